@@ -1,0 +1,185 @@
+"""One exception tree for both sides of the wire.
+
+Every error names the rule that was broken and the evidence. The tree maps one to one onto the
+canonical status codes of gRPC, so the server encodes an exception as a status and the client
+raises the same class again.
+"""
+
+import enum
+from typing import ClassVar
+
+
+class StatusCode(enum.IntEnum):
+    """The canonical status codes, by their numbers on the wire."""
+
+    CANCELLED = 1
+    UNKNOWN = 2
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    NOT_FOUND = 5
+    ALREADY_EXISTS = 6
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
+    ABORTED = 10
+    OUT_OF_RANGE = 11
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+    DATA_LOSS = 15
+    UNAUTHENTICATED = 16
+
+
+class XlaError(Exception):
+    """Base of all errors of the service.
+
+    `message` is one sentence: rule first, then `got <evidence>`. `op` is the opcode or rpc and
+    `instruction` the HLO name the error is about, where there is one; `hint` says what to change.
+    """
+
+    code: ClassVar[StatusCode] = StatusCode.UNKNOWN
+
+    def __init__(
+        self, message: str, *, op: str = "", instruction: str = "", hint: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.op = op
+        self.instruction = instruction
+        self.hint = hint
+
+    def at(self, op: str, instruction: str = "") -> "XlaError":
+        """The same error with its place put in front: `op %instruction: message`.
+
+        An error that already has a place keeps it: the innermost place is the exact one.
+        """
+        if self.op:
+            return self
+        place = f"{op} %{instruction}" if instruction else op
+        return type(self)(
+            f"{place}: {self.message}", op=op, instruction=instruction, hint=self.hint
+        )
+
+
+class CancelledError(XlaError):
+    """The caller gave up, or the execution was cancelled."""
+
+    code = StatusCode.CANCELLED
+
+
+class UnknownError(XlaError):
+    """A status this contract does not use."""
+
+    code = StatusCode.UNKNOWN
+
+
+class InvalidArgumentError(XlaError):
+    """The request is wrong whatever the state of the server."""
+
+    code = StatusCode.INVALID_ARGUMENT
+
+
+class ShapeError(InvalidArgumentError):
+    """A rule of shape inference is broken."""
+
+
+class DeadlineExceededError(XlaError):
+    """The deadline of the call passed before it finished."""
+
+    code = StatusCode.DEADLINE_EXCEEDED
+
+
+class NotFoundError(XlaError):
+    """A handle that was never given out."""
+
+    code = StatusCode.NOT_FOUND
+
+
+class AlreadyExistsError(XlaError):
+    """The thing to be made is there already."""
+
+    code = StatusCode.ALREADY_EXISTS
+
+
+class PermissionDeniedError(XlaError):
+    """The caller may not do this."""
+
+    code = StatusCode.PERMISSION_DENIED
+
+
+class ResourceExhaustedError(XlaError):
+    """A limit would be passed; the message says the limit and the use."""
+
+    code = StatusCode.RESOURCE_EXHAUSTED
+
+
+class FailedPreconditionError(XlaError):
+    """The request does not fit the state of the server."""
+
+    code = StatusCode.FAILED_PRECONDITION
+
+
+class AbortedError(XlaError):
+    """Another caller got in the way."""
+
+    code = StatusCode.ABORTED
+
+
+class OutOfRangeError(XlaError):
+    """Past the end of something valid."""
+
+    code = StatusCode.OUT_OF_RANGE
+
+
+class UnimplementedError(XlaError):
+    """The operation is known and not offered here."""
+
+    code = StatusCode.UNIMPLEMENTED
+
+
+class InternalError(XlaError):
+    """A fault of the server; the message carries an incident id and no cause."""
+
+    code = StatusCode.INTERNAL
+
+
+class UnavailableError(XlaError):
+    """The server cannot be reached or is draining."""
+
+    code = StatusCode.UNAVAILABLE
+
+
+class DataLossError(XlaError):
+    """Data did not arrive as it was sent."""
+
+    code = StatusCode.DATA_LOSS
+
+
+class UnauthenticatedError(XlaError):
+    """The caller did not say who it is."""
+
+    code = StatusCode.UNAUTHENTICATED
+
+
+ERROR_BY_CODE: dict[StatusCode, type[XlaError]] = {
+    error.code: error
+    for error in (
+        CancelledError,
+        UnknownError,
+        InvalidArgumentError,
+        DeadlineExceededError,
+        NotFoundError,
+        AlreadyExistsError,
+        PermissionDeniedError,
+        ResourceExhaustedError,
+        FailedPreconditionError,
+        AbortedError,
+        OutOfRangeError,
+        UnimplementedError,
+        InternalError,
+        UnavailableError,
+        DataLossError,
+        UnauthenticatedError,
+    )
+}
+"""The total table status code -> exception; a test proves it total."""

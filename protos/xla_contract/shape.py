@@ -1,0 +1,284 @@
+"""Shapes: what is known of a value before it is computed.
+
+Semantics: XLA's "Shapes and layout" and its shape_util. A shape is an array (element type,
+dimensions, layout), a tuple of shapes, a token or an opaque value. Shapes are immutable.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+
+from xla_contract.element_type import ElementType
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.layout import Layout
+
+UNBOUNDED = -(2**63)
+"""The size written for a dynamic dimension with no bound."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shape:
+    """A shape. Make one with `Shape.array`, `Shape.tuple_of`, `Shape.token` or `Shape.parse`.
+
+    `dynamic_dimensions` is empty (nothing dynamic) or one flag per dimension; a dynamic
+    dimension's size is its bound. `layout` None means "not said": the default layout holds.
+    """
+
+    element_type: ElementType
+    dimensions: tuple[int, ...] = ()
+    layout: Layout | None = None
+    dynamic_dimensions: tuple[bool, ...] = ()
+    tuple_shapes: tuple["Shape", ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.layout is not None and len(self.layout.minor_to_major) != len(self.dimensions):
+            raise InvalidArgumentError(
+                f"a layout must order every dimension, got minor_to_major {self.layout} for "
+                f"{self.element_type.text}[{','.join(map(str, self.dimensions))}]"
+            )
+        if self.dynamic_dimensions:
+            if len(self.dynamic_dimensions) != len(self.dimensions):
+                raise InvalidArgumentError(
+                    "is_dynamic_dimension must have one entry per dimension, got "
+                    f"{len(self.dynamic_dimensions)} for rank {len(self.dimensions)}"
+                )
+            if not any(self.dynamic_dimensions):
+                object.__setattr__(self, "dynamic_dimensions", ())
+        for number, size in enumerate(self.dimensions):
+            if size < 0 and not (size == UNBOUNDED and self.is_dynamic(number)):
+                raise InvalidArgumentError(
+                    f"a dimension size must not be negative, got dimension {number} = {size} of "
+                    f"{self.element_type.text}[{','.join(map(str, self.dimensions))}]"
+                )
+
+    @classmethod
+    def array(
+        cls,
+        element_type: ElementType,
+        dimensions: Sequence[int] = (),
+        minor_to_major: Sequence[int] | None = None,
+        dynamic_dimensions: Sequence[bool] = (),
+    ) -> "Shape":
+        """An array shape; without `minor_to_major` it has no layout.
+
+        Raises InvalidArgumentError for a negative size, a type without elements, or a
+        `minor_to_major` that is not a permutation.
+        """
+        if not element_type.is_array:
+            raise InvalidArgumentError(f"an array needs elements, got type {element_type.text}")
+        layout = None if minor_to_major is None else Layout(tuple(map(int, minor_to_major)))
+        return cls(
+            element_type,
+            tuple(int(size) for size in dimensions),
+            layout,
+            tuple(bool(flag) for flag in dynamic_dimensions),
+        )
+
+    @classmethod
+    def scalar(cls, element_type: ElementType) -> "Shape":
+        """An array shape of rank 0."""
+        return cls.array(element_type)
+
+    @classmethod
+    def tuple_of(cls, shapes: Sequence["Shape"]) -> "Shape":
+        """The tuple of these shapes; nests."""
+        return cls(ElementType.TUPLE, tuple_shapes=tuple(shapes))
+
+    @classmethod
+    def token(cls) -> "Shape":
+        """The shape of a value that only orders side effects."""
+        return cls(ElementType.TOKEN)
+
+    @classmethod
+    def opaque(cls) -> "Shape":
+        """The shape of a value only a custom call understands."""
+        return cls(ElementType.OPAQUE_TYPE)
+
+    @classmethod
+    def parse(cls, text: str) -> "Shape":
+        """The shape written in HLO text; raises InvalidArgumentError with the position."""
+        from xla_contract.shape_text import parse_shape
+
+        return parse_shape(text)
+
+    @property
+    def is_array(self) -> bool:
+        """Whether this is an array (scalars included)."""
+        return self.element_type.is_array
+
+    @property
+    def is_tuple(self) -> bool:
+        """Whether this is a tuple (the empty tuple included)."""
+        return self.element_type is ElementType.TUPLE
+
+    @property
+    def is_token(self) -> bool:
+        """Whether this is a token."""
+        return self.element_type is ElementType.TOKEN
+
+    @property
+    def is_opaque(self) -> bool:
+        """Whether this is an opaque value."""
+        return self.element_type is ElementType.OPAQUE_TYPE
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether this is an array of rank 0."""
+        return self.is_array and not self.dimensions
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions."""
+        return len(self.dimensions)
+
+    @property
+    def true_rank(self) -> int:
+        """The number of dimensions of a size other than 1."""
+        return sum(1 for size in self.dimensions if size != 1)
+
+    def is_dynamic(self, dimension: int) -> bool:
+        """Whether this dimension's size is only a bound."""
+        return bool(self.dynamic_dimensions) and self.dynamic_dimensions[dimension]
+
+    @property
+    def is_static(self) -> bool:
+        """Whether no dimension anywhere in the shape is dynamic."""
+        return not self.dynamic_dimensions and all(part.is_static for part in self.tuple_shapes)
+
+    def dimension(self, number: int) -> int:
+        """The size of a dimension; negative numbers count from the end.
+
+        Raises ShapeError when there is no such dimension.
+        """
+        return self.dimensions[self.dimension_number(number)]
+
+    def dimension_number(self, number: int) -> int:
+        """`number` with negative values counted from the end; ShapeError when out of range."""
+        if not -self.rank <= number < self.rank:
+            raise ShapeError(f"a dimension of rank {self.rank} is needed, got {number} of {self}")
+        return number % self.rank
+
+    @property
+    def element_count(self) -> int:
+        """The number of logical elements of an array (1 for a scalar)."""
+        return math.prod(self.dimensions)
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes of the logical elements; of a tuple, the sum over its elements.
+
+        Tokens and opaque values take none. Padding is counted where the layout has any.
+        """
+        if self.is_tuple:
+            return sum(part.byte_size for part in self.tuple_shapes)
+        if not self.is_array:
+            return 0
+        dimensions = self.dimensions
+        if self.layout is not None and self.layout.is_padded:
+            dimensions = self.layout.padded_dimensions
+        return math.prod(dimensions) * self.element_type.byte_width
+
+    @property
+    def has_layout(self) -> bool:
+        """Whether every array in the shape says its layout."""
+        if self.is_tuple:
+            return all(part.has_layout for part in self.tuple_shapes)
+        return not self.is_array or self.layout is not None
+
+    @property
+    def layout_or_default(self) -> Layout:
+        """The array's layout, the default one where none is said."""
+        return self.layout if self.layout is not None else Layout.descending(self.rank)
+
+    def with_layout(self, layout: Layout | None) -> "Shape":
+        """The same array with this layout."""
+        return dataclasses.replace(self, layout=layout)
+
+    def with_default_layout(self) -> "Shape":
+        """The same shape with row-major layouts wherever none is said."""
+        if self.is_tuple:
+            return Shape.tuple_of([part.with_default_layout() for part in self.tuple_shapes])
+        if not self.is_array or self.layout is not None:
+            return self
+        return self.with_layout(Layout.descending(self.rank))
+
+    def without_layout(self) -> "Shape":
+        """The same shape with every layout dropped."""
+        if self.is_tuple:
+            return Shape.tuple_of([part.without_layout() for part in self.tuple_shapes])
+        return self if self.layout is None else self.with_layout(None)
+
+    def with_element_type(self, element_type: ElementType) -> "Shape":
+        """The same array with another element type, layout kept."""
+        return dataclasses.replace(self, element_type=element_type)
+
+    def with_dimensions(
+        self, dimensions: Sequence[int], dynamic_dimensions: Sequence[bool] = ()
+    ) -> "Shape":
+        """An array of the same element type with other dimensions and no layout."""
+        return Shape.array(self.element_type, dimensions, None, dynamic_dimensions)
+
+    def compatible(self, other: "Shape") -> bool:
+        """Whether both have the same types and dimensions, layouts aside.
+
+        Dynamic and static dimensions of one bound are compatible, as in XLA.
+        """
+        return self.compatible_ignoring_element_type(other) and all(
+            mine.element_type is theirs.element_type
+            for mine, theirs in zip(self.leaves(), other.leaves(), strict=True)
+        )
+
+    def compatible_ignoring_element_type(self, other: "Shape") -> bool:
+        """Whether both have the same structure and dimensions, element types and layouts aside."""
+        if self.is_tuple or other.is_tuple:
+            return (
+                self.is_tuple
+                and other.is_tuple
+                and len(self.tuple_shapes) == len(other.tuple_shapes)
+                and all(
+                    mine.compatible_ignoring_element_type(theirs)
+                    for mine, theirs in zip(self.tuple_shapes, other.tuple_shapes, strict=True)
+                )
+            )
+        return self.is_array == other.is_array and self.dimensions == other.dimensions
+
+    def equal(self, other: "Shape") -> bool:
+        """Whether both are the same including layouts, "not said" being the default layout."""
+        return self.with_default_layout() == other.with_default_layout()
+
+    def leaves(self) -> Iterator["Shape"]:
+        """The arrays, tokens and opaque values of the shape, depth first."""
+        if self.is_tuple:
+            for part in self.tuple_shapes:
+                yield from part.leaves()
+        else:
+            yield self
+
+    def __str__(self) -> str:
+        """HLO text: `f32[2,<=3]{1,0}`, `(s32[], token[])`; the layout only where it is said."""
+        if self.is_tuple:
+            return f"({', '.join(map(str, self.tuple_shapes))})"
+        sizes = ",".join(self._size_text(number) for number in range(self.rank))
+        layout = str(self.layout) if self.layout is not None and self.rank else ""
+        return f"{self.element_type.text}[{sizes}]{layout}"
+
+    def _size_text(self, number: int) -> str:
+        size = self.dimensions[number]
+        if size == UNBOUNDED:
+            return "?"
+        return f"<={size}" if self.is_dynamic(number) else str(size)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProgramShape:
+    """The signature of a computation: parameter shapes, their names, and the result shape."""
+
+    parameters: tuple[Shape, ...]
+    result: Shape
+    parameter_names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """HLO text: `(x: f32[2], y: f32[2]) -> f32[2]`."""
+        names = self.parameter_names or tuple(f"p{i}" for i in range(len(self.parameters)))
+        inside = ", ".join(f"{n}: {s}" for n, s in zip(names, self.parameters, strict=True))
+        return f"({inside}) -> {self.result}"
