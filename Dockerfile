@@ -1,0 +1,27 @@
+# syntax=docker/dockerfile:1
+# Build: docker build -t xla-service .
+# Run:   docker run -p 1685:1685 xla-service
+FROM python:3.11-slim-bookworm AS build
+WORKDIR /src
+COPY pyproject.toml hatch_build.py README.md ./
+COPY protos protos
+COPY client client
+COPY server server
+RUN python -m venv /opt/xla \
+ && /opt/xla/bin/pip install --no-cache-dir '.[server]'
+
+FROM python:3.11-slim-bookworm
+RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/xla xla
+COPY --from=build /opt/xla /opt/xla
+ENV PATH=/opt/xla/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    XLA_SERVER_LISTEN=0.0.0.0:1685
+USER xla
+WORKDIR /var/lib/xla
+EXPOSE 1685
+# Draining takes up to the server's grace period; the orchestrator's must be longer.
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
+  CMD ["xla-server", "health", "--target", "127.0.0.1:1685"]
+ENTRYPOINT ["xla-server"]
+CMD ["serve"]

@@ -1,0 +1,51 @@
+# Two commands matter: `make demo` and `make test`. Both set everything up by themselves.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+SOURCES := protos/xla_contract client server
+DEMO_OUTPUT ?= build/digits.png
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo serve test lint types layers bench fmt clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-8s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## make the virtual environment and install everything into it
+
+$(STAMP): pyproject.toml hatch_build.py $(wildcard protos/xla/*.proto)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $(STAMP)
+
+demo: $(STAMP) ## start a server and train a classifier of handwritten digits on it
+	@mkdir -p $(dir $(DEMO_OUTPUT))
+	$(BIN)/python client/examples/train_digits.py --output $(DEMO_OUTPUT)
+
+serve: $(STAMP) ## run a server on 127.0.0.1:1685
+	$(BIN)/xla-server serve
+
+test: lint types layers ## everything CI checks: lint, types, layers, tests
+	$(BIN)/python -m pytest -n 2
+
+lint: $(STAMP) ## ruff: style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP) ## mypy, strict
+	$(BIN)/mypy
+
+layers: $(STAMP) ## import-linter: imports go one way
+	$(BIN)/lint-imports
+
+bench: $(STAMP) ## ratios against peers measured in the same run
+	$(BIN)/python -m tests.benchmarks
+
+fmt: $(STAMP) ## format and fix what can be fixed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove what the targets made
+	rm -rf $(VENV) build dist protos/xla_contract/stubs .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,43 @@
+"""Timing of ours against a peer, interleaved in one run; only ratios are reported."""
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """One line of the table: medians in seconds of one call of ours and one of the peer's."""
+
+    name: str
+    peer: str
+    ours_seconds: float
+    peer_seconds: float
+
+    @property
+    def speed(self) -> float:
+        """How fast ours is as a multiple of the peer; above 1 ours is faster."""
+        return self.peer_seconds / self.ours_seconds
+
+
+def compare(
+    name: str,
+    peer: str,
+    ours: Callable[[], object],
+    theirs: Callable[[], object],
+    *,
+    rounds: int = 7,
+    calls: int = 1,
+) -> Comparison:
+    """Time both, alternating, `rounds` times `calls` calls each, after one warm-up of each."""
+    ours()
+    theirs()
+    samples: tuple[list[float], list[float]] = ([], [])
+    for _ in range(rounds):
+        for function, into in zip((ours, theirs), samples, strict=True):
+            start = time.perf_counter()
+            for _ in range(calls):
+                function()
+            into.append((time.perf_counter() - start) / calls)
+    return Comparison(name, peer, statistics.median(samples[0]), statistics.median(samples[1]))
