@@ -137,7 +137,8 @@ class ElementType(enum.IntEnum):
 
 
 def _custom(name: str) -> "np.dtype[np.generic]":
-    return np.dtype(getattr(ml_dtypes, name))
+    dtype: np.dtype[np.generic] = np.dtype(getattr(ml_dtypes, name))
+    return dtype
 
 
 _DTYPE: dict[ElementType, "np.dtype[np.generic]"] = {
@@ -187,9 +188,9 @@ _NARROW_BITS: dict[ElementType, int] = {
     ElementType.U1: 1,
 }
 
-_TEXT: dict[ElementType, str] = {
-    element: element.name.lower() for element in ElementType
-} | {ElementType.OPAQUE_TYPE: "opaque"}
+_TEXT: dict[ElementType, str] = {element: element.name.lower() for element in ElementType} | {
+    ElementType.OPAQUE_TYPE: "opaque"
+}
 _BY_TEXT: dict[str, ElementType] = {text: element for element, text in _TEXT.items()}
 
 _SIGNED = frozenset(

@@ -9,6 +9,9 @@ import enum
 
 from xla_contract.errors import InvalidArgumentError
 
+COMBINED = -(2**63)
+"""The size written in a tile for a dimension joined with the next one, `*` in text."""
+
 
 class PaddingValue(enum.IntEnum):
     """What fills the padding of a padded layout."""
@@ -74,10 +77,13 @@ class Layout:
         return self.minor_to_major[::-1]
 
     def __str__(self) -> str:
-        """HLO text: `{1,0}`, with tiles `T(8,128)`, size `E(4)` and memory space `S(1)`."""
+        """HLO text: `{1,0}`, with tiles `T(8,128)`, size `E(4)` and memory space `S(1)`.
+
+        Padding is left out: HLO text has no words for it.
+        """
         tail = ""
         if self.tiles:
-            tail += "T" + "".join(f"({','.join(map(str, tile))})" for tile in self.tiles)
+            tail += "T" + "".join(f"({','.join(map(_tile_text, tile))})" for tile in self.tiles)
         if self.tail_padding_alignment_in_elements > 1:
             tail += f"L({self.tail_padding_alignment_in_elements})"
         if self.element_size_in_bits:
@@ -86,3 +92,7 @@ class Layout:
             tail += f"S({self.memory_space})"
         order = ",".join(map(str, self.minor_to_major))
         return f"{{{order}:{tail}}}" if tail else f"{{{order}}}"
+
+
+def _tile_text(size: int) -> str:
+    return "*" if size == COMBINED else str(size)

@@ -15,6 +15,11 @@ from xla_contract.layout import Layout
 UNBOUNDED = -(2**63)
 """The size written for a dynamic dimension with no bound."""
 
+MAX_RANK = 32
+"""The most dimensions an array may have; numpy 1 holds no more."""
+
+_MAX_BYTES = 2**63 - 1
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shape:
@@ -50,6 +55,29 @@ class Shape:
                     f"a dimension size must not be negative, got dimension {number} = {size} of "
                     f"{self.element_type.text}[{','.join(map(str, self.dimensions))}]"
                 )
+        if self.dimensions:
+            self._check_memory()
+
+    def _check_memory(self) -> None:
+        if len(self.dimensions) > MAX_RANK:
+            raise InvalidArgumentError(
+                f"an array may have {MAX_RANK} dimensions, got {len(self.dimensions)} of "
+                f"{self.element_type.text}"
+            )
+        widths: tuple[int, ...] = ()
+        if self.layout is not None and self.layout.is_padded:
+            widths = self.layout.padded_dimensions
+            if any(width < size for width, size in zip(widths, self.dimensions, strict=True)):
+                raise InvalidArgumentError(
+                    "padded_dimensions must be at least the dimensions, got "
+                    f"[{','.join(map(str, widths))}] for {self}"
+                )
+        # Empty arrays count too: numpy multiplies the other dimensions up before it finds a zero.
+        extents = [size for size in widths or self.dimensions if size > 0]
+        if math.prod(extents) * self.element_type.byte_width > _MAX_BYTES:
+            raise InvalidArgumentError(
+                f"the bytes of an array must count to less than 2^63, got {self}"
+            )
 
     @classmethod
     def array(
@@ -259,7 +287,9 @@ class Shape:
         if self.is_tuple:
             return f"({', '.join(map(str, self.tuple_shapes))})"
         sizes = ",".join(self._size_text(number) for number in range(self.rank))
-        layout = str(self.layout) if self.layout is not None and self.rank else ""
+        layout = "" if self.layout is None else str(self.layout)
+        if layout == "{}":
+            layout = ""
         return f"{self.element_type.text}[{sizes}]{layout}"
 
     def _size_text(self, number: int) -> str:

@@ -1,0 +1,48 @@
+"""Every attribute of every operation in HLO text survives the wire, as does what the text says."""
+
+import pytest
+
+from tests.corpus.hlo_b import PROGRAMS, program
+from tests.corpus.hlo_text import parse_hlo
+from xla_contract.dimension_numbers import (
+    ConvolutionDimensionNumbers,
+    PaddingConfig,
+    PaddingDimension,
+    Window,
+    WindowDimension,
+    padding_config_from_proto,
+    padding_config_to_proto,
+)
+from xla_contract.opcode import Opcode
+from xla_contract.ops.registry import definition
+from xla_contract.shape_proto import shape_from_proto
+from xla_contract.stubs import hlo_pb2
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_attributes_are_written_as_they_were_read(name: str) -> None:
+    parameters, *lines = PROGRAMS[name]
+    for computation in parse_hlo(program(parameters, *lines)).computations:
+        for proto in computation.instructions:
+            found = definition(Opcode(proto.opcode))
+            shape = shape_from_proto(proto.shape)
+            attributes = found.decode(proto, shape)
+            written = hlo_pb2.HloInstructionProto()
+            found.encode(attributes, written)
+            assert found.decode(written, shape) == attributes
+            for field, value in written.ListFields():
+                if field.name != "literal":
+                    assert value == getattr(proto, field.name), field.name
+
+
+def test_padding_survives_the_wire() -> None:
+    config = PaddingConfig((PaddingDimension(-1, 2, 3), PaddingDimension(0, 4)))
+    assert padding_config_from_proto(padding_config_to_proto(config)) == config
+    assert str(config) == "-1_2_3x0_4"
+
+
+def test_text_is_hlo_s() -> None:
+    window = Window((WindowDimension(3, 2, 1, 1), WindowDimension(2, base_dilation=2)))
+    assert str(window) == "{size=3x2 stride=2x1 pad=1_1x0_0 lhs_dilate=1x2}"
+    nhwc = ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
+    assert str(nhwc) == "b01f_01io->b01f"
