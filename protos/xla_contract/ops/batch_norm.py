@@ -1,0 +1,89 @@
+"""batch-norm-training, -inference, -grad: normalisation over all dimensions but one.
+
+Semantics: XLA's BatchNormTraining, BatchNormInference and BatchNormGrad.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.errors import ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.definition import AnyDefinition, OpDefinition
+from xla_contract.ops.signature import listed, needs_array
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BatchNormAttributes:
+    """What is added to the variance, and the dimension that is not normalised over."""
+
+    epsilon: float
+    feature_index: int
+
+
+def infer_batch_norm_training(
+    operands: Sequence[Shape], attributes: BatchNormAttributes, called: Sequence[ProgramShape] = ()
+) -> Shape:
+    """(normalised, batch mean, batch variance) from (operand, scale, offset)."""
+    operand = operands[0].without_layout()
+    feature = _feature_shape(operands, attributes, operands[1:])
+    return Shape.tuple_of([operand, feature, feature])
+
+
+def infer_batch_norm_inference(
+    operands: Sequence[Shape], attributes: BatchNormAttributes, called: Sequence[ProgramShape] = ()
+) -> Shape:
+    """The normalised operand from (operand, scale, offset, mean, variance)."""
+    _feature_shape(operands, attributes, operands[1:])
+    return operands[0].without_layout()
+
+
+def infer_batch_norm_grad(
+    operands: Sequence[Shape], attributes: BatchNormAttributes, called: Sequence[ProgramShape] = ()
+) -> Shape:
+    """Gradients (operand, scale, offset) from (operand, scale, mean, variance, grad_output)."""
+    operand, gradient = operands[0].without_layout(), operands[4]
+    feature = _feature_shape(operands, attributes, operands[1:4])
+    if not gradient.compatible(operand):
+        raise ShapeError(f"grad_output must have the operand's shape, got {gradient} and {operand}")
+    return Shape.tuple_of([operand, feature, feature])
+
+
+def _feature_shape(
+    operands: Sequence[Shape], attributes: BatchNormAttributes, vectors: Sequence[Shape]
+) -> Shape:
+    operand = needs_array(operands[0], "the operand")
+    if not 0 <= attributes.feature_index < operand.rank:
+        raise ShapeError(
+            f"feature_index must be in range [0, {operand.rank}), got "
+            f"{attributes.feature_index} for {operand}"
+        )
+    if not operand.element_type.is_floating:
+        raise ShapeError(f"the operand must be of floating type, got {operand}")
+    feature = operand.with_dimensions([operand.dimensions[attributes.feature_index]])
+    if not all(vector.compatible(feature) for vector in vectors):
+        raise ShapeError(
+            f"scale, offset, mean and variance must be {feature} for feature dimension "
+            f"{attributes.feature_index} of {operand}, got {listed(vectors)}"
+        )
+    return feature
+
+
+def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> BatchNormAttributes:
+    return BatchNormAttributes(proto.epsilon, proto.feature_index)
+
+
+def _encode(attributes: BatchNormAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    proto.epsilon = attributes.epsilon
+    proto.feature_index = attributes.feature_index
+
+
+DEFINITIONS: tuple[AnyDefinition, ...] = tuple(
+    OpDefinition(opcode, BatchNormAttributes, infer, _decode, _encode)
+    for opcode, infer in (
+        (Opcode.BATCH_NORM_TRAINING, infer_batch_norm_training),
+        (Opcode.BATCH_NORM_INFERENCE, infer_batch_norm_inference),
+        (Opcode.BATCH_NORM_GRAD, infer_batch_norm_grad),
+    )
+)

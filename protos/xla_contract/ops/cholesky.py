@@ -1,0 +1,49 @@
+"""cholesky: the triangular factor of positive definite matrices. Semantics: XLA's Cholesky."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.errors import ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CholeskyAttributes:
+    """Which triangle is read, and whether L L^H or U^H U is found."""
+
+    lower: bool
+
+
+def infer_cholesky(
+    operands: Sequence[Shape],
+    attributes: CholeskyAttributes,
+    called: Sequence[ProgramShape] = (),
+) -> Shape:
+    """The operand's shape; ShapeError unless its two last dimensions are square."""
+    (operand,) = operands
+    check_square(operand)
+    return operand.without_layout()
+
+
+def check_square(operand: Shape) -> None:
+    """Raise ShapeError unless this is a batch of square matrices of floating or complex type."""
+    if (
+        not (operand.element_type.is_floating or operand.element_type.is_complex)
+        or operand.rank < 2
+        or operand.dimensions[-1] != operand.dimensions[-2]
+    ):
+        raise ShapeError(f"the operand must be square floating or complex matrices, got {operand}")
+
+
+def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> CholeskyAttributes:
+    return CholeskyAttributes(proto.cholesky_options.lower)
+
+
+def _encode(attributes: CholeskyAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    proto.cholesky_options.lower = attributes.lower
+
+
+DEFINITION = OpDefinition(Opcode.CHOLESKY, CholeskyAttributes, infer_cholesky, _decode, _encode)

@@ -1,0 +1,111 @@
+"""compare: elementwise comparison in one of several orders.
+
+Semantics: XLA's Compare and its Comparison: FLOAT is IEEE's partial order, TOTALORDER puts
+-NaN < -Inf < ... < -0 < +0 < ... < +Inf < +NaN.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Sequence
+
+from xla_contract.element_type import ElementType
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops import rules
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+class ComparisonDirection(enum.StrEnum):
+    """Which relation is asked for, by its string on the wire."""
+
+    EQ = "EQ"
+    NE = "NE"
+    GE = "GE"
+    GT = "GT"
+    LE = "LE"
+    LT = "LT"
+
+
+class ComparisonType(enum.StrEnum):
+    """The order compared in, by its string on the wire."""
+
+    FLOAT = "FLOAT"
+    TOTALORDER = "TOTALORDER"
+    SIGNED = "SIGNED"
+    UNSIGNED = "UNSIGNED"
+
+    @classmethod
+    def default(cls, element_type: ElementType) -> "ComparisonType":
+        """The order of an element type where none is said."""
+        if element_type.is_signed_integer:
+            return cls.SIGNED
+        if element_type.is_floating or element_type.is_complex:
+            return cls.FLOAT
+        return cls.UNSIGNED
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CompareAttributes:
+    """The relation, and the order where it is said; None takes the element type's own."""
+
+    direction: ComparisonDirection
+    type: ComparisonType | None = None
+
+
+def infer_compare(
+    operands: Sequence[Shape], attributes: CompareAttributes, called: Sequence[ProgramShape]
+) -> Shape:
+    """A PRED array of the operands' dimensions; complex numbers are not ordered."""
+    lhs, rhs = operands
+    rules.expect_array(lhs, "the left operand")
+    rules.expect_array(rhs, "the right operand")
+    rules.expect_same(lhs, rhs, "operands")
+    element_type = lhs.element_type
+    allowed = [ComparisonType.default(element_type)]
+    if element_type.is_floating:
+        allowed.append(ComparisonType.TOTALORDER)
+    if attributes.type is not None and attributes.type not in allowed:
+        raise ShapeError(
+            f"the comparison type of {element_type.text} must be {' or '.join(allowed)}, got "
+            f"{attributes.type} on {lhs.without_layout()}"
+        )
+    if element_type.is_complex and attributes.direction not in _UNORDERED:
+        raise ShapeError(
+            "complex numbers have no order, so the direction must be EQ or NE, got "
+            f"{attributes.direction} on {lhs.without_layout()}"
+        )
+    return Shape.array(ElementType.PRED, lhs.dimensions, None, rules.any_dynamic(operands))
+
+
+_UNORDERED = (ComparisonDirection.EQ, ComparisonDirection.NE)
+
+
+def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> CompareAttributes:
+    """Read comparison_direction and comparison_type; other strings are refused."""
+    try:
+        direction = ComparisonDirection(proto.comparison_direction)
+    except ValueError:
+        raise InvalidArgumentError(
+            f"comparison_direction must be one of {', '.join(ComparisonDirection)}, got "
+            f"{proto.comparison_direction!r}"
+        ) from None
+    if not proto.comparison_type:
+        return CompareAttributes(direction)
+    try:
+        return CompareAttributes(direction, ComparisonType(proto.comparison_type))
+    except ValueError:
+        raise InvalidArgumentError(
+            f"comparison_type must be empty or one of {', '.join(ComparisonType)}, got "
+            f"{proto.comparison_type!r}"
+        ) from None
+
+
+def encode(attributes: CompareAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    """Write comparison_direction and comparison_type."""
+    proto.comparison_direction = attributes.direction
+    proto.comparison_type = attributes.type or ""
+
+
+DEFINITION = OpDefinition(Opcode.COMPARE, CompareAttributes, infer_compare, decode, encode)

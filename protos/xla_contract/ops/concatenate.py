@@ -1,0 +1,72 @@
+"""concatenate: arrays one behind the other along a dimension.
+
+Semantics: XLA's ConcatInDim.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops import rules
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConcatenateAttributes:
+    """The dimension along which sizes add up."""
+
+    dimension: int
+
+
+def infer_concatenate(
+    operands: Sequence[Shape], attributes: ConcatenateAttributes, called: Sequence[ProgramShape]
+) -> Shape:
+    """The operands' shape with the sizes along the dimension added up."""
+    if not operands:
+        raise ShapeError("at least one operand is needed, got 0")
+    first, dimension = operands[0], attributes.dimension
+    rules.expect_array(first, "operand 0")
+    if not 0 <= dimension < first.rank:
+        raise ShapeError(
+            f"the dimension must be in [0, {first.rank}), got {dimension} for "
+            f"{first.without_layout()}"
+        )
+    for number, operand in enumerate(operands[1:], 1):
+        rules.expect_array(operand, f"operand {number}")
+        rules.expect_same_type(first, operand, f"operands 0 and {number}")
+        if _others(first, dimension) != _others(operand, dimension):
+            raise ShapeError(
+                f"operands must have equal dimensions except dimension {dimension}, got "
+                f"operand 0 {first.without_layout()} and operand {number} "
+                f"{operand.without_layout()}"
+            )
+    sizes = list(first.dimensions)
+    sizes[dimension] = sum(operand.dimensions[dimension] for operand in operands)
+    return first.with_dimensions(sizes, rules.any_dynamic(operands))
+
+
+def _others(shape: Shape, dimension: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return shape.dimensions[:dimension], shape.dimensions[dimension + 1 :]
+
+
+def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ConcatenateAttributes:
+    """Read the one entry of dimensions."""
+    if len(proto.dimensions) != 1:
+        raise InvalidArgumentError(
+            "dimensions must hold the concatenated dimension alone, got "
+            f"{rules.braced(proto.dimensions)}"
+        )
+    return ConcatenateAttributes(proto.dimensions[0])
+
+
+def encode(attributes: ConcatenateAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    """Write dimensions."""
+    proto.dimensions.append(attributes.dimension)
+
+
+DEFINITION = OpDefinition(
+    Opcode.CONCATENATE, ConcatenateAttributes, infer_concatenate, decode, encode
+)

@@ -1,0 +1,48 @@
+"""convert: the same numbers in another element type.
+
+Semantics: XLA's ConvertElementType.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.element_type import ElementType
+from xla_contract.errors import ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops import rules
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConvertAttributes:
+    """The element type of the result."""
+
+    element_type: ElementType
+
+
+def infer_convert(
+    operands: Sequence[Shape], attributes: ConvertAttributes, called: Sequence[ProgramShape]
+) -> Shape:
+    """The operand's shape with the new element type."""
+    (operand,) = operands
+    rules.expect_array(operand, "the operand")
+    if not attributes.element_type.is_array:
+        raise ShapeError(
+            "an array can only be converted to an array element type, got "
+            f"{operand.without_layout()} to {attributes.element_type.text}"
+        )
+    return operand.without_layout().with_element_type(attributes.element_type)
+
+
+def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ConvertAttributes:
+    """The new element type is the declared shape's."""
+    return ConvertAttributes(shape.element_type)
+
+
+def encode(attributes: ConvertAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    """Nothing: the element type is in the instruction's shape."""
+
+
+DEFINITION = OpDefinition(Opcode.CONVERT, ConvertAttributes, infer_convert, decode, encode)

@@ -1,0 +1,135 @@
+"""convolution: a kernel slid over the spatial dimensions of a batch of feature maps.
+
+Semantics: XLA's ConvGeneralDilated, with feature and batch groups. The kernel is not flipped
+unless the window says window_reversal.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.dimension_numbers import (
+    ConvolutionDimensionNumbers,
+    Window,
+    convolution_numbers_from_proto,
+    convolution_numbers_to_proto,
+    window_from_proto,
+    window_to_proto,
+)
+from xla_contract.element_type import ElementType
+from xla_contract.errors import ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.precision import decode_precision, encode_precision, product_type
+from xla_contract.ops.signature import needs_array
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConvolutionAttributes:
+    """`preferred_element_type` None means the operands' type; from the wire it is always said."""
+
+    window: Window
+    dimension_numbers: ConvolutionDimensionNumbers
+    feature_group_count: int = 1
+    batch_group_count: int = 1
+    preferred_element_type: ElementType | None = None
+    precision: tuple[int, ...] = ()
+    algorithm: int = 0
+
+
+def infer_convolution(
+    operands: Sequence[Shape],
+    attributes: ConvolutionAttributes,
+    called: Sequence[ProgramShape] = (),
+) -> Shape:
+    """The shape of input convolved with kernel; ShapeError when anything does not fit."""
+    base, kernel = (needs_array(shape, "an operand") for shape in operands)
+    numbers, window = attributes.dimension_numbers, attributes.window
+    spatial = len(window.dimensions)
+    for name, order, shape in (
+        ("input", numbers.input_order, base),
+        ("kernel", numbers.kernel_order, kernel),
+        ("output", numbers.output_order, None),
+    ):
+        if sorted(order) != list(range(spatial + 2)) or (shape and shape.rank != spatial + 2):
+            raise ShapeError(
+                f"the {name} dimension numbers must name each of {spatial} spatial dimensions "
+                f"and two more once, got {{{','.join(map(str, order))}}} for {shape or window}"
+            )
+    sizes = tuple(kernel.dimensions[number] for number in numbers.kernel_spatial_dimensions)
+    if sizes != tuple(dimension.size for dimension in window.dimensions):
+        raise ShapeError(
+            f"the window must have the kernel's spatial sizes, got {window} and {kernel} with "
+            f"dimension numbers {numbers}"
+        )
+    batch, features = _check_groups(base, kernel, attributes)
+    spatial_sizes = window.output_sizes(
+        [base.dimensions[n] for n in numbers.input_spatial_dimensions]
+    )
+    dimensions = [0] * (spatial + 2)
+    for number, size in zip(numbers.output_order, (batch, features, *spatial_sizes), strict=True):
+        dimensions[number] = size
+    return Shape.array(product_type(base, kernel, attributes.preferred_element_type), dimensions)
+
+
+def _check_groups(base: Shape, kernel: Shape, attributes: ConvolutionAttributes) -> tuple[int, int]:
+    numbers = attributes.dimension_numbers
+    by_feature, by_batch = attributes.feature_group_count, attributes.batch_group_count
+    if by_feature < 1 or by_batch < 1 or (by_feature > 1 and by_batch > 1):
+        raise ShapeError(
+            "group counts must be positive and at most one of them above 1, got "
+            f"feature_group_count={by_feature} and batch_group_count={by_batch}"
+        )
+    batch = base.dimensions[numbers.input_batch_dimension]
+    in_features = base.dimensions[numbers.input_feature_dimension]
+    per_group = kernel.dimensions[numbers.kernel_input_feature_dimension]
+    out_features = kernel.dimensions[numbers.kernel_output_feature_dimension]
+    if in_features != per_group * by_feature:
+        raise ShapeError(
+            "the input's features must be the kernel's input features times "
+            f"feature_group_count, got input dim {numbers.input_feature_dimension} = "
+            f"{in_features} of {base} and kernel dim {numbers.kernel_input_feature_dimension} = "
+            f"{per_group} of {kernel} times {by_feature}"
+        )
+    if out_features % by_feature or out_features % by_batch:
+        raise ShapeError(
+            "the kernel's output features must be a multiple of the group count, got kernel dim "
+            f"{numbers.kernel_output_feature_dimension} = {out_features} of {kernel} and "
+            f"{max(by_feature, by_batch)}"
+        )
+    if batch % by_batch:
+        raise ShapeError(
+            "the input's batch must be a multiple of batch_group_count, got input dim "
+            f"{numbers.input_batch_dimension} = {batch} of {base} and {by_batch}"
+        )
+    return batch // by_batch, out_features
+
+
+def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ConvolutionAttributes:
+    precision, algorithm = decode_precision(proto)
+    # Writers from before groups existed leave the counts 0.
+    return ConvolutionAttributes(
+        window_from_proto(proto.window),
+        convolution_numbers_from_proto(proto.convolution_dimension_numbers),
+        proto.feature_group_count or 1,
+        proto.batch_group_count or 1,
+        shape.element_type,
+        precision,
+        algorithm,
+    )
+
+
+def _encode(attributes: ConvolutionAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    proto.window.CopyFrom(window_to_proto(attributes.window))
+    proto.convolution_dimension_numbers.CopyFrom(
+        convolution_numbers_to_proto(attributes.dimension_numbers)
+    )
+    proto.feature_group_count = attributes.feature_group_count
+    proto.batch_group_count = attributes.batch_group_count
+    encode_precision(attributes.precision, attributes.algorithm, proto)
+
+
+DEFINITION = OpDefinition(
+    Opcode.CONVOLUTION, ConvolutionAttributes, infer_convolution, _decode, _encode
+)

@@ -1,0 +1,63 @@
+"""custom-call: a function outside HLO, found by its name.
+
+Semantics: XLA's CustomCall. The function decides what its operands mean, so any shapes go.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.errors import InvalidArgumentError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CustomCallAttributes:
+    """The function's name, the result's shape without layout, and what the function is told.
+
+    `api_version` is a number of CustomCallApiVersion.
+    """
+
+    target: str
+    shape: Shape
+    opaque: bytes = b""
+    has_side_effect: bool = False
+    api_version: int = 0
+
+
+def infer_custom_call(
+    operands: Sequence[Shape], attributes: CustomCallAttributes, called: Sequence[ProgramShape]
+) -> Shape:
+    """The shape the caller says."""
+    return attributes.shape.without_layout()
+
+
+def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> CustomCallAttributes:
+    """Read target, arguments, side effect and api version; the shape is the declared one.
+
+    Older writers have the arguments in custom_call_opaque rather than in backend_config.
+    """
+    if not proto.custom_call_target:
+        raise InvalidArgumentError("custom_call_target must name a function, got ''")
+    return CustomCallAttributes(
+        proto.custom_call_target,
+        shape.without_layout(),
+        proto.backend_config or proto.custom_call_opaque,
+        proto.custom_call_has_side_effect,
+        proto.custom_call_api_version,
+    )
+
+
+def encode(attributes: CustomCallAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    """Write target, arguments, side effect and api version."""
+    proto.custom_call_target = attributes.target
+    proto.backend_config = attributes.opaque
+    proto.custom_call_has_side_effect = attributes.has_side_effect
+    proto.custom_call_api_version = attributes.api_version  # type: ignore[assignment]
+
+
+DEFINITION = OpDefinition(
+    Opcode.CUSTOM_CALL, CustomCallAttributes, infer_custom_call, decode, encode
+)

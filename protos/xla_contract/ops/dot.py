@@ -1,0 +1,120 @@
+"""dot: sums of products over contracting dimensions, with batch dimensions carried along.
+
+Semantics: XLA's Dot and DotGeneral. The result has the batch dimensions, then what is left of
+lhs, then what is left of rhs.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.dimension_numbers import (
+    DotDimensionNumbers,
+    dot_numbers_from_proto,
+    dot_numbers_to_proto,
+)
+from xla_contract.element_type import ElementType
+from xla_contract.errors import ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.precision import decode_precision, encode_precision, product_type
+from xla_contract.ops.signature import check_distinct, needs_array
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DotAttributes:
+    """`preferred_element_type` None means the operands' type; from the wire it is always said."""
+
+    dimension_numbers: DotDimensionNumbers
+    preferred_element_type: ElementType | None = None
+    precision: tuple[int, ...] = ()
+    algorithm: int = 0
+
+
+def free_dimensions(rank: int, *taken: Sequence[int]) -> tuple[int, ...]:
+    """The dimensions of an operand that are neither batch nor contracting, in order."""
+    used = {number for numbers in taken for number in numbers}
+    return tuple(number for number in range(rank) if number not in used)
+
+
+def infer_dot(
+    operands: Sequence[Shape], attributes: DotAttributes, called: Sequence[ProgramShape] = ()
+) -> Shape:
+    """The shape of lhs dot rhs; ShapeError when dimension numbers or sizes do not fit."""
+    lhs, rhs = (needs_array(shape, "an operand") for shape in operands)
+    numbers = attributes.dimension_numbers
+    check_distinct(
+        "lhs contracting and batch dimensions",
+        (*numbers.lhs_contracting_dimensions, *numbers.lhs_batch_dimensions),
+        lhs.rank,
+        lhs,
+    )
+    check_distinct(
+        "rhs contracting and batch dimensions",
+        (*numbers.rhs_contracting_dimensions, *numbers.rhs_batch_dimensions),
+        rhs.rank,
+        rhs,
+    )
+    _check_pairs(
+        "contracting",
+        lhs,
+        numbers.lhs_contracting_dimensions,
+        rhs,
+        numbers.rhs_contracting_dimensions,
+    )
+    _check_pairs("batch", lhs, numbers.lhs_batch_dimensions, rhs, numbers.rhs_batch_dimensions)
+    kept = [(lhs, number) for number in numbers.lhs_batch_dimensions]
+    kept += [
+        (lhs, n)
+        for n in free_dimensions(
+            lhs.rank, numbers.lhs_contracting_dimensions, numbers.lhs_batch_dimensions
+        )
+    ]
+    kept += [
+        (rhs, n)
+        for n in free_dimensions(
+            rhs.rank, numbers.rhs_contracting_dimensions, numbers.rhs_batch_dimensions
+        )
+    ]
+    return Shape.array(
+        product_type(lhs, rhs, attributes.preferred_element_type),
+        [shape.dimensions[number] for shape, number in kept],
+        None,
+        [shape.is_dynamic(number) for shape, number in kept],
+    )
+
+
+def _check_pairs(
+    kind: str, lhs: Shape, left: tuple[int, ...], rhs: Shape, right: tuple[int, ...]
+) -> None:
+    if len(left) != len(right):
+        raise ShapeError(
+            f"lhs and rhs must have as many {kind} dimensions, got {len(left)} of {lhs} and "
+            f"{len(right)} of {rhs}"
+        )
+    for mine, theirs in zip(left, right, strict=True):
+        if lhs.dimensions[mine] != rhs.dimensions[theirs]:
+            raise ShapeError(
+                f"{kind} dimensions must have equal size, got lhs dim {mine} = "
+                f"{lhs.dimensions[mine]} of {lhs} and rhs dim {theirs} = "
+                f"{rhs.dimensions[theirs]} of {rhs}"
+            )
+
+
+def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> DotAttributes:
+    precision, algorithm = decode_precision(proto)
+    return DotAttributes(
+        dot_numbers_from_proto(proto.dot_dimension_numbers),
+        shape.element_type,
+        precision,
+        algorithm,
+    )
+
+
+def _encode(attributes: DotAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    proto.dot_dimension_numbers.CopyFrom(dot_numbers_to_proto(attributes.dimension_numbers))
+    encode_precision(attributes.precision, attributes.algorithm, proto)
+
+
+DEFINITION = OpDefinition(Opcode.DOT, DotAttributes, infer_dot, _decode, _encode)

@@ -1,0 +1,102 @@
+"""dynamic-slice and dynamic-update-slice: a box read or written where other values say.
+
+Semantics: XLA's DynamicSlice and DynamicUpdateSlice. The start is one scalar per dimension or,
+as older writers have it, a single vector.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.errors import ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops import rules
+from xla_contract.ops.definition import (
+    AnyDefinition,
+    NoAttributes,
+    OpDefinition,
+    without_attributes,
+)
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DynamicSliceAttributes:
+    """The size of the box in each dimension."""
+
+    sizes: tuple[int, ...]
+
+
+def infer_dynamic_slice(
+    operands: Sequence[Shape],
+    attributes: DynamicSliceAttributes,
+    called: Sequence[ProgramShape],
+) -> Shape:
+    """An array as large as the box, which fits into the operand."""
+    if not operands:
+        raise ShapeError("an operand and start indices are needed, got 0 operands")
+    operand = operands[0]
+    rules.expect_array(operand, "the operand")
+    rules.expect_entries(attributes.sizes, operand, "sizes")
+    _expect_starts(operand, operands[1:])
+    _expect_box(operand, attributes.sizes, "sizes")
+    return operand.with_dimensions(attributes.sizes)
+
+
+def infer_dynamic_update_slice(
+    operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
+) -> Shape:
+    """The operand's shape; the update has its element type and rank and fits into it."""
+    if len(operands) < 2:
+        raise ShapeError(
+            f"an operand, an update and start indices are needed, got {len(operands)} operands"
+        )
+    operand, update = operands[:2]
+    rules.expect_array(operand, "the operand")
+    rules.expect_array(update, "the update")
+    rules.expect_same_type(operand, update, "the operand and the update")
+    rules.expect_entries(update.dimensions, operand, f"the update {update.without_layout()}")
+    _expect_starts(operand, operands[2:])
+    _expect_box(operand, update.dimensions, "the sizes of the update")
+    return operand.without_layout()
+
+
+def _expect_starts(operand: Shape, starts: Sequence[Shape]) -> None:
+    for start in starts:
+        rules.expect_type(start, rules.INTEGRAL, "start indices")
+    if len(starts) == 1 and starts[0].rank == 1:
+        if starts[0].dimensions[0] != operand.rank:
+            raise ShapeError(
+                "the vector of start indices must have one entry per dimension, got "
+                f"{starts[0].without_layout()} for {operand.without_layout()}"
+            )
+        return
+    rules.expect_entries(starts, operand, "start indices")
+    for start in starts:
+        rules.expect_scalar(start, "a start index")
+        rules.expect_same_type(starts[0], start, "start indices")
+
+
+def _expect_box(operand: Shape, sizes: Sequence[int], name: str) -> None:
+    for number, size in enumerate(sizes):
+        if not 0 <= size <= operand.dimensions[number]:
+            raise ShapeError(
+                f"{name} must be in [0, size of the operand], got {size} in dimension "
+                f"{number} of {operand.without_layout()}"
+            )
+
+
+def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> DynamicSliceAttributes:
+    """Read dynamic_slice_sizes."""
+    return DynamicSliceAttributes(tuple(proto.dynamic_slice_sizes))
+
+
+def encode(attributes: DynamicSliceAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    """Write dynamic_slice_sizes."""
+    proto.dynamic_slice_sizes.extend(attributes.sizes)
+
+
+DEFINITIONS: tuple[AnyDefinition, ...] = (
+    OpDefinition(Opcode.DYNAMIC_SLICE, DynamicSliceAttributes, infer_dynamic_slice, decode, encode),
+    without_attributes(Opcode.DYNAMIC_UPDATE_SLICE, infer_dynamic_update_slice),
+)

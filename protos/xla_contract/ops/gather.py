@@ -1,0 +1,169 @@
+"""gather: slices of an operand taken at many start indices.
+
+Semantics: XLA's Gather with operand batching dimensions. Start indices are clamped so that each
+slice lies inside the operand.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.dimension_numbers import (
+    GatherDimensionNumbers,
+    gather_numbers_from_proto,
+    gather_numbers_to_proto,
+)
+from xla_contract.errors import ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.signature import check_distinct, needs_array
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GatherAttributes:
+    """`indices_are_sorted` promises an order and does not change the result."""
+
+    dimension_numbers: GatherDimensionNumbers
+    slice_sizes: tuple[int, ...]
+    indices_are_sorted: bool = False
+
+
+def infer_gather(
+    operands: Sequence[Shape],
+    attributes: GatherAttributes,
+    called: Sequence[ProgramShape] = (),
+) -> Shape:
+    """Offset dimensions of each slice among the batch dimensions of the start indices."""
+    operand, indices = operands
+    needs_array(operand, "the operand")
+    numbers, sizes = attributes.dimension_numbers, attributes.slice_sizes
+    batch = batch_sizes(indices, numbers.index_vector_dim)
+    check_distinct(
+        "collapsed and batching dimensions",
+        (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims),
+        operand.rank,
+        operand,
+    )
+    check_index_map(
+        "start_index_map",
+        numbers.start_index_map,
+        indices,
+        numbers.index_vector_dim,
+        numbers.operand_batching_dims,
+        operand,
+    )
+    check_batching(
+        operand,
+        numbers.operand_batching_dims,
+        indices,
+        numbers.start_indices_batching_dims,
+        numbers.index_vector_dim,
+    )
+    if len(sizes) != operand.rank or any(
+        not 0 <= size <= limit for size, limit in zip(sizes, operand.dimensions, strict=False)
+    ):
+        raise ShapeError(
+            "slice_sizes must have one size per operand dimension and fit in it, got "
+            f"{{{','.join(map(str, sizes))}}} for {operand}"
+        )
+    dropped = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
+    if any(sizes[number] > 1 for number in dropped):
+        raise ShapeError(
+            "slices must have size 1 or 0 in collapsed and batching dimensions, got "
+            f"{{{','.join(map(str, sizes))}}} for {operand}"
+        )
+    offsets = [sizes[number] for number in range(operand.rank) if number not in dropped]
+    rank = len(batch) + len(numbers.offset_dims)
+    check_distinct("offset_dims", numbers.offset_dims, rank, operand)
+    if len(offsets) != len(numbers.offset_dims) or list(numbers.offset_dims) != sorted(
+        numbers.offset_dims
+    ):
+        raise ShapeError(
+            f"offset_dims must be sorted and one for each kept slice dimension, got "
+            f"{{{','.join(map(str, numbers.offset_dims))}}} for {len(offsets)} kept of {operand}"
+        )
+    of_batch, of_offsets = iter(batch), iter(offsets)
+    return operand.with_dimensions(
+        [
+            next(of_offsets) if number in numbers.offset_dims else next(of_batch)
+            for number in range(rank)
+        ]
+    )
+
+
+def batch_sizes(indices: Shape, index_vector_dim: int) -> tuple[int, ...]:
+    """The sizes of an index array without its index vector dimension.
+
+    Raises ShapeError when the indices are no integers or have no such dimension.
+    """
+    if not indices.is_array or not indices.element_type.is_integer:
+        raise ShapeError(f"indices must be integers, got {indices}")
+    if not 0 <= index_vector_dim <= indices.rank:
+        raise ShapeError(
+            f"index_vector_dim must be in range [0, {indices.rank}], got {index_vector_dim} for "
+            f"{indices}"
+        )
+    sizes = indices.dimensions
+    return (*sizes[:index_vector_dim], *sizes[index_vector_dim + 1 :])
+
+
+def check_index_map(
+    name: str,
+    mapped: Sequence[int],
+    indices: Shape,
+    index_vector_dim: int,
+    batching: Sequence[int],
+    operand: Shape,
+) -> None:
+    """Raise ShapeError unless index vectors have one entry per mapped dimension of the operand."""
+    check_distinct(f"{name} and batching dimensions", (*mapped, *batching), operand.rank, operand)
+    scalar = index_vector_dim == indices.rank
+    width = 1 if scalar else indices.dimensions[index_vector_dim]
+    if width != len(mapped):
+        raise ShapeError(
+            f"{name} must have one entry per entry of an index vector, got "
+            f"{{{','.join(map(str, mapped))}}} for vectors of {width} in dim {index_vector_dim} "
+            f"of {indices}"
+        )
+
+
+def check_batching(
+    operand: Shape,
+    of_operand: Sequence[int],
+    indices: Shape,
+    of_indices: Sequence[int],
+    index_vector_dim: int,
+) -> None:
+    """Raise ShapeError unless the batching dimensions of operand and indices pair up."""
+    check_distinct("batching dimensions of indices", of_indices, indices.rank, indices)
+    if index_vector_dim in of_indices or len(of_operand) != len(of_indices):
+        raise ShapeError(
+            "batching dimensions must pair up and not be the index vector, got "
+            f"{{{','.join(map(str, of_operand))}}} of {operand} and "
+            f"{{{','.join(map(str, of_indices))}}} of {indices}"
+        )
+    for mine, theirs in zip(of_operand, of_indices, strict=True):
+        if operand.dimensions[mine] != indices.dimensions[theirs]:
+            raise ShapeError(
+                f"batching dimensions must have equal size, got operand dim {mine} = "
+                f"{operand.dimensions[mine]} of {operand} and indices dim {theirs} = "
+                f"{indices.dimensions[theirs]} of {indices}"
+            )
+
+
+def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> GatherAttributes:
+    return GatherAttributes(
+        gather_numbers_from_proto(proto.gather_dimension_numbers),
+        tuple(proto.gather_slice_sizes),
+        proto.indices_are_sorted,
+    )
+
+
+def _encode(attributes: GatherAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    proto.gather_dimension_numbers.CopyFrom(gather_numbers_to_proto(attributes.dimension_numbers))
+    proto.gather_slice_sizes.extend(attributes.slice_sizes)
+    proto.indices_are_sorted = attributes.indices_are_sorted
+
+
+DEFINITION = OpDefinition(Opcode.GATHER, GatherAttributes, infer_gather, _decode, _encode)

@@ -1,0 +1,53 @@
+"""map: a computation on scalars applied to arrays element by element. Semantics: XLA's Map."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.errors import ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.signature import check_takes, exactly, listed, needs_array
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MapAttributes:
+    """The mapped dimensions, which must be all of them in order."""
+
+    dimensions: tuple[int, ...] = ()
+
+
+def infer_map(
+    operands: Sequence[Shape], attributes: MapAttributes, called: Sequence[ProgramShape]
+) -> Shape:
+    """The operands' dimensions with the computation's result type."""
+    if not operands:
+        raise ShapeError("at least one operand must be mapped, got none")
+    first = operands[0]
+    for shape in operands:
+        if needs_array(shape, "an operand").dimensions != first.dimensions:
+            raise ShapeError(f"operands must have equal dimensions, got {listed(operands)}")
+    if attributes.dimensions != tuple(range(first.rank)):
+        raise ShapeError(
+            "the mapped dimensions must be all in order, got "
+            f"{{{','.join(map(str, attributes.dimensions))}}} for {first}"
+        )
+    (computation,) = exactly(called, ("the computation",))
+    check_takes("computation", computation, [Shape.scalar(s.element_type) for s in operands])
+    if not computation.result.is_scalar:
+        raise ShapeError(f"the computation must give a scalar, got {computation}")
+    return Shape.array(
+        computation.result.element_type, first.dimensions, None, first.dynamic_dimensions
+    )
+
+
+def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> MapAttributes:
+    return MapAttributes(tuple(proto.dimensions))
+
+
+def _encode(attributes: MapAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    proto.dimensions.extend(attributes.dimensions)
+
+
+DEFINITION = OpDefinition(Opcode.MAP, MapAttributes, infer_map, _decode, _encode)

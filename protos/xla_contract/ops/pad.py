@@ -1,0 +1,63 @@
+"""pad: an array with a value put around and between its elements.
+
+Semantics: XLA's Pad: interior padding first, then the edges, which may be negative and cut off.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.dimension_numbers import (
+    PaddingConfig,
+    padding_config_from_proto,
+    padding_config_to_proto,
+)
+from xla_contract.errors import ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops import rules
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PadAttributes:
+    """The amounts of padding."""
+
+    config: PaddingConfig
+
+
+def infer_pad(
+    operands: Sequence[Shape], attributes: PadAttributes, called: Sequence[ProgramShape]
+) -> Shape:
+    """The operand's shape with low + high + interior between each pair of elements added."""
+    operand, value = operands
+    config = attributes.config
+    rules.expect_array(operand, "the operand")
+    rules.expect_scalar(value, "the padding value")
+    rules.expect_same_type(operand, value, "the operand and the padding value")
+    rules.expect_entries(config.dimensions, operand, "the padding")
+    sizes = []
+    for number, (padding, size) in enumerate(
+        zip(config.dimensions, operand.dimensions, strict=True)
+    ):
+        evidence = f"{padding} in dimension {number} of {operand.without_layout()}"
+        if padding.interior < 0:
+            raise ShapeError(f"interior padding must not be negative, got {evidence}")
+        padded = size + max(size - 1, 0) * padding.interior + padding.low + padding.high
+        if padded < 0:
+            raise ShapeError(f"padding must not cut off more than there is, got {evidence}")
+        sizes.append(padded)
+    return operand.with_dimensions(sizes, rules.any_dynamic([operand]))
+
+
+def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> PadAttributes:
+    """Read padding_config."""
+    return PadAttributes(padding_config_from_proto(proto.padding_config))
+
+
+def encode(attributes: PadAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    """Write padding_config."""
+    proto.padding_config.CopyFrom(padding_config_to_proto(attributes.config))
+
+
+DEFINITION = OpDefinition(Opcode.PAD, PadAttributes, infer_pad, decode, encode)

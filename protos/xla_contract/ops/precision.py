@@ -1,0 +1,47 @@
+"""What dot and convolution share: the precision asked for and the type of the result."""
+
+from xla_contract.element_type import ElementType
+from xla_contract.errors import ShapeError
+from xla_contract.ops.signature import same_type
+from xla_contract.shape import Shape
+from xla_contract.stubs import hlo_pb2
+
+
+def product_type(lhs: Shape, rhs: Shape, preferred: ElementType | None) -> ElementType:
+    """The element type of sums of products of these operands.
+
+    Without a preferred type the operands must agree, floats of different precision taking the
+    wider. A preferred type may be any but a narrower integer, as in XLA. Raises ShapeError.
+    """
+    left, right = lhs.element_type, rhs.element_type
+    wider = left if left.bit_width >= right.bit_width else right
+    if preferred is None or preferred is wider:
+        if not same_type(left, right) and preferred is None:
+            raise ShapeError(f"operands must have one element type, got lhs {lhs} and rhs {rhs}")
+        return wider
+    if wider.is_integer and preferred.is_integer and preferred.bit_width < wider.bit_width:
+        raise ShapeError(
+            "the preferred element type must not be narrower than the operands, got "
+            f"{preferred.text} for lhs {lhs} and rhs {rhs}"
+        )
+    if (left.is_complex or right.is_complex) and not preferred.is_complex:
+        raise ShapeError(
+            f"a product of complex operands must be complex, got {preferred.text} for lhs {lhs} "
+            f"and rhs {rhs}"
+        )
+    return preferred
+
+
+def encode_precision(
+    precision: tuple[int, ...], algorithm: int, proto: hlo_pb2.HloInstructionProto
+) -> None:
+    """Write a precision_config where one is said."""
+    if precision or algorithm:
+        proto.precision_config.operand_precision.extend(precision)  # type: ignore[arg-type]
+        proto.precision_config.algorithm = algorithm  # type: ignore[assignment]
+
+
+def decode_precision(proto: hlo_pb2.HloInstructionProto) -> tuple[tuple[int, ...], int]:
+    """The operand precisions and the algorithm, () and 0 where nothing is said."""
+    config = proto.precision_config
+    return tuple(int(item) for item in config.operand_precision), int(config.algorithm)

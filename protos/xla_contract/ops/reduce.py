@@ -1,0 +1,81 @@
+"""reduce: dimensions folded away by a computation on scalars.
+
+Semantics: XLA's Reduce, variadic: operands are the arrays, then one initial value for each; the
+computation takes (accumulator..., value...).
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.errors import ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.signature import (
+    check_distinct,
+    check_reducer,
+    exactly,
+    listed,
+    needs_array,
+    one_or_tuple,
+)
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReduceAttributes:
+    """The dimensions that are folded away."""
+
+    dimensions: tuple[int, ...] = ()
+
+
+def split_inputs(operands: Sequence[Shape]) -> tuple[Sequence[Shape], Sequence[Shape]]:
+    """Arrays and initial values of a variadic reduction.
+
+    Raises ShapeError unless there are as many of the one as of the other, and the arrays have
+    equal dimensions.
+    """
+    count = len(operands) // 2
+    if not operands or len(operands) != 2 * count:
+        raise ShapeError(
+            f"operands must be arrays and as many initial values, got {listed(operands)}"
+        )
+    arrays, initial = operands[:count], operands[count:]
+    for shape in arrays:
+        if needs_array(shape, "a reduced operand").dimensions != arrays[0].dimensions:
+            raise ShapeError(f"reduced operands must have equal dimensions, got {listed(arrays)}")
+    return arrays, initial
+
+
+def infer_reduce(
+    operands: Sequence[Shape], attributes: ReduceAttributes, called: Sequence[ProgramShape]
+) -> Shape:
+    """The shape without the folded dimensions; a tuple when several arrays are folded at once."""
+    arrays, initial = split_inputs(operands)
+    first = arrays[0]
+    check_distinct("reduced dimensions", attributes.dimensions, first.rank, first)
+    (reducer,) = exactly(called, ("the reducer",))
+    types = check_reducer("reducer", reducer, initial, [a.element_type for a in arrays])
+    kept = [number for number in range(first.rank) if number not in attributes.dimensions]
+    return one_or_tuple(
+        [
+            Shape.array(
+                element,
+                [first.dimensions[number] for number in kept],
+                None,
+                [first.is_dynamic(number) for number in kept],
+            )
+            for element in types
+        ]
+    )
+
+
+def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ReduceAttributes:
+    return ReduceAttributes(tuple(proto.dimensions))
+
+
+def _encode(attributes: ReduceAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    proto.dimensions.extend(attributes.dimensions)
+
+
+DEFINITION = OpDefinition(Opcode.REDUCE, ReduceAttributes, infer_reduce, _decode, _encode)

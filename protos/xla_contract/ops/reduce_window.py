@@ -1,0 +1,46 @@
+"""reduce-window: a computation on scalars folds what lies under a sliding window.
+
+Semantics: XLA's ReduceWindow, variadic, with strides, padding and both dilations.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.dimension_numbers import Window, window_from_proto, window_to_proto
+from xla_contract.opcode import Opcode
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.reduce import split_inputs
+from xla_contract.ops.signature import check_reducer, exactly, one_or_tuple
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReduceWindowAttributes:
+    """The window, with one dimension for each dimension of the arrays."""
+
+    window: Window
+
+
+def infer_reduce_window(
+    operands: Sequence[Shape], attributes: ReduceWindowAttributes, called: Sequence[ProgramShape]
+) -> Shape:
+    """One element for each position of the window; a tuple when several arrays are folded."""
+    arrays, initial = split_inputs(operands)
+    (reducer,) = exactly(called, ("the reducer",))
+    types = check_reducer("reducer", reducer, initial, [a.element_type for a in arrays])
+    sizes = attributes.window.output_sizes(arrays[0].dimensions)
+    return one_or_tuple([Shape.array(element, sizes) for element in types])
+
+
+def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ReduceWindowAttributes:
+    return ReduceWindowAttributes(window_from_proto(proto.window))
+
+
+def _encode(attributes: ReduceWindowAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    proto.window.CopyFrom(window_to_proto(attributes.window))
+
+
+DEFINITION = OpDefinition(
+    Opcode.REDUCE_WINDOW, ReduceWindowAttributes, infer_reduce_window, _decode, _encode
+)

@@ -1,0 +1,24 @@
+"""partition-id and replica-id: which part of the program, and which copy of it, this is.
+
+Semantics: XLA's ReplicaId and kPartitionId.
+"""
+
+from collections.abc import Sequence
+
+from xla_contract.element_type import ElementType
+from xla_contract.opcode import Opcode
+from xla_contract.ops.definition import AnyDefinition, NoAttributes, without_attributes
+from xla_contract.shape import ProgramShape, Shape
+
+
+def infer_id(
+    operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
+) -> Shape:
+    """`u32[]`."""
+    return Shape.scalar(ElementType.U32)
+
+
+DEFINITIONS: tuple[AnyDefinition, ...] = (
+    without_attributes(Opcode.PARTITION_ID, infer_id),
+    without_attributes(Opcode.REPLICA_ID, infer_id),
+)

@@ -1,0 +1,68 @@
+"""rng: random numbers between or around two scalars. Semantics: XLA's RngUniform, RngNormal."""
+
+import dataclasses
+import enum
+from collections.abc import Sequence
+
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.signature import listed
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+class RandomDistribution(enum.IntEnum):
+    """Uniform on [a, b) or normal with mean a and deviation b, by the numbers on the wire."""
+
+    UNIFORM = 1
+    NORMAL = 2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RngAttributes:
+    """The distribution, and the shape of the result, without layout."""
+
+    distribution: RandomDistribution
+    shape: Shape
+
+
+def infer_rng(
+    operands: Sequence[Shape], attributes: RngAttributes, called: Sequence[ProgramShape] = ()
+) -> Shape:
+    """The asked shape; ShapeError unless two scalars of its element type are given."""
+    shape = attributes.shape
+    if not shape.is_array:
+        raise ShapeError(f"random numbers must be asked for as an array, got {shape}")
+    element = shape.element_type
+    if len(operands) != 2 or any(
+        not operand.is_scalar or operand.element_type is not element for operand in operands
+    ):
+        raise ShapeError(
+            f"operands must be two scalars of the result's type, got {listed(operands)} for {shape}"
+        )
+    uniform = attributes.distribution is RandomDistribution.UNIFORM
+    allowed = element.is_floating or (uniform and element.is_integer)
+    if not allowed:
+        raise ShapeError(
+            f"a {attributes.distribution.name.lower()} distribution must be of "
+            f"{'real' if uniform else 'floating'} numbers, got {shape}"
+        )
+    return shape.without_layout()
+
+
+def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> RngAttributes:
+    try:
+        distribution = RandomDistribution(proto.distribution)
+    except ValueError:
+        raise InvalidArgumentError(
+            f"the distribution must be uniform (1) or normal (2), got {proto.distribution}"
+        ) from None
+    return RngAttributes(distribution, shape.without_layout())
+
+
+def _encode(attributes: RngAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    proto.distribution = int(attributes.distribution)  # type: ignore[assignment]
+
+
+DEFINITION = OpDefinition(Opcode.RNG, RngAttributes, infer_rng, _decode, _encode)

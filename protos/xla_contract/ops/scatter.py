@@ -1,0 +1,122 @@
+"""scatter: updates combined into operands at many indices.
+
+Semantics: XLA's Scatter, variadic: operands are the inputs, the indices, then one update array
+for each input; the computation takes (current..., update...). An update window that does not
+lie inside the input is skipped.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.dimension_numbers import (
+    ScatterDimensionNumbers,
+    scatter_numbers_from_proto,
+    scatter_numbers_to_proto,
+)
+from xla_contract.errors import ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.gather import batch_sizes, check_batching, check_index_map
+from xla_contract.ops.signature import (
+    check_distinct,
+    check_reducer,
+    exactly,
+    listed,
+    needs_array,
+    one_or_tuple,
+)
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScatterAttributes:
+    """The two promises about the indices do not change a result that keeps them."""
+
+    dimension_numbers: ScatterDimensionNumbers
+    indices_are_sorted: bool = False
+    unique_indices: bool = False
+
+
+def infer_scatter(
+    operands: Sequence[Shape], attributes: ScatterAttributes, called: Sequence[ProgramShape]
+) -> Shape:
+    """The inputs' shapes; a tuple when there are several."""
+    count = len(operands) // 2
+    if count < 1 or len(operands) != 2 * count + 1:
+        raise ShapeError(
+            f"operands must be inputs, indices and as many updates, got {listed(operands)}"
+        )
+    inputs, indices, updates = operands[:count], operands[count], operands[count + 1 :]
+    for group in (inputs, updates):
+        for shape in group:
+            if needs_array(shape, "an operand").dimensions != group[0].dimensions:
+                raise ShapeError(
+                    f"inputs and updates must have equal dimensions each, got {listed(operands)}"
+                )
+    _check_numbers(inputs[0], indices, updates[0], attributes.dimension_numbers)
+    (combiner,) = exactly(called, ("the update computation",))
+    scalars = [Shape.scalar(shape.element_type) for shape in inputs]
+    check_reducer("update computation", combiner, scalars, [u.element_type for u in updates])
+    return one_or_tuple([shape.with_dimensions(shape.dimensions) for shape in inputs])
+
+
+def _check_numbers(
+    operand: Shape, indices: Shape, updates: Shape, numbers: ScatterDimensionNumbers
+) -> None:
+    batch = batch_sizes(indices, numbers.index_vector_dim)
+    dropped = (*numbers.inserted_window_dims, *numbers.input_batching_dims)
+    check_distinct("inserted and batching dimensions", dropped, operand.rank, operand)
+    check_index_map(
+        "scatter_dims_to_operand_dims",
+        numbers.scatter_dims_to_operand_dims,
+        indices,
+        numbers.index_vector_dim,
+        numbers.input_batching_dims,
+        operand,
+    )
+    check_batching(
+        operand,
+        numbers.input_batching_dims,
+        indices,
+        numbers.scatter_indices_batching_dims,
+        numbers.index_vector_dim,
+    )
+    window_dims = numbers.update_window_dims
+    check_distinct("update_window_dims", window_dims, updates.rank, updates)
+    window = [size for n, size in enumerate(operand.dimensions) if n not in dropped]
+    if list(window_dims) != sorted(window_dims) or len(window_dims) != len(window):
+        raise ShapeError(
+            "update_window_dims must be sorted and one for each input dimension that is neither "
+            f"inserted nor batching, got {{{','.join(map(str, window_dims))}}} for {operand}"
+        )
+    for number, limit in zip(window_dims, window, strict=True):
+        if updates.dimensions[number] > limit:
+            raise ShapeError(
+                f"an update window must fit the input, got updates dim {number} = "
+                f"{updates.dimensions[number]} of {updates} and {limit} of {operand}"
+            )
+    others = tuple(size for n, size in enumerate(updates.dimensions) if n not in window_dims)
+    if others != batch:
+        raise ShapeError(
+            "updates must have the sizes of the indices outside the window, got "
+            f"{updates} with window dims {{{','.join(map(str, window_dims))}}} and {indices} with "
+            f"index_vector_dim {numbers.index_vector_dim}"
+        )
+
+
+def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ScatterAttributes:
+    return ScatterAttributes(
+        scatter_numbers_from_proto(proto.scatter_dimension_numbers),
+        proto.indices_are_sorted,
+        proto.unique_indices,
+    )
+
+
+def _encode(attributes: ScatterAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    proto.scatter_dimension_numbers.CopyFrom(scatter_numbers_to_proto(attributes.dimension_numbers))
+    proto.indices_are_sorted = attributes.indices_are_sorted
+    proto.unique_indices = attributes.unique_indices
+
+
+DEFINITION = OpDefinition(Opcode.SCATTER, ScatterAttributes, infer_scatter, _decode, _encode)

@@ -1,0 +1,68 @@
+"""sort: operands ordered together along one dimension by a comparison of scalars.
+
+Semantics: XLA's Sort. The comparator takes two scalars of each operand, (a0, b0, a1, b1, ...),
+and says whether a comes before b.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.signature import (
+    check_predicate,
+    check_takes,
+    exactly,
+    listed,
+    needs_array,
+    one_or_tuple,
+)
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SortAttributes:
+    """The sorted dimension, and whether equal elements keep their order."""
+
+    dimension: int
+    is_stable: bool = False
+
+
+def infer_sort(
+    operands: Sequence[Shape], attributes: SortAttributes, called: Sequence[ProgramShape]
+) -> Shape:
+    """The operands' shapes; a tuple when there are several."""
+    if not operands:
+        raise ShapeError("at least one operand must be sorted, got none")
+    first = operands[0]
+    for shape in operands:
+        if needs_array(shape, "an operand").dimensions != first.dimensions:
+            raise ShapeError(f"operands must have equal dimensions, got {listed(operands)}")
+    if not 0 <= attributes.dimension < first.rank:
+        raise ShapeError(
+            f"the sorted dimension must be in range [0, {first.rank}), got "
+            f"{attributes.dimension} for {first}"
+        )
+    (comparator,) = exactly(called, ("the comparator",))
+    scalars = [Shape.scalar(shape.element_type) for shape in operands for _ in range(2)]
+    check_takes("comparator", comparator, scalars)
+    check_predicate("comparator", comparator)
+    return one_or_tuple([shape.without_layout() for shape in operands])
+
+
+def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> SortAttributes:
+    if len(proto.dimensions) != 1:
+        raise InvalidArgumentError(
+            f"a sort must name one dimension, got {list(proto.dimensions)} for {shape}"
+        )
+    return SortAttributes(proto.dimensions[0], proto.is_stable)
+
+
+def _encode(attributes: SortAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    proto.dimensions.append(attributes.dimension)
+    proto.is_stable = attributes.is_stable
+
+
+DEFINITION = OpDefinition(Opcode.SORT, SortAttributes, infer_sort, _decode, _encode)

@@ -1,0 +1,61 @@
+"""The first room of operations: elementwise, movement, values, tuples, effects."""
+
+from xla_contract.ops import (
+    bitcast,
+    bitcast_convert,
+    broadcast,
+    compare,
+    concatenate,
+    constant,
+    convert,
+    copy,
+    custom_call,
+    dynamic_slice,
+    elementwise,
+    get_dimension_size,
+    infeed,
+    iota,
+    ordering,
+    outfeed,
+    pad,
+    parameter,
+    reduce_precision,
+    replica_id,
+    reshape,
+    reverse,
+    stochastic_convert,
+    transpose,
+)
+from xla_contract.ops import slice as slice_
+from xla_contract.ops import tuple as tuple_
+from xla_contract.ops.definition import AnyDefinition
+
+DEFINITIONS_A: tuple[AnyDefinition, ...] = (
+    *elementwise.DEFINITIONS,
+    bitcast.DEFINITION,
+    bitcast_convert.DEFINITION,
+    broadcast.DEFINITION,
+    compare.DEFINITION,
+    concatenate.DEFINITION,
+    constant.DEFINITION,
+    convert.DEFINITION,
+    copy.DEFINITION,
+    custom_call.DEFINITION,
+    *dynamic_slice.DEFINITIONS,
+    get_dimension_size.DEFINITION,
+    infeed.DEFINITION,
+    iota.DEFINITION,
+    *ordering.DEFINITIONS,
+    outfeed.DEFINITION,
+    pad.DEFINITION,
+    parameter.DEFINITION,
+    reduce_precision.DEFINITION,
+    *replica_id.DEFINITIONS,
+    reshape.DEFINITION,
+    reverse.DEFINITION,
+    slice_.DEFINITION,
+    stochastic_convert.DEFINITION,
+    transpose.DEFINITION,
+    *tuple_.DEFINITIONS,
+)
+"""Every definition of this room; ops.registry joins the rooms."""

@@ -1,0 +1,46 @@
+"""The operations that contract, fold, move by index or call computations."""
+
+from xla_contract.ops import (
+    batch_norm,
+    call,
+    cholesky,
+    conditional,
+    convolution,
+    dot,
+    fft,
+    fusion,
+    gather,
+    map,
+    reduce,
+    reduce_window,
+    rng,
+    scatter,
+    select_and_scatter,
+    sort,
+    topk,
+    triangular_solve,
+    while_loop,
+)
+from xla_contract.ops.definition import AnyDefinition
+
+DEFINITIONS_B: tuple[AnyDefinition, ...] = (
+    dot.DEFINITION,
+    convolution.DEFINITION,
+    reduce.DEFINITION,
+    reduce_window.DEFINITION,
+    select_and_scatter.DEFINITION,
+    while_loop.DEFINITION,
+    conditional.DEFINITION,
+    call.DEFINITION,
+    map.DEFINITION,
+    fusion.DEFINITION,
+    sort.DEFINITION,
+    gather.DEFINITION,
+    scatter.DEFINITION,
+    rng.DEFINITION,
+    *batch_norm.DEFINITIONS,
+    cholesky.DEFINITION,
+    triangular_solve.DEFINITION,
+    fft.DEFINITION,
+    topk.DEFINITION,
+)

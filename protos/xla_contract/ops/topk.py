@@ -1,0 +1,53 @@
+"""topk: the k largest or smallest along the last dimension and where they were.
+
+Semantics: XLA's TopK: sorted, ties by position; the result is (values, s32 indices).
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.element_type import ElementType
+from xla_contract.errors import ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TopKAttributes:
+    """How many, and whether the largest or the smallest."""
+
+    k: int
+    largest: bool = True
+
+
+def infer_topk(
+    operands: Sequence[Shape], attributes: TopKAttributes, called: Sequence[ProgramShape] = ()
+) -> Shape:
+    """(values, indices), the last dimension k; ShapeError when there are not so many."""
+    (operand,) = operands
+    if (
+        not operand.is_array
+        or operand.element_type.is_complex
+        or operand.rank < 1
+        or not 0 <= attributes.k <= operand.dimensions[-1]
+    ):
+        raise ShapeError(
+            "k must be at most the last dimension of an array that can be ordered, got k = "
+            f"{attributes.k} and {operand}"
+        )
+    sizes = (*operand.dimensions[:-1], attributes.k)
+    return Shape.tuple_of([operand.with_dimensions(sizes), Shape.array(ElementType.S32, sizes)])
+
+
+def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> TopKAttributes:
+    return TopKAttributes(proto.k, proto.largest)
+
+
+def _encode(attributes: TopKAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    proto.k = attributes.k
+    proto.largest = attributes.largest
+
+
+DEFINITION = OpDefinition(Opcode.TOPK, TopKAttributes, infer_topk, _decode, _encode)
