@@ -1,0 +1,63 @@
+"""What programs are called with."""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from xla_client._session import Session
+from xla_client.buffer import Buffer
+from xla_contract.errors import InvalidArgumentError
+from xla_contract.literal import Literal
+from xla_contract.shape import Shape
+
+Argument: TypeAlias = Any
+"""A Buffer, a Literal, or anything numpy makes an array of; tuples for tuple parameters."""
+
+
+def on_device(
+    session: Session,
+    arguments: Sequence[Argument],
+    parameters: Sequence[Shape],
+    device: int,
+    timeout: float | None,
+) -> list[Buffer]:
+    """The arguments as buffers: Buffers as they are, everything else uploaded.
+
+    Arrays must have the parameter's element type and dimensions, Python numbers and lists are
+    converted to them. Raises InvalidArgumentError naming the argument otherwise.
+    """
+    if len(arguments) != len(parameters):
+        raise InvalidArgumentError(
+            f"a program must get one argument per parameter, got {len(arguments)} for "
+            f"({', '.join(map(str, parameters))})"
+        )
+    buffers = []
+    for number, (argument, shape) in enumerate(zip(arguments, parameters, strict=True)):
+        try:
+            buffers.append(_buffer(session, argument, shape, device, timeout))
+        except InvalidArgumentError as error:
+            raise error.at(f"argument {number}") from error.__cause__
+    return buffers
+
+
+def as_literal(value: Argument, shape: Shape | None = None) -> Literal:
+    """The value in the type and layout of `shape`; raises InvalidArgumentError."""
+    if isinstance(value, Literal):
+        return value if shape is None else value.relayout(shape)
+    if isinstance(value, Buffer):
+        raise InvalidArgumentError(f"a value on this side is needed, got {value!r}")
+    if hasattr(value, "__array__"):
+        value = value.__array__()
+    return Literal.from_numpy(value, shape, copy=False)
+
+
+def _buffer(
+    session: Session, argument: Argument, shape: Shape, device: int, timeout: float | None
+) -> Buffer:
+    if not isinstance(argument, Buffer):
+        literal = as_literal(argument, shape)
+        return Buffer(session, session.upload(literal, device, timeout), literal.shape)
+    if not argument.shape.compatible(shape):
+        raise InvalidArgumentError(
+            f"a buffer must have the shape of its parameter, got {argument.shape} for {shape}"
+        )
+    return argument

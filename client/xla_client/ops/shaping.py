@@ -1,0 +1,77 @@
+"""The same elements under other dimensions. Semantics: XLA's operations of these names."""
+
+import math
+from collections.abc import Sequence
+
+from xla_client.broadcasting import plan_in_dim
+from xla_client.builder import Op, integers, stretch
+from xla_contract.errors import ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.broadcast import BroadcastAttributes
+from xla_contract.ops.get_dimension_size import GetDimensionSizeAttributes
+from xla_contract.ops.reshape import ReshapeAttributes
+from xla_contract.ops.reverse import ReverseAttributes
+from xla_contract.ops.transpose import TransposeAttributes
+
+
+def broadcast(operand: Op, broadcast_sizes: Sequence[int]) -> Op:
+    """The operand repeated along new dimensions put before its own."""
+    sizes = integers(broadcast_sizes)
+    mapping = tuple(range(len(sizes), len(sizes) + operand.shape.rank))
+    attributes = BroadcastAttributes(mapping, (*sizes, *operand.shape.dimensions))
+    return operand.builder.instruction(Opcode.BROADCAST, [operand], attributes)
+
+
+def broadcast_in_dim(
+    operand: Op, out_dim_size: Sequence[int], broadcast_dimensions: Sequence[int]
+) -> Op:
+    """The operand spread over an array of `out_dim_size`.
+
+    Dimension i of the operand becomes dimension `broadcast_dimensions[i]`; size 1 stretches.
+    Raises ShapeError when a size does not fit or the numbers do not increase.
+    """
+    try:
+        plan = plan_in_dim(operand.shape, integers(out_dim_size), integers(broadcast_dimensions))
+    except ShapeError as error:
+        raise error.at(Opcode.BROADCAST) from None
+    return stretch(operand, plan)
+
+
+def reshape(operand: Op, new_sizes: Sequence[int]) -> Op:
+    """The elements in row-major order under other dimensions; ShapeError if the counts differ."""
+    attributes = ReshapeAttributes(integers(new_sizes))
+    return operand.builder.instruction(Opcode.RESHAPE, [operand], attributes)
+
+
+def collapse(operand: Op, dimensions: Sequence[int]) -> Op:
+    """Neighbouring dimensions made into one; ShapeError unless they count up by one."""
+    numbers = integers(dimensions)
+    sizes = operand.shape.dimensions
+    if not numbers:
+        return operand
+    first, last = numbers[0], numbers[-1]
+    if numbers != tuple(range(first, last + 1)) or not 0 <= first <= last < len(sizes):
+        raise ShapeError(
+            "collapsed dimensions must be neighbours in order, got "
+            f"{{{','.join(map(str, numbers))}}} of {operand.shape}"
+        ).at(Opcode.RESHAPE)
+    merged = math.prod(sizes[first : last + 1])
+    return reshape(operand, (*sizes[:first], merged, *sizes[last + 1 :]))
+
+
+def transpose(operand: Op, permutation: Sequence[int]) -> Op:
+    """The dimensions in another order: result dimension i is operand dimension permutation[i]."""
+    attributes = TransposeAttributes(integers(permutation))
+    return operand.builder.instruction(Opcode.TRANSPOSE, [operand], attributes)
+
+
+def rev(operand: Op, dimensions: Sequence[int]) -> Op:
+    """The elements in opposite order along these dimensions."""
+    attributes = ReverseAttributes(integers(dimensions))
+    return operand.builder.instruction(Opcode.REVERSE, [operand], attributes)
+
+
+def get_dimension_size(operand: Op, dimension: int) -> Op:
+    """The size of a dimension when the program runs, s32[]."""
+    attributes = GetDimensionSizeAttributes(dimension)
+    return operand.builder.instruction(Opcode.GET_DIMENSION_SIZE, [operand], attributes)

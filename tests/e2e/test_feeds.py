@@ -1,0 +1,96 @@
+"""Programs that exchange values while they run."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import xla_client as xc
+from xla_client import Builder, Computation, Shape, ops
+
+ITEM = Shape.parse("(f32[3], s32[])")
+
+
+@pytest.fixture
+def client():
+    with xc.Local(devices=2, timeout=60) as client:
+        yield client
+
+
+def _stream(steps: int) -> Computation:
+    """Takes (vector, weight) from infeed `steps` times and sends each sum so far to outfeed."""
+    state = Shape.parse("(s32[], f32[3], token[])")
+    condition = Builder("condition")
+    count = ops.get_tuple_element(condition.parameter(0, state), 0)
+    more = condition.build(ops.lt(count, steps))
+    body = Builder("body")
+    parameter = body.parameter(0, state)
+    count, total, token = (ops.get_tuple_element(parameter, n) for n in range(3))
+    fed = ops.infeed_with_token(token, ITEM)
+    item, token = (ops.get_tuple_element(fed, n) for n in range(2))
+    vector, weight = (ops.get_tuple_element(item, n) for n in range(2))
+    total = total + vector * ops.convert_element_type(weight, xc.ElementType.F32)
+    token = ops.outfeed_with_token(total, token)
+    step = body.build(ops.tuple([count + 1, total, token]))
+    builder = Builder("stream")
+    init = ops.tuple(
+        [builder.constant(0), builder.constant(np.zeros(3, np.float32)), builder.create_token()]
+    )
+    return builder.build(ops.get_tuple_element(ops.while_(more, step, init), 1))
+
+
+def test_batches_stream_in_while_results_stream_out(client):
+    steps = 300  # more than a queue holds, so both sides wait for each other
+    run = client.compile(_stream(steps)).submit()
+    device = client.device(0)
+    batches = ((np.full(3, n, np.float32), np.int32(2)) for n in range(steps))
+    sent: list[int] = []
+    feeder = threading.Thread(target=lambda: sent.append(device.infeed(batches)))
+    feeder.start()
+    sums = [float(total[0]) for total in device.outfeed(Shape.parse("f32[3]"), steps)]
+    feeder.join()
+    assert sent == [steps]
+    assert sums == [float(n * (n + 1)) for n in range(steps)]
+    np.testing.assert_array_equal(run.result().to_numpy(), np.full(3, sums[-1]))
+
+
+def test_each_device_has_feeds_of_its_own(client):
+    builder = Builder("double")
+    doubled = builder.build(builder.infeed(Shape.parse("s32[]")) * 2)
+    for ordinal in (1, 0):
+        client.device(ordinal).to_infeed(10 + ordinal, Shape.parse("s32[]"))
+    results = client.execute_parallel([xc.Launch(doubled, (), n) for n in range(2)])
+    assert [int(result.to_numpy()) for result in results] == [20, 22]
+
+
+def test_outfeed_without_end_stops_with_its_reader(client):
+    builder = Builder("send")
+    token = ops.outfeed(builder.constant(np.float32(1)))
+    for value in (2, 3):
+        token = ops.outfeed_with_token(builder.constant(np.float32(value)), token)
+    client.compile(builder.build(token))()
+    received = []
+    for value in client.device().outfeed(Shape.parse("f32[]")):
+        received.append(float(value))
+        if len(received) == 3:
+            break
+    assert received == [1, 2, 3]
+    with pytest.raises(xc.DeadlineExceededError):
+        client.device().from_outfeed(Shape.parse("f32[]"), timeout=0.2)
+
+
+def test_full_queue_makes_the_sender_wait_until_its_deadline(client):
+    endless = (np.float32(1) for _ in range(10**6))
+    with pytest.raises(xc.DeadlineExceededError):
+        client.device(1).infeed(endless, timeout=0.3)
+    client.reset_device()
+
+
+def test_what_cannot_be_fed(client):
+    device = client.device()
+    with pytest.raises(xc.UnimplementedError):
+        device.to_infeed((np.float32(1), (np.float32(2),)))
+    with pytest.raises(xc.InvalidArgumentError):
+        device.to_infeed(np.zeros((0,), np.float32))
+    with pytest.raises(xc.InvalidArgumentError):
+        client.device(2).to_infeed(np.float32(1))
