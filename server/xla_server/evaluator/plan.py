@@ -1,0 +1,81 @@
+"""A computation made ready to be walked: evaluators looked up, lifetimes known."""
+
+import dataclasses
+
+from xla_contract.opcode import Opcode
+from xla_server.evaluator.memory import is_large
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ops.evaluation import Evaluator
+from xla_server.ops.registry import evaluator
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    """One instruction: values are read from slots and written to one.
+
+    `frees` are the slots that nothing reads after this step, its own where nothing reads it.
+    `is_large` says that its value takes so much memory that there may not be enough.
+    """
+
+    instruction: HloInstruction
+    evaluate: Evaluator
+    operands: tuple[int, ...]
+    result: int
+    frees: tuple[int, ...]
+    is_large: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """The steps of a computation, the slots its arguments go to and the slot of its root."""
+
+    parameters: tuple[int, ...]
+    steps: tuple[Step, ...]
+    root: int
+    slot_count: int
+
+
+class Plans:
+    """The plans of a program's computations, each made when it is first needed.
+
+    Threads may share one: making a plan twice gives the same plan.
+    """
+
+    __slots__ = ("_plans",)
+
+    def __init__(self) -> None:
+        self._plans: dict[HloComputation, Plan] = {}
+
+    def of(self, computation: HloComputation) -> Plan:
+        """The plan of `computation`; raises UnimplementedError where an evaluator is missing."""
+        plan = self._plans.get(computation)
+        if plan is None:
+            plan = self._plans[computation] = make_plan(computation)
+        return plan
+
+
+def make_plan(computation: HloComputation) -> Plan:
+    """Look up the evaluators of `computation` and find where each value is read last."""
+    slots = {part: slot for slot, part in enumerate(computation.instructions)}
+    last_reader = {
+        operand: reader for reader in computation.instructions for operand in reader.operands
+    }
+    frees: dict[HloInstruction, list[int]] = {}
+    for instruction, slot in slots.items():
+        reader = last_reader.get(instruction, instruction)
+        if instruction is not computation.root:
+            frees.setdefault(reader, []).append(slot)
+    steps = tuple(
+        Step(
+            instruction,
+            evaluator(instruction.opcode),
+            tuple(slots[operand] for operand in instruction.operands),
+            slots[instruction],
+            tuple(frees.get(instruction, ())),
+            is_large(instruction.opcode, instruction.shape),
+        )
+        for instruction in computation.instructions
+        if instruction.opcode is not Opcode.PARAMETER
+    )
+    parameters = tuple(slots[parameter] for parameter in computation.parameters)
+    return Plan(parameters, steps, slots[computation.root], len(slots))

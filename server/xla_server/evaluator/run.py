@@ -1,0 +1,176 @@
+"""The run of a program: instruction after instruction, with numpy."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xla_contract.errors import (
+    InternalError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    XlaError,
+)
+from xla_contract.shape import Shape
+from xla_server.evaluator import lifted
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.evaluator.feeds import Feeds, NoFeeds
+from xla_server.evaluator.memory import require_room
+from xla_server.evaluator.plan import Plans, Step
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ops.evaluation import Array, Token, Value
+
+
+def evaluate(
+    program: HloModule | HloComputation,
+    arguments: Sequence[Value],
+    *,
+    feeds: Feeds | None = None,
+    cancellation: Cancellation | None = None,
+    replica_id: int = 0,
+    partition_id: int = 0,
+    plans: Plans | None = None,
+    check_values: bool = False,
+) -> Value:
+    """The value of a verified program's root for these arguments.
+
+    `plans` keeps what is prepared from one evaluation to the next. With `check_values` every
+    result is held against the instruction's shape and InternalError names the one that is off.
+    Raises InvalidArgumentError for another number of arguments than parameters, what
+    `cancellation` was given once it is set, and what the evaluators raise, each placed at its
+    instruction.
+    """
+    computation = program.entry if isinstance(program, HloModule) else program
+    if len(arguments) != len(computation.parameters):
+        raise InvalidArgumentError(
+            f"the program takes {len(computation.parameters)} arguments, got {len(arguments)}"
+        )
+    run = Run(
+        feeds=NoFeeds() if feeds is None else feeds,
+        cancellation=Cancellation() if cancellation is None else cancellation,
+        replica_id=replica_id,
+        partition_id=partition_id,
+        plans=Plans() if plans is None else plans,
+        check_values=check_values,
+    )
+    # Division by zero, overflow and invalid operations have defined results in XLA.
+    with np.errstate(all="ignore"):
+        return run.call(computation, arguments)
+
+
+class Run:
+    """One execution on one device; the Frame that evaluators see."""
+
+    __slots__ = (
+        "_cancellation",
+        "_check_values",
+        "_feeds",
+        "_plans",
+        "partition_id",
+        "replica_id",
+    )
+
+    def __init__(
+        self,
+        *,
+        feeds: Feeds,
+        cancellation: Cancellation,
+        plans: Plans,
+        replica_id: int = 0,
+        partition_id: int = 0,
+        check_values: bool = False,
+    ) -> None:
+        self._feeds = feeds
+        self._cancellation = cancellation
+        self._plans = plans
+        self._check_values = check_values
+        self.replica_id = replica_id
+        self.partition_id = partition_id
+
+    def call(self, computation: HloComputation, arguments: Sequence[Value]) -> Value:
+        """Evaluate a computation on arguments, and give its root's value."""
+        plan = self._plans.of(computation)
+        values: list[Value | None] = [None] * plan.slot_count
+        for slot, argument in zip(plan.parameters, arguments, strict=True):
+            values[slot] = argument
+        cancellation = self._cancellation
+        for step in plan.steps:
+            if cancellation.is_cancelled:
+                cancellation.check()
+            operands = [values[slot] for slot in step.operands]
+            value = self._evaluate(step, operands)  # type: ignore[arg-type]
+            values[step.result] = value
+            for slot in step.frees:
+                values[slot] = None
+        root = values[plan.root]
+        if root is None:
+            raise InternalError(f"every root has a value, got none for %{computation.name}")
+        return root
+
+    def call_lifted(self, computation: HloComputation, arguments: Sequence[Array]) -> Value:
+        """Evaluate a computation on scalars for whole arrays of scalars at once."""
+        return lifted.call(self, computation, arguments)
+
+    def infeed(self, shape: Shape, instruction: HloInstruction) -> Value:
+        """Wait for the next item of the device's infeed queue; it must have this shape."""
+        return self._feeds.take_infeed(shape, self._cancellation)
+
+    def outfeed(self, value: Value, shape: Shape, instruction: HloInstruction) -> None:
+        """Put a value into the device's outfeed queue, waiting while it is full."""
+        self._feeds.put_outfeed(value, shape, self._cancellation)
+
+    def check_cancelled(self) -> None:
+        """Raise CancelledError or DeadlineExceededError when the run is to stop."""
+        self._cancellation.check()
+
+    def _evaluate(self, step: Step, operands: Sequence[Value]) -> Value:
+        instruction = step.instruction
+        try:
+            if step.is_large:
+                require_room(instruction.shape)
+            value = step.evaluate(instruction, operands, self)
+        except XlaError as error:
+            if self._cancellation.is_cancelled:
+                # Where the run was when it was stopped is not what was wrong.
+                raise
+            raise error.at(instruction.opcode, instruction.name) from error.__cause__
+        except MemoryError as error:
+            raise ResourceExhaustedError(
+                f"memory must suffice for every value, got none left for {instruction.shape}"
+            ).at(instruction.opcode, instruction.name) from error
+        except Exception as error:
+            inside = ", ".join(str(operand.shape) for operand in instruction.operands)
+            raise InternalError(
+                f"the evaluator failed, got operands ({inside}) and shape {instruction.shape}"
+            ).at(instruction.opcode, instruction.name) from error
+        if self._check_values and not has_shape(value, instruction.shape):
+            raise InternalError(
+                f"the value must have the instruction's shape, got {describe(value)} for "
+                f"{instruction.shape}"
+            ).at(instruction.opcode, instruction.name)
+        return value
+
+
+def has_shape(value: Value, shape: Shape) -> bool:
+    """Whether `value` is what a value of `shape` has to be: numpy type, dimensions, structure."""
+    if shape.is_tuple:
+        return (
+            isinstance(value, tuple)
+            and len(value) == len(shape.tuple_shapes)
+            and all(map(has_shape, value, shape.tuple_shapes))
+        )
+    if shape.is_array:
+        return (
+            isinstance(value, np.ndarray)
+            and value.dtype == shape.element_type.dtype
+            and value.shape == shape.dimensions
+        )
+    return isinstance(value, Token)
+
+
+def describe(value: object) -> str:
+    """What a value is in numpy's terms, for messages."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(describe, value))})"
+    if isinstance(value, np.ndarray):
+        return f"ndarray {value.dtype}{list(value.shape)}"
+    return type(value).__name__

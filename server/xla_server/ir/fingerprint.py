@@ -1,0 +1,71 @@
+"""The content of a program as a short key."""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from xla_contract.literal import Literal
+from xla_contract.opcode import Opcode
+from xla_contract.ops.registry import definition
+from xla_contract.shape import ProgramShape
+from xla_contract.shape_proto import shape_to_proto
+from xla_contract.stubs import hlo_pb2
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+
+
+def fingerprint(module: HloModule, entry: ProgramShape) -> bytes:
+    """A digest of what `module` computes with the layouts of `entry`.
+
+    Names, ids and decoration do not enter it; the order of instructions does.
+    """
+    digest = hashlib.blake2b(digest_size=32)
+    computations = {part: number for number, part in enumerate(module.computations)}
+    _add(digest, b"%d" % computations[module.entry])
+    for shape in (*entry.parameters, entry.result):
+        _add(digest, str(shape).encode())
+    for computation in module.computations:
+        _add_computation(digest, computation, computations)
+    return digest.digest()
+
+
+def _add_computation(
+    digest: "hashlib.blake2b", computation: HloComputation, computations: dict[HloComputation, int]
+) -> None:
+    numbers = {part: number for number, part in enumerate(computation.instructions)}
+    _add(digest, b"%d %d" % (len(numbers), numbers[computation.root]))
+    for instruction in computation.instructions:
+        proto = hlo_pb2.HloInstructionProto(
+            opcode=str(instruction.opcode),
+            shape=shape_to_proto(instruction.shape.without_layout()),
+            operand_ids=_numbers(instruction.operands, numbers),
+            control_predecessor_ids=_numbers(instruction.control_predecessors, numbers),
+            called_computation_ids=[computations[called] for called in instruction.called],
+        )
+        if instruction.opcode is not Opcode.CONSTANT:
+            definition(instruction.opcode).encode(instruction.attributes, proto)
+        _add(digest, proto.SerializeToString(deterministic=True))
+        if instruction.opcode is Opcode.CONSTANT:
+            # Its wire form would be one more copy of what may be 100 MB.
+            _add_literal(digest, instruction.attributes.literal)
+
+
+def _add_literal(digest: "hashlib.blake2b", literal: Literal) -> None:
+    if literal.shape.is_tuple:
+        for element in literal.elements:
+            _add_literal(digest, element)
+    elif literal.shape.is_array:
+        flat = np.ascontiguousarray(literal.value).reshape(-1)
+        _add(digest, flat.view(np.uint8).data)
+
+
+def _numbers(
+    instructions: Sequence[HloInstruction], numbers: dict[HloInstruction, int]
+) -> list[int]:
+    return [numbers[instruction] for instruction in instructions]
+
+
+def _add(digest: "hashlib.blake2b", data: bytes | memoryview) -> None:
+    # The length goes first, so that two neighbours never read like another two.
+    digest.update(len(data).to_bytes(8, "little"))
+    digest.update(data)

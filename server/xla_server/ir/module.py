@@ -1,0 +1,82 @@
+"""The server's own form of HLO: modules of computations of instructions.
+
+Instructions are identified by object, not by name or id; names and ids are kept for messages
+and for writing the module out again.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from xla_contract.opcode import Opcode
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class HloInstruction:
+    """One operation applied to operands.
+
+    `attributes` is the attribute record of the opcode's definition (xla_contract.ops). `called`
+    are the called computations in the order the opcode defines. `decoration` keeps the fields
+    that do not change what is computed (metadata, sharding, frontend attributes, backend
+    config), in wire form. `shape` carries a layout only where the writer said one.
+    """
+
+    name: str
+    id: int
+    opcode: Opcode
+    shape: Shape
+    operands: tuple["HloInstruction", ...] = ()
+    attributes: Any = None
+    called: tuple["HloComputation", ...] = ()
+    control_predecessors: tuple["HloInstruction", ...] = ()
+    decoration: hlo_pb2.HloInstructionProto | None = None
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"%{operand.name}" for operand in self.operands)
+        return f"%{self.name} = {self.shape} {self.opcode}({inside})"
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class HloComputation:
+    """Instructions in an order where operands come before users, and one of them the root."""
+
+    name: str
+    id: int
+    instructions: list[HloInstruction]
+    root: HloInstruction
+    parameters: tuple[HloInstruction, ...]
+
+    @property
+    def program_shape(self) -> ProgramShape:
+        """The signature, taken from the parameters and the root."""
+        return ProgramShape(
+            tuple(parameter.shape for parameter in self.parameters),
+            self.root.shape,
+            tuple(parameter.name for parameter in self.parameters),
+        )
+
+    def __repr__(self) -> str:
+        return f"%{self.name} {self.program_shape}"
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class HloModule:
+    """A program: computations, callees before callers, one of them the entry.
+
+    `entry_program_shape` is the signature with the layouts callers see (host_program_shape).
+    `decoration` keeps the module's remaining fields in wire form, computations left out.
+    """
+
+    name: str
+    id: int
+    computations: list[HloComputation]
+    entry: HloComputation
+    entry_program_shape: ProgramShape
+    decoration: hlo_pb2.HloModuleProto | None = None
+
+    def instructions(self) -> Iterator[HloInstruction]:
+        """Every instruction of every computation, in stored order."""
+        for computation in self.computations:
+            yield from computation.instructions

@@ -1,0 +1,161 @@
+"""Whether a module is well formed: its structure, and every declared shape.
+
+Runs in time linear in the module and allocates no value, so it stands between a stranger's
+program and the evaluator.
+"""
+
+from collections.abc import Iterable
+
+from xla_contract.errors import (
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    ShapeError,
+    UnimplementedError,
+)
+from xla_contract.opcode import Opcode
+from xla_contract.ops.registry import infer_shape
+from xla_contract.shape import UNBOUNDED, ProgramShape, Shape
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+
+MAX_CALL_DEPTH = 100
+"""How deeply computations may call each other: a run nests a few Python calls per level."""
+
+
+def verify(module: HloModule, *, max_value_bytes: int | None = None) -> None:
+    """Check that `module` can be run as it stands.
+
+    Structure: operands and called computations come before their users, roots and parameters
+    belong to their computations, names are unique. Shapes: every declared shape is compatible
+    with the inferred one, and the entry's signature with entry_program_shape; layouts are free.
+    Raises InvalidArgumentError (ShapeError for shapes) naming the instruction and both sides,
+    UnimplementedError for values that no evaluator can hold, and ResourceExhaustedError for a
+    value of more than `max_value_bytes`.
+    """
+    checker = _Checker(max_value_bytes)
+    for computation in module.computations:
+        checker.check_computation(computation)
+    if module.entry not in checker.signatures:
+        raise InvalidArgumentError(
+            f"the entry computation must be one of the module's, got %{module.entry.name}"
+        )
+    check_signature(module.entry_program_shape, module.entry.program_shape)
+
+
+def check_signature(declared: ProgramShape, actual: ProgramShape) -> None:
+    """Raise ShapeError unless a declared signature is compatible with a program's own."""
+    if len(declared.parameters) != len(actual.parameters):
+        raise ShapeError(
+            "the entry signature must have as many parameters as the program, got "
+            f"{len(declared.parameters)} and {len(actual.parameters)}"
+        )
+    pairs = zip(declared.parameters, actual.parameters, strict=True)
+    for number, (theirs, ours) in enumerate(pairs):
+        if not theirs.compatible(ours):
+            raise ShapeError(
+                "the entry signature must be compatible with the program, got "
+                f"parameter {number} = {theirs} for {ours}"
+            )
+    if not declared.result.compatible(actual.result):
+        raise ShapeError(
+            "the entry signature must be compatible with the program, got result "
+            f"{declared.result} for {actual.result}"
+        )
+
+
+class _Checker:
+    """What is known of the module while its computations are checked in order."""
+
+    def __init__(self, max_value_bytes: int | None) -> None:
+        self.signatures: dict[HloComputation, ProgramShape] = {}
+        self._depths: dict[HloComputation, int] = {}
+        self._names: set[str] = set()
+        self._max_value_bytes = max_value_bytes
+
+    def check_computation(self, computation: HloComputation) -> None:
+        place = f"computation %{computation.name}"
+        seen: set[HloInstruction] = set()
+        depth = 1
+        for instruction in computation.instructions:
+            self._check_structure(instruction, seen, place)
+            self._check_value(instruction)
+            self._check_shape(instruction)
+            seen.add(instruction)
+            depth = max([depth, *(1 + self._depths[called] for called in instruction.called)])
+        if depth > MAX_CALL_DEPTH:
+            raise ResourceExhaustedError(
+                f"{place}: computations may call each other {MAX_CALL_DEPTH} deep, got {depth}"
+            )
+        if computation.root not in seen:
+            raise InvalidArgumentError(
+                f"{place}: the root must be an instruction of the computation, got "
+                f"%{computation.root.name}"
+            )
+        _check_parameters(computation, place)
+        self._depths[computation] = depth
+        self.signatures[computation] = computation.program_shape
+
+    def _check_structure(
+        self, instruction: HloInstruction, seen: set[HloInstruction], place: str
+    ) -> None:
+        if not instruction.name or instruction.name in self._names:
+            raise InvalidArgumentError(
+                "instruction names must be unique in the module and not empty, got "
+                f"'{instruction.name}' again in {place}"
+            )
+        self._names.add(instruction.name)
+        for part in (*instruction.operands, *instruction.control_predecessors):
+            if part not in seen:
+                raise InvalidArgumentError(
+                    f"operands must come before their users, got %{part.name} in {place}"
+                ).at(instruction.opcode, instruction.name)
+        for called in instruction.called:
+            if called not in self.signatures:
+                raise InvalidArgumentError(
+                    f"called computations must come before their callers, got %{called.name}"
+                ).at(instruction.opcode, instruction.name)
+
+    def _check_value(self, instruction: HloInstruction) -> None:
+        shape = instruction.shape
+        for leaf in shape.leaves():
+            if not leaf.is_array and not leaf.is_token:
+                raise UnimplementedError(
+                    f"values must be made of arrays and tokens, got {leaf}"
+                ).at(instruction.opcode, instruction.name)
+            if UNBOUNDED in leaf.dimensions:
+                raise UnimplementedError(
+                    f"every dimension must have a size or a bound, got {leaf}"
+                ).at(instruction.opcode, instruction.name)
+        if self._max_value_bytes is not None and shape.byte_size > self._max_value_bytes:
+            raise ResourceExhaustedError(
+                f"a value may take {self._max_value_bytes} bytes, got {shape.byte_size} for {shape}"
+            ).at(instruction.opcode, instruction.name)
+
+    def _check_shape(self, instruction: HloInstruction) -> None:
+        inferred = infer_shape(
+            instruction.opcode,
+            _shapes(instruction.operands),
+            instruction.attributes,
+            [self.signatures[called] for called in instruction.called],
+            instruction=instruction.name,
+        )
+        if not instruction.shape.compatible(inferred):
+            raise ShapeError(
+                "declared shape must match the inferred one, got "
+                f"{instruction.shape.without_layout()} declared and {inferred} inferred"
+            ).at(instruction.opcode, instruction.name)
+
+
+def _check_parameters(computation: HloComputation, place: str) -> None:
+    found = [part for part in computation.instructions if part.opcode is Opcode.PARAMETER]
+    found.sort(key=lambda part: part.attributes.number)
+    numbers = [part.attributes.number for part in found]
+    if numbers != list(range(len(found))) or tuple(found) != computation.parameters:
+        names = ", ".join(f"%{part.name}" for part in computation.parameters[:8])
+        raise InvalidArgumentError(
+            f"{place}: the parameters must be the parameter instructions in order, each number "
+            f"once, got numbers {numbers[:8]} and parameters ({names})"
+        )
+
+
+def _shapes(instructions: Iterable[HloInstruction]) -> list[Shape]:
+    return [instruction.shape for instruction in instructions]

@@ -1,0 +1,83 @@
+"""The evaluators of the batch-norm operations, in f64 and rounded once.
+
+With n = 1 / sqrt(variance + epsilon), a feature is normalised to (x - mean) * n * scale + offset.
+"""
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xla_contract.ops.batch_norm import BatchNormAttributes
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.scalar_function import round_to
+
+Wide = NDArray[np.float64]
+
+
+def evaluate_batch_norm_training(
+    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+) -> Value:
+    """(normalised, mean, variance), the variance being that of the whole batch."""
+    wide, features, others = _prepare(instruction, operands)
+    operand, scale, offset = wide
+    mean = operand.mean(others, keepdims=True)
+    variance = np.square(operand - mean).mean(others, keepdims=True)
+    inverse = 1 / np.sqrt(variance + _epsilon(instruction))
+    normalised = (operand - mean) * inverse * scale + offset
+    return _round(instruction, (normalised, mean.reshape(features), variance.reshape(features)))
+
+
+def evaluate_batch_norm_inference(
+    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+) -> Value:
+    """The operand normalised with a given mean and variance."""
+    (operand, scale, offset, mean, variance), _, _ = _prepare(instruction, operands)
+    inverse = 1 / np.sqrt(variance + _epsilon(instruction))
+    normalised = (operand - mean) * inverse * scale + offset
+    return round_to(normalised, instruction.shape.element_type.dtype)
+
+
+def evaluate_batch_norm_grad(
+    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+) -> Value:
+    """Gradients of training with respect to (operand, scale, offset)."""
+    (operand, scale, mean, variance, gradient), features, others = _prepare(instruction, operands)
+    inverse = 1 / np.sqrt(variance + _epsilon(instruction))
+    centred = (operand - mean) * inverse
+    of_scale = (gradient * centred).sum(others, keepdims=True)
+    of_offset = gradient.sum(others, keepdims=True)
+    count = max(1, operand.size // max(1, of_offset.size))
+    of_operand = scale * inverse * (gradient - (of_offset + centred * of_scale) / count)
+    return _round(
+        instruction, (of_operand, of_scale.reshape(features), of_offset.reshape(features))
+    )
+
+
+def _prepare(
+    instruction: HloInstruction, operands: Sequence[Value]
+) -> tuple[list[Wide], tuple[int, ...], tuple[int, ...]]:
+    """Operands in f64, vectors along the feature dimension; their size; all other dimensions."""
+    attributes: BatchNormAttributes = instruction.attributes
+    arrays = [cast(Array, operand).astype(np.float64) for operand in operands]
+    rank, feature = arrays[0].ndim, attributes.feature_index
+    along = [1] * rank
+    along[feature] = arrays[0].shape[feature]
+    wide = [
+        a if a.shape == arrays[0].shape and a.ndim == rank else a.reshape(along) for a in arrays
+    ]
+    return wide, (along[feature],), tuple(n for n in range(rank) if n != feature)
+
+
+def _epsilon(instruction: HloInstruction) -> float:
+    attributes: BatchNormAttributes = instruction.attributes
+    return attributes.epsilon
+
+
+def _round(instruction: HloInstruction, parts: Sequence[Wide]) -> Value:
+    shapes = instruction.shape.tuple_shapes
+    return tuple(
+        round_to(part, shape.element_type.dtype) for part, shape in zip(parts, shapes, strict=True)
+    )

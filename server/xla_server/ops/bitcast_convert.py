@@ -1,0 +1,34 @@
+"""bitcast-convert: the bits of an array read as another element type.
+
+Semantics: XLA's BitcastConvertType; the parts of a wide element come low bits first.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xla_contract.element_type import ElementType
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.evaluation import Frame, Value
+from xla_server.ops.numeric import Array
+
+
+def evaluate_bitcast_convert(
+    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+) -> Value:
+    """The operand's bits, regrouped along a last dimension where widths differ."""
+    (operand,) = operands
+    source = instruction.operands[0].shape.element_type
+    bits = reread(operand, source, instruction.shape.element_type)  # type: ignore[arg-type]
+    return bits.reshape(instruction.shape.dimensions)
+
+
+def reread(array: Array, source: ElementType, target: ElementType) -> Array:
+    """The elements in row-major order as a list of elements of `target` with the same bits."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    if source.bit_width >= 8 and target.bit_width >= 8:
+        return flat.view(target.dtype)
+    stored = flat.view(np.uint8).reshape(-1, source.byte_width)
+    bits = np.unpackbits(stored, axis=1, bitorder="little")[:, : source.bit_width]
+    regrouped = np.packbits(bits.reshape(-1, target.bit_width), axis=1, bitorder="little")
+    return regrouped.reshape(-1).view(target.dtype)

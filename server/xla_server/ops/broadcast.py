@@ -1,0 +1,26 @@
+"""broadcast: a view that repeats the operand along new dimensions.
+
+Semantics: HLO's kBroadcast.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xla_contract.ops.broadcast import BroadcastAttributes
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.evaluation import Array, Frame, Value
+
+
+def evaluate_broadcast(
+    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+) -> Value:
+    """The operand with its dimensions at their places, repeated along all others."""
+    attributes: BroadcastAttributes = instruction.attributes
+    operand: Array = operands[0]  # type: ignore[assignment]
+    targets = attributes.dimensions
+    sizes = [1] * instruction.shape.rank
+    for source, target in enumerate(targets):
+        sizes[target] = operand.shape[source]
+    in_order = operand.transpose(np.argsort(targets)) if targets else operand
+    return np.broadcast_to(in_order.reshape(sizes), instruction.shape.dimensions)

@@ -1,0 +1,12 @@
+"""The evaluator of call and fusion."""
+
+from collections.abc import Sequence
+
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.evaluation import Frame, Value
+
+
+def evaluate_call(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+    """Call the computation on the operands."""
+    (computation,) = instruction.called
+    return frame.call(computation, operands)

@@ -1,0 +1,73 @@
+"""Updates combined into flat targets at positions that may repeat, shared by the scatters."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xla_server.ir.module import HloComputation
+from xla_server.ops.evaluation import Array, Frame
+from xla_server.ops.indices import Indices
+from xla_server.ops.scalar_function import (
+    accumulator_dtype,
+    as_arrays,
+    parameter_dtypes,
+    recognise,
+    round_to,
+    takes_the_second,
+)
+
+
+def combine_at(
+    combiner: HloComputation,
+    targets: Sequence[Array],
+    positions: Indices,
+    updates: Sequence[Array],
+    frame: Frame,
+) -> list[Array]:
+    """Flat copies of the flat targets with each update combined in at its position.
+
+    `positions` are in range. Updates of one position are applied in their order.
+    """
+    if len(targets) == 1 and takes_the_second(combiner):
+        replaced = targets[0].copy()
+        replaced[positions] = round_to(updates[0], replaced.dtype)
+        return [replaced]
+    ufunc = recognise(combiner)
+    if ufunc is not None:
+        wide = accumulator_dtype(ufunc, targets[0].dtype)
+        total = targets[0].astype(wide)
+        ufunc.at(total, positions, round_to(updates[0], wide))
+        return [round_to(total, targets[0].dtype)]
+    return _lifted(combiner, targets, positions, updates, frame)
+
+
+def _lifted(
+    combiner: HloComputation,
+    targets: Sequence[Array],
+    positions: Indices,
+    updates: Sequence[Array],
+    frame: Frame,
+) -> list[Array]:
+    """Rounds in which each position occurs once: first all first updates, then all second ..."""
+    results = [target.copy() for target in targets]
+    dtypes = parameter_dtypes(combiner)
+    of_targets, of_updates = dtypes[: len(targets)], dtypes[len(targets) :]
+    order = np.argsort(positions, kind="stable")
+    ordered = positions[order]
+    is_first = np.ones(len(ordered), np.bool_)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    starts = np.flatnonzero(is_first)
+    ends = np.append(starts[1:], len(ordered))
+    turn = 0
+    while len(starts):
+        chosen = order[starts + turn]
+        at = positions[chosen]
+        left = [round_to(r[at], dtype) for r, dtype in zip(results, of_targets, strict=True)]
+        right = [round_to(u[chosen], dtype) for u, dtype in zip(updates, of_updates, strict=True)]
+        combined = as_arrays(frame.call_lifted(combiner, [*left, *right]))
+        for result, part in zip(results, combined, strict=True):
+            result[at] = round_to(part, result.dtype)
+        turn += 1
+        more = starts + turn < ends
+        starts, ends = starts[more], ends[more]
+    return results

@@ -1,0 +1,46 @@
+"""compare, in IEEE's partial order or in the total one.
+
+Semantics: XLA's Compare on its CPU backend.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from xla_contract.ops.compare import CompareAttributes, ComparisonDirection, ComparisonType
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.evaluation import Frame, Value
+from xla_server.ops.numeric import Array, widened
+
+_RELATION: Mapping[ComparisonDirection, Callable[..., Any]] = MappingProxyType(
+    {
+        ComparisonDirection.EQ: np.equal,
+        ComparisonDirection.NE: np.not_equal,
+        ComparisonDirection.GE: np.greater_equal,
+        ComparisonDirection.GT: np.greater,
+        ComparisonDirection.LE: np.less_equal,
+        ComparisonDirection.LT: np.less,
+    }
+)
+
+
+def evaluate_compare(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+    """The relation of each pair; NaN only ever differs, except in the total order."""
+    attributes: CompareAttributes = instruction.attributes
+    element_type = instruction.operands[0].shape.element_type
+    lhs, rhs = (widened(operand, element_type) for operand in operands)  # type: ignore[arg-type]
+    if attributes.type is ComparisonType.TOTALORDER:
+        lhs, rhs = total_order_key(lhs), total_order_key(rhs)
+    return np.asarray(_RELATION[attributes.direction](lhs, rhs))
+
+
+def total_order_key(floats: Array) -> Array:
+    """Integers in the order -NaN < -Inf < ... < -0 < +0 < ... < +Inf < +NaN.
+
+    `floats` are F32 or F64.
+    """
+    bits = np.ascontiguousarray(floats).view(f"i{floats.dtype.itemsize}").reshape(floats.shape)
+    # The bits of negative numbers grow with their magnitude; all but the sign are turned round.
+    return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)

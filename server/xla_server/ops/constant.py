@@ -1,0 +1,25 @@
+"""constant: a value of the program.
+
+Semantics: XLA's kConstant.
+"""
+
+from collections.abc import Sequence
+
+from xla_contract.literal import Literal
+from xla_contract.ops.constant import ConstantAttributes
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.evaluation import TOKEN, Frame, Value
+
+
+def evaluate_constant(
+    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+) -> Value:
+    """The literal's value."""
+    attributes: ConstantAttributes = instruction.attributes
+    return _value(attributes.literal)
+
+
+def _value(literal: Literal) -> Value:
+    if literal.shape.is_tuple:
+        return tuple(map(_value, literal.elements))
+    return TOKEN if literal.shape.is_token else literal.value

@@ -1,0 +1,53 @@
+"""convert: numbers from any element type to any other.
+
+Semantics: XLA's CPU backend: to integers from floats towards zero, saturating, NaN as 0; from
+integers to integers wrapping; to PRED whether not zero; from complex the real part.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from xla_contract.element_type import ElementType
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.evaluation import Frame, Value
+from xla_server.ops.numeric import Array, narrowed, widened
+
+
+def evaluate_convert(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+    """The operand in the element type of the result."""
+    (operand,) = operands
+    source = instruction.operands[0].shape.element_type
+    return converted(operand, source, instruction.shape.element_type)  # type: ignore[arg-type]
+
+
+def converted(array: Array, source: ElementType, target: ElementType) -> Array:
+    """An array of element type `source` as one of `target`."""
+    if source is target:
+        return array
+    if source.is_complex and not target.is_complex and target is not ElementType.PRED:
+        array, source = array.real, source.real_component
+    if target is ElementType.PRED:
+        return np.asarray(widened(array, source) != 0)
+    if target.is_integer and source.is_floating:
+        return saturated(widened(array, source), target)
+    wide = widened(array, source)
+    if source.is_integer and target.is_floating and target.bit_width < 32:
+        # XLA rounds to F32 on the way from integers to narrower floats.
+        wide = wide.astype(np.float32)
+    return narrowed(wide, target)
+
+
+def saturated(floats: Any, target: ElementType) -> Array:
+    """Floats as integers: towards zero, the nearest bound where too large, NaN as 0."""
+    bounds = ml_dtypes.iinfo(target.dtype)  # type: ignore[no-untyped-call]
+    low, high = int(bounds.min), int(bounds.max)
+    whole = np.trunc(floats)
+    # high + 1 is a power of two and so exact in every float type; high itself may not be.
+    inside = (whole >= low) & (whole < float(high + 1))
+    wide = np.int64 if low else np.uint64
+    numbers = np.where(inside, whole, 0).astype(wide)
+    numbers = np.where(whole >= float(high + 1), wide(high), numbers)
+    return narrowed(np.where(whole < low, wide(low), numbers), target)

@@ -1,0 +1,112 @@
+"""The evaluator of convolution: patches of the input laid out as rows, one matrix product a group.
+
+Gaps of a dilated input become zeros, padding too; negative padding cuts off. The patches of the
+padded input are a strided view, which one copy turns into the matrix.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from xla_contract.dimension_numbers import Window, dilated
+from xla_contract.ops.convolution import ConvolutionAttributes
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.products import compute_type, to_result
+from xla_server.ops.scalar_function import round_to
+
+_PATCH_BYTES = 2**26
+"""About how much the patch matrix may take at once; the batch is cut in pieces to keep to it."""
+
+
+def evaluate_convolution(
+    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+) -> Value:
+    """Sums of products in at least f32, rounded once to the result type; integers wrap."""
+    attributes: ConvolutionAttributes = instruction.attributes
+    numbers = attributes.dimension_numbers
+    result = instruction.shape.element_type
+    base = cast(Array, operands[0]).transpose(numbers.input_order)
+    kernel = cast(Array, operands[1]).transpose(numbers.kernel_order)
+    wide = compute_type(
+        instruction.operands[0].shape.element_type,
+        instruction.operands[1].shape.element_type,
+        result,
+        math.prod(kernel.shape[2:]) * kernel.shape[0],
+    )
+    reversed_dims = tuple(
+        number + 2 for number, d in enumerate(attributes.window.dimensions) if d.window_reversal
+    )
+    kernel = np.flip(round_to(kernel, wide), reversed_dims)
+    sizes = tuple(instruction.shape.dimensions[number] for number in numbers.output_order)
+    spatial = sizes[2:]
+    output = np.empty(sizes, result.dtype)
+    groups = attributes.feature_group_count * attributes.batch_group_count
+    # A group is (group, its batch, its features, spatial ...), whichever dimension it is cut from.
+    if attributes.batch_group_count > 1:
+        grouped = base.reshape(groups, -1, *base.shape[1:])
+    else:
+        split = base.reshape(base.shape[0], groups, kernel.shape[0], *base.shape[2:])
+        grouped = np.moveaxis(split, 1, 0)
+    weights = kernel.reshape(kernel.shape[0], groups, -1, *kernel.shape[2:])
+    columns = weights.shape[2]
+    depth = kernel.shape[0] * math.prod(kernel.shape[2:])
+    matrix = np.moveaxis(weights, (1, 2), (0, -1)).reshape(groups, depth, columns)
+    per_item = max(1, groups * depth * math.prod(spatial) * wide.itemsize)
+    step = max(1, _PATCH_BYTES // per_item)
+    for start in range(0, sizes[0], step):
+        frame.check_cancelled()
+        piece = round_to(grouped[:, start : start + step], wide)
+        rows = _patches(piece, attributes.window, spatial)
+        product = np.matmul(rows.reshape(groups, -1, depth), matrix)
+        shaped = product.reshape(groups, piece.shape[1], *spatial, columns)
+        merged = np.moveaxis(shaped, (0, -1), (1, 2)).reshape(
+            piece.shape[1], groups * columns, *spatial
+        )
+        output[start : start + step] = to_result(merged, result)
+    return output.transpose(np.argsort(numbers.output_order))
+
+
+def _patches(grouped: Array, window: Window, spatial: tuple[int, ...]) -> Array:
+    """View (group, batch, output positions ..., feature, window elements ...) of the input."""
+    padded = _pad(grouped, window)
+    fixed, steps = padded.strides[:3], padded.strides[3:]
+    kernel = tuple(dimension.size for dimension in window.dimensions)
+    group, batch, feature = padded.shape[:3]
+    over_outputs = [stride * d.stride for stride, d in zip(steps, window.dimensions, strict=True)]
+    over_window = [
+        stride * d.window_dilation for stride, d in zip(steps, window.dimensions, strict=True)
+    ]
+    return np.lib.stride_tricks.as_strided(
+        padded,
+        (group, batch, *spatial, feature, *kernel),
+        (fixed[0], fixed[1], *over_outputs, fixed[2], *over_window),
+        writeable=False,
+    )
+
+
+def _pad(grouped: Array, window: Window) -> Array:
+    """The input with gaps and padding of zeros, and without what negative padding cuts off."""
+    trivial = all(
+        d.base_dilation == 1 and d.padding_low == 0 and d.padding_high == 0
+        for d in window.dimensions
+    )
+    if trivial:
+        return grouped
+    target: list[slice] = [slice(None)] * 3
+    source: list[slice] = [slice(None)] * 3
+    sizes = list(grouped.shape[:3])
+    for dimension, size in zip(window.dimensions, grouped.shape[3:], strict=True):
+        low, step = dimension.padding_low, dimension.base_dilation
+        total = low + dilated(size, step) + dimension.padding_high
+        first = max(0, -(low // step)) if low < 0 else 0
+        last = min(size, (total - 1 - low) // step + 1)
+        start = low + first * step
+        sizes.append(total)
+        source.append(slice(first, max(first, last)))
+        target.append(slice(start, max(start, start + (last - first - 1) * step + 1), step))
+    padded = np.zeros(sizes, grouped.dtype)
+    padded[tuple(target)] = grouped[tuple(source)]
+    return padded

@@ -1,0 +1,45 @@
+"""dynamic-slice and dynamic-update-slice: a box read or written where other values say.
+
+Semantics: XLA's DynamicSlice and DynamicUpdateSlice: a start is moved so that the box lies inside
+the operand.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.evaluation import Array, Frame, Value
+
+
+def evaluate_dynamic_slice(
+    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+) -> Value:
+    """A view of the box at the start."""
+    attributes: DynamicSliceAttributes = instruction.attributes
+    operand: Array = operands[0]  # type: ignore[assignment]
+    return np.asarray(operand[_box(operand, operands[1:], attributes.sizes)])
+
+
+def evaluate_dynamic_update_slice(
+    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+) -> Value:
+    """A copy of the operand with the update written at the start."""
+    operand: Array = operands[0]  # type: ignore[assignment]
+    update: Array = operands[1]  # type: ignore[assignment]
+    result = operand.copy()
+    result[_box(operand, operands[2:], update.shape)] = update
+    return result
+
+
+def _box(operand: Array, starts: Sequence[Value], sizes: Sequence[int]) -> Any:
+    numbers = [int(start) for part in starts for start in np.ravel(part)]  # type: ignore[arg-type]
+    places = [
+        min(max(start, 0), whole - size)
+        for start, whole, size in zip(numbers, operand.shape, sizes, strict=True)
+    ]
+    boxes = zip(places, sizes, strict=True)
+    # The ellipsis keeps the result of rank 0 an array.
+    return (*(slice(place, place + size) for place, size in boxes), ...)

@@ -1,0 +1,177 @@
+"""The elementwise operations: rows of tables from opcode to numpy function.
+
+Semantics: XLA's CPU backend. A function is looked up under the kind of its operands first and
+then among those that fit every kind; it works on the type that values are computed in.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy import special
+
+from xla_contract.element_type import ElementType
+from xla_contract.opcode import Opcode
+from xla_contract.ops.elementwise import BINARY, UNARY
+from xla_server.ir.module import HloInstruction
+from xla_server.ops import float_functions, integer_functions
+from xla_server.ops.evaluation import Evaluator, Frame, Value
+from xla_server.ops.numeric import narrowed, widened
+
+Function: TypeAlias = Callable[..., Any]
+
+_EVERY_KIND: Mapping[Opcode, Function] = MappingProxyType(
+    {
+        Opcode.ABS: np.abs,
+        Opcode.ACOS: np.arccos,
+        Opcode.ACOSH: np.arccosh,
+        Opcode.ADD: np.add,
+        Opcode.AND: np.bitwise_and,
+        Opcode.ASIN: np.arcsin,
+        Opcode.ASINH: np.arcsinh,
+        Opcode.ATAN: np.arctan,
+        Opcode.ATAN2: np.arctan2,
+        Opcode.ATANH: np.arctanh,
+        Opcode.CBRT: np.cbrt,
+        Opcode.CEIL: np.ceil,
+        Opcode.COMPLEX: float_functions.from_parts,
+        Opcode.COSH: np.cosh,
+        Opcode.COSINE: np.cos,
+        Opcode.DIVIDE: np.divide,
+        Opcode.ERF: special.erf,
+        Opcode.EXPONENTIAL: np.exp,
+        Opcode.EXPONENTIAL_MINUS_ONE: np.expm1,
+        Opcode.FLOOR: np.floor,
+        Opcode.IMAG: np.imag,
+        Opcode.IS_FINITE: np.isfinite,
+        Opcode.LOG: np.log,
+        Opcode.LOG_PLUS_ONE: np.log1p,
+        Opcode.LOGISTIC: float_functions.logistic,
+        Opcode.MAXIMUM: np.maximum,
+        Opcode.MINIMUM: np.minimum,
+        Opcode.MULTIPLY: np.multiply,
+        Opcode.NEGATE: np.negative,
+        Opcode.NOT: np.invert,
+        Opcode.OR: np.bitwise_or,
+        Opcode.POWER: np.power,
+        Opcode.REAL: np.real,
+        Opcode.REMAINDER: np.fmod,
+        Opcode.ROUND_NEAREST_AFZ: float_functions.round_away,
+        Opcode.ROUND_NEAREST_EVEN: np.rint,
+        Opcode.RSQRT: float_functions.rsqrt,
+        Opcode.SIGN: float_functions.sign,
+        Opcode.SINE: np.sin,
+        Opcode.SINH: np.sinh,
+        Opcode.SQRT: np.sqrt,
+        Opcode.SUBTRACT: np.subtract,
+        Opcode.TAN: np.tan,
+        Opcode.TANH: np.tanh,
+        Opcode.XOR: np.bitwise_xor,
+    }
+)
+
+_INTEGER: Mapping[Opcode, Function] = MappingProxyType(
+    {
+        Opcode.DIVIDE: integer_functions.divide,
+        Opcode.POWER: integer_functions.power,
+        Opcode.REMAINDER: integer_functions.remainder,
+        Opcode.SIGN: np.sign,
+    }
+)
+
+_FLOATING: Mapping[Opcode, Function] = MappingProxyType(
+    {
+        Opcode.MAXIMUM: float_functions.maximum,
+        Opcode.MINIMUM: float_functions.minimum,
+    }
+)
+
+_COMPLEX: Mapping[Opcode, Function] = MappingProxyType(
+    {
+        Opcode.ATAN2: float_functions.complex_atan2,
+        Opcode.LOG_PLUS_ONE: float_functions.complex_log_plus_one,
+        Opcode.LOGISTIC: float_functions.complex_logistic,
+        Opcode.SIGN: float_functions.complex_sign,
+    }
+)
+
+_PLAIN_COMPLEX = frozenset(
+    {
+        Opcode.ABS,
+        Opcode.ADD,
+        Opcode.IMAG,
+        Opcode.MAXIMUM,
+        Opcode.MINIMUM,
+        Opcode.MULTIPLY,
+        Opcode.NEGATE,
+        Opcode.REAL,
+        Opcode.SUBTRACT,
+    }
+)
+"""What is computed in the operands' own precision; other complex functions get double."""
+
+_BITWISE: Mapping[Opcode, Function] = MappingProxyType(
+    {
+        Opcode.COUNT_LEADING_ZEROS: integer_functions.count_leading_zeros,
+        Opcode.MULHI: integer_functions.multiply_high,
+        Opcode.POPCNT: integer_functions.population_count,
+        Opcode.SHIFT_LEFT: integer_functions.shift_left,
+        Opcode.SHIFT_RIGHT_ARITHMETIC: integer_functions.shift_right_arithmetic,
+        Opcode.SHIFT_RIGHT_LOGICAL: integer_functions.shift_right_logical,
+    }
+)
+"""Functions of the bits of integers, which take the element type as last argument."""
+
+
+def evaluate_elementwise(
+    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+) -> Value:
+    """Apply the row of the instruction's opcode to arrays of equal dimensions."""
+    element_type = instruction.operands[0].shape.element_type
+    return apply(instruction.opcode, element_type, operands, instruction.shape.element_type)
+
+
+def apply(
+    opcode: Opcode,
+    element_type: ElementType,
+    operands: Sequence[Any],
+    result_type: ElementType,
+) -> "np.ndarray[Any, np.dtype[Any]]":
+    """The elementwise function `opcode` of arrays of `element_type`; numpy broadcasting holds."""
+    bitwise = _BITWISE.get(opcode)
+    if bitwise is not None:
+        return np.asarray(bitwise(*operands, element_type))
+    function = _EVERY_KIND[opcode]
+    operands = [widened(operand, element_type) for operand in operands]
+    if element_type.is_integer:
+        function = _INTEGER.get(opcode, function)
+    elif element_type.is_floating:
+        function = _FLOATING.get(opcode, function)
+    elif element_type.is_complex and opcode not in _PLAIN_COMPLEX:
+        function = _COMPLEX.get(opcode, function)
+        operands = [operand.astype(np.complex128, copy=False) for operand in operands]
+    return narrowed(function(*operands), result_type)
+
+
+def evaluate_select(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+    """Where the predicate holds on_true, elsewhere on_false."""
+    predicate, on_true, on_false = operands
+    return np.where(predicate, on_true, on_false)  # type: ignore[arg-type]
+
+
+def evaluate_clamp(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+    """min(max(operand, low), high): NaN stays, and high wins where the bounds cross."""
+    element_type = instruction.shape.element_type
+    low, operand, high = operands
+    raised = apply(Opcode.MAXIMUM, element_type, [operand, low], element_type)
+    return apply(Opcode.MINIMUM, element_type, [raised, high], element_type)
+
+
+EVALUATORS: Mapping[Opcode, Evaluator] = MappingProxyType(
+    {
+        **dict.fromkeys([*UNARY, *BINARY], evaluate_elementwise),
+        Opcode.SELECT: evaluate_select,
+        Opcode.CLAMP: evaluate_clamp,
+    }
+)

@@ -1,0 +1,57 @@
+"""What an evaluator is, and what it may ask of whoever runs it.
+
+Evaluators are the living definition of each operation: written for obviousness in numpy, on
+logical arrays (row major, no layout), never re-deriving the shape the rule gave them.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xla_contract.shape import Shape
+from xla_server.ir.module import HloComputation, HloInstruction
+
+Array: TypeAlias = NDArray[np.generic]
+
+
+class Token:
+    """The value of a token; it only orders side effects."""
+
+    __slots__ = ()
+
+
+TOKEN = Token()
+
+Value: TypeAlias = Array | Token | tuple["Value", ...]
+"""An array has its element type's numpy dtype and exactly its shape's dimensions. Evaluators
+may return views of their operands and never write to an operand."""
+
+
+class Frame(Protocol):
+    """The run an evaluator takes part in."""
+
+    replica_id: int
+    partition_id: int
+
+    def call(self, computation: HloComputation, arguments: Sequence[Value]) -> Value:
+        """Evaluate a computation on arguments, and give its root's value."""
+
+    def call_lifted(self, computation: HloComputation, arguments: Sequence[Array]) -> Value:
+        """Evaluate a computation on scalars for whole arrays of scalars at once.
+
+        All arguments have one common shape; the result (or each element of a tuple) has it too.
+        """
+
+    def infeed(self, shape: Shape, instruction: HloInstruction) -> Value:
+        """Wait for the next item of the device's infeed queue; it must have this shape."""
+
+    def outfeed(self, value: Value, shape: Shape, instruction: HloInstruction) -> None:
+        """Put a value into the device's outfeed queue, waiting while it is full."""
+
+    def check_cancelled(self) -> None:
+        """Raise CancelledError or DeadlineExceededError when the run is to stop."""
+
+
+Evaluator: TypeAlias = Callable[[HloInstruction, Sequence[Value], Frame], Value]

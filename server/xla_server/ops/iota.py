@@ -1,0 +1,24 @@
+"""iota: numbers counting up along one dimension.
+
+Semantics: XLA's Iota; numbers are converted from S64 and wrap or round as conversions do.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xla_contract.element_type import ElementType
+from xla_contract.ops.iota import IotaAttributes
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.convert import converted
+from xla_server.ops.evaluation import Frame, Value
+
+
+def evaluate_iota(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+    """0, 1, 2 ... along iota_dimension, the same along all others."""
+    attributes: IotaAttributes = instruction.attributes
+    shape, along = instruction.shape, attributes.iota_dimension
+    count = np.arange(shape.dimensions[along], dtype=np.int64)
+    numbers = converted(count, ElementType.S64, shape.element_type)
+    column = numbers.reshape([-1 if d == along else 1 for d in range(shape.rank)])
+    return np.broadcast_to(column, shape.dimensions)

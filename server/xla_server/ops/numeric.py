@@ -1,0 +1,55 @@
+"""The types arithmetic is done in, and the bits of integers.
+
+XLA's CPU backend computes floats narrower than F32 in F32 and rounds once per operation;
+integers narrower than a byte are computed in a byte and wrap.
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from xla_contract.element_type import ElementType
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+
+def computation_dtype(element_type: ElementType) -> "np.dtype[Any]":
+    """The numpy type in which values of this element type are computed."""
+    if element_type.is_floating and element_type.bit_width < 32:
+        return np.dtype(np.float32)
+    if element_type.is_integer and element_type.bit_width < 8:
+        return np.dtype(np.int8 if element_type.is_signed_integer else np.uint8)
+    return element_type.dtype
+
+
+def widened(array: Array, element_type: ElementType) -> Array:
+    """The same numbers in the type they are computed in."""
+    return array.astype(computation_dtype(element_type), copy=False)
+
+
+def narrowed(array: Any, element_type: ElementType) -> Array:
+    """The result of a computation as an array of `element_type`: rounded, or wrapped.
+
+    `array` may be a numpy scalar, which is what ufuncs make of arrays of rank 0. Where the type
+    has no NaN it becomes -0, as in XLA.
+    """
+    if element_type in _WITHOUT_NAN:
+        # ml_dtypes lets the sign of the NaN decide about the sign of the zero.
+        array = np.where(np.isnan(array), np.nan, array)
+    return np.asarray(array).astype(element_type.dtype, copy=False)
+
+
+_WITHOUT_NAN = (ElementType.F4E2M1FN, ElementType.F6E2M3FN, ElementType.F6E3M2FN)
+
+
+def unsigned_bits(array: Array, element_type: ElementType) -> Array:
+    """The two's complement of integers as uint64, in the low `bit_width` bits."""
+    mask = np.uint64(2**element_type.bit_width - 1)
+    return np.asarray(widened(array, element_type).astype(np.uint64) & mask)
+
+
+def from_bits(bits: Array, element_type: ElementType) -> Array:
+    """The integers whose two's complement is in the low `bit_width` bits of uint64."""
+    storage = np.dtype(f"u{element_type.byte_width}")
+    mask = np.uint64(2**element_type.bit_width - 1)
+    return np.asarray(bits & mask).astype(storage).view(element_type.dtype)

@@ -1,0 +1,34 @@
+"""pad: an array with a value around and between its elements.
+
+Semantics: XLA's Pad.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xla_contract.dimension_numbers import PaddingDimension
+from xla_contract.ops.pad import PadAttributes
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.evaluation import Array, Frame, Value
+
+
+def evaluate_pad(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+    """The padding value everywhere, and over it those elements that are not cut off."""
+    attributes: PadAttributes = instruction.attributes
+    operand: Array = operands[0]  # type: ignore[assignment]
+    value: Array = operands[1]  # type: ignore[assignment]
+    result = np.full(instruction.shape.dimensions, value, operand.dtype)
+    dimensions = zip(attributes.config.dimensions, operand.shape, result.shape, strict=True)
+    places = [_places(padding, old, new) for padding, old, new in dimensions]
+    result[tuple(target for _, target in places)] = operand[tuple(source for source, _ in places)]
+    return result
+
+
+def _places(padding: PaddingDimension, old: int, new: int) -> tuple[slice, slice]:
+    """Which elements of a dimension stay, and where: element i goes to low + i * step."""
+    step = padding.interior + 1
+    first = max(0, -(padding.low // step))
+    last = max(first, min(old, -((padding.low - new) // step)))
+    start = padding.low + first * step
+    return slice(first, last), slice(start, start + (last - first) * step, step)

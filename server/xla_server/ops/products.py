@@ -1,0 +1,40 @@
+"""The type in which sums of products are computed, shared by dot and convolution."""
+
+from typing import Any
+
+import numpy as np
+
+from xla_contract.element_type import ElementType
+from xla_server.ops.evaluation import Array
+from xla_server.ops.scalar_function import round_to
+
+_EXACT_BITS = 53
+
+
+def compute_type(
+    lhs: ElementType, rhs: ElementType, result: ElementType, depth: int
+) -> "np.dtype[Any]":
+    """The numpy type to multiply and add `depth` products in.
+
+    Floats narrower than f32 are widened to f32 and rounded once. Integers go through f64 while
+    that is exact, because only floats have a fast matrix product, and else wrap in the result's
+    type. Predicates are counted.
+    """
+    types = (lhs, rhs, result)
+    if any(item.is_complex for item in types):
+        wide = any(item in (ElementType.C128, ElementType.F64) for item in types)
+        return np.dtype(np.complex128 if wide else np.complex64)
+    if any(item.is_floating for item in types):
+        return np.dtype(np.float64 if ElementType.F64 in types else np.float32)
+    if ElementType.PRED in (lhs, rhs):
+        return np.dtype(np.float64)
+    if lhs.bit_width + rhs.bit_width + depth.bit_length() <= _EXACT_BITS:
+        return np.dtype(np.float64)
+    return result.dtype
+
+
+def to_result(product: Array, result: ElementType) -> Array:
+    """Sums of products, rounded or wrapped to the result's type."""
+    if result.is_integer and product.dtype.kind == "f":
+        return round_to(round_to(product, np.dtype(np.int64)), result.dtype)
+    return round_to(product, result.dtype)

@@ -1,0 +1,84 @@
+"""The evaluator of reduce.
+
+Elements are combined in pairs of neighbours, then pairs of pairs, and the initial value last
+from the left, so that a reducer of any kind takes few passes over whole arrays. XLA leaves the
+order open.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from xla_contract.ops.reduce import ReduceAttributes
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.scalar_function import (
+    accumulator_dtype,
+    as_arrays,
+    one_or_tuple,
+    parameter_dtypes,
+    recognise,
+    round_to,
+)
+
+
+def evaluate_reduce(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+    """Known reducers as one numpy reduction, rounded once; others lifted to arrays."""
+    attributes: ReduceAttributes = instruction.attributes
+    (reducer,) = instruction.called
+    count = len(operands) // 2
+    arrays = [cast(Array, operand) for operand in operands[:count]]
+    initial = [cast(Array, operand) for operand in operands[count:]]
+    ufunc = recognise(reducer)
+    if ufunc is None:
+        return _lifted(reducer, arrays, initial, attributes.dimensions, frame)
+    dtype = reducer.root.shape.element_type.dtype
+    wide = accumulator_dtype(ufunc, dtype)
+    total = ufunc.reduce(
+        round_to(arrays[0], dtype),
+        axis=attributes.dimensions,
+        dtype=wide,
+        initial=round_to(initial[0], wide).item(),
+    )
+    return round_to(total, dtype)
+
+
+def _lifted(
+    reducer: HloComputation,
+    arrays: Sequence[Array],
+    initial: Sequence[Array],
+    dimensions: tuple[int, ...],
+    frame: Frame,
+) -> Value:
+    kept = tuple(n for n in range(arrays[0].ndim) if n not in dimensions)
+    rest = tuple(arrays[0].shape[number] for number in kept)
+    depth = math.prod(arrays[0].shape[number] for number in dimensions)
+    dtypes = parameter_dtypes(reducer)
+    rows = [
+        round_to(array.transpose(dimensions + kept).reshape(depth, *rest), dtype)
+        for array, dtype in zip(arrays, dtypes[len(arrays) :], strict=True)
+    ]
+    start = [
+        round_to(np.broadcast_to(value, rest), dtype)
+        for value, dtype in zip(initial, dtypes[: len(arrays)], strict=True)
+    ]
+    if dtypes[: len(arrays)] != dtypes[len(arrays) :]:
+        # Accumulators of another type than the elements cannot be combined with each other.
+        for row in range(depth):
+            start = list(_combine(reducer, start, [array[row] for array in rows], frame))
+        return one_or_tuple(start)
+    if not depth:
+        return one_or_tuple(start)
+    while len(rows[0]) > 1:
+        even = len(rows[0]) // 2 * 2
+        pairs = _combine(reducer, [a[0:even:2] for a in rows], [a[1:even:2] for a in rows], frame)
+        rows = [np.concatenate([p, a[even:]]) for p, a in zip(pairs, rows, strict=True)]
+    return one_or_tuple(_combine(reducer, start, [array[0] for array in rows], frame))
+
+
+def _combine(
+    reducer: HloComputation, left: Sequence[Array], right: Sequence[Array], frame: Frame
+) -> tuple[Array, ...]:
+    return as_arrays(frame.call_lifted(reducer, [*left, *right]))

@@ -1,0 +1,93 @@
+"""The evaluator of reduce-window: window elements one after the other, positions all at once.
+
+Padding is no element: it is not combined, whatever the initial value.
+"""
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from xla_contract.dimension_numbers import Window, WindowDimension
+from xla_contract.ops.reduce_window import ReduceWindowAttributes
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.scalar_function import (
+    accumulator_dtype,
+    as_arrays,
+    one_or_tuple,
+    parameter_dtypes,
+    recognise,
+    round_to,
+)
+from xla_server.ops.windows import reads
+
+
+def evaluate_reduce_window(
+    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+) -> Value:
+    """Known reducers through their ufunc, rounded once; others lifted to arrays."""
+    attributes: ReduceWindowAttributes = instruction.attributes
+    (reducer,) = instruction.called
+    window = attributes.window
+    count = len(operands) // 2
+    arrays = [cast(Array, operand) for operand in operands[:count]]
+    initial = [cast(Array, operand) for operand in operands[count:]]
+    ufunc = recognise(reducer)
+    outputs = (
+        instruction.shape.tuple_shapes[0] if instruction.shape.is_tuple else instruction.shape
+    ).dimensions
+    if ufunc is not None:
+        return _known(ufunc, arrays[0], initial[0], window, outputs, frame)
+    dtypes = parameter_dtypes(reducer)
+    bases = [round_to(a, dtype) for a, dtype in zip(arrays, dtypes[count:], strict=True)]
+    totals = [
+        np.full(outputs, value, dtype) for value, dtype in zip(initial, dtypes[:count], strict=True)
+    ]
+    for at_outputs, at_base in reads(window, bases[0].shape, outputs):
+        left = [total[at_outputs] for total in totals]
+        right = [base[at_base] for base in bases]
+        combined = as_arrays(frame.call_lifted(reducer, [*left, *right]))
+        for total, part in zip(totals, combined, strict=True):
+            total[at_outputs] = part
+    return one_or_tuple(totals)
+
+
+def _known(
+    ufunc: np.ufunc,
+    array: Array,
+    initial: Array,
+    window: Window,
+    outputs: tuple[int, ...],
+    frame: Frame,
+) -> Array:
+    dtype = initial.dtype
+    wide = accumulator_dtype(ufunc, dtype)
+    base = round_to(array, wide)
+    start = round_to(initial, wide)
+    axis = _running_axis(window, array.shape)
+    if axis is not None:
+        backwards = window.dimensions[axis].padding_low == 0
+        ordered = np.flip(base, axis) if backwards else base
+        running = ufunc(start, ufunc.accumulate(ordered, axis=axis, dtype=wide))
+        return round_to(np.flip(running, axis) if backwards else running, dtype)
+    totals = np.full(outputs, start, wide)
+    for at_outputs, at_base in reads(window, base.shape, outputs):
+        frame.check_cancelled()
+        totals[at_outputs] = ufunc(totals[at_outputs], base[at_base])
+    return round_to(totals, dtype)
+
+
+def _running_axis(window: Window, base: tuple[int, ...]) -> int | None:
+    """The only axis the window slides along when each position sees all before or all behind it.
+
+    That is how running sums are written; they take one pass instead of one for each element.
+    """
+    moving = [n for n, d in enumerate(window.dimensions) if d != WindowDimension(1)]
+    if len(moving) != 1:
+        return None
+    (axis,) = moving
+    size = base[axis]
+    before = WindowDimension(size, padding_low=size - 1)
+    behind = WindowDimension(size, padding_high=size - 1)
+    return axis if window.dimensions[axis] in (before, behind) else None

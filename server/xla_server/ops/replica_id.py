@@ -1,0 +1,25 @@
+"""partition-id and replica-id: what the run was told it is.
+
+Semantics: XLA's ReplicaId and kPartitionId.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.evaluation import Frame, Value
+
+
+def evaluate_replica_id(
+    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+) -> Value:
+    """The number of the copy of the program."""
+    return np.asarray(frame.replica_id, np.uint32)
+
+
+def evaluate_partition_id(
+    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+) -> Value:
+    """The number of the part of the program."""
+    return np.asarray(frame.partition_id, np.uint32)

@@ -1,0 +1,31 @@
+"""The evaluator of topk: a stable sort of keys that order as the elements do."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from xla_contract.ops.topk import TopKAttributes
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.evaluation import Array, Frame, Value
+
+
+def evaluate_topk(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+    """(values, positions), best first; floats in their total order, NaN outside infinity."""
+    attributes: TopKAttributes = instruction.attributes
+    operand = cast(Array, operands[0])
+    keys = ordering_keys(operand)
+    order = np.argsort(~keys if attributes.largest else keys, axis=-1, kind="stable")
+    chosen = order[..., : attributes.k]
+    return np.take_along_axis(operand, chosen, -1), chosen.astype(np.int32)
+
+
+def ordering_keys(array: Array) -> Any:
+    """Integers that order as the elements do, floats by sign and magnitude of their bits."""
+    if array.dtype.kind in "iub":
+        return array.astype(np.uint8) if array.dtype.kind == "b" else array
+    if array.dtype.isbuiltin != 1:
+        array = array.astype(np.int32 if np.can_cast(array.dtype, np.int32) else np.float32)
+        return ordering_keys(array)
+    bits = np.ascontiguousarray(array).view(f"i{array.dtype.itemsize}")
+    return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)

@@ -1,0 +1,16 @@
+"""The evaluator of while."""
+
+from collections.abc import Sequence
+
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.evaluation import Frame, Value
+
+
+def evaluate_while(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+    """Apply the body for as long as the condition holds; each trip may be cancelled."""
+    body, condition = instruction.called
+    (carried,) = operands
+    while frame.call(condition, (carried,)):
+        frame.check_cancelled()
+        carried = frame.call(body, (carried,))
+    return carried

@@ -1,0 +1,75 @@
+"""The same program through our evaluators and through jaxlib's CPU backend."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tests.corpus.jax_programs import lower
+from xla_contract.element_type import ElementType
+from xla_contract.stubs import hlo_pb2
+from xla_server.evaluator.run import evaluate
+from xla_server.ir.importer import import_module
+from xla_server.ir.verifier import verify
+
+_BITS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+def by_jax(function: Callable[..., Any], arguments: Sequence[Any]) -> list[Any]:
+    """The results of the jitted function, 64-bit types kept."""
+    import jax
+
+    with jax.enable_x64(True):
+        results = jax.jit(function)(*arguments)
+        return [np.asarray(leaf) for leaf in jax.tree.leaves(results)]
+
+
+def by_us(function: Callable[..., Any], arguments: Sequence[Any]) -> list[Any]:
+    """The results of the module that JAX lowers, imported, verified and evaluated."""
+    import jax
+
+    with jax.enable_x64(True):
+        proto = hlo_pb2.HloModuleProto.FromString(lower(function, *arguments))
+    return evaluated(proto, [np.asarray(argument) for argument in arguments])
+
+
+def evaluated(proto: hlo_pb2.HloModuleProto, arguments: Sequence[Any]) -> list[Any]:
+    """The results of a module, imported, verified and evaluated."""
+    module = import_module(proto)
+    verify(module)
+    value: Any = evaluate(module, arguments, check_values=True)
+    return list(value) if isinstance(value, tuple) else [value]
+
+
+def assert_equal_bits(ours: Any, theirs: Any) -> None:
+    """Same type, dimensions and bits; any two NaNs are the same."""
+    assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+    if ours.dtype.kind in "biu" or ElementType.from_dtype(ours.dtype).is_integer:
+        np.testing.assert_array_equal(ours.astype(np.int64), theirs.astype(np.int64))
+        return
+    if ours.dtype.kind == "c":
+        assert_equal_bits(np.ascontiguousarray(ours.real), np.ascontiguousarray(theirs.real))
+        assert_equal_bits(np.ascontiguousarray(ours.imag), np.ascontiguousarray(theirs.imag))
+        return
+    nans = np.isnan(theirs)
+    np.testing.assert_array_equal(np.isnan(ours), nans)
+    storage = _BITS[ours.dtype.itemsize]
+    bits = [np.ascontiguousarray(array).view(storage)[~nans] for array in (ours, theirs)]
+    np.testing.assert_array_equal(*bits)
+
+
+def assert_close(ours: Any, theirs: Any, ulps: float) -> None:
+    """Same type, dimensions and special values; the rest within so many units in the last place.
+
+    A unit of a complex number is one of its magnitude, in both parts.
+    """
+    assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+    numbers: Any = ml_dtypes
+    info = numbers.finfo(ours.dtype)
+    wide = np.complex128 if ours.dtype.kind == "c" else np.float64
+    # Numbers this small may be flushed to zero by one side.
+    tiny = 4 * float(info.smallest_normal)
+    np.testing.assert_allclose(
+        ours.astype(wide), theirs.astype(wide), rtol=ulps * float(info.eps), atol=tiny
+    )

@@ -1,0 +1,22 @@
+"""Programs in HLO text run by XLA's CPU backend: the oracle for what JAX does not lower to."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xla_contract.stubs import hlo_pb2
+
+
+def run_on_xla(proto: hlo_pb2.HloModuleProto, arguments: Sequence[Any]) -> list[Any]:
+    """The results of the entry computation, a tuple taken apart."""
+    import jax
+    from jax._src.lib import _jax, xla_client
+
+    devices = tuple(jax.devices("cpu")[:1])
+    module = _jax.mlir.hlo_to_stablehlo(proto.SerializeToString())
+    executable = devices[0].client.compile_and_load(
+        module, xla_client.DeviceList(devices), xla_client.CompileOptions()
+    )
+    placed = [jax.device_put(argument, devices[0]) for argument in arguments]
+    return [np.asarray(result) for result in executable.execute(placed)]

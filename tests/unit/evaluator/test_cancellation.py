@@ -1,0 +1,51 @@
+import threading
+
+import pytest
+
+from xla_contract.errors import CancelledError, DeadlineExceededError
+from xla_server.evaluator.cancellation import Cancellation
+
+
+def test_the_first_cancel_decides_the_error() -> None:
+    cancellation = Cancellation()
+    cancellation.check()
+    assert not cancellation.is_cancelled
+    assert cancellation.cancel(DeadlineExceededError("too late", op="Execute", hint="wait less"))
+    assert not cancellation.cancel(CancelledError("again"))
+    with pytest.raises(DeadlineExceededError, match="too late") as caught:
+        cancellation.check()
+    assert (caught.value.op, caught.value.hint) == ("Execute", "wait less")
+
+
+def test_every_raise_is_an_exception_of_its_own() -> None:
+    cancellation = Cancellation()
+    cancellation.cancel()
+    caught = []
+    for _ in range(2):
+        with pytest.raises(CancelledError) as info:
+            cancellation.check()
+        caught.append(info.value)
+    assert caught[0] is not caught[1]
+
+
+def test_callbacks_run_once_and_at_once_when_late() -> None:
+    cancellation = Cancellation()
+    calls: list[str] = []
+    cancellation.add_callback(lambda: calls.append("kept"))
+    remove = cancellation.add_callback(lambda: calls.append("removed"))
+    remove()
+    remove()
+    cancellation.cancel()
+    cancellation.cancel()
+    assert calls == ["kept"]
+    cancellation.add_callback(lambda: calls.append("late"))()
+    assert calls == ["kept", "late"]
+
+
+def test_wakes_a_waiting_thread() -> None:
+    cancellation = Cancellation()
+    woken = threading.Event()
+    cancellation.add_callback(woken.set)
+    threading.Thread(target=cancellation.cancel).start()
+    assert woken.wait(30)
+    assert cancellation.is_cancelled

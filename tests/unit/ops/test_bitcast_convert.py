@@ -1,0 +1,47 @@
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.corpus.single_op import inferred, result_of
+from xla_contract.element_type import ElementType
+from xla_contract.errors import ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.bitcast_convert import BitcastConvertAttributes
+
+
+@pytest.mark.parametrize(
+    ("operand", "target", "expected"),
+    [
+        (np.array(1.0, np.float32), ElementType.U32, np.array(0x3F800000, np.uint32)),
+        (
+            np.array([0x01020304], np.uint32),
+            ElementType.U8,
+            np.array([[4, 3, 2, 1]], np.uint8),
+        ),
+        (np.array([[1, 2], [3, 4]], np.uint8), ElementType.U16, np.array([0x201, 0x403])),
+        (np.array([0xA1], np.uint8), ElementType.S4, np.array([[1, -6]])),
+        (np.array([1, -6], ml_dtypes.int4), ElementType.U8, np.array(0xA1)),
+        (np.array([0x1B], np.uint8), ElementType.U2, np.array([[3, 2, 1, 0]])),
+        (np.array([-1], ml_dtypes.int4), ElementType.U4, np.array([15])),
+        (np.array([1, 0], bool), ElementType.U8, np.array([1, 0])),
+    ],
+)
+def test_bits_stay(operand: np.ndarray, target: ElementType, expected: np.ndarray) -> None:
+    attributes = BitcastConvertAttributes(target)
+    result = result_of(Opcode.BITCAST_CONVERT, operand, attributes=attributes)
+    np.testing.assert_array_equal(result.astype(np.int64), expected.astype(np.int64))
+    assert result.shape == expected.shape
+
+
+@pytest.mark.parametrize(
+    ("operand", "target", "message"),
+    [
+        ("f32[3]", ElementType.F64, r"must hold the 2 parts of an element, got f32\[3\] to f64"),
+        ("f32[]", ElementType.F64, r"got f32\[\] to f64"),
+        ("f64[]", ElementType.C64, r"between real and complex types, got f64\[\] to c64"),
+        ("f6e3m2fn[4]", ElementType.U8, r"multiple of the other, got f6e3m2fn\[4\] to u8"),
+    ],
+)
+def test_refusals(operand: str, target: ElementType, message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        inferred(Opcode.BITCAST_CONVERT, [operand], BitcastConvertAttributes(target))

@@ -1,0 +1,60 @@
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.corpus.single_op import inferred, result_of
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.compare import (
+    DEFINITION,
+    CompareAttributes,
+    ComparisonDirection,
+    ComparisonType,
+)
+from xla_contract.shape import Shape
+from xla_contract.stubs import hlo_pb2
+
+LT, LE, NE = ComparisonDirection.LT, ComparisonDirection.LE, ComparisonDirection.NE
+
+
+def compare(lhs: object, rhs: object, *attributes: object) -> list[bool]:
+    result = result_of(Opcode.COMPARE, lhs, rhs, attributes=CompareAttributes(*attributes))  # type: ignore[arg-type]
+    return [bool(flag) for flag in result]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
+def test_the_total_order_is_strict_along_the_line(dtype: type) -> None:
+    line = np.array([-np.nan, -np.inf, -1, -1e-3, -0.0, 0.0, 1e-3, 1, np.inf, np.nan], dtype)
+    line[0] = np.copysign(np.array(np.nan, dtype), np.array(-1, dtype))
+    assert all(compare(line[:-1], line[1:], LT, ComparisonType.TOTALORDER))
+    assert not any(compare(line, line, LT, ComparisonType.TOTALORDER))
+    assert all(compare(line, line, LE, ComparisonType.TOTALORDER))
+
+
+def test_nan_only_differs_and_zeros_are_equal() -> None:
+    lhs, rhs = np.array([np.nan, -0.0]), np.array([np.nan, 0.0])
+    assert compare(lhs, rhs, NE) == [True, False]
+    assert compare(lhs, rhs, LE) == [False, True]
+
+
+def test_sign_is_the_type_s_own() -> None:
+    assert compare(np.array([-1], np.int8), np.array([1], np.int8), LT) == [True]
+    assert compare(np.array([255], np.uint8), np.array([1], np.uint8), LT) == [False]
+    assert compare(np.array([-8], ml_dtypes.int4), np.array([7], ml_dtypes.int4), LT) == [True]
+
+
+def test_refusals() -> None:
+    with pytest.raises(ShapeError, match=r"of s32 must be SIGNED, got UNSIGNED on s32\[2\]"):
+        inferred(Opcode.COMPARE, ["s32[2]"] * 2, CompareAttributes(LT, ComparisonType.UNSIGNED))
+    with pytest.raises(ShapeError, match=r"direction must be EQ or NE, got LT on c64\[\]"):
+        inferred(Opcode.COMPARE, ["c64[]"] * 2, CompareAttributes(LT))
+    with pytest.raises(ShapeError, match=r"f32\[2\] and f32\[3\]"):
+        inferred(Opcode.COMPARE, ["f32[2]", "f32[3]"], CompareAttributes(LT))
+    shape = Shape.parse("pred[]")
+    with pytest.raises(
+        InvalidArgumentError, match=r"comparison_direction must be one of .* got ''"
+    ):
+        DEFINITION.decode(hlo_pb2.HloInstructionProto(), shape)
+    proto = hlo_pb2.HloInstructionProto(comparison_direction="LT", comparison_type="float")
+    with pytest.raises(InvalidArgumentError, match=r"comparison_type must be .* got 'float'"):
+        DEFINITION.decode(proto, shape)

@@ -1,0 +1,95 @@
+"""while, conditional, call, fusion and map: their rules."""
+
+import pytest
+
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.definition import NO_ATTRIBUTES
+from xla_contract.ops.fusion import FusionAttributes, FusionKind
+from xla_contract.ops.map import MapAttributes
+from xla_contract.ops.registry import definition, infer_shape
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+def signature(*shapes: str) -> ProgramShape:
+    *parameters, result = map(Shape.parse, shapes)
+    return ProgramShape(tuple(parameters), result)
+
+
+def shapes(*texts: str) -> list[Shape]:
+    return [Shape.parse(text) for text in texts]
+
+
+STATE = "(s32[], f32[2])"
+BODY = signature(STATE, STATE)
+CONDITION = signature(STATE, "pred[]")
+
+
+def test_while_gives_what_it_carries() -> None:
+    carried = Shape.parse("(s32[], f32[2]{0})")
+    found = infer_shape(Opcode.WHILE, [carried], NO_ATTRIBUTES, [BODY, CONDITION])
+    assert str(found) == STATE
+
+
+@pytest.mark.parametrize(
+    ("called", "message"),
+    [
+        ([CONDITION, BODY], r"must give pred\[\], got .* -> \(s32\[\], f32\[2\]\)"),
+        ([signature(STATE, "s32[]"), CONDITION], r"body must give the shape it is given"),
+        ([signature("s32[]", STATE), CONDITION], r"body must take parameters \(\(s32\[\], f32"),
+        ([BODY, signature("s32[]", "pred[]")], r"condition must take parameters"),
+        ([BODY], r"must be the body and the condition, got 1"),
+    ],
+)
+def test_while_refuses(called: list[ProgramShape], message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        infer_shape(Opcode.WHILE, shapes(STATE), NO_ATTRIBUTES, called)
+
+
+BRANCH = signature("f32[]", "f32[2]")
+
+
+@pytest.mark.parametrize(
+    ("operands", "called", "message"),
+    [
+        (("s32[]", "f32[]"), [BRANCH, BRANCH], r"one input per branch, got \(s32\[\], f32\[\]\)"),
+        (("s64[]", "f32[]"), [BRANCH], r"must be pred\[\] or s32\[\], got s64"),
+        (("pred[]", "f32[]"), [BRANCH], r"a pred\[\] chooses between 2 branches, got 1"),
+        (("s32[]", "f32[3]"), [BRANCH], r"branch 0 must take parameters \(f32\[3\]\)"),
+        (("s32[]", "f32[]", "f32[]"), [BRANCH, signature("f32[]", "f32[]")], r"one shape, got br"),
+    ],
+)
+def test_conditional_refuses(
+    operands: tuple[str, ...], called: list[ProgramShape], message: str
+) -> None:
+    with pytest.raises(ShapeError, match=message):
+        infer_shape(Opcode.CONDITIONAL, shapes(*operands), NO_ATTRIBUTES, called)
+
+
+def test_conditional_gives_what_its_branches_give() -> None:
+    operands = shapes("pred[]", "f32[]", "f32[]")
+    found = infer_shape(Opcode.CONDITIONAL, operands, NO_ATTRIBUTES, [BRANCH, BRANCH])
+    assert str(found) == "f32[2]"
+
+
+def test_call_takes_its_operands() -> None:
+    assert str(infer_shape(Opcode.CALL, shapes("f32[]"), NO_ATTRIBUTES, [BRANCH])) == "f32[2]"
+    with pytest.raises(ShapeError, match=r"must take parameters \(f32\[3\]\), got \(p0: f32\[\]"):
+        infer_shape(Opcode.CALL, shapes("f32[3]"), NO_ATTRIBUTES, [BRANCH])
+
+
+def test_fusion_is_a_call_with_a_kind() -> None:
+    attributes = FusionAttributes(FusionKind.LOOP)
+    assert str(infer_shape(Opcode.FUSION, shapes("f32[]"), attributes, [BRANCH])) == "f32[2]"
+    proto = hlo_pb2.HloInstructionProto(fusion_kind="loop")
+    with pytest.raises(InvalidArgumentError, match=r"must be one of kLoop, .* got 'loop'"):
+        definition(Opcode.FUSION).decode(proto, Shape.parse("f32[2]"))
+
+
+def test_map_has_the_operands_dimensions_and_the_computation_s_type() -> None:
+    is_less = signature("f32[]", "s32[]", "pred[]")
+    operands = shapes("f32[2,3]", "s32[2,3]")
+    assert str(infer_shape(Opcode.MAP, operands, MapAttributes((0, 1)), [is_less])) == "pred[2,3]"
+    with pytest.raises(ShapeError, match=r"must be all in order, got \{1,0\} for f32\[2,3\]"):
+        infer_shape(Opcode.MAP, operands, MapAttributes((1, 0)), [is_less])

@@ -1,0 +1,63 @@
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.corpus.single_op import inferred, result_of
+from xla_contract.element_type import ElementType
+from xla_contract.errors import ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.convert import ConvertAttributes
+
+
+def convert(array: object, target: ElementType) -> list[object]:
+    result = result_of(Opcode.CONVERT, array, attributes=ConvertAttributes(target))
+    numbers: list[object] = result.astype(object).tolist()
+    return numbers
+
+
+SPECIAL = np.array([np.nan, 1e30, -1e30, np.inf, -np.inf, -1.9, 5.7], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (ElementType.S32, [0, 2**31 - 1, -(2**31), 2**31 - 1, -(2**31), -1, 5]),
+        (ElementType.S64, [0, 2**63 - 1, -(2**63), 2**63 - 1, -(2**63), -1, 5]),
+        (ElementType.U64, [0, 2**64 - 1, 0, 2**64 - 1, 0, 0, 5]),
+        (ElementType.S4, [0, 7, -8, 7, -8, -1, 5]),
+        (ElementType.U2, [0, 3, 0, 3, 0, 0, 3]),
+        (ElementType.S1, [0, 0, -1, 0, -1, -1, 0]),
+        (ElementType.PRED, [True] * 7),
+    ],
+)
+def test_floats_saturate_and_nan_is_zero(target: ElementType, expected: list[int]) -> None:
+    assert [int(n) for n in convert(SPECIAL, target)] == [int(n) for n in expected]  # type: ignore[call-overload]
+
+
+def test_integers_wrap() -> None:
+    assert [int(n) for n in convert(np.array([7, 8, -9, 256]), ElementType.S4)] == [7, -8, 7, 0]  # type: ignore[call-overload]
+    assert convert(np.array([7, 8, -9, 256]), ElementType.U8) == [7, 8, 247, 0]
+    assert convert(np.array([256, 0]), ElementType.PRED) == [True, False]
+
+
+def test_complex_gives_its_real_part_and_pred_sees_both() -> None:
+    numbers = np.array([2.5 + 1j, 1j, 0], np.complex64)
+    assert convert(numbers, ElementType.S32) == [2, 0, 0]
+    assert convert(numbers, ElementType.F32) == [2.5, 0, 0]
+    assert convert(numbers, ElementType.PRED) == [True, True, False]
+
+
+def test_a_type_without_nan_makes_it_minus_zero() -> None:
+    for nan in (np.nan, -np.nan):
+        wide = np.array([nan], np.float32)
+        target = ConvertAttributes(ElementType.F4E2M1FN)
+        result = result_of(Opcode.CONVERT, wide, attributes=target)
+        assert np.signbit(result.astype(np.float32))[0]
+
+
+def test_shape() -> None:
+    attributes = ConvertAttributes(ElementType.BF16)
+    assert inferred(Opcode.CONVERT, ["s32[2,<=3]{0,1}"], attributes) == "bf16[2,<=3]"
+    with pytest.raises(ShapeError, match=r"got s32\[\] to token"):
+        inferred(Opcode.CONVERT, ["s32[]"], ConvertAttributes(ElementType.TOKEN))
+    assert np.dtype(ml_dtypes.bfloat16) == ElementType.BF16.dtype

@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+
+from tests.corpus.single_op import inferred, result_of
+from xla_contract.errors import ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
+
+NUMBERS = np.arange(30).reshape(5, 6)
+BOX = DynamicSliceAttributes((2, 3))
+
+
+@pytest.mark.parametrize(
+    ("starts", "place"),
+    [((1, 2), (1, 2)), ((-7, 5), (0, 3)), ((9, 0), (3, 0))],
+)
+def test_starts_are_moved_inside(starts: tuple[int, int], place: tuple[int, int]) -> None:
+    scalars = [np.array(start, np.int8) for start in starts]
+    expected = NUMBERS[place[0] : place[0] + 2, place[1] : place[1] + 3]
+    read = result_of(Opcode.DYNAMIC_SLICE, NUMBERS, *scalars, attributes=BOX)
+    np.testing.assert_array_equal(read, expected)
+    vector = np.array(starts, np.int64)
+    read = result_of(Opcode.DYNAMIC_SLICE, NUMBERS, vector, attributes=BOX)
+    np.testing.assert_array_equal(read, expected)
+    update = np.full((2, 3), -1)
+    written = result_of(Opcode.DYNAMIC_UPDATE_SLICE, NUMBERS, update, *scalars)
+    wanted = NUMBERS.copy()
+    wanted[place[0] : place[0] + 2, place[1] : place[1] + 3] = -1
+    np.testing.assert_array_equal(written, wanted)
+
+
+def test_unsigned_starts_do_not_turn_negative() -> None:
+    far = [np.array(2**64 - 1, np.uint64)] * 2
+    read = result_of(Opcode.DYNAMIC_SLICE, NUMBERS, *far, attributes=BOX)
+    np.testing.assert_array_equal(read, NUMBERS[3:, 3:])
+
+
+@pytest.mark.parametrize(
+    ("operands", "message"),
+    [
+        ([], "got 0 operands"),
+        (["f32[5,6]", "s32[]"], r"start indices must have one entry per dimension, got 1 for f32"),
+        (["f32[5,6]", "s32[3]"], r"got s32\[3\] for f32\[5,6\]"),
+        (["f32[5,6]", "s32[]", "s64[]"], r"same element type, got s32\[\] and s64\[\]"),
+        (["f32[5,6]", "f32[]", "f32[]"], r"must be integral, got f32\[\]"),
+        (["f32[5,2]", "s32[]", "s32[]"], r"got 3 in dimension 1 of f32\[5,2\]"),
+        (["f32[5]", "s32[]"], r"sizes must have one entry per dimension, got 2 for f32\[5\]"),
+    ],
+)
+def test_refused_reads(operands: list[str], message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        inferred(Opcode.DYNAMIC_SLICE, operands, BOX)
+
+
+@pytest.mark.parametrize(
+    ("operands", "message"),
+    [
+        (["f32[5]"], "got 1 operands"),
+        (["f32[5]", "s32[2]", "s32[]"], r"same element type, got f32\[5\] and s32\[2\]"),
+        (["f32[5]", "f32[6]", "s32[]"], r"got 6 in dimension 0 of f32\[5\]"),
+        (["f32[5]", "f32[1,2]", "s32[]"], r"update f32\[1,2\] must have one entry per dimension"),
+    ],
+)
+def test_refused_writes(operands: list[str], message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        inferred(Opcode.DYNAMIC_UPDATE_SLICE, operands)

@@ -1,0 +1,52 @@
+import numpy as np
+import pytest
+
+from tests.corpus.single_op import inferred
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.infeed import DEFINITION, InfeedAttributes
+from xla_contract.shape import Shape
+from xla_contract.stubs import hlo_pb2
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.evaluator.run import evaluate
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ops.evaluation import TOKEN, Token, Value
+
+PAIR = Shape.parse("(f32[2], s32[])")
+
+
+class OneItem:
+    """Feeds that hold one item."""
+
+    def take_infeed(self, shape: Shape, cancellation: Cancellation) -> Value:
+        assert shape == PAIR
+        return np.zeros(2, np.float32), np.array(1, np.int32)
+
+    def put_outfeed(self, value: Value, shape: Shape, cancellation: Cancellation) -> None:
+        raise AssertionError
+
+
+def test_the_item_comes_with_a_token() -> None:
+    attributes = InfeedAttributes(PAIR, b"config")
+    proto = hlo_pb2.HloInstructionProto()
+    DEFINITION.encode(attributes, proto)
+    shape = Shape.tuple_of([PAIR, Shape.token()])
+    assert DEFINITION.decode(proto, shape.with_default_layout()) == attributes
+    assert inferred(Opcode.INFEED, ["token[]"], attributes) == str(shape)
+    token = HloInstruction("token", 0, Opcode.AFTER_ALL, Shape.token())
+    root = HloInstruction("root", 1, Opcode.INFEED, shape, (token,), attributes)
+    program = HloComputation("main", 0, [token, root], root, ())
+    value = evaluate(program, [], feeds=OneItem(), check_values=True)
+    assert isinstance(value, tuple)
+    assert isinstance(value[1], Token)
+    assert value[1] is TOKEN
+
+
+def test_refusals() -> None:
+    with pytest.raises(ShapeError, match=r"must be a token, got f32\[\]"):
+        inferred(Opcode.INFEED, ["f32[]"], InfeedAttributes(PAIR))
+    attributes = InfeedAttributes(Shape.parse("(f32[], token[])"))
+    with pytest.raises(ShapeError, match=r"only arrays can be fed, got \(f32\[\], token\[\]\)"):
+        inferred(Opcode.INFEED, ["token[]"], attributes)
+    with pytest.raises(InvalidArgumentError, match=r"pair of data and token, got f32\[2\]"):
+        DEFINITION.decode(hlo_pb2.HloInstructionProto(), Shape.parse("f32[2]"))

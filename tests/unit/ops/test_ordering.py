@@ -1,0 +1,33 @@
+import numpy as np
+import pytest
+
+from tests.corpus.single_op import inferred, result_of
+from xla_contract.errors import ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.ordering import DomainAttributes
+from xla_contract.stubs import xla_data_pb2
+from xla_server.ops.evaluation import TOKEN
+
+
+def test_values_pass_through() -> None:
+    numbers = np.arange(3)
+    passed = result_of(Opcode.OPT_BARRIER, (numbers, TOKEN))
+    assert passed[0] is numbers
+    assert result_of(Opcode.ADD_DEPENDENCY, numbers, TOKEN) is numbers
+    assert result_of(Opcode.AFTER_ALL, TOKEN, TOKEN) is TOKEN
+    assert result_of(Opcode.AFTER_ALL) is TOKEN
+
+
+def test_a_domain_keeps_its_shardings() -> None:
+    sharding = xla_data_pb2.OpSharding(type=xla_data_pb2.OpSharding.MAXIMAL)
+    sharding.tile_assignment_devices.append(1)
+    attributes = DomainAttributes(b"", sharding.SerializeToString())
+    assert result_of(Opcode.DOMAIN, np.array(1), attributes=attributes) == 1
+    assert result_of(Opcode.DOMAIN, np.array(1), attributes=DomainAttributes()) == 1
+
+
+def test_refusals() -> None:
+    with pytest.raises(ShapeError, match=r"operand 1 must be a token, got f32\[\]"):
+        inferred(Opcode.AFTER_ALL, ["token[]", "f32[]"])
+    with pytest.raises(ShapeError, match=r"second operand must be a token, got f32\[\]"):
+        inferred(Opcode.ADD_DEPENDENCY, ["f32[]", "f32[]"])

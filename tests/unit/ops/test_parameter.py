@@ -1,0 +1,20 @@
+import pytest
+
+from tests.corpus.single_op import inferred
+from xla_contract.errors import ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.parameter import DEFINITION, ParameterAttributes
+from xla_contract.shape import Shape
+from xla_contract.stubs import hlo_pb2
+
+
+def test_number_and_shape() -> None:
+    shape = Shape.parse("(f32[2]{0}, token[])")
+    attributes = ParameterAttributes(3, shape.without_layout())
+    proto = hlo_pb2.HloInstructionProto()
+    DEFINITION.encode(attributes, proto)
+    assert proto.parameter_number == 3
+    assert DEFINITION.decode(proto, shape) == attributes
+    assert inferred(Opcode.PARAMETER, [], attributes) == "(f32[2], token[])"
+    with pytest.raises(ShapeError, match="must not be negative, got -1"):
+        inferred(Opcode.PARAMETER, [], ParameterAttributes(-1, shape))

@@ -1,0 +1,127 @@
+"""rng, cholesky, triangular-solve, fft, topk and batch-norm beyond what the oracle shows."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.corpus.hlo_b import program
+from tests.corpus.hlo_text import parse_hlo
+from xla_contract.errors import ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.batch_norm import BatchNormAttributes
+from xla_contract.ops.cholesky import CholeskyAttributes
+from xla_contract.ops.fft import FftAttributes, FftType
+from xla_contract.ops.registry import infer_shape
+from xla_contract.ops.rng import RandomDistribution, RngAttributes
+from xla_contract.ops.topk import TopKAttributes
+from xla_contract.ops.triangular_solve import TriangularSolveAttributes
+from xla_contract.shape import Shape
+from xla_server.evaluator.run import evaluate
+from xla_server.ir.importer import import_module
+
+
+def run(parameters: list[str], root: str, *given: object) -> np.ndarray:
+    module = import_module(parse_hlo(program(parameters, root)))
+    result = evaluate(module, given, check_values=True)  # type: ignore[arg-type]
+    assert isinstance(result, np.ndarray)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high"), [("f32", -1, 3), ("s32", -5, 7), ("u8", 0, 255), ("bf16", 0, 1)]
+)
+def test_uniform_numbers_fill_a_half_open_range(kind: str, low: int, high: int) -> None:
+    bounds = [
+        np.asarray(bound).astype(Shape.parse(f"{kind}[]").element_type.dtype)
+        for bound in (low, high)
+    ]
+    drawn = run(
+        [f"{kind}[]", f"{kind}[]"],
+        f"{kind}[10000] rng(x0, x1), distribution=rng_uniform",
+        *bounds,
+    ).astype(np.float64)
+    assert drawn.min() >= low
+    assert drawn.max() < high
+    assert abs(drawn.mean() - (low + high) / 2) < 0.05 * (high - low)
+
+
+def test_normal_numbers_have_mean_and_deviation_and_differ_every_time() -> None:
+    given = np.float32(3), np.float32(2)
+    arrays = [
+        run(
+            ["f32[]", "f32[]"],
+            "f32[10000] rng(x0, x1), distribution=rng_normal",
+            *map(np.asarray, given),
+        )
+        for _ in range(2)
+    ]
+    assert abs(arrays[0].mean() - 3) < 0.2
+    assert abs(arrays[0].std() - 2) < 0.2
+    assert not np.array_equal(*arrays)
+
+
+def test_a_matrix_without_a_factor_is_nan_and_its_neighbour_is_not() -> None:
+    matrices = np.array([[[4, 9], [2, 5]], [[1, 0], [2, 1]]], np.float32)
+    factors = run(["f32[2,2,2]"], "f32[2,2,2] cholesky(x0), lower=true", matrices)
+    np.testing.assert_array_equal(factors[0], [[2, 0], [1, 2]])
+    assert np.isnan(factors[1]).all()
+
+
+def test_a_singular_triangle_gives_infinities() -> None:
+    found = run(
+        ["f32[1,1]", "f32[1,1]"],
+        "f32[1,1] triangular-solve(x0, x1), left_side=true, lower=true, unit_diagonal=false, "
+        "transpose_a=NO_TRANSPOSE",
+        np.zeros((1, 1), np.float32),
+        np.ones((1, 1), np.float32),
+    )
+    assert np.isinf(found).all()
+
+
+def test_topk_orders_floats_totally_and_ties_by_place() -> None:
+    module = import_module(
+        parse_hlo(program(["bf16[6]"], "(bf16[6], s32[6]) topk(x0), k=6, largest=true"))
+    )
+    values = np.array([0.0, -0.0, np.nan, np.inf, 2, 2], np.float32).astype(ml_dtypes.bfloat16)
+    _, places = evaluate(module, [values])  # type: ignore[misc]
+    np.testing.assert_array_equal(places, [2, 3, 4, 5, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("opcode", "attributes", "operands", "message"),
+    [
+        (
+            Opcode.RNG,
+            RngAttributes(RandomDistribution.NORMAL, Shape.parse("s32[2]")),
+            ("s32[]", "s32[]"),
+            r"normal distribution must be of floating numbers, got s32\[2\]",
+        ),
+        (
+            Opcode.RNG,
+            RngAttributes(RandomDistribution.UNIFORM, Shape.parse("f32[2]")),
+            ("f32[]", "f32[1]"),
+            r"two scalars of the result's type, got \(f32\[\], f32\[1\]\)",
+        ),
+        (Opcode.CHOLESKY, CholeskyAttributes(True), ("f32[2,3]",), r"must be square .* f32\[2,3\]"),
+        (
+            Opcode.TRIANGULAR_SOLVE,
+            TriangularSolveAttributes(True, True, False),
+            ("f32[3,3]", "f32[2,3]"),
+            r"solved dimension \(-2 of b\), got a f32\[3,3\] and b f32\[2,3\]",
+        ),
+        (Opcode.FFT, FftAttributes(FftType.RFFT, (4,)), ("f32[5]",), r"\[4\], got f32\[5\]"),
+        (Opcode.FFT, FftAttributes(FftType.FFT, (5,)), ("f32[5]",), r"c64 or c128, got f32\[5\]"),
+        (Opcode.TOPK, TopKAttributes(4), ("f32[2,3]",), r"k = 4 and f32\[2,3\]"),
+        (
+            Opcode.BATCH_NORM_TRAINING,
+            BatchNormAttributes(0.1, 1),
+            ("f32[2,3]", "f32[3]", "f32[2]"),
+            r"must be f32\[3\] for feature dimension 1 of f32\[2,3\], got \(f32\[3\], f32\[2\]\)",
+        ),
+    ],
+)
+def test_broken_rules(
+    opcode: Opcode, attributes: object, operands: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(ShapeError, match=message):
+        infer_shape(opcode, [Shape.parse(text) for text in operands], attributes)

@@ -1,0 +1,81 @@
+import numpy as np
+import pytest
+
+from tests.corpus.hlo_b import program
+from tests.corpus.hlo_text import parse_hlo
+from xla_contract.errors import ShapeError
+from xla_contract.ops.reduce import ReduceAttributes, infer_reduce
+from xla_contract.shape import ProgramShape, Shape
+from xla_server.evaluator.run import evaluate
+from xla_server.ir.importer import import_module
+
+
+def signature(*shapes: str) -> ProgramShape:
+    *parameters, result = map(Shape.parse, shapes)
+    return ProgramShape(tuple(parameters), result)
+
+
+ADD = signature("f32[]", "f32[]", "f32[]")
+
+
+def infer(reducer: ProgramShape, dimensions: tuple[int, ...], *operands: str) -> str:
+    return str(
+        infer_reduce(list(map(Shape.parse, operands)), ReduceAttributes(dimensions), [reducer])
+    )
+
+
+def test_dimensions_are_folded_away() -> None:
+    assert infer(ADD, (0, 2), "f32[2,<=3,4]", "f32[]") == "f32[<=3]"
+    both = signature("f32[]", "s32[]", "f32[]", "s32[]", "(f32[], s32[])")
+    assert infer(both, (0,), "f32[2,3]", "s32[2,3]", "f32[]", "s32[]") == "(f32[3], s32[3])"
+
+
+def test_a_wider_float_accumulator_decides_the_result() -> None:
+    wide = signature("f32[]", "bf16[]", "f32[]")
+    assert infer(wide, (0,), "bf16[2]", "f32[]") == "f32[]"
+
+
+@pytest.mark.parametrize(
+    ("reducer", "dimensions", "operands", "message"),
+    [
+        (ADD, (2,), ("f32[2,3]", "f32[]"), r"distinct and in range \[0, 2\), got \{2\}"),
+        (ADD, (0,), ("f32[2]", "f32[1]"), r"initial value 0 must be a scalar .* got f32\[1\]"),
+        (ADD, (0,), ("s32[2]", "s32[]"), r"initial value 0 .* got s32\[\] and \(p0: f32\[\]"),
+        (ADD, (0,), ("s32[2]", "f32[]"), r"element type of operand 0, got s32 and \(p0: f32\[\]"),
+        (ADD, (0,), ("f32[2]",), r"as many initial values, got \(f32\[2\]\)"),
+        (ADD, (0,), ("f32[2]", "f32[3]", "f32[]", "f32[]"), r"equal dimensions, got \(f32\[2\], f"),
+        (signature("f32[]", "f32[]"), (0,), ("f32[2]", "f32[]"), r"must take 2 scalars and give 1"),
+        (signature("f32[1]", "f32[]", "f32[]"), (0,), ("f32[2]", "f32[]"), r"work on scalars"),
+    ],
+)
+def test_broken_rules_say_what_was_got(
+    reducer: ProgramShape, dimensions: tuple[int, ...], operands: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(ShapeError, match=message):
+        infer(reducer, dimensions, *operands)
+
+
+def run(parameters: list[str], root: str, *given: object) -> np.ndarray:
+    result = evaluate(import_module(parse_hlo(program(parameters, root))), given, check_values=True)  # type: ignore[arg-type]
+    assert isinstance(result, np.ndarray)
+    return result
+
+
+def test_a_sum_does_not_drift() -> None:
+    tenths = np.full((2**20, 2), 0.1, np.float32)
+    total = run(["f32[1048576,2]"], "f32[2] reduce(x0, z), dimensions={0}, to_apply=add", tenths)
+    np.testing.assert_array_equal(
+        total, np.full(2, np.float32(2**20 * np.float64(np.float32(0.1))))
+    )
+
+
+def test_a_maximum_is_nan_where_an_element_is() -> None:
+    array = np.array([[1, np.nan], [3, -4]], np.float32)
+    found = run(["f32[2,2]"], "f32[2] reduce(x0, z), dimensions={1}, to_apply=max", array)
+    np.testing.assert_array_equal(found, np.array([np.nan, 3], np.float32))
+
+
+def test_neighbours_keep_their_order() -> None:
+    # The reducer gives its second parameter: what comes last must win, also of an odd number.
+    array = np.arange(7, dtype=np.float32)
+    assert run(["f32[7]"], "f32[] reduce(x0, z), dimensions={0}, to_apply=second", array) == 6

@@ -1,0 +1,12 @@
+from xla_contract.opcode import Opcode
+from xla_contract.shape import Shape
+from xla_server.evaluator.run import evaluate
+from xla_server.ir.module import HloComputation, HloInstruction
+
+
+def test_the_run_knows_which_replica_and_partition_it_is() -> None:
+    for opcode, number in ((Opcode.REPLICA_ID, 3), (Opcode.PARTITION_ID, 5)):
+        root = HloInstruction("root", 0, opcode, Shape.parse("u32[]"))
+        program = HloComputation("main", 0, [root], root, ())
+        value = evaluate(program, [], replica_id=3, partition_id=5, check_values=True)
+        assert value == number

@@ -1,0 +1,37 @@
+import numpy as np
+import pytest
+
+from tests.corpus.single_op import inferred, result_of
+from xla_contract.errors import ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.slice import SliceAttributes
+
+
+def test_a_strided_box() -> None:
+    numbers = np.arange(30).reshape(5, 6)
+    attributes = SliceAttributes((1, 0), (5, 6), (3, 4))
+    result = result_of(Opcode.SLICE, numbers, attributes=attributes)
+    np.testing.assert_array_equal(result, numbers[1:5:3, 0:6:4])
+    assert result_of(Opcode.SLICE, np.array(3), attributes=SliceAttributes((), (), ())) == 3
+
+
+@pytest.mark.parametrize(
+    ("box", "message"),
+    [
+        ((0, 6, 1), r"0 <= start <= limit <= 5 must hold, got \[0:6:1\] in dimension 0 of f32\[5"),
+        ((3, 2, 1), r"got \[3:2:1\]"),
+        ((-1, 2, 1), r"got \[-1:2:1\]"),
+        ((0, 2, 0), r"strides must be positive, got \[0:2:0\]"),
+    ],
+)
+def test_refusals(box: tuple[int, int, int], message: str) -> None:
+    attributes = SliceAttributes(*((number,) for number in box))
+    with pytest.raises(ShapeError, match=message):
+        inferred(Opcode.SLICE, ["f32[5]"], attributes)
+
+
+def test_only_a_whole_dynamic_dimension_stays_dynamic() -> None:
+    attributes = SliceAttributes((0, 0), (4, 2), (1, 1))
+    assert inferred(Opcode.SLICE, ["f32[<=4,<=3]"], attributes) == "f32[<=4,2]"
+    with pytest.raises(ShapeError, match="starts must have one entry per dimension, got 2"):
+        inferred(Opcode.SLICE, ["f32[4]"], attributes)
