@@ -6,12 +6,12 @@ from typing import Any
 
 from xla_contract.errors import ShapeError, UnimplementedError, XlaError
 from xla_contract.opcode import VARIADIC, Opcode
+from xla_contract.ops.compound import COMPOUND
 from xla_contract.ops.definition import AnyDefinition
-from xla_contract.ops.table_a import DEFINITIONS_A
-from xla_contract.ops.table_b import DEFINITIONS_B
+from xla_contract.ops.elementary import ELEMENTARY
 from xla_contract.shape import ProgramShape, Shape
 
-_DEFINITIONS: tuple[AnyDefinition, ...] = (*DEFINITIONS_A, *DEFINITIONS_B)
+_DEFINITIONS: tuple[AnyDefinition, ...] = (*ELEMENTARY, *COMPOUND)
 
 DEFINITION: Mapping[Opcode, AnyDefinition] = MappingProxyType(
     {definition.opcode: definition for definition in _DEFINITIONS}

@@ -110,10 +110,11 @@ class Backend(Protocol):
     def devices(self) -> tuple[Device, ...]:
         """The devices in the order of their ordinals."""
 
-    def compile(self, module: HloModule, entry: ProgramShape) -> Executable:
+    def compile(self, module: HloModule, entry: ProgramShape, *, seed: int = 0) -> Executable:
         """Verify `module` and make it ready to run with the layouts of `entry`.
 
-        An array of `entry` without layout gets the default one. Raises InvalidArgumentError for
+        An array of `entry` without layout gets the default one. `seed` starts the random numbers
+        of every execution; with 0 each starts from somewhere else. Raises InvalidArgumentError for
         a module that breaks a rule or an `entry` that is not compatible with it,
         ResourceExhaustedError for values larger than the platform takes, UnimplementedError for
         operations it does not have.

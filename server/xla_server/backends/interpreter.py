@@ -42,7 +42,9 @@ class Interpreter:
         self._max_value_bytes = max_value_bytes
         self._check_values = check_values
 
-    def compile(self, module: HloModule, entry: ProgramShape) -> "InterpreterExecutable":
+    def compile(
+        self, module: HloModule, entry: ProgramShape, *, seed: int = 0
+    ) -> "InterpreterExecutable":
         """Verify `module` and make it ready to run with the layouts of `entry`.
 
         Raises as Backend.compile says.
@@ -54,7 +56,9 @@ class Interpreter:
             entry.result.with_default_layout(),
             entry.parameter_names,
         )
-        return InterpreterExecutable(module, program_shape, check_values=self._check_values)
+        return InterpreterExecutable(
+            module, program_shape, seed=seed, check_values=self._check_values
+        )
 
     def to_device(self, literal: Literal, device: Device) -> HostBuffer:
         """Place a value on `device`."""
@@ -65,11 +69,17 @@ class InterpreterExecutable:
     """A verified module with its plans. Implements xla_server.backends.backend.Executable."""
 
     def __init__(
-        self, module: HloModule, program_shape: ProgramShape, *, check_values: bool = False
+        self,
+        module: HloModule,
+        program_shape: ProgramShape,
+        *,
+        seed: int = 0,
+        check_values: bool = False,
     ) -> None:
         self.program_shape = program_shape
         self.fingerprint = fingerprint(module, program_shape)
         self._module = module
+        self._seed = seed
         self._check_values = check_values
         self._plans = Plans()
         for computation in module.computations:
@@ -96,6 +106,7 @@ class InterpreterExecutable:
             feeds=feeds,
             cancellation=cancellation,
             plans=self._plans,
+            seed=self._seed,
             check_values=self._check_values,
         )
         computed = time.perf_counter_ns()

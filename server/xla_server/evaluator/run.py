@@ -29,11 +29,13 @@ def evaluate(
     replica_id: int = 0,
     partition_id: int = 0,
     plans: Plans | None = None,
+    seed: int = 0,
     check_values: bool = False,
 ) -> Value:
     """The value of a verified program's root for these arguments.
 
-    `plans` keeps what is prepared from one evaluation to the next. With `check_values` every
+    `plans` keeps what is prepared from one evaluation to the next. `seed` starts the random
+    numbers; with 0 they start from somewhere else each time. With `check_values` every
     result is held against the instruction's shape and InternalError names the one that is off.
     Raises InvalidArgumentError for another number of arguments than parameters, what
     `cancellation` was given once it is set, and what the evaluators raise, each placed at its
@@ -50,6 +52,7 @@ def evaluate(
         replica_id=replica_id,
         partition_id=partition_id,
         plans=Plans() if plans is None else plans,
+        seed=seed,
         check_values=check_values,
     )
     # Division by zero, overflow and invalid operations have defined results in XLA.
@@ -65,6 +68,8 @@ class Run:
         "_check_values",
         "_feeds",
         "_plans",
+        "_random",
+        "_seed",
         "partition_id",
         "replica_id",
     )
@@ -75,6 +80,7 @@ class Run:
         feeds: Feeds,
         cancellation: Cancellation,
         plans: Plans,
+        seed: int = 0,
         replica_id: int = 0,
         partition_id: int = 0,
         check_values: bool = False,
@@ -83,8 +89,17 @@ class Run:
         self._cancellation = cancellation
         self._plans = plans
         self._check_values = check_values
+        self._seed = seed
+        self._random: np.random.Generator | None = None
         self.replica_id = replica_id
         self.partition_id = partition_id
+
+    @property
+    def random(self) -> np.random.Generator:
+        """The source of random numbers, made when the first is drawn."""
+        if self._random is None:
+            self._random = np.random.default_rng(self._seed or None)
+        return self._random
 
     def call(self, computation: HloComputation, arguments: Sequence[Value]) -> Value:
         """Evaluate a computation on arguments, and give its root's value."""

@@ -35,6 +35,10 @@ class Frame(Protocol):
     replica_id: int
     partition_id: int
 
+    @property
+    def random(self) -> np.random.Generator:
+        """The source of the execution's random numbers."""
+
     def call(self, computation: HloComputation, arguments: Sequence[Value]) -> Value:
         """Evaluate a computation on arguments, and give its root's value."""
 

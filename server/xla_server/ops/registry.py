@@ -6,11 +6,11 @@ from types import MappingProxyType
 from xla_contract.errors import UnimplementedError
 from xla_contract.opcode import Opcode
 from xla_contract.ops.registry import UNDEFINED
+from xla_server.ops.compound import COMPOUND
+from xla_server.ops.elementary import ELEMENTARY
 from xla_server.ops.evaluation import Evaluator
-from xla_server.ops.table_a import EVALUATORS_A
-from xla_server.ops.table_b import EVALUATORS_B
 
-EVALUATORS: Mapping[Opcode, Evaluator] = MappingProxyType({**EVALUATORS_A, **EVALUATORS_B})
+EVALUATORS: Mapping[Opcode, Evaluator] = MappingProxyType({**ELEMENTARY, **COMPOUND})
 """The evaluator of each opcode that has one."""
 
 NOT_EVALUATED: Mapping[Opcode, str] = MappingProxyType(

@@ -1,4 +1,4 @@
-"""The evaluator of rng: fresh random numbers on every execution."""
+"""The evaluator of rng: random numbers from the source of the execution."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -17,7 +17,7 @@ def evaluate_rng(instruction: HloInstruction, operands: Sequence[Value], frame: 
     first, second = (cast(Array, operand) for operand in operands)
     sizes = instruction.shape.dimensions
     element = instruction.shape.element_type
-    source = np.random.default_rng()
+    source = frame.random
     if attributes.distribution is RandomDistribution.NORMAL:
         mean, deviation = float(first), float(second)
         return round_to(mean + deviation * source.standard_normal(sizes), element.dtype)

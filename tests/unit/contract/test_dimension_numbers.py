@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.corpus.hlo_b import PROGRAMS, program
+from tests.corpus.hlo_programs import PROGRAMS, program
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.dimension_numbers import (
     ConvolutionDimensionNumbers,

@@ -2,7 +2,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.corpus.hlo_b import program
+from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.dimension_numbers import DotDimensionNumbers
 from xla_contract.element_type import ElementType

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.corpus.hlo_b import program
+from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from xla_contract.errors import ShapeError

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.corpus.hlo_b import program
+from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import ShapeError
 from xla_contract.opcode import Opcode
@@ -25,6 +25,15 @@ def run(parameters: list[str], root: str, *given: object) -> np.ndarray:
     result = evaluate(module, given, check_values=True)  # type: ignore[arg-type]
     assert isinstance(result, np.ndarray)
     return result
+
+
+def test_a_seed_repeats_its_numbers_and_no_seed_does_not() -> None:
+    text = program(["f32[]", "f32[]"], "f32[100] rng(x0, x1), distribution=rng_normal")
+    module = import_module(parse_hlo(text))
+    bounds = [np.float32(0), np.float32(1)]
+    draws = [evaluate(module, [np.asarray(b) for b in bounds], seed=seed) for seed in (7, 7, 0, 0)]
+    assert np.array_equal(draws[0], draws[1])
+    assert not np.array_equal(draws[2], draws[3])
 
 
 @pytest.mark.parametrize(

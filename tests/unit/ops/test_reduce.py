@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.corpus.hlo_b import program
+from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import ShapeError
 from xla_contract.ops.reduce import ReduceAttributes, infer_reduce

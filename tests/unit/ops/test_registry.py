@@ -7,8 +7,8 @@ from xla_contract.ops import registry as contract
 from xla_contract.ops.definition import NO_ATTRIBUTES
 from xla_contract.shape import Shape
 from xla_server.ops import registry as server
-from xla_server.ops.table_a import EVALUATORS_A
-from xla_server.ops.table_b import EVALUATORS_B
+from xla_server.ops.compound import COMPOUND
+from xla_server.ops.elementary import ELEMENTARY
 
 PAIR = [Shape.array(ElementType.F32, [2]), Shape.array(ElementType.F32, [3])]
 
@@ -19,7 +19,7 @@ def test_every_opcode_is_defined_or_says_why_not() -> None:
 
 
 def test_no_opcode_is_defined_twice() -> None:
-    rooms = (*contract.DEFINITIONS_A, *contract.DEFINITIONS_B)
+    rooms = (*contract.ELEMENTARY, *contract.COMPOUND)
     assert len(rooms) == len(contract.DEFINITION)
     assert all(found.opcode is opcode for opcode, found in contract.DEFINITION.items())
 
@@ -27,7 +27,7 @@ def test_no_opcode_is_defined_twice() -> None:
 def test_every_opcode_is_evaluated_or_says_why_not() -> None:
     assert set(server.EVALUATORS) | set(server.NOT_EVALUATED) == set(Opcode)
     assert not set(server.EVALUATORS) & set(server.NOT_EVALUATED)
-    assert not set(EVALUATORS_A) & set(EVALUATORS_B)
+    assert not set(ELEMENTARY) & set(COMPOUND)
 
 
 def test_the_reasons_read_as_sentences_of_an_error() -> None:

@@ -28,7 +28,7 @@ from xla_server.ops.topk import evaluate_topk
 from xla_server.ops.triangular_solve import evaluate_triangular_solve
 from xla_server.ops.while_loop import evaluate_while
 
-EVALUATORS_B: Mapping[Opcode, Evaluator] = MappingProxyType(
+COMPOUND: Mapping[Opcode, Evaluator] = MappingProxyType(
     {
         Opcode.DOT: evaluate_dot,
         Opcode.CONVOLUTION: evaluate_convolution,

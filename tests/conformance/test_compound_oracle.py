@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.corpus.hlo_b import PROGRAMS, arguments, program
+from tests.corpus.hlo_programs import PROGRAMS, arguments, program
 from tests.corpus.hlo_text import parse_hlo
 from tests.corpus.xla_cpu import run_on_xla
 from xla_server.evaluator.run import evaluate

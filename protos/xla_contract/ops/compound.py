@@ -23,7 +23,7 @@ from xla_contract.ops import (
 )
 from xla_contract.ops.definition import AnyDefinition
 
-DEFINITIONS_B: tuple[AnyDefinition, ...] = (
+COMPOUND: tuple[AnyDefinition, ...] = (
     dot.DEFINITION,
     convolution.DEFINITION,
     reduce.DEFINITION,

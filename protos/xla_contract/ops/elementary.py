@@ -1,4 +1,4 @@
-"""The first room of operations: elementwise, movement, values, tuples, effects."""
+"""The operations on elements and their places, on values, tuples and effects."""
 
 from xla_contract.ops import (
     bitcast,
@@ -30,7 +30,7 @@ from xla_contract.ops import slice as slice_
 from xla_contract.ops import tuple as tuple_
 from xla_contract.ops.definition import AnyDefinition
 
-DEFINITIONS_A: tuple[AnyDefinition, ...] = (
+ELEMENTARY: tuple[AnyDefinition, ...] = (
     *elementwise.DEFINITIONS,
     bitcast.DEFINITION,
     bitcast_convert.DEFINITION,

@@ -1,4 +1,4 @@
-"""The first room of evaluators: elementwise, movement, values, tuples, effects."""
+"""The evaluators of operations on elements and their places, on values, tuples and effects."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -31,7 +31,7 @@ from xla_server.ops.stochastic_convert import evaluate_stochastic_convert
 from xla_server.ops.transpose import evaluate_transpose
 from xla_server.ops.tuple import evaluate_get_tuple_element, evaluate_tuple
 
-EVALUATORS_A: Mapping[Opcode, Evaluator] = MappingProxyType(
+ELEMENTARY: Mapping[Opcode, Evaluator] = MappingProxyType(
     {
         **elementwise.EVALUATORS,
         Opcode.ADD_DEPENDENCY: evaluate_first_operand,

@@ -1,0 +1,122 @@
+"""The console command xla-server."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from xla_server.app.config import (
+    ENVIRONMENT_PREFIX,
+    ConfigurationError,
+    LogLevel,
+    Platform,
+    Settings,
+    load_settings,
+)
+from xla_server.app.logs import configure_logs
+from xla_server.app.run import run_until_signalled
+from xla_server.rpc.discovery import is_healthy
+from xla_server.rpc.server import CannotListenError
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+_CONFIG_VARIABLE = f"{ENVIRONMENT_PREFIX}CONFIG"
+
+cli = typer.Typer(
+    name="xla-server",
+    help="Keeps values, compiles XLA programs and runs them for clients that speak gRPC.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _flag(name: str) -> Any:
+    """The flag of a field of Settings; where it is not given, the next source decides."""
+    description = Settings.model_fields[name].description
+    variable = f"{ENVIRONMENT_PREFIX}{name.upper()}"
+    return typer.Option(help=f"{description} [env: {variable}]", show_default=False)
+
+
+@cli.command()
+def serve(
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="TOML file with any of these options",
+            envvar=_CONFIG_VARIABLE,
+            show_default=False,
+        ),
+    ] = None,
+    listen: Annotated[str | None, _flag("listen")] = None,
+    platform: Annotated[Platform | None, _flag("platform")] = None,
+    devices: Annotated[int | None, _flag("devices")] = None,
+    grace_seconds: Annotated[float | None, _flag("grace_seconds")] = None,
+    log_level: Annotated[LogLevel | None, _flag("log_level")] = None,
+    max_device_bytes: Annotated[int | None, _flag("max_device_bytes")] = None,
+    max_message_bytes: Annotated[int | None, _flag("max_message_bytes")] = None,
+    max_executables: Annotated[int | None, _flag("max_executables")] = None,
+    max_idle_executables: Annotated[int | None, _flag("max_idle_executables")] = None,
+    max_handles: Annotated[int | None, _flag("max_handles")] = None,
+    max_concurrent_calls: Annotated[int | None, _flag("max_concurrent_calls")] = None,
+    feed_items: Annotated[int | None, _flag("feed_items")] = None,
+    feed_bytes: Annotated[int | None, _flag("feed_bytes")] = None,
+    short_threads: Annotated[int | None, _flag("short_threads")] = None,
+    compile_threads: Annotated[int | None, _flag("compile_threads")] = None,
+    execute_threads: Annotated[int | None, _flag("execute_threads")] = None,
+    infeed_threads: Annotated[int | None, _flag("infeed_threads")] = None,
+    outfeed_threads: Annotated[int | None, _flag("outfeed_threads")] = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT, then drain and exit 0.
+
+    Options come from flags, else the environment, else the TOML file, else defaults.
+    """
+    flags = {
+        "listen": listen,
+        "platform": platform,
+        "devices": devices,
+        "grace_seconds": grace_seconds,
+        "log_level": log_level,
+        "max_device_bytes": max_device_bytes,
+        "max_message_bytes": max_message_bytes,
+        "max_executables": max_executables,
+        "max_idle_executables": max_idle_executables,
+        "max_handles": max_handles,
+        "max_concurrent_calls": max_concurrent_calls,
+        "feed_items": feed_items,
+        "feed_bytes": feed_bytes,
+        "short_threads": short_threads,
+        "compile_threads": compile_threads,
+        "execute_threads": execute_threads,
+        "infeed_threads": infeed_threads,
+        "outfeed_threads": outfeed_threads,
+    }
+    try:
+        settings = load_settings(flags, config)
+        configure_logs(settings.log_level)
+        run_until_signalled(settings)
+    except ConfigurationError as error:
+        _fail(str(error), EXIT_USAGE)
+    except CannotListenError as error:
+        _fail(str(error), EXIT_FAILED)
+
+
+@cli.command()
+def health(
+    target: Annotated[str, typer.Option(help="address of the server")] = "127.0.0.1:1685",
+    timeout: Annotated[float, typer.Option(help="seconds to wait for an answer")] = 2.0,
+) -> None:
+    """Exit 0 when the server at the target serves, else 1."""
+    if not is_healthy(target, timeout):
+        _fail(f"{target} does not serve", EXIT_FAILED)
+
+
+def main() -> None:
+    """Run the command of this process's arguments."""
+    cli(prog_name="xla-server")
+
+
+def _fail(message: str, code: int) -> None:
+    for line in message.splitlines():
+        typer.echo(f"xla-server: {line}", err=True)
+    raise typer.Exit(code)

@@ -1,0 +1,130 @@
+"""The options of a server: flag > environment > TOML file > default."""
+
+import enum
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from xla_server.app.memory import available_memory
+
+ENVIRONMENT_PREFIX = "XLA_SERVER_"
+MAX_MESSAGE_BYTES = 2**31 - 1
+"""What one protobuf message, and so one gRPC message of this contract, can be."""
+
+
+class ConfigurationError(Exception):
+    """The options are wrong; the message says which and why, one line each."""
+
+
+class Platform(enum.StrEnum):
+    """What runs the programs."""
+
+    INTERPRETER = "interpreter"
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+class LogLevel(enum.StrEnum):
+    """What is logged: this and everything graver."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Settings(BaseSettings):
+    """The options of one server, each also XLA_SERVER_<NAME> and a key of the TOML file."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENVIRONMENT_PREFIX, extra="forbid", frozen=True, env_ignore_empty=True
+    )
+
+    listen: str = Field("127.0.0.1:1685", description="HOST:PORT, [IPV6]:PORT or unix:PATH")
+    platform: Platform = Field(Platform.INTERPRETER, description="what runs the programs")
+    devices: int = Field(1, ge=1, le=4096, description="devices of the platform")
+    grace_seconds: float = Field(
+        30.0, ge=0, le=86_400, description="how long calls may go on after SIGTERM"
+    )
+    log_level: LogLevel = Field(LogLevel.INFO, description="least grave messages to log")
+    max_device_bytes: int = Field(
+        default_factory=lambda: available_memory() // 2,
+        ge=1,
+        description="bytes of values kept; by default half of the memory there is",
+    )
+    max_message_bytes: int = Field(
+        MAX_MESSAGE_BYTES, ge=1024, le=MAX_MESSAGE_BYTES, description="bytes of one message"
+    )
+    max_executables: int = Field(1024, ge=1, description="distinct executables in use")
+    max_idle_executables: int = Field(32, ge=0, description="unused executables kept for reuse")
+    max_handles: int = Field(1_000_000, ge=1, description="handles of values, and of executables")
+    max_concurrent_calls: int = Field(4096, ge=1, description="calls in progress or in line")
+    feed_items: int = Field(128, ge=1, description="arrays in an infeed or outfeed queue")
+    feed_bytes: int = Field(256 * 2**20, ge=1, description="bytes in an infeed or outfeed queue")
+    short_threads: int = Field(16, ge=1, le=1024, description="threads for short calls")
+    compile_threads: int = Field(4, ge=1, le=1024, description="threads that compile")
+    execute_threads: int = Field(16, ge=1, le=1024, description="threads that run programs")
+    infeed_threads: int = Field(16, ge=1, le=1024, description="threads that wait for room")
+    outfeed_threads: int = Field(16, ge=1, le=1024, description="threads that wait for values")
+
+    @field_validator("listen")
+    @classmethod
+    def _check_listen(cls, value: str) -> str:
+        if value.startswith(("unix:", "unix-abstract:")):
+            return value
+        host, colon, port = value.rpartition(":")
+        is_plain = ":" not in host or (host.startswith("[") and host.endswith("]"))
+        if not (colon and host and is_plain and port.isascii() and port.isdecimal()):
+            raise ValueError(f"must be HOST:PORT, [IPV6]:PORT or unix:PATH, got {value!r}")
+        if int(port) > 65_535:
+            raise ValueError(f"the port must be below 65536, got {port}")
+        return value
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The order of precedence; called by pydantic-settings."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+
+def load_settings(flags: Mapping[str, Any], config: Path | None = None) -> Settings:
+    """The options from flags (those not None), environment, TOML file and defaults.
+
+    Raises ConfigurationError for values that do not fit, unknown keys of the file, and a file
+    that cannot be read.
+    """
+
+    class WithFile(Settings):
+        model_config = SettingsConfigDict(toml_file=config)
+
+    if config is not None and not config.is_file():
+        raise ConfigurationError(f"{config}: there is no such file")
+    try:
+        return WithFile(**{name: value for name, value in flags.items() if value is not None})
+    except ValidationError as error:
+        raise ConfigurationError("\n".join(map(_sentence, error.errors()))) from None
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"{config}: {error}") from None
+
+
+def _sentence(fault: Any) -> str:
+    name = ".".join(map(str, fault["loc"]))
+    if fault["type"] == "extra_forbidden":
+        return f"{name}: there is no such option"
+    reason = str(fault.get("ctx", {}).get("error", fault["msg"]))
+    return f"{name}: {reason} (got {fault['input']!r:.200})"

@@ -1,0 +1,73 @@
+"""The life of a server process: ready, serving, draining, gone."""
+
+import json
+import logging
+import os
+import queue
+import signal
+import sys
+import threading
+from types import FrameType
+
+from xla_server.app.config import Settings
+from xla_server.app.wiring import create_server
+from xla_server.rpc.server import RpcServer
+
+_LOG = logging.getLogger(__name__)
+
+_DRAINED = 0
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def run_until_signalled(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT, then drain; a second signal cancels what still runs.
+
+    When ready, prints one line of JSON with the address, platform and number of devices on
+    standard output. Raises as `create_server`. Does not return when a call cannot be stopped:
+    the process then ends with status 0 around it.
+    """
+    # A queue and not an event: its put may be called in a signal handler, whatever the
+    # interrupted thread holds.
+    events: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def on_signal(number: int, _: FrameType | None) -> None:
+        events.put(number)
+
+    for number in _SIGNALS:
+        signal.signal(number, on_signal)
+    with create_server(settings) as server:
+        _announce(server, settings)
+        _LOG.info("ready", extra={"listening": server.address})
+        _LOG.info("draining after %s", signal.Signals(events.get()).name)
+        is_idle = _drain(server, settings.grace_seconds, events)
+    if not is_idle:
+        _LOG.warning("leaving with calls that do not stop")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+    _LOG.info("drained")
+
+
+def _announce(server: RpcServer, settings: Settings) -> None:
+    facts = {
+        "listening": server.address,
+        "platform": str(settings.platform),
+        "devices": settings.devices,
+    }
+    print(json.dumps(facts), flush=True)
+
+
+def _drain(server: RpcServer, grace_seconds: float, events: "queue.SimpleQueue[int]") -> bool:
+    outcome: list[bool] = []
+
+    def drain() -> None:
+        try:
+            outcome.append(server.drain(grace_seconds))
+        finally:
+            events.put(_DRAINED)
+
+    threading.Thread(target=drain, name="drain").start()
+    while events.get() != _DRAINED:
+        _LOG.warning("signalled again, calls in progress are cancelled")
+        server.cancel_calls()
+    return outcome == [True]

@@ -1,0 +1,52 @@
+"""Putting a server together. The only place that names concrete platforms."""
+
+import contextlib
+from collections.abc import Iterator
+
+from xla_server.app.config import ConfigurationError, Platform, Settings
+from xla_server.backends.backend import Backend
+from xla_server.backends.interpreter import Interpreter
+from xla_server.rpc.pools import PoolSizes
+from xla_server.rpc.server import RpcOptions, RpcServer, serving
+from xla_server.sessions.records import Limits
+from xla_server.sessions.service import XlaService
+
+
+@contextlib.contextmanager
+def create_server(settings: Settings) -> Iterator[RpcServer]:
+    """A server that answers until the block ends.
+
+    Raises ConfigurationError for a platform that is not there, CannotListenError for an address
+    that cannot be listened on.
+    """
+    limits = Limits(
+        max_device_bytes=settings.max_device_bytes,
+        max_message_bytes=settings.max_message_bytes,
+        max_executables=settings.max_executables,
+        max_idle_executables=settings.max_idle_executables,
+        max_handles=settings.max_handles,
+        feed_items=settings.feed_items,
+        feed_bytes=settings.feed_bytes,
+    )
+    options = RpcOptions(
+        listen=settings.listen,
+        max_message_bytes=settings.max_message_bytes,
+        max_concurrent_calls=settings.max_concurrent_calls,
+        pool_sizes=PoolSizes(
+            short=settings.short_threads,
+            compile=settings.compile_threads,
+            execute=settings.execute_threads,
+            infeed=settings.infeed_threads,
+            outfeed=settings.outfeed_threads,
+        ),
+    )
+    with serving(XlaService(_backend(settings), limits), options) as server:
+        yield server
+
+
+def _backend(settings: Settings) -> Backend:
+    if settings.platform is Platform.INTERPRETER:
+        return Interpreter(settings.devices, max_value_bytes=settings.max_device_bytes)
+    raise ConfigurationError(
+        f"platform: {settings.platform} is not part of this version, use {Platform.INTERPRETER}"
+    )

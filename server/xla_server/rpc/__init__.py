@@ -1,0 +1,1 @@
+"""The service over gRPC: decode, call, encode, and one place where errors become statuses."""

@@ -1,0 +1,65 @@
+"""The calls in progress, and the wish of each that it stops."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import grpc
+
+from xla_contract.errors import CancelledError, DeadlineExceededError, UnavailableError
+from xla_server.evaluator.cancellation import Cancellation
+
+
+class Calls:
+    """Every call while it runs. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._running: set[Cancellation] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    @contextlib.contextmanager
+    def running(self, context: grpc.ServicerContext) -> Iterator[Cancellation]:
+        """A cancellation set when the client leaves, the deadline passes, or at `cancel_all`."""
+        cancellation = Cancellation()
+        with self._lock:
+            self._running.add(cancellation)
+            closed = self._closed
+        if closed:
+            cancellation.cancel(_shutting_down())
+
+        def on_end() -> None:
+            cancellation.cancel(_gone(context))
+
+        if not context.add_callback(on_end):
+            on_end()
+        try:
+            yield cancellation
+        finally:
+            with self._lock:
+                self._running.discard(cancellation)
+
+    def cancel_all(self) -> int:
+        """End all calls, also those that come later, with UnavailableError; gives how many."""
+        with self._lock:
+            self._closed = True
+            running = list(self._running)
+        for cancellation in running:
+            cancellation.cancel(_shutting_down())
+        return len(running)
+
+
+def _gone(context: grpc.ServicerContext) -> CancelledError | DeadlineExceededError:
+    remaining = context.time_remaining()
+    if remaining is not None and remaining <= 0:
+        return DeadlineExceededError("the deadline of the call passed before it finished")
+    return CancelledError("the client gave the call up")
+
+
+def _shutting_down() -> UnavailableError:
+    return UnavailableError(
+        "the server is shutting down and ended the call", hint="Call again on another server."
+    )

@@ -1,0 +1,93 @@
+"""Errors as gRPC statuses: the one place that decides what a client is told.
+
+A status carries, in grpc-status-details-bin, a google.rpc.ErrorInfo: reason is the name of the
+exception class, domain DOMAIN, and the metadata holds op, instruction, hint and incident where
+there are any. The client makes the same exception of it again.
+"""
+
+import secrets
+import urllib.parse
+
+import grpc
+from google.rpc import error_details_pb2, status_pb2
+from grpc_status import rpc_status
+
+from xla_contract.errors import InternalError, ResourceExhaustedError, StatusCode, XlaError
+
+DOMAIN = "xla-service"
+"""Of google.rpc.ErrorInfo."""
+
+GRPC_CODE: dict[StatusCode, grpc.StatusCode] = {
+    code: next(candidate for candidate in grpc.StatusCode if candidate.value[0] == code)
+    for code in StatusCode
+}
+"""The total table of codes; a test proves it total."""
+
+_MAX_MESSAGE_BYTES = 2048
+_MAX_METADATA_BYTES = 512
+
+
+def status_of(error: XlaError, *, incident: str = "") -> grpc.Status:
+    """The status that tells a client of an error.
+
+    The texts are cut in the middle where they would not fit in the headers a client accepts.
+    """
+    texts = {
+        "op": error.op,
+        "instruction": error.instruction,
+        "hint": error.hint,
+        "incident": incident,
+    }
+    info = error_details_pb2.ErrorInfo(
+        reason=type(error).__name__,
+        domain=DOMAIN,
+        metadata={
+            name: fit_header(text, _MAX_METADATA_BYTES) for name, text in texts.items() if text
+        },
+    )
+    status = status_pb2.Status(
+        code=int(error.code), message=fit_header(error.message, _MAX_MESSAGE_BYTES)
+    )
+    status.details.add().Pack(info)
+    told: grpc.Status = rpc_status.to_status(status)
+    return told
+
+
+def as_xla_error(error: BaseException, rpc: str) -> tuple[XlaError, str]:
+    """The error a client is told about, and the incident id when it is a fault of the server.
+
+    The id stands in the message and in the server's log, where the cause is.
+    """
+    if isinstance(error, XlaError):
+        return error, ""
+    if isinstance(error, MemoryError):
+        return (
+            ResourceExhaustedError(
+                "the server ran out of memory in this call",
+                op=rpc,
+                hint="Unregister values that are no longer needed, or use smaller ones.",
+            ),
+            "",
+        )
+    incident = secrets.token_hex(8)
+    return InternalError(f"the server failed, incident {incident}", op=rpc), incident
+
+
+def fit_header(text: str, limit: int) -> str:
+    """`text`, its middle left out where it takes more than `limit` bytes in a header."""
+    if _header_size(text) <= limit:
+        return text
+    # One character takes 12 bytes at most: 4 in UTF-8, each written as %XX.
+    keep = limit // 2
+    while keep and _header_size(text[:keep]) + _header_size(text[-keep:]) > limit - 40:
+        keep = keep * 3 // 4
+    return f"{text[:keep]} [{len(text) - 2 * keep} characters left out] {text[-keep:]}"
+
+
+def _header_size(text: str) -> int:
+    # Cut first: percent-encoding a long text only to learn that it is long is wasted.
+    if len(text) > 4 * _MAX_MESSAGE_BYTES:
+        return len(text)
+    return len(
+        urllib.parse.quote(text, safe=" !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~", errors="replace")
+    )

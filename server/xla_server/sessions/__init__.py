@@ -1,0 +1,1 @@
+"""What the server remembers between calls, and what each call does with it."""

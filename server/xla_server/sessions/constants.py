@@ -1,0 +1,96 @@
+"""Evaluation of programs that depend on nothing: ComputeConstantGraph."""
+
+from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, UnimplementedError
+from xla_contract.layout import Layout
+from xla_contract.literal import Literal
+from xla_contract.opcode import Opcode
+from xla_contract.shape import Shape
+from xla_contract.shape_proto import program_shape_from_proto
+from xla_contract.stubs import hlo_pb2
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.evaluator.run import evaluate
+from xla_server.ir.importer import import_module
+from xla_server.ir.module import HloModule
+from xla_server.ir.verifier import verify
+from xla_server.ops.evaluation import Value
+
+_NOT_CONSTANT = frozenset(
+    {
+        Opcode.INFEED,
+        Opcode.OUTFEED,
+        Opcode.SEND,
+        Opcode.SEND_DONE,
+        Opcode.RECV,
+        Opcode.RECV_DONE,
+        Opcode.RNG,
+        Opcode.RNG_GET_AND_UPDATE_STATE,
+        Opcode.REPLICA_ID,
+        Opcode.PARTITION_ID,
+    }
+)
+"""What gives another value each time, on each device, or does something besides."""
+
+
+def compute_constant(
+    program: hlo_pb2.HloModuleProto,
+    output_layout: Layout | None,
+    *,
+    max_bytes: int,
+    cancellation: Cancellation,
+) -> Literal:
+    """The value of a program without parameters, by the interpreter whatever the platform.
+
+    Raises InvalidArgumentError when it has parameters, is not constant or breaks a rule of HLO,
+    or when `output_layout` does not fit its result; UnimplementedError for custom calls;
+    ResourceExhaustedError for values over `max_bytes`; what `cancellation` raises.
+    """
+    declared = program_shape_from_proto(program.host_program_shape)
+    if declared.parameters:
+        raise InvalidArgumentError(
+            f"a constant program has no parameters, got {len(declared.parameters)}: {declared}"
+        )
+    module = import_module(program, max_literal_bytes=max_bytes)
+    _check_constant(module)
+    verify(module, max_value_bytes=max_bytes)
+    shape = _laid_out(module.entry.program_shape.result, output_layout)
+    if shape.byte_size > max_bytes:
+        raise ResourceExhaustedError(
+            f"a value may take {max_bytes} bytes, got {shape.byte_size} for the result {shape}"
+        )
+    return _literal(evaluate(module, (), cancellation=cancellation), shape)
+
+
+def _check_constant(module: HloModule) -> None:
+    if module.entry.parameters:
+        raise InvalidArgumentError(
+            "a constant program has no parameters, got "
+            f"{len(module.entry.parameters)} in {module.entry}"
+        )
+    for instruction in module.instructions():
+        if instruction.opcode is Opcode.CUSTOM_CALL:
+            raise UnimplementedError(
+                "custom calls are not evaluated in constants, got target "
+                f"{instruction.attributes.target!r}"
+            ).at(str(instruction.opcode), instruction.name)
+        if instruction.opcode in _NOT_CONSTANT:
+            raise InvalidArgumentError(
+                f"a constant must not depend on anything, got {instruction.opcode}"
+            ).at(str(instruction.opcode), instruction.name)
+
+
+def _laid_out(result: Shape, layout: Layout | None) -> Shape:
+    plain = result.without_layout()
+    if layout is None:
+        return plain.with_default_layout()
+    if not plain.is_array or len(layout.minor_to_major) != plain.rank:
+        raise InvalidArgumentError(f"output_layout must fit the result, got {layout} for {plain}")
+    return plain.with_layout(layout)
+
+
+def _literal(value: Value, shape: Shape) -> Literal:
+    if isinstance(value, tuple):
+        pairs = zip(value, shape.tuple_shapes, strict=True)
+        return Literal.tuple_of([_literal(part, part_shape) for part, part_shape in pairs])
+    if shape.is_token:
+        return Literal.token()
+    return Literal.from_numpy(value, shape, copy=False)

@@ -1,0 +1,95 @@
+"""Which device a device handle means."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.errors import (
+    FailedPreconditionError,
+    InternalError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+)
+from xla_server.backends.backend import Device
+from xla_server.sessions.feeds import DeviceFeeds
+
+REPLICA_COUNT = 1
+"""Replicas of the service itself, as in the reference, where no option changes it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeviceHandle:
+    """Position `handle` in a set of `device_count` virtual devices."""
+
+    handle: int = 0
+    device_count: int = 1
+
+
+DEFAULT_DEVICE = DeviceHandle()
+
+
+class Devices:
+    """The devices of the platform with their feeds."""
+
+    def __init__(self, devices: Sequence[Device], feeds: Sequence[DeviceFeeds]) -> None:
+        self._devices = tuple(devices)
+        self._feeds = tuple(feeds)
+
+    def __len__(self) -> int:
+        return len(self._devices)
+
+    def resolve(self, handle: DeviceHandle | None) -> Device:
+        """The device of a handle, by default the handle {0, 1}.
+
+        Raises InternalError when the handle is not below its count and InvalidArgumentError when
+        the platform has no such device.
+        """
+        handle = DEFAULT_DEVICE if handle is None else handle
+        if handle.handle >= handle.device_count:
+            raise InternalError(
+                "a device handle must be below its device_count, got handle "
+                f"{handle.handle} of {handle.device_count}"
+            )
+        ordinal = handle.handle * REPLICA_COUNT
+        if not 0 <= ordinal < len(self._devices):
+            raise InvalidArgumentError(
+                f"a device ordinal must be below {len(self._devices)}, got {ordinal} from handle "
+                f"{handle.handle} of {handle.device_count}"
+            )
+        return self._devices[ordinal]
+
+    def feeds(self, device: Device) -> DeviceFeeds:
+        """The queues of a device."""
+        return self._feeds[device.ordinal]
+
+    def feeds_of_replica(self, handle: DeviceHandle | None, replica_id: int) -> DeviceFeeds:
+        """The queues of one replica of a device handle.
+
+        Raises FailedPreconditionError for a replica the handle does not have, and as `resolve`.
+        """
+        device = self.resolve(handle)
+        if not 0 <= replica_id < REPLICA_COUNT:
+            raise FailedPreconditionError(
+                f"replica_id must be below the replica count {REPLICA_COUNT}, got {replica_id}"
+            )
+        return self._feeds[device.ordinal]
+
+    def handles(self, device_count: int) -> tuple[DeviceHandle, ...]:
+        """The handles of a set of virtual devices; nothing is reserved.
+
+        Raises InvalidArgumentError for a negative count, ResourceExhaustedError for more than the
+        platform has.
+        """
+        if device_count < 0:
+            raise InvalidArgumentError(f"device_count must not be negative, got {device_count}")
+        if device_count * REPLICA_COUNT > len(self._devices):
+            raise ResourceExhaustedError(
+                f"the server has {len(self._devices)} devices, got a request for {device_count} "
+                f"with {REPLICA_COUNT} replicas each",
+                hint="Start the server with more --devices.",
+            )
+        return tuple(DeviceHandle(number, device_count) for number in range(device_count))
+
+    def reset(self) -> None:
+        """Empty the feeds of all devices."""
+        for feeds in self._feeds:
+            feeds.reset()

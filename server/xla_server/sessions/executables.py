@@ -1,0 +1,156 @@
+"""Compiled programs, shared by content."""
+
+import concurrent.futures
+import dataclasses
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from xla_contract.errors import ResourceExhaustedError
+from xla_server.backends.backend import Executable
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.sessions.handles import HandleFactory, HandleKind, HandleTable
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class _Shared:
+    """One compiled program and how many users it has: handles and running calls."""
+
+    key: bytes
+    compiling: "concurrent.futures.Future[Executable]"
+    users: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Compiled:
+    """An executable in use; give it to `release` or `keep` of the table it came from."""
+
+    executable: Executable
+    cache_hit: bool
+    compile_time_ns: int
+    shared: _Shared
+
+
+class ExecutableTable:
+    """Handle -> executable. Programs of equal key are compiled once and share one executable.
+
+    Each `keep` gives a handle of its own, so one client's Unregister does not take another's
+    executable away. Executables without users stay in a small cache, the oldest going first.
+    """
+
+    def __init__(
+        self, handles: HandleFactory, *, max_executables: int, max_handles: int, max_idle: int
+    ) -> None:
+        self._handles: HandleTable[Compiled] = HandleTable(
+            handles, HandleKind.EXECUTABLE, max_handles
+        )
+        self._max_executables = max_executables
+        self._max_idle = max_idle
+        self._in_use: dict[bytes, _Shared] = {}
+        self._idle: OrderedDict[bytes, _Shared] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._in_use)
+
+    def acquire(
+        self, key: bytes, compile_program: Callable[[], Executable], cancellation: Cancellation
+    ) -> Compiled:
+        """The executable of `key`, compiled by `compile_program` if nobody has done so yet.
+
+        Raises what `compile_program` raises, ResourceExhaustedError at the limit, and what
+        `cancellation` raises while another call compiles the same program.
+        """
+        shared, is_ours = self._join(key)
+        try:
+            started = time.perf_counter_ns()
+            if is_ours:
+                executable = _fulfil(shared, compile_program)
+                return Compiled(executable, False, time.perf_counter_ns() - started, shared)
+            return Compiled(_await(shared, cancellation), True, 0, shared)
+        except BaseException:
+            self._leave(shared)
+            raise
+
+    def release(self, compiled: Compiled) -> None:
+        """End a use."""
+        self._leave(compiled.shared)
+
+    def keep(self, compiled: Compiled) -> int:
+        """A handle for the executable; the use that `acquire` began lasts until `remove`.
+
+        Raises ResourceExhaustedError at the limit of handles, which ends the use.
+        """
+        try:
+            return self._handles.add(compiled)
+        except ResourceExhaustedError:
+            self.release(compiled)
+            raise
+
+    def get(self, handle: int) -> Executable:
+        """The executable; InvalidArgumentError when freed, NotFoundError when there never was."""
+        return self._handles.get(handle).executable
+
+    def has_issued(self, handle: int) -> bool:
+        """Whether this is the handle of an executable, live or freed."""
+        return self._handles.has_issued(handle)
+
+    def remove(self, handle: int) -> None:
+        """Free a handle; raises as `get` does."""
+        self.release(self._handles.remove(handle))
+
+    def _join(self, key: bytes) -> tuple[_Shared, bool]:
+        with self._lock:
+            shared = self._in_use.get(key)
+            is_ours = False
+            if shared is None:
+                if len(self._in_use) >= self._max_executables:
+                    raise ResourceExhaustedError(
+                        f"the server keeps at most {self._max_executables} executables, got one "
+                        f"more with {len(self._in_use)} in use",
+                        hint="Unregister executables that are no longer needed.",
+                    )
+                shared = self._idle.pop(key, None)
+                is_ours = shared is None
+                shared = _Shared(key, concurrent.futures.Future()) if shared is None else shared
+                self._in_use[key] = shared
+            shared.users += 1
+            return shared, is_ours
+
+    def _leave(self, shared: _Shared) -> None:
+        with self._lock:
+            shared.users -= 1
+            if shared.users:
+                return
+            del self._in_use[shared.key]
+            if _succeeded(shared):
+                self._idle[shared.key] = shared
+            while len(self._idle) > self._max_idle:
+                self._idle.popitem(last=False)
+
+
+def _succeeded(shared: _Shared) -> bool:
+    return shared.compiling.done() and shared.compiling.exception() is None
+
+
+def _fulfil(shared: _Shared, compile_program: Callable[[], Executable]) -> Executable:
+    try:
+        executable = compile_program()
+    except BaseException as error:
+        shared.compiling.set_exception(error)
+        raise
+    shared.compiling.set_result(executable)
+    return executable
+
+
+def _await(shared: _Shared, cancellation: Cancellation) -> Executable:
+    woken = threading.Event()
+    forget = cancellation.add_callback(woken.set)
+    try:
+        shared.compiling.add_done_callback(lambda _: woken.set())
+        woken.wait()
+        cancellation.check()
+        return shared.compiling.result(timeout=0)
+    finally:
+        forget()

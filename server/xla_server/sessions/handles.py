@@ -1,0 +1,148 @@
+"""The numbers by which clients name what the server keeps.
+
+A handle is a counter value sent through a permutation that only the server knows (a Feistel
+network keyed at start). So a client cannot guess the handle of another, and the server can tell a
+handle it gave out and freed from one it never gave without remembering the freed ones.
+"""
+
+import enum
+import hashlib
+import secrets
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from xla_contract.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError
+
+V = TypeVar("V")
+
+_ROUNDS = 6
+_HALF_BITS = 31
+_HALF_MASK = (1 << _HALF_BITS) - 1
+_KIND_BITS = 2
+HANDLE_BITS = 2 * _HALF_BITS
+"""Handles are positive int64: the permutation works on 62 bits."""
+
+
+class HandleKind(enum.IntEnum):
+    """What a handle names; handles of different kinds never coincide."""
+
+    DATA = 1
+    EXECUTABLE = 2
+
+    @property
+    def noun(self) -> str:
+        """The kind in the words of a message."""
+        return self.name.lower()
+
+
+class HandleFactory:
+    """Gives out handles, and knows the ones it gave out. Any thread may use it."""
+
+    def __init__(self, key: bytes | None = None) -> None:
+        self._key = secrets.token_bytes(32) if key is None else key
+        self._issued = dict.fromkeys(HandleKind, 0)
+        self._lock = threading.Lock()
+
+    def issue(self, kind: HandleKind) -> int:
+        """A handle never given out before; between 1 and 2**62 - 1."""
+        with self._lock:
+            handle = 0
+            while handle == 0:  # One counter value falls on 0, which proto3 cannot tell from unset.
+                self._issued[kind] += 1
+                handle = self._permute(self._issued[kind] << _KIND_BITS | kind)
+        return handle
+
+    def was_issued(self, handle: int, kind: HandleKind) -> bool:
+        """Whether `issue(kind)` has given this handle."""
+        if not 0 < handle < 1 << HANDLE_BITS:
+            return False
+        plain = self._unpermute(handle)
+        with self._lock:
+            return (
+                plain & ((1 << _KIND_BITS) - 1) == kind
+                and 0 < plain >> _KIND_BITS <= self._issued[kind]
+            )
+
+    def _permute(self, plain: int) -> int:
+        left, right = plain >> _HALF_BITS, plain & _HALF_MASK
+        for number in range(_ROUNDS):
+            left, right = right, left ^ self._round(number, right)
+        return left << _HALF_BITS | right
+
+    def _unpermute(self, handle: int) -> int:
+        left, right = handle >> _HALF_BITS, handle & _HALF_MASK
+        for number in reversed(range(_ROUNDS)):
+            left, right = right ^ self._round(number, left), left
+        return left << _HALF_BITS | right
+
+    def _round(self, number: int, half: int) -> int:
+        digest = hashlib.blake2b(
+            half.to_bytes(4, "big"), digest_size=4, key=self._key, salt=bytes([number])
+        ).digest()
+        return int.from_bytes(digest, "big") & _HALF_MASK
+
+
+class HandleTable(Generic[V]):
+    """Handle -> value for one kind, with a limit on how many are live. Any thread may use it."""
+
+    def __init__(self, factory: HandleFactory, kind: HandleKind, limit: int) -> None:
+        self._factory = factory
+        self._kind = kind
+        self._limit = limit
+        self._values: dict[int, V] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def add(self, value: V) -> int:
+        """Keep a value under a new handle; raises ResourceExhaustedError at the limit."""
+        return self.add_all([value])[0]
+
+    def add_all(self, values: list[V]) -> list[int]:
+        """Keep all the values or, raising ResourceExhaustedError, none of them."""
+        with self._lock:
+            if len(self._values) + len(values) > self._limit:
+                raise ResourceExhaustedError(
+                    f"the server keeps at most {self._limit} {self._kind.noun} handles, got "
+                    f"{len(values)} more with {len(self._values)} in use",
+                    hint="Unregister handles that are no longer needed.",
+                )
+            handles = [self._factory.issue(self._kind) for _ in values]
+            self._values.update(zip(handles, values, strict=True))
+        return handles
+
+    def get(self, handle: int) -> V:
+        """The value under a handle.
+
+        Raises InvalidArgumentError for a handle that was freed, NotFoundError for one that was
+        never given out.
+        """
+        return self._found(handle, self._values.get)
+
+    def remove(self, handle: int) -> V:
+        """Free a handle and give what it named; raises as `get` does."""
+        with self._lock:
+            return self._found(handle, self._take)
+
+    def has_issued(self, handle: int) -> bool:
+        """Whether this table has given out the handle, live or freed."""
+        return self._factory.was_issued(handle, self._kind)
+
+    def _take(self, handle: int) -> V | None:
+        return self._values.pop(handle, None)
+
+    def _found(self, handle: int, look: Callable[[int], V | None]) -> V:
+        value = look(handle)
+        if value is not None:
+            return value
+        if self._factory.was_issued(handle, self._kind):
+            raise InvalidArgumentError(
+                f"a live {self._kind.noun} handle is needed, got {handle}, "
+                "which was unregistered before"
+            )
+        raise NotFoundError(
+            f"a {self._kind.noun} handle of this server is needed, got {handle}, "
+            "which it never gave out"
+        )

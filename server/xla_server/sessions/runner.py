@@ -1,0 +1,242 @@
+"""Compiling programs and running them on values: Compile, Execute, ExecuteGraphParallel."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from xla_contract.errors import (
+    FailedPreconditionError,
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnimplementedError,
+    XlaError,
+)
+from xla_contract.shape import Shape
+from xla_contract.stubs import hlo_pb2, xla_pb2
+from xla_server.backends.backend import Backend, Buffer, Device, Executable, Execution
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.sessions.data import DataTable, Reservation
+from xla_server.sessions.devices import REPLICA_COUNT, Devices
+from xla_server.sessions.executables import Compiled, ExecutableTable
+from xla_server.sessions.parallel import run_together
+from xla_server.sessions.programs import Program, prepare_program, require_program
+from xla_server.sessions.records import Executed, GraphRequest, part_of_request, present
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Launch:
+    """A program ready to run: compiled, its arguments found, room for its result set aside."""
+
+    number: int
+    compiled: Compiled
+    arguments: Sequence[Buffer]
+    device: Device
+    reservation: Reservation
+
+
+class ProgramRunner:
+    """Runs programs of one backend on the values of a table. Any thread may call any method."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        devices: Devices,
+        data: DataTable,
+        executables: ExecutableTable,
+        *,
+        max_literal_bytes: int,
+    ) -> None:
+        self._backend = backend
+        self._devices = devices
+        self._data = data
+        self._executables = executables
+        self._max_literal_bytes = max_literal_bytes
+
+    def compile(
+        self,
+        program: hlo_pb2.HloModuleProto | None,
+        options: xla_pb2.ExecutionOptions,
+        argument_shapes: Sequence[Shape],
+        cancellation: Cancellation,
+    ) -> int:
+        """Compile a program for the default device and give its executable a handle.
+
+        Raises as `require_program`, `prepare_program` and `Backend.compile`, and
+        InvalidArgumentError for several device handles in the options.
+        """
+        proto = require_program(program)
+        if len(options.device_handles) > 1:
+            raise InvalidArgumentError(
+                "a program is compiled for at most one device handle, got "
+                f"{len(options.device_handles)}"
+            )
+        prepared = prepare_program(proto, options, argument_shapes, self._devices.resolve(None))
+        return self._executables.keep(self._compiled(prepared, cancellation))
+
+    def execute(
+        self, handle: int | None, arguments: Sequence[int | None], cancellation: Cancellation
+    ) -> Executed:
+        """Run an executable on the default device and wait for its result.
+
+        Raises InvalidArgumentError when the handle names no executable and when the arguments
+        do not equal the compiled parameters in number, shape and layout; and what running raises.
+        """
+        executable = self._executable(handle)
+        buffers = self._arguments(arguments)
+        _check_arguments(buffers, executable.program_shape.parameters)
+        result = executable.program_shape.result
+        device = self._devices.resolve(None)
+        with self._data.reserving(result.byte_size, f"the result {result}") as reservation:
+            execution = self._run(executable, buffers, device, cancellation)
+            return Executed(reservation.keep(execution.output), execution.profile)
+
+    def execute_together(
+        self, requests: Sequence[GraphRequest], cancellation: Cancellation
+    ) -> list[Executed]:
+        """Compile and run programs at the same time, each on its own device.
+
+        When one fails the others are cancelled, no result is kept, and the error of the first
+        to fail is raised. Raises InvalidArgumentError, FailedPreconditionError and InternalError
+        as the contract says, UnimplementedError for a partitioned program.
+        """
+        devices = self._devices_of(requests)
+        with contextlib.ExitStack() as stack:
+            launches = [
+                self._prepare(number, request, device, cancellation, stack)
+                for number, (request, device) in enumerate(zip(requests, devices, strict=True))
+            ]
+            executions = run_together([self._job(launch) for launch in launches], cancellation)
+            return self._keep_all(launches, executions)
+
+    def _prepare(
+        self,
+        number: int,
+        request: GraphRequest,
+        device: Device,
+        cancellation: Cancellation,
+        stack: contextlib.ExitStack,
+    ) -> _Launch:
+        """Make one request ready; its executable and its memory are held until `stack` closes."""
+        with part_of_request(f"request {number}"):
+            proto = require_program(request.program, InternalError)
+            arguments = self._arguments(request.arguments)
+            shapes = [argument.shape for argument in arguments]
+            program = prepare_program(proto, request.options, shapes, device)
+            compiled = self._compiled(program, cancellation)
+            stack.callback(self._executables.release, compiled)
+            result = program.entry.result
+            reservation = stack.enter_context(
+                self._data.reserving(result.byte_size, f"the result {result}")
+            )
+            return _Launch(number, compiled, arguments, device, reservation)
+
+    def _job(self, launch: _Launch) -> Callable[[Cancellation], Execution]:
+        def run(cancellation: Cancellation) -> Execution:
+            with part_of_request(f"request {launch.number}"):
+                return self._run(
+                    launch.compiled.executable, launch.arguments, launch.device, cancellation
+                )
+
+        return run
+
+    def _keep_all(
+        self, launches: Sequence[_Launch], executions: Sequence[Execution]
+    ) -> list[Executed]:
+        kept: list[Executed] = []
+        try:
+            for launch, execution in zip(launches, executions, strict=True):
+                profile = dataclasses.replace(
+                    execution.profile,
+                    compilation_cache_hit=launch.compiled.cache_hit,
+                    compile_time_ms=launch.compiled.compile_time_ns // 1_000_000,
+                )
+                kept.append(Executed(launch.reservation.keep(execution.output), profile))
+        except XlaError:
+            for executed in kept:
+                self._data.remove(executed.output)
+            raise
+        return kept
+
+    def _compiled(self, program: Program, cancellation: Cancellation) -> Compiled:
+        def compile_program() -> Executable:
+            module = program.import_module(self._max_literal_bytes)
+            return self._backend.compile(module, program.entry, seed=program.seed)
+
+        return self._executables.acquire(program.key, compile_program, cancellation)
+
+    def _run(
+        self,
+        executable: Executable,
+        arguments: Sequence[Buffer],
+        device: Device,
+        cancellation: Cancellation,
+    ) -> Execution:
+        return executable.execute(
+            [self._on(device, argument) for argument in arguments],
+            device=device,
+            feeds=self._devices.feeds(device),
+            cancellation=cancellation,
+        )
+
+    def _on(self, device: Device, buffer: Buffer) -> Buffer:
+        """The value on `device`; arguments kept on another one are copied there."""
+        if buffer.device == device:
+            return buffer
+        return self._backend.to_device(buffer.to_literal(), device)
+
+    def _devices_of(self, requests: Sequence[GraphRequest]) -> list[Device]:
+        if not requests:
+            raise InvalidArgumentError("there must be at least one request, got none")
+        counts = [len(request.devices) for request in requests]
+        if len(requests) > 1 and max(counts) > 1:
+            raise InvalidArgumentError(
+                "each of several requests must have one device handle, got "
+                f"{max(counts)} in request {counts.index(max(counts))}"
+            )
+        if 0 in counts:
+            raise FailedPreconditionError(
+                "each request must have a device handle in execution_options, got none in "
+                f"request {counts.index(0)}"
+            )
+        if sum(counts) * REPLICA_COUNT > len(self._devices):
+            raise FailedPreconditionError(
+                f"the server has {len(self._devices)} devices, got requests for {sum(counts)} "
+                f"with {REPLICA_COUNT} replicas each"
+            )
+        if max(counts) > 1:
+            raise UnimplementedError(
+                "programs run as one partition on this server, got one request with "
+                f"{max(counts)} device handles"
+            )
+        return [self._devices.resolve(request.devices[0]) for request in requests]
+
+    def _arguments(self, handles: Sequence[int | None]) -> list[Buffer]:
+        buffers = []
+        for number, handle in enumerate(handles):
+            with part_of_request(f"argument {number}"):
+                buffers.append(self._data.get(present(handle)))
+        return buffers
+
+    def _executable(self, handle: int | None) -> Executable:
+        if handle is None:
+            raise InvalidArgumentError("the request must hold an executable's handle, got none")
+        try:
+            return self._executables.get(handle)
+        except NotFoundError as error:
+            # As in the reference, so that NOT_FOUND always speaks of an argument.
+            raise InvalidArgumentError(error.message) from None
+
+
+def _check_arguments(arguments: Sequence[Buffer], parameters: Sequence[Shape]) -> None:
+    if len(arguments) != len(parameters):
+        raise InvalidArgumentError(
+            f"there must be one argument per parameter, got {len(arguments)} for "
+            f"{len(parameters)} parameters"
+        )
+    for number, (argument, parameter) in enumerate(zip(arguments, parameters, strict=True)):
+        if not argument.shape.equal(parameter):
+            raise InvalidArgumentError(
+                f"argument {number} must equal its compiled parameter, layout included, got "
+                f"{argument.shape} for {parameter}"
+            )

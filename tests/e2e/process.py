@@ -1,0 +1,108 @@
+"""A real server process and a client of nothing but grpc and the contract's messages."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
+
+from tests.e2e import modules
+from xla_contract.descriptors import RPCS
+from xla_contract.stubs import xla_data_pb2, xla_pb2
+
+_SIZES = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+
+
+@dataclasses.dataclass
+class ServerProcess:
+    process: subprocess.Popen[str]
+    ready: dict[str, Any]
+    log: Path
+
+    @property
+    def address(self) -> str:
+        return self.ready["listening"]
+
+
+@contextlib.contextmanager
+def start_server(
+    directory: Path, *flags: str, environment: dict[str, str] | None = None
+) -> Iterator[ServerProcess]:
+    log = directory / "server.log"
+    command = [sys.executable, "-m", "xla_server", "serve", "--listen", "127.0.0.1:0", *flags]
+    with log.open("w") as stderr:
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            env=os.environ | (environment or {}),
+        )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, log.read_text()
+        yield ServerProcess(process, json.loads(line), log)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+class Raw:
+    """`raw.Compile(request)` for every rpc, plus what tests need again and again."""
+
+    def __init__(self, address: str) -> None:
+        self._channel = grpc.insecure_channel(address, options=_SIZES)
+        for rpc in RPCS:
+            call = self._channel.unary_unary(
+                rpc.path,
+                request_serializer=lambda message: message.SerializeToString(),
+                response_deserializer=rpc.response.FromString,
+            )
+            setattr(self, rpc.name, call)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        raise AttributeError(name)
+
+    def send_bytes(self, path: str, data: bytes) -> bytes:
+        return self._channel.unary_unary(path)(data, timeout=30)
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def upload(self, value: object) -> xla_data_pb2.GlobalDataHandle:
+        request = xla_pb2.TransferToServerRequest(literal=modules.literal(value))
+        return self.TransferToServer(request).data
+
+    def download(self, data: xla_data_pb2.GlobalDataHandle) -> xla_data_pb2.LiteralProto:
+        return self.TransferToClient(xla_pb2.TransferToClientRequest(data=data)).literal
+
+    def compile(self, program: Any, **fields: Any) -> xla_data_pb2.ExecutionHandle:
+        shapes = [
+            modules.shape_of(parameter) for parameter in program.host_program_shape.parameters
+        ]
+        fields.setdefault("input_shape_with_layout", shapes)
+        return self.Compile(xla_pb2.CompileRequest(computation=program, **fields)).handle
+
+
+def refused(code: grpc.StatusCode, call: Callable[..., Any], *arguments: Any, **named: Any) -> str:
+    """The message of the error a call ends with; fails unless it has the code and the details."""
+    with pytest.raises(grpc.RpcError) as caught:
+        call(*arguments, **named)
+    error: Any = caught.value
+    assert error.code() is code, error.details()
+    status = rpc_status.from_call(error)
+    info = error_details_pb2.ErrorInfo()
+    assert status.details[0].Unpack(info)
+    assert info.domain == "xla-service"
+    assert info.reason.endswith("Error")
+    return str(error.details())

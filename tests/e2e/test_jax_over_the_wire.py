@@ -1,0 +1,51 @@
+"""Programs lowered by JAX, sent unchanged to a real server, give jaxlib's numbers."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import xla_client
+from tests.conformance.test_jax_programs import PROGRAMS
+from tests.corpus.jax_programs import lower
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[xla_client.Client]:
+    with xla_client.Local() as client:
+        yield client
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn", "corpus_while_loop", "corpus_sort"])
+def test_gives_jaxlib_s_numbers(client: xla_client.Client, name: str) -> None:
+    import jax
+
+    function, arguments = PROGRAMS[name]()
+    computation = xla_client.Computation.from_serialized(lower(function, *arguments))
+    result = client.compile(computation).run(
+        *(np.asarray(leaf) for leaf in jax.tree.leaves(arguments))
+    )
+    found = result if isinstance(result, tuple) else (result,)
+    for ours, theirs in zip(found, jax.tree.leaves(jax.jit(function)(*arguments)), strict=True):
+        np.testing.assert_allclose(ours, np.asarray(theirs), rtol=2e-5, atol=2e-6)
+
+
+def test_trains_over_many_steps_with_parameters_on_the_device(client: xla_client.Client) -> None:
+    import jax
+
+    step, (parameters, images, labels) = PROGRAMS["mlp"]()
+    leaves, tree = jax.tree.flatten(parameters)
+    executable = client.compile(
+        xla_client.Computation.from_serialized(lower(step, parameters, images, labels))
+    )
+    data = [client.to_device(images), client.to_device(labels)]
+    ours = [client.to_device(np.asarray(leaf)) for leaf in leaves]
+    theirs, compiled = parameters, jax.jit(step)
+    losses = []
+    for _ in range(25):
+        loss, *ours = executable(*ours, *data)
+        expected, theirs = compiled(theirs, images, labels)
+        losses.append(float(loss.to_numpy()))
+        assert losses[-1] == pytest.approx(float(expected), rel=1e-4)
+    assert losses[-1] < losses[0]
+    assert jax.tree.structure(theirs) == tree

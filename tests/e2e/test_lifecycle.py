@@ -1,0 +1,193 @@
+"""The server as a process: ready line, options, cancellation, signals."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+from grpc import StatusCode
+
+from tests.e2e import modules
+from tests.e2e.process import Raw, ServerProcess, refused, start_server
+from xla_contract.stubs import xla_pb2
+
+
+def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "xla_server", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ | environment,
+    )
+
+
+def _wait_for_log(server: ServerProcess, words: str) -> None:
+    for _ in range(300):
+        if words in server.log.read_text():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"no {words!r} in {server.log.read_text()}")
+
+
+def _graph() -> xla_pb2.ComputeConstantGraphRequest:
+    return xla_pb2.ComputeConstantGraphRequest(computation=modules.endless())
+
+
+def _outfeed() -> xla_pb2.TransferFromOutfeedRequest:
+    return xla_pb2.TransferFromOutfeedRequest(shape_with_layout=modules.shape("f32[2]"))
+
+
+def test_the_ready_line_says_where_and_what(tmp_path):
+    with start_server(tmp_path, environment={"XLA_SERVER_DEVICES": "3"}) as server:
+        host, port = server.address.rsplit(":", 1)
+        assert host == "127.0.0.1"
+        assert int(port) > 0
+        assert server.ready["platform"] == "interpreter"
+        assert server.ready["devices"] == 3
+        for line in server.log.read_text().splitlines():
+            assert json.loads(line)["level"] == "info"
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_an_idle_server_ends_it_with_0(tmp_path, signum):
+    with start_server(tmp_path) as server:
+        server.process.send_signal(signum)
+        assert server.process.wait(20) == 0
+
+
+def test_calls_in_progress_may_end_while_the_server_drains(tmp_path):
+    with start_server(tmp_path, "--log-level", "debug") as server:
+        raw = Raw(server.address)
+        request = xla_pb2.ComputeConstantGraphRequest(computation=modules.countdown(100_000))
+        running = raw.ComputeConstantGraph.future(request, timeout=60)
+        _wait_for_log(server, "ComputeConstantGraph")
+        server.process.send_signal(signal.SIGTERM)
+        assert running.result().literal.s32s == [0]
+        assert server.process.wait(20) == 0
+
+
+def test_after_the_grace_period_calls_are_ended_as_unavailable(tmp_path):
+    with start_server(tmp_path, "--grace-seconds", "0.3", "--log-level", "debug") as server:
+        raw = Raw(server.address)
+        waiting = [
+            raw.TransferFromOutfeed.future(_outfeed(), timeout=30),
+            raw.ComputeConstantGraph.future(_graph(), timeout=30),
+        ]
+        _wait_for_log(server, "TransferFromOutfeed")
+        _wait_for_log(server, "ComputeConstantGraph")
+        server.process.send_signal(signal.SIGTERM)
+        for call in waiting:
+            assert "shutting down" in refused(StatusCode.UNAVAILABLE, call.result)
+        assert server.process.wait(20) == 0
+        assert "drained" in server.log.read_text()
+
+
+def test_a_second_signal_cuts_the_grace_period_short(tmp_path):
+    with start_server(tmp_path, "--grace-seconds", "300", "--log-level", "debug") as server:
+        raw = Raw(server.address)
+        waiting = raw.ComputeConstantGraph.future(_graph(), timeout=60)
+        _wait_for_log(server, "ComputeConstantGraph")
+        server.process.send_signal(signal.SIGTERM)
+        _wait_for_log(server, "draining")
+        server.process.send_signal(signal.SIGTERM)
+        refused(StatusCode.UNAVAILABLE, waiting.result)
+        assert server.process.wait(20) == 0
+
+
+def test_a_client_that_gives_up_frees_its_thread(tmp_path):
+    """With one thread for each kind of call, the next call shows that the last one ended."""
+    flags = [f"--{kind}-threads=1" for kind in ("short", "compile", "execute", "outfeed")]
+    with start_server(tmp_path, *flags) as server:
+        raw = Raw(server.address)
+        handle = raw.compile(modules.echo_feed())
+        execute = xla_pb2.ExecuteRequest(handle=handle)
+        for call, request in (
+            (raw.ComputeConstantGraph, _graph()),
+            (raw.Execute, execute),
+            (raw.TransferFromOutfeed, _outfeed()),
+        ):
+            with pytest.raises(grpc.RpcError) as caught:
+                call(request, timeout=0.5)
+            assert caught.value.code() is StatusCode.DEADLINE_EXCEEDED
+            given_up = call.future(request)
+            time.sleep(0.2)
+            given_up.cancel()
+        constant = xla_pb2.ComputeConstantGraphRequest(computation=modules.constant_sum())
+        raw.ComputeConstantGraph(constant, timeout=10)
+        literal = modules.literal(np.float32([1, 2]))
+        raw.TransferToInfeed(xla_pb2.TransferToInfeedRequest(literal=literal), timeout=10)
+        raw.Execute(execute, timeout=10)
+        # The cancelled transfer has not taken what was meant for this one.
+        assert raw.TransferFromOutfeed(_outfeed(), timeout=10).literal.f32s == [1, 2]
+
+
+def test_waiting_calls_do_not_hold_up_short_ones(tmp_path):
+    with start_server(tmp_path) as server:
+        raw = Raw(server.address)
+        handle = raw.compile(modules.echo_feed())
+        waiting = [
+            call.future(request)
+            for call, request in (
+                (raw.Execute, xla_pb2.ExecuteRequest(handle=handle)),
+                (raw.TransferFromOutfeed, _outfeed()),
+            )
+            for _ in range(40)
+        ]
+        raw.upload(np.float32(1))
+        raw.compile(modules.pair())
+        assert not any(call.done() for call in waiting)
+        for call in waiting:
+            call.cancel()
+
+
+def test_health_is_an_exit_status(tmp_path):
+    with start_server(tmp_path) as server:
+        assert _run("health", "--target", server.address).returncode == 0
+        server.process.terminate()
+        server.process.wait(20)
+        assert _run("health", "--target", server.address).returncode == 1
+
+
+def test_a_unix_socket_and_ipv6_are_listened_on(tmp_path):
+    targets = [f"unix:{tmp_path}/socket"]
+    if socket.has_ipv6 and Path("/proc/net/if_inet6").exists():
+        targets.append("[::1]:0")
+    for listen in targets:
+        with start_server(tmp_path, "--listen", listen) as server:
+            raw = Raw(server.address)
+            raw.upload(np.float32(1))
+            raw.close()
+
+
+def test_wrong_options_are_told_and_exit_2(tmp_path):
+    config = tmp_path / "server.toml"
+    config.write_text("colour = 'red'\n")
+    for arguments, words in (
+        (("--platform", "cuda"), "cuda"),
+        (("--devices", "0"), "devices"),
+        (("--listen", "nowhere"), "nowhere"),
+        (("--config", str(config)), "colour"),
+        (("--config", str(tmp_path / "none.toml")), "none.toml"),
+    ):
+        result = _run("serve", *arguments)
+        assert result.returncode == 2, result
+        assert words in result.stderr
+        assert "Traceback" not in result.stderr
+        assert not result.stdout
+
+
+def test_a_port_in_use_is_told_and_exits_1(tmp_path):
+    with start_server(tmp_path) as server:
+        result = _run("serve", "--listen", server.address)
+        assert result.returncode == 1
+        assert server.address in result.stderr
+        assert "in use" in result.stderr
+        assert "Traceback" not in result.stderr

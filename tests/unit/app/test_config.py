@@ -1,0 +1,68 @@
+import pytest
+
+from xla_server.app.config import (
+    ENVIRONMENT_PREFIX,
+    ConfigurationError,
+    Platform,
+    Settings,
+    load_settings,
+)
+from xla_server.app.memory import available_memory
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch):
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"{ENVIRONMENT_PREFIX}{name.upper()}", raising=False)
+
+
+def test_flag_over_environment_over_file_over_default(tmp_path, monkeypatch):
+    config = tmp_path / "server.toml"
+    config.write_text("devices = 2\nfeed_items = 20\nmax_executables = 200\n")
+    monkeypatch.setenv("XLA_SERVER_DEVICES", "3")
+    monkeypatch.setenv("XLA_SERVER_FEED_ITEMS", "30")
+    settings = load_settings({"devices": 4, "feed_items": None}, config)
+    assert (settings.devices, settings.feed_items, settings.max_executables) == (4, 30, 200)
+    assert settings.listen == "127.0.0.1:1685"
+    assert settings.platform is Platform.INTERPRETER
+    assert 0 < settings.max_device_bytes <= available_memory() // 2
+
+
+@pytest.mark.parametrize(
+    "listen", ["127.0.0.1:0", "localhost:65535", "[::1]:1685", "[::]:0", "unix:/tmp/s", "0.0.0.0:1"]
+)
+def test_addresses_that_can_be_listened_on(listen):
+    assert load_settings({"listen": listen}).listen == listen
+
+
+@pytest.mark.parametrize(
+    "listen", ["", "1685", ":1685", "host", "host:", "h:x", "::1:5", "h:70000"]
+)
+def test_other_addresses_are_refused(listen):
+    with pytest.raises(ConfigurationError, match="listen"):
+        load_settings({"listen": listen})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("devises = 2", "devises"),
+        ("devices = 0", "devices"),
+        ("devices = 'many'", "many"),
+        ("platform = 'tpu'", "tpu"),
+        ("devices =", "server.toml"),
+    ],
+)
+def test_a_wrong_file_is_told(tmp_path, text, words):
+    config = tmp_path / "server.toml"
+    config.write_text(text)
+    with pytest.raises(ConfigurationError, match=words):
+        load_settings({}, config)
+
+
+def test_the_memory_of_a_container_counts(tmp_path):
+    small, unlimited = tmp_path / "small", tmp_path / "max"
+    small.write_text("12345\n")
+    unlimited.write_text("max\n")
+    assert available_memory([unlimited, tmp_path / "none", small]) == 12345
+    assert available_memory([unlimited]) > 12345

@@ -1,0 +1,83 @@
+import numpy as np
+import pytest
+
+from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, UnimplementedError
+from xla_contract.literal import Literal
+from xla_server.backends.backend import Buffer
+from xla_server.backends.interpreter import Interpreter
+from xla_server.sessions.data import DataTable
+from xla_server.sessions.handles import HandleFactory
+
+PLATFORM = Interpreter()
+
+
+def _buffer(value: object) -> Buffer:
+    return PLATFORM.to_device(Literal.from_numpy(value), PLATFORM.devices[0])
+
+
+def _table(**limits: int) -> DataTable:
+    return DataTable(HandleFactory(), **({"max_bytes": 100, "max_handles": 10} | limits))
+
+
+def _keep(table: DataTable, buffer: Buffer) -> int:
+    with table.reserving(buffer.byte_size, "a test") as reservation:
+        return reservation.keep(buffer)
+
+
+def test_shared_arrays_count_once_and_until_the_last_handle():
+    table = _table()
+    both = _keep(table, _buffer((np.zeros(5, np.float32), np.zeros(10, np.float32))))
+    assert table.used_bytes == 60
+    small, large = table.deconstruct(both)
+    again = _keep(table, table.get(small))
+    assert table.used_bytes == 60
+    for handle, left in ((both, 60), (large, 20), (small, 20), (again, 0)):
+        table.remove(handle)
+        assert table.used_bytes == left
+
+
+def test_one_array_twice_in_a_tuple_counts_once():
+    array = _buffer(np.zeros(5, np.float32))
+    table = _table()
+    first, second = _keep(table, array), _keep(table, array)
+    assert table.used_bytes == 20
+    table.remove(first)
+    assert table.used_bytes == 20
+    table.remove(second)
+    assert table.used_bytes == 0
+
+
+def test_room_is_set_aside_before_and_given_back_after():
+    table = _table()
+    _keep(table, _buffer(np.zeros(10, np.float32)))
+    with table.reserving(50, "a result"):
+        with (
+            pytest.raises(ResourceExhaustedError, match=r"100 bytes.*20 bytes.*a literal.*90"),
+            table.reserving(20, "a literal"),
+        ):
+            pass
+        with table.reserving(10, "a literal"):
+            pass
+    with table.reserving(60, "a literal"):
+        pass
+    assert table.used_bytes == 40
+
+
+def test_a_value_that_finds_no_handle_leaves_nothing_counted():
+    table = _table(max_handles=1)
+    _keep(table, _buffer(np.zeros(5, np.float32)))
+    with pytest.raises(ResourceExhaustedError):
+        _keep(table, _buffer(np.zeros(5, np.float32)))
+    assert table.used_bytes == 20
+    with table.reserving(80, "the rest"):
+        pass
+
+
+def test_only_flat_tuples_are_deconstructed():
+    table = _table()
+    array = np.zeros(2, np.float32)
+    with pytest.raises(InvalidArgumentError, match=r"f32\[2\]"):
+        table.deconstruct(_keep(table, _buffer(array)))
+    with pytest.raises(UnimplementedError):
+        table.deconstruct(_keep(table, _buffer((array, (array,)))))
+    assert table.deconstruct(_keep(table, _buffer(()))) == []

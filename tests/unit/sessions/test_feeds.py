@@ -1,0 +1,227 @@
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from xla_contract.errors import (
+    AbortedError,
+    CancelledError,
+    InvalidArgumentError,
+    UnimplementedError,
+)
+from xla_contract.literal import Literal
+from xla_contract.shape import Shape
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.sessions.feeds import DeviceFeeds
+
+SCALAR = Shape.parse("s32[]")
+VECTOR = Shape.parse("f32[4]")
+PAIR = Shape.tuple_of([SCALAR, VECTOR])
+NUMBERS = np.arange(4, dtype=np.float32)
+
+
+class Job(threading.Thread):
+    """A call that may wait, with its own cancellation."""
+
+    def __init__(self, call: Callable[..., object], *arguments: object) -> None:
+        super().__init__(daemon=True)
+        self.cancellation = Cancellation()
+        self.result: object = None
+        self.error: BaseException | None = None
+        self._call = call
+        self._arguments = arguments
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.result = self._call(*self._arguments, self.cancellation)
+        except BaseException as error:
+            self.error = error
+
+    def waits(self) -> bool:
+        self.join(0.1)
+        return self.is_alive()
+
+    def ended(self) -> "Job":
+        self.join(10)
+        assert not self.is_alive()
+        return self
+
+    def cancelled(self) -> None:
+        started = time.monotonic()
+        self.cancellation.cancel()
+        assert isinstance(self.ended().error, CancelledError)
+        assert time.monotonic() - started < 5
+
+
+def _feeds(items: int = 2, size: int = 1000) -> DeviceFeeds:
+    return DeviceFeeds(max_items=items, max_bytes=size)
+
+
+def _number(value: int) -> Literal:
+    return Literal.from_numpy(np.int32(value))
+
+
+def _put(feeds: DeviceFeeds, value: object) -> None:
+    feeds.transfer_to_infeed(Literal.from_numpy(value), Cancellation())
+
+
+def _take(feeds: DeviceFeeds, shape: Shape = SCALAR) -> object:
+    return feeds.take_infeed(shape, Cancellation())
+
+
+def _take_out(feeds: DeviceFeeds, shape: Shape, cancellation: Cancellation) -> object:
+    with feeds.transferring_from_outfeed(shape, cancellation) as literal:
+        return literal.to_numpy()
+
+
+def test_first_in_first_out_through_more_than_fits():
+    feeds = _feeds()
+
+    def feed() -> None:
+        for number in range(200):
+            _put(feeds, np.int32(number))
+
+    threading.Thread(target=feed, daemon=True).start()
+    assert [int(_take(feeds)) for _ in range(200)] == list(range(200))
+
+
+def test_a_tuple_goes_in_and_out_in_parts_or_whole():
+    feeds = _feeds(items=4)
+    for whole in (True, False):
+        for value in [(np.int32(1), NUMBERS)] if whole else [np.int32(1), NUMBERS]:
+            _put(feeds, value)
+        number, vector = _take(feeds, PAIR)
+        assert number == 1
+        np.testing.assert_array_equal(vector, NUMBERS)
+    _put(feeds, (np.int32(5), NUMBERS))
+    assert _take(feeds) == 5
+    np.testing.assert_array_equal(_take(feeds, VECTOR), NUMBERS)
+
+
+def test_a_tuple_is_never_interleaved():
+    feeds = _feeds(items=3)
+    pairs = [Job(feeds.transfer_to_infeed, Literal.tuple_of([_number(n)] * 2)) for n in range(8)]
+    twice = Shape.tuple_of([SCALAR] * 2)
+    taken = [_take(feeds, twice) for _ in pairs]
+    assert sorted(int(left) for left, _ in taken) == list(range(8))
+    assert all(left == right for left, right in taken)
+
+
+@pytest.mark.parametrize(("items", "size"), [(2, 1000), (100, 8)])
+def test_a_full_queue_makes_them_wait(items, size):
+    feeds = _feeds(items, size)
+    for number in range(2):
+        _put(feeds, np.int32(number))
+    third = Job(feeds.transfer_to_infeed, _number(2))
+    assert third.waits()
+    assert _take(feeds) == 0
+    third.ended()
+    assert [int(_take(feeds)) for _ in range(2)] == [1, 2]
+
+
+def test_what_is_larger_than_the_queue_goes_in_when_it_is_empty():
+    feeds = _feeds(items=1, size=8)
+    _put(feeds, (NUMBERS, NUMBERS))
+    assert Job(feeds.transfer_to_infeed, _number(1)).waits()
+    _take(feeds, VECTOR)
+
+
+def test_a_taker_of_more_than_fits_gets_it_part_by_part():
+    feeds = _feeds(items=1)
+    taker = Job(feeds.take_infeed, Shape.tuple_of([SCALAR] * 3))
+    for number in range(3):
+        Job(feeds.transfer_to_infeed, _number(number)).ended()
+    assert list(map(int, taker.ended().result)) == [0, 1, 2]
+    _put(feeds, np.int32(3))
+    assert Job(feeds.transfer_to_infeed, _number(4)).waits()
+
+
+def test_another_shape_fails_the_taker_and_stays_in_the_queue():
+    feeds = _feeds()
+    _put(feeds, np.int32(1))
+    for shape in (VECTOR, Shape.parse("f32[]"), Shape.tuple_of([VECTOR, SCALAR])):
+        with pytest.raises(InvalidArgumentError, match=r"s32\[\] in the queue and f32"):
+            _take(feeds, shape)
+    assert _take(feeds) == 1
+
+
+def test_a_cancelled_taker_loses_nothing_and_a_cancelled_putter_leaves_nothing():
+    feeds = _feeds(items=1)
+    for call, shape in ((feeds.take_infeed, PAIR), (lambda *a: _take_out(feeds, *a), PAIR)):
+        Job(call, shape).cancelled()
+    taker = Job(feeds.take_infeed, PAIR)
+    _put(feeds, np.int32(1))
+    assert taker.waits()
+    taker.cancelled()
+    Job(feeds.transfer_to_infeed, Literal.tuple_of([_number(8), _number(9)])).cancelled()
+    assert _take(feeds) == 1
+    assert Job(feeds.take_infeed, SCALAR).waits()
+
+
+def test_an_item_stays_when_handing_it_on_fails_or_comes_too_late():
+    feeds = _feeds()
+    feeds.put_outfeed(np.array(7, np.int32), SCALAR, Cancellation())
+    with (
+        pytest.raises(RuntimeError),
+        feeds.transferring_from_outfeed(SCALAR, Cancellation()),
+    ):
+        raise RuntimeError
+    late = Cancellation()
+    with pytest.raises(CancelledError), feeds.transferring_from_outfeed(SCALAR, late):
+        late.cancel()
+    assert _take_out(feeds, SCALAR, Cancellation()) == 7
+
+
+def test_outfeed_waits_on_both_sides_and_gives_the_layout_asked_for():
+    feeds = _feeds(items=1)
+    shape = Shape.parse("f32[2,2]{0,1}")
+    asked = Job(lambda shape, c: _take_out(feeds, shape, c), shape)
+    assert asked.waits()
+    feeds.put_outfeed(NUMBERS.reshape(2, 2), Shape.parse("f32[2,2]"), Cancellation())
+    np.testing.assert_array_equal(asked.ended().result, NUMBERS.reshape(2, 2))
+    feeds.put_outfeed(
+        (NUMBERS, np.array(1, np.int32)), Shape.tuple_of([VECTOR, SCALAR]), Cancellation()
+    )
+    blocked = Job(feeds.put_outfeed, NUMBERS, VECTOR)
+    assert blocked.waits()
+    for shape in (VECTOR, SCALAR, VECTOR):
+        _take_out(feeds, shape, Cancellation())
+    blocked.ended()
+
+
+def test_a_queued_part_does_not_hold_the_whole_it_was_cut_from():
+    feeds = _feeds()
+    whole = np.zeros(1000, np.float32)
+    feeds.put_outfeed(whole[:4], VECTOR, Cancellation())
+    with feeds.transferring_from_outfeed(VECTOR, Cancellation()) as literal:
+        assert not np.shares_memory(literal.value, whole)
+
+
+def test_reset_turns_away_who_waits_to_put_and_keeps_who_waits_to_take():
+    feeds = _feeds(items=1)
+    taker = Job(lambda c: _take_out(feeds, SCALAR, c))
+    _put(feeds, np.int32(1))
+    putter = Job(feeds.transfer_to_infeed, _number(2))
+    assert putter.waits()
+    feeds.reset()
+    assert isinstance(putter.ended().error, AbortedError)
+    assert taker.waits()
+    feeds.put_outfeed(np.array(3, np.int32), SCALAR, Cancellation())
+    assert taker.ended().result == 3
+    _put(feeds, np.int32(4))
+    assert _take(feeds) == 4
+
+
+def test_what_no_queue_can_hold_is_refused():
+    feeds = _feeds()
+    nested = Shape.tuple_of([PAIR])
+    with pytest.raises(UnimplementedError, match="infeed"):
+        _take(feeds, nested)
+    with pytest.raises(UnimplementedError, match="outfeed"):
+        _take_out(feeds, nested, Cancellation())
+    for value in ((), np.zeros((0, 3), np.float32), (np.int32(1), np.zeros(0, np.int8))):
+        with pytest.raises(InvalidArgumentError):
+            _put(feeds, value)
