@@ -15,10 +15,19 @@ help: ## list the targets
 setup: $(STAMP) ## make the virtual environment and install everything into it
 
 $(STAMP): pyproject.toml hatch_build.py $(wildcard protos/xla/*.proto)
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV) || $(MAKE) --no-print-directory venv-of-debian
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $(STAMP)
+
+# Debian ships the venv module in a package of its own.
+.PHONY: venv-of-debian
+venv-of-debian:
+	@rm -rf $(VENV)
+	@test "$$(id -u)" = 0 || { echo "run: sudo apt-get install python3-venv"; exit 1; }
+	apt-get update -qq
+	apt-get install -y -qq python3-venv
+	$(PYTHON) -m venv $(VENV)
 
 demo: $(STAMP) ## start a server and train a classifier of handwritten digits on it
 	@mkdir -p $(dir $(DEMO_OUTPUT))
