@@ -5,11 +5,12 @@ accuracy and the gradient (by hand, below), updates the parameters with momentum
 two figures to the outfeed. Parameters never leave the device while it runs.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
 from xla_client import Builder, Computation, ElementType, Op, Shape, ops
+from xla_client.lib import arithmetic, matrix
+from xla_client.lib.activations import log_softmax, one_hot, relu
+from xla_client.lib.constants import zeros_like
 
 PIXELS, HIDDEN, CLASSES = 64, 128, 10
 LEARNING_RATE, MOMENTUM = 0.1, 0.9
@@ -45,78 +46,38 @@ def batch_shape(batch: int) -> Shape:
     )
 
 
-def scalar_function(name: str, function: Callable[[Op, Op], Op]) -> Computation:
-    """The reducer `(f32[], f32[]) -> f32[]` of a binary operation."""
-    builder = Builder(name)
-    scalar = Shape.scalar(ElementType.F32)
-    return builder.build(function(builder.parameter(0, scalar), builder.parameter(1, scalar)))
-
-
-ADD = scalar_function("add", ops.add)
-MAX = scalar_function("max", ops.max)
-
-
-def total(operand: Op, dimensions: tuple[int, ...]) -> Op:
-    """The sum over these dimensions."""
-    return ops.reduce(operand, operand.builder.constant(np.float32(0)), ADD, dimensions)
-
-
-def zeros_like(operand: Op) -> Op:
-    """Zeros of the operand's shape."""
-    zero = operand.builder.constant(np.zeros((), operand.shape.element_type.dtype))
-    return ops.broadcast(zero, operand.shape.dimensions)
-
-
 def forward(parameters: list[Op], images: Op) -> tuple[Op, Op]:
     """Hidden activations f32[n,128] and logits f32[n,10] of images f32[n,64]."""
     w1, b1, w2, b2 = parameters
-    zero = images.builder.constant(np.float32(0))
-    hidden = ops.max(ops.add(ops.dot(images, w1), b1, broadcast_dimensions=(1,)), zero)
+    hidden = relu(ops.add(ops.dot(images, w1), b1, broadcast_dimensions=(1,)))
     return hidden, ops.add(ops.dot(hidden, w2), b2, broadcast_dimensions=(1,))
-
-
-def log_softmax(logits: Op) -> Op:
-    """`logits` less the logarithm of the sum of exponentials of each row."""
-    lowest = logits.builder.constant(np.float32(-np.inf))
-    shifted = ops.sub(logits, ops.reduce(logits, lowest, MAX, (1,)), broadcast_dimensions=(0,))
-    return ops.sub(shifted, ops.log(total(ops.exp(shifted), (1,))), broadcast_dimensions=(0,))
-
-
-def one_hot(labels: Op) -> Op:
-    """f32[n,10] with a one in the column that each of labels s32[n] names."""
-    (count,) = labels.shape.dimensions
-    columns = labels.builder.iota(Shape.array(ElementType.S32, (count, CLASSES)), 1)
-    rows = ops.broadcast_in_dim(labels, (count, CLASSES), (0,))
-    return ops.convert_element_type(ops.eq(columns, rows), ElementType.F32)
 
 
 def hits(logits: Op, target: Op) -> Op:
     """The share of rows whose largest logit stands in the target's column, f32[]."""
-    lowest = logits.builder.constant(np.float32(-np.inf))
-    best = ops.reduce(logits, lowest, MAX, (1,))
-    chosen = total(ops.mul(logits, target), (1,))
-    right = ops.convert_element_type(ops.ge(chosen, best), ElementType.F32)
-    return total(right, (0,)) / float(logits.shape.dimensions[0])
+    chosen = arithmetic.sum(ops.mul(logits, target), (1,))
+    right = ops.ge(chosen, arithmetic.max(logits, (1,)))
+    return arithmetic.mean(ops.convert_element_type(right, ElementType.F32))
 
 
 def gradients(parameters: list[Op], images: Op, labels: Op) -> tuple[list[Op], Op, Op]:
     """The gradient of the mean cross entropy for each parameter, the loss and the accuracy."""
     count = float(images.shape.dimensions[0])
     hidden, logits = forward(parameters, images)
-    log_probability, target = log_softmax(logits), one_hot(labels)
-    loss = -total(ops.mul(log_probability, target), (0, 1)) / count
+    log_probability, target = log_softmax(logits), one_hot(labels, CLASSES)
+    loss = -arithmetic.sum(ops.mul(log_probability, target)) / count
 
     d_logits = (ops.exp(log_probability) - target) / count
     d_hidden = ops.select(
         ops.gt(hidden, zeros_like(hidden)),
-        ops.dot(d_logits, ops.transpose(parameters[2], (1, 0))),
+        ops.dot(d_logits, matrix.transpose_in_minor_dims(parameters[2])),
         zeros_like(hidden),
     )
     gradient = [
-        ops.dot(ops.transpose(images, (1, 0)), d_hidden),
-        total(d_hidden, (0,)),
-        ops.dot(ops.transpose(hidden, (1, 0)), d_logits),
-        total(d_logits, (0,)),
+        ops.dot(matrix.transpose_in_minor_dims(images), d_hidden),
+        arithmetic.sum(d_hidden, (0,)),
+        ops.dot(matrix.transpose_in_minor_dims(hidden), d_logits),
+        arithmetic.sum(d_logits, (0,)),
     ]
     return gradient, loss, hits(logits, target)
 

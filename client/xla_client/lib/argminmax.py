@@ -1,0 +1,65 @@
+"""Where the largest and the smallest elements are.
+
+Semantics: XLA's ArgMax and ArgMin: the first of equal elements, and a NaN wins over all numbers.
+"""
+
+import functools
+
+from xla_client import ops
+from xla_client.builder import Builder, Op
+from xla_client.computation import Computation
+from xla_client.lib import constants
+from xla_contract.element_type import ElementType
+from xla_contract.errors import ShapeError
+from xla_contract.shape import Shape
+
+
+def argmax(operand: Op, dimension: int, index_type: ElementType = ElementType.S32) -> Op:
+    """The index of the largest element along a dimension, which goes away.
+
+    Raises ShapeError when the dimension is empty or has more elements than `index_type` can count.
+    """
+    return _arg(operand, dimension, index_type, largest=True)
+
+
+def argmin(operand: Op, dimension: int, index_type: ElementType = ElementType.S32) -> Op:
+    """The index of the smallest element along a dimension; see `argmax`."""
+    return _arg(operand, dimension, index_type, largest=False)
+
+
+def _arg(operand: Op, dimension: int, index_type: ElementType, *, largest: bool) -> Op:
+    builder, element_type = operand.builder, operand.shape.element_type
+    number = operand.shape.dimension_number(dimension)
+    size = operand.shape.dimensions[number]
+    room = index_type.bit_width - index_type.is_signed_integer if index_type.is_integer else 0
+    if not 0 < size <= 1 << room:
+        raise ShapeError(
+            f"the dimension must have an element and its indices fit {index_type.text}, got dim "
+            f"{number} = {size} of {operand.shape}"
+        ).at("argmax" if largest else "argmin")
+    worst = constants.min_value if largest else constants.max_value
+    # The initial value is no better than any element and has the first index, so it wins only
+    # where the first element is equal to it.
+    both = ops.reduce(
+        [operand, constants.iota_like(operand, number, index_type)],
+        [worst(builder, element_type), constants.zero(builder, index_type)],
+        _better(element_type, index_type, largest),
+        [number],
+    )
+    return ops.get_tuple_element(both, 1)
+
+
+@functools.cache
+def _better(element_type: ElementType, index_type: ElementType, largest: bool) -> Computation:
+    builder = Builder(f"{'argmax' if largest else 'argmin'}_{element_type.text}")
+    shapes = [Shape.scalar(each) for each in (element_type, index_type)] * 2
+    lhs, lhs_index, rhs, rhs_index = (builder.parameter(n, s) for n, s in enumerate(shapes))
+    wins = ops.gt(lhs, rhs) if largest else ops.lt(lhs, rhs)
+    ties = ops.eq(lhs, rhs)
+    if element_type.is_floating:
+        lhs_nan, rhs_nan = ops.ne(lhs, lhs), ops.ne(rhs, rhs)
+        wins = ops.or_(wins, ops.and_(lhs_nan, ops.not_(rhs_nan)))
+        ties = ops.or_(ties, ops.and_(lhs_nan, rhs_nan))
+    first = ops.or_(wins, ops.and_(ties, ops.lt(lhs_index, rhs_index)))
+    chosen = [ops.select(first, lhs, rhs), ops.select(first, lhs_index, rhs_index)]
+    return builder.build(ops.tuple(chosen))

@@ -1,0 +1,148 @@
+"""Matrices in the last two dimensions of arrays, the dimensions before them being a batch."""
+
+from collections.abc import Sequence
+
+from xla_client import ops
+from xla_client.builder import Op
+from xla_client.lib import arithmetic, constants
+from xla_contract.dimension_numbers import DotDimensionNumbers
+from xla_contract.element_type import ElementType
+from xla_contract.errors import ShapeError
+from xla_contract.shape import Shape
+
+
+def batch_dot(
+    lhs: Op,
+    rhs: Op,
+    *,
+    transpose_lhs: bool = False,
+    transpose_rhs: bool = False,
+    precision: Sequence[int] | None = None,
+    preferred_element_type: ElementType | None = None,
+) -> Op:
+    """The product of the matrices at each index of the batch, which both operands have alike.
+
+    Raises ShapeError for operands of different rank, or of other sizes than fit.
+    """
+    rank = _matrix_rank("batch_dot", lhs)
+    if _matrix_rank("batch_dot", rhs) != rank:
+        raise ShapeError(
+            f"operands must have equal batch dimensions, got {lhs.shape} and {rhs.shape}"
+        ).at("batch_dot")
+    batch = tuple(range(rank - 2))
+    numbers = DotDimensionNumbers(
+        (rank - 2 if transpose_lhs else rank - 1,),
+        (rank - 1 if transpose_rhs else rank - 2,),
+        batch,
+        batch,
+    )
+    return ops.dot_general(lhs, rhs, numbers, precision, preferred_element_type)
+
+
+def matmul(
+    lhs: Op,
+    rhs: Op,
+    *,
+    precision: Sequence[int] | None = None,
+    preferred_element_type: ElementType | None = None,
+) -> Op:
+    """The product numpy's matmul means, where it stretches no batch.
+
+    A `rhs` that is one vector or matrix meets every one of `lhs`; otherwise the batches are equal.
+    Raises ShapeError for other ranks and for scalars.
+    """
+    if rhs.shape.rank > 2:
+        return batch_dot(
+            lhs, rhs, precision=precision, preferred_element_type=preferred_element_type
+        )
+    if not lhs.shape.rank or not rhs.shape.rank:
+        raise ShapeError(f"operands must not be scalars, got {lhs.shape} and {rhs.shape}").at(
+            "matmul"
+        )
+    numbers = DotDimensionNumbers((lhs.shape.rank - 1,), (max(rhs.shape.rank - 2, 0),))
+    return ops.dot_general(lhs, rhs, numbers, precision, preferred_element_type)
+
+
+def transpose_in_minor_dims(operand: Op) -> Op:
+    """Every matrix transposed; ShapeError for an array of rank below 2."""
+    rank = _matrix_rank("transpose_in_minor_dims", operand)
+    return ops.transpose(operand, (*range(rank - 2), rank - 1, rank - 2))
+
+
+def triangle_mask(operand: Op, diagonal: int = 0) -> Op:
+    """pred: where the column is at most the row plus `diagonal`."""
+    rank = _matrix_rank("triangle_mask", operand)
+    rows = constants.iota_like(operand, rank - 2)
+    return ops.ge(rows + diagonal, constants.iota_like(operand, rank - 1))
+
+
+def lower_triangle(operand: Op, diagonal: int = 0) -> Op:
+    """The elements on and below a diagonal, zeros elsewhere; diagonal 1 is the one above."""
+    mask = triangle_mask(operand, diagonal)
+    return ops.select(mask, operand, constants.zeros_like(operand))
+
+
+def upper_triangle(operand: Op, diagonal: int = 0) -> Op:
+    """The elements on and above a diagonal, zeros elsewhere."""
+    mask = triangle_mask(operand, diagonal - 1)
+    return ops.select(mask, constants.zeros_like(operand), operand)
+
+
+def diagonal_mask(operand: Op, diagonal: int = 0) -> Op:
+    """pred: where the column is the row plus `diagonal`."""
+    rank = _matrix_rank("diagonal_mask", operand)
+    rows = constants.iota_like(operand, rank - 2)
+    return ops.eq(rows + diagonal, constants.iota_like(operand, rank - 1))
+
+
+def get_matrix_diagonal(operand: Op, diagonal: int = 0) -> Op:
+    """The elements of a diagonal of every matrix, as the last dimension.
+
+    Diagonal 1 is the one above the main one, -1 the one below; one outside the matrix is empty.
+    """
+    rank = _matrix_rank("get_matrix_diagonal", operand)
+    columns = operand.shape.dimensions[-1]
+    count = _diagonal_size(operand.shape, diagonal)
+    start = diagonal if diagonal >= 0 else -diagonal * columns
+    # In row-major order a diagonal is every (columns + 1)th element.
+    flat = ops.collapse(operand, (rank - 2, rank - 1))
+    if not count:
+        return ops.slice_in_dim(flat, 0, 0, 1, -1)
+    return ops.slice_in_dim(flat, start, start + (count - 1) * (columns + 1) + 1, columns + 1, -1)
+
+
+def set_matrix_diagonal(operand: Op, values: Op, diagonal: int = 0) -> Op:
+    """The matrices with other values, of `get_matrix_diagonal`'s shape, on a diagonal.
+
+    Raises ShapeError for values of another shape.
+    """
+    rank = _matrix_rank("set_matrix_diagonal", operand)
+    *batch, rows, columns = operand.shape.dimensions
+    expected = operand.shape.with_dimensions((*batch, _diagonal_size(operand.shape, diagonal)))
+    if values.shape.dimensions != expected.dimensions:
+        raise ShapeError(
+            f"values must be as many as diagonal {diagonal} of {operand.shape} has, {expected}, "
+            f"got {values.shape}"
+        ).at("set_matrix_diagonal")
+    # Above the main diagonal the row counts its elements, below it the column does.
+    size, along = (rows, rank - 2) if diagonal >= 0 else (columns, rank - 1)
+    zero = constants.zero(operand.builder, values.shape.element_type)
+    padded = ops.pad_in_dim(values, zero, -1, 0, size - expected.dimensions[-1])
+    spread = ops.broadcast_in_dim(padded, operand.shape.dimensions, (*range(rank - 2), along))
+    return ops.select(diagonal_mask(operand, diagonal), spread, operand)
+
+
+def trace(operand: Op) -> Op:
+    """The sum of the main diagonal of every matrix."""
+    return arithmetic.sum(get_matrix_diagonal(operand), [-1])
+
+
+def _diagonal_size(shape: Shape, diagonal: int) -> int:
+    rows, columns = shape.dimensions[-2:]
+    return max(min(rows + min(diagonal, 0), columns - max(diagonal, 0)), 0)
+
+
+def _matrix_rank(function: str, operand: Op) -> int:
+    if operand.shape.rank < 2:
+        raise ShapeError(f"an array of rank 2 or more is needed, got {operand.shape}").at(function)
+    return operand.shape.rank

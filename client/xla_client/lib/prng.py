@@ -1,0 +1,157 @@
+"""Random numbers from keys: the same key always gives the same numbers.
+
+The generator is Threefry-2x32 with 20 rounds (J. Salmon et al., "Parallel Random Numbers: As Easy
+as 1, 2, 3", 2011) over a counter that numbers the elements of the result. A key is u32[2]. Keys,
+splits and bits are those of `jax.random` with its default, partitionable threefry2x32.
+"""
+
+import functools
+import math
+from collections.abc import Sequence
+
+import ml_dtypes
+import numpy as np
+
+from xla_client import ops
+from xla_client.builder import Builder, Op, integers
+from xla_client.computation import Computation
+from xla_client.lib import constants, slicing
+from xla_client.lib.special import erf_inv
+from xla_contract.element_type import ElementType
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.shape import Shape
+
+_U32, _U64 = ElementType.U32, ElementType.U64
+_PARITY = 0x1BD11BDA
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_UNSIGNED = {8: ElementType.U8, 16: ElementType.U16, 32: _U32, 64: _U64}
+
+
+def key(builder: Builder, seed: int) -> Op:
+    """The key of a seed of 64 bits; InvalidArgumentError for a larger one."""
+    if not -(1 << 63) <= seed < 1 << 64:
+        raise InvalidArgumentError(f"a seed must have 64 bits, got {seed}", op="key")
+    return builder.constant(np.array([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF], np.uint32))
+
+
+def key_of(seed: Op) -> Op:
+    """The key of a seed known when the program runs: an integer scalar; ShapeError otherwise."""
+    shape = seed.shape
+    if not shape.is_scalar or not shape.element_type.is_integer:
+        raise ShapeError(f"a seed must be an integer scalar, got {shape}").at("key_of")
+    wide = ops.convert_element_type(seed, _U64)
+    halves = [ops.shift_right_logical(wide, 32), wide]
+    return ops.concat_in_dim(
+        [ops.reshape(ops.convert_element_type(half, _U32), [1]) for half in halves], 0
+    )
+
+
+def split(key: Op, count: int = 2) -> Op:
+    """`count` new keys, u32[count,2]; the old one is not to be used again."""
+    return ops.concat_in_dim([ops.reshape(half, [count, 1]) for half in _blocks(key, (count,))], 1)
+
+
+def fold_in(key: Op, number: int) -> Op:
+    """The key that belongs to `number`, 32 bits, among those made of this key."""
+    if not 0 <= number < 1 << 32:
+        raise InvalidArgumentError(f"a number of 32 bits is needed, got {number}", op="fold_in")
+    low, high = key.builder.constant(np.uint32(0)), key.builder.constant(np.uint32(number))
+    halves = threefry_2x32(key, low, high)
+    return ops.concat_in_dim([ops.reshape(half, [1]) for half in halves], 0)
+
+
+def threefry_2x32(key: Op, first: Op, second: Op) -> tuple[Op, Op]:
+    """Two u32 arrays of equal dimensions, encrypted together under a key, pair by pair.
+
+    Raises ShapeError for a key of another shape than u32[2].
+    """
+    if key.shape.without_layout() != Shape.array(_U32, (2,)):
+        raise ShapeError(f"a key must be u32[2], got {key.shape}").at("threefry_2x32")
+    words = [slicing.index_in_dim(key, number, keep_dimension=False) for number in range(2)]
+    pair = ops.call(_threefry(first.shape.dimensions), [*words, first, second])
+    return ops.get_tuple_element(pair, 0), ops.get_tuple_element(pair, 1)
+
+
+def random_bits(key: Op, bit_width: int, dimensions: Sequence[int]) -> Op:
+    """Unsigned integers of 8, 16, 32 or 64 bits, all equally likely."""
+    element_type = _UNSIGNED.get(bit_width)
+    if element_type is None:
+        raise InvalidArgumentError(
+            f"the bit width must be 8, 16, 32 or 64, got {bit_width}", op="random_bits"
+        )
+    high, low = _blocks(key, integers(dimensions))
+    if element_type is _U64:
+        upper = ops.shift_left(ops.convert_element_type(high, _U64), 32)
+        return ops.or_(upper, ops.convert_element_type(low, _U64))
+    bits = ops.xor(high, low)
+    return bits if element_type is _U32 else ops.convert_element_type(bits, element_type)
+
+
+def uniform(key: Op, shape: Shape, low: float = 0.0, high: float = 1.0) -> Op:
+    """Numbers of `shape`, f16, bf16, f32 or f64, spread evenly over [low, high).
+
+    Raises InvalidArgumentError for another element type.
+    """
+    element_type = shape.element_type
+    dtype = _real_dtype("uniform", element_type)
+    width = element_type.bit_width
+    mantissa = ml_dtypes.finfo(dtype).nmant  # type: ignore[no-untyped-call]
+    # Random mantissa bits under the exponent of one make numbers in [1, 2).
+    drawn = 8 if mantissa < 8 else width
+    bits = random_bits(key, drawn, shape.dimensions)
+    if drawn != width:
+        bits = ops.convert_element_type(bits, _UNSIGNED[width])
+    unit = key.builder.constant(np.ones((), dtype).view(f"u{width // 8}"))
+    in_one_two = ops.or_(ops.shift_right_logical(bits, drawn - mantissa), unit)
+    numbers = ops.bitcast_convert_type(in_one_two, element_type) - 1.0
+    if (low, high) == (0.0, 1.0):
+        return numbers
+    # Rounding must not put a number below the lowest.
+    scale = np.subtract(np.asarray(high, dtype), np.asarray(low, dtype))
+    return ops.max(numbers * float(scale) + low, low)
+
+
+def normal(key: Op, shape: Shape) -> Op:
+    """Numbers of mean 0 and deviation 1; types as for `uniform`."""
+    dtype = _real_dtype("normal", shape.element_type)
+    above_minus_one = float(np.nextafter(np.asarray(-1, dtype), np.asarray(0, dtype)))
+    return erf_inv(uniform(key, shape, above_minus_one, 1.0)) * math.sqrt(2)
+
+
+def _real_dtype(function: str, element_type: ElementType) -> "np.dtype[np.generic]":
+    if element_type not in (ElementType.F16, ElementType.BF16, ElementType.F32, ElementType.F64):
+        raise InvalidArgumentError(
+            f"the element type must be f16, bf16, f32 or f64, got {element_type.text}", op=function
+        )
+    return element_type.dtype
+
+
+def _blocks(key: Op, dimensions: tuple[int, ...]) -> tuple[Op, Op]:
+    """Both words of the encrypted number of each element."""
+    size = math.prod(dimensions)
+    numbers = constants.iota(key.builder, _U64, size)
+    upper = ops.convert_element_type(ops.shift_right_logical(numbers, 32), _U32)
+    first, second = threefry_2x32(key, upper, ops.convert_element_type(numbers, _U32))
+    return ops.reshape(first, dimensions), ops.reshape(second, dimensions)
+
+
+@functools.lru_cache(maxsize=64)
+def _threefry(dimensions: tuple[int, ...]) -> Computation:
+    builder = Builder("threefry_2x32")
+    word, block = Shape.scalar(_U32), Shape.array(_U32, dimensions)
+    key_0, key_1, x, y = (
+        builder.parameter(number, shape) for number, shape in enumerate((word, word, block, block))
+    )
+    keys = (key_0, key_1, ops.xor(ops.xor(key_0, key_1), _PARITY))
+    x, y = x + keys[0], y + keys[1]
+    for group in range(5):
+        for distance in _ROTATIONS[group % 2]:
+            x = x + y
+            y = ops.xor(x, _rotated(y, distance))
+        x = x + keys[(group + 1) % 3]
+        y = y + (keys[(group + 2) % 3] + (group + 1))
+    return builder.build(ops.tuple([x, y]))
+
+
+def _rotated(word: Op, distance: int) -> Op:
+    return ops.or_(ops.shift_left(word, distance), ops.shift_right_logical(word, 32 - distance))
