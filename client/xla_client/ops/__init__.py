@@ -4,6 +4,18 @@ A name that is a Python keyword has an underscore behind it; others shadow built
 module, not its names: `from xla_client import ops`.
 """
 
+from xla_client.ops.collectives import (
+    all_gather,
+    all_reduce,
+    all_reduce_tuple,
+    all_to_all,
+    all_to_all_tuple,
+    collective_broadcast,
+    collective_permute,
+    cross_replica_sum,
+    ragged_all_to_all,
+    reduce_scatter,
+)
 from xla_client.ops.comparison import (
     compare,
     eq,
@@ -22,6 +34,7 @@ from xla_client.ops.comparison import (
 from xla_client.ops.contraction import (
     dot,
     dot_general,
+    ragged_dot,
 )
 from xla_client.ops.control import (
     call,
@@ -29,6 +42,7 @@ from xla_client.ops.control import (
     custom_call,
     get_tuple_element,
     optimization_barrier,
+    scan,
     tuple,
     while_,
 )
@@ -60,6 +74,7 @@ from xla_client.ops.elementwise import (
     ceil,
     clz,
     complex,
+    conj,
     copy,
     cos,
     cosh,
@@ -119,6 +134,7 @@ from xla_client.ops.normalization import (
     batch_norm_training,
 )
 from xla_client.ops.random import (
+    rng_bit_generator,
     rng_normal,
     rng_uniform,
 )
@@ -163,6 +179,11 @@ __all__ = [
     "acos",
     "acosh",
     "add",
+    "all_gather",
+    "all_reduce",
+    "all_reduce_tuple",
+    "all_to_all",
+    "all_to_all_tuple",
     "and_",
     "asin",
     "asinh",
@@ -182,10 +203,13 @@ __all__ = [
     "clamp",
     "clz",
     "collapse",
+    "collective_broadcast",
+    "collective_permute",
     "compare",
     "complex",
     "concat_in_dim",
     "conditional",
+    "conj",
     "conv",
     "conv_general",
     "conv_general_dilated",
@@ -195,6 +219,7 @@ __all__ = [
     "copy",
     "cos",
     "cosh",
+    "cross_replica_sum",
     "custom_call",
     "div",
     "dot",
@@ -242,20 +267,25 @@ __all__ = [
     "pad_in_dim",
     "population_count",
     "pow",
+    "ragged_all_to_all",
+    "ragged_dot",
     "real",
     "reduce",
     "reduce_all",
     "reduce_precision",
+    "reduce_scatter",
     "reduce_window",
     "reduce_window_with_general_padding",
     "rem",
     "reshape",
     "rev",
+    "rng_bit_generator",
     "rng_normal",
     "rng_uniform",
     "round",
     "round_nearest_even",
     "rsqrt",
+    "scan",
     "scatter",
     "select",
     "select_and_scatter",

@@ -1,4 +1,4 @@
-"""Products of matrices and tensors. Semantics: XLA's Dot and DotGeneral."""
+"""Products of matrices and tensors. Semantics: XLA's Dot, DotGeneral and RaggedDot."""
 
 from collections.abc import Sequence
 
@@ -7,6 +7,7 @@ from xla_contract.dimension_numbers import DotDimensionNumbers
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import DotAttributes
+from xla_contract.ops.ragged_dot import RaggedDotAttributes
 
 
 def dot_general(
@@ -39,3 +40,29 @@ def dot(
     """
     numbers = DotDimensionNumbers((max(lhs.shape.rank - 1, 0),), (0,))
     return dot_general(lhs, rhs, numbers, precision, preferred_element_type)
+
+
+def ragged_dot(
+    lhs: Op,
+    rhs: Op,
+    group_sizes: Op,
+    dimension_numbers: DotDimensionNumbers,
+    lhs_ragged_dimension: int,
+    rhs_group_dimension: int | None = None,
+    precision: Sequence[int] | None = None,
+    preferred_element_type: ElementType | None = None,
+) -> Op:
+    """A dot in which `group_sizes`, integers, cut the ragged dimension of lhs into groups.
+
+    Each group of a free dimension meets the rhs that `rhs_group_dimension` numbers; groups of a
+    contracting dimension give one product each, stacked in front; groups of a batch dimension
+    change nothing. Raises ShapeError.
+    """
+    attributes = RaggedDotAttributes(
+        dimension_numbers,
+        lhs_ragged_dimension,
+        rhs_group_dimension,
+        preferred_element_type,
+        tuple(map(int, precision or ())),
+    )
+    return lhs.builder.instruction(Opcode.RAGGED_DOT, [lhs, rhs, group_sizes], attributes)

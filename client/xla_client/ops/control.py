@@ -1,11 +1,12 @@
-"""Tuples, calls and control flow. Semantics: XLA's While, Conditional, Call, Tuple and kin."""
+"""Tuples, calls and control flow. Semantics: XLA's While, Scan, Conditional, Call and kin."""
 
 from collections.abc import Sequence
 
-from xla_client.builder import Builder, Op, builder_of
+from xla_client.builder import Builder, Op, as_sequence, builder_of
 from xla_client.computation import Computation
 from xla_contract.opcode import Opcode
 from xla_contract.ops.custom_call import CustomCallAttributes
+from xla_contract.ops.scan import ScanAttributes
 from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_contract.shape import Shape
 
@@ -33,6 +34,26 @@ def call(computation: Computation, operands: Sequence[Op], builder: Builder | No
 def while_(condition: Computation, body: Computation, init: Op) -> Op:
     """`init`, passed through `body` as long as `condition` gives true for it."""
     return init.builder.instruction(Opcode.WHILE, [init], called=[body, condition])
+
+
+def scan(
+    arrays: Op | Sequence[Op],
+    init_values: Op | Sequence[Op],
+    step: Computation,
+    dimension: int = 0,
+    is_reverse: bool = False,
+    is_associative: bool | None = None,
+) -> Op:
+    """`step` applied to one slice of the arrays after the other, with values carried along.
+
+    The step takes a slice of each array, without `dimension`, and the carried values; it gives a
+    slice of each result and the carried values. The scan gives the results, stacked along
+    `dimension`, and what is carried out at the end. Raises ShapeError.
+    """
+    inputs, carried = as_sequence(arrays), as_sequence(init_values)
+    attributes = ScanAttributes(dimension, len(carried), is_reverse, is_associative)
+    everything = [*inputs, *carried]
+    return builder_of(*everything).instruction(Opcode.SCAN, everything, attributes, [step])
 
 
 def conditional(

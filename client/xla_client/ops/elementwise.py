@@ -107,3 +107,8 @@ shift_right_logical = _binary(
 )
 sub = _binary("sub", Opcode.SUBTRACT, "Difference.")
 xor = _binary("xor", Opcode.XOR, "Logical xor of pred, bitwise xor of integers.")
+
+
+def conj(operand: Op) -> Op:
+    """The complex conjugate; of a real operand, the complex number. Semantics: XLA's Conj."""
+    return complex(real(operand), neg(imag(operand)))

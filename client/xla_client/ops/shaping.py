@@ -37,8 +37,14 @@ def broadcast_in_dim(
     return stretch(operand, plan)
 
 
-def reshape(operand: Op, new_sizes: Sequence[int]) -> Op:
-    """The elements in row-major order under other dimensions; ShapeError if the counts differ."""
+def reshape(operand: Op, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Op:
+    """The elements in row-major order under other dimensions; ShapeError if the counts differ.
+
+    `dimensions` is the order, from slowest to fastest, in which the operand's are read; it must be
+    a permutation of them.
+    """
+    if dimensions is not None and integers(dimensions) != tuple(range(operand.shape.rank)):
+        operand = transpose(operand, dimensions)
     attributes = ReshapeAttributes(integers(new_sizes))
     return operand.builder.instruction(Opcode.RESHAPE, [operand], attributes)
 

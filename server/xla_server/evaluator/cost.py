@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from xla_contract.dimension_numbers import WindowDimension
 from xla_contract.opcode import Opcode
+from xla_contract.ops.ragged_dot import RaggedMode
 from xla_contract.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 
@@ -69,6 +70,12 @@ def _dot(instruction: HloInstruction, called: list[Cost]) -> Cost:
     lhs = instruction.operands[0].shape
     width = math.prod(float(lhs.dimensions[d]) for d in numbers.lhs_contracting_dimensions)
     return Cost(flops=2 * width * _elements(instruction.shape))
+
+
+def _ragged_dot(instruction: HloInstruction, called: list[Cost]) -> Cost:
+    groups = instruction.operands[2].shape.dimensions[-1]
+    stacked = instruction.attributes.mode is RaggedMode.CONTRACTING
+    return _dot(instruction, called) * (1 / max(1, groups) if stacked else 1)
 
 
 def _convolution(instruction: HloInstruction, called: list[Cost]) -> Cost:
@@ -161,7 +168,7 @@ def _dearest(instruction: HloInstruction, called: list[Cost]) -> Cost:
 
 
 def _random(instruction: HloInstruction, called: list[Cost]) -> Cost:
-    return Cost(transcendentals=_elements(instruction.shape))
+    return Cost(transcendentals=sum(map(_elements, instruction.shape.leaves())))
 
 
 _TRANSCENDENTAL = frozenset(
@@ -235,11 +242,13 @@ _SPECIAL: Mapping[Opcode, Callable[[HloInstruction, list[Cost]], Cost]] = Mappin
         Opcode.CONDITIONAL: _dearest,
         Opcode.CONVOLUTION: _convolution,
         Opcode.DOT: _dot,
+        Opcode.RAGGED_DOT: _ragged_dot,
         Opcode.FUSION: _all,
         Opcode.MAP: _map,
         Opcode.REDUCE: _reduce,
         Opcode.REDUCE_WINDOW: _reduce_window,
         Opcode.RNG: _random,
+        Opcode.RNG_BIT_GENERATOR: _random,
         Opcode.SELECT_AND_SCATTER: _select_and_scatter,
         Opcode.SORT: _sort,
         Opcode.WHILE: _all,

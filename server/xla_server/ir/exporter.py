@@ -44,6 +44,7 @@ def _write_computation(
     proto.root_id = _wire_id(computation, computation.root)
     proto.program_shape.CopyFrom(program_shape_to_proto(computation.program_shape))
     proto.is_fusion_computation = is_fusion
+    proto.execution_thread = computation.execution_thread
     for instruction in computation.instructions:
         _write_instruction(computation, instruction, proto.instructions.add())
 

@@ -116,7 +116,9 @@ class _Reader:
             )
         instructions = list(known.values())
         parameters = _parameters(instructions, place)
-        computation = HloComputation(proto.name, proto.id, instructions, root, parameters)
+        computation = HloComputation(
+            proto.name, proto.id, instructions, root, parameters, proto.execution_thread
+        )
         self.computations[proto.id] = computation
         self._computation_names.add(proto.name)
         return computation

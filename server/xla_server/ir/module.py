@@ -40,13 +40,18 @@ class HloInstruction:
 
 @dataclasses.dataclass(slots=True, eq=False)
 class HloComputation:
-    """Instructions in an order where operands come before users, and one of them the root."""
+    """Instructions in an order where operands come before users, and one of them the root.
+
+    `execution_thread` is the name of the thread that an async-start means it for; "" is the main
+    one.
+    """
 
     name: str
     id: int
     instructions: list[HloInstruction]
     root: HloInstruction
     parameters: tuple[HloInstruction, ...]
+    execution_thread: str = ""
 
     @property
     def program_shape(self) -> ProgramShape:

@@ -1,7 +1,8 @@
 """convert: numbers from any element type to any other.
 
 Semantics: XLA's CPU backend: to integers from floats towards zero, saturating, NaN as 0; from
-integers to integers wrapping; to PRED whether not zero; from complex the real part.
+integers to integers wrapping; to PRED whether not zero; from complex the real part. Where the
+processor converts, not a sequence of instructions on bits, it takes subnormal numbers for zero.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ import numpy as np
 from xla_contract.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Frame, Value
-from xla_server.ops.numeric import Array, narrowed, widened
+from xla_server.ops.numeric import WITHOUT_NAN, Array, narrowed, widened
 
 
 def evaluate_convert(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
@@ -30,14 +31,39 @@ def converted(array: Array, source: ElementType, target: ElementType) -> Array:
     if source.is_complex and not target.is_complex and target is not ElementType.PRED:
         array, source = array.real, source.real_component
     if target is ElementType.PRED:
-        return np.asarray(widened(array, source) != 0)
+        numbers = widened(array, source)
+        return np.asarray((flushed(numbers) if source in _FLUSHED_TO_PRED else numbers) != 0)
     if target.is_integer and source.is_floating:
-        return saturated(widened(array, source), target)
+        floats = widened(array, source)
+        if source in WITHOUT_NAN:
+            # XLA compares with the integer's bounds rounded to the float's type, where too large
+            # a bound becomes the largest number: that one saturates like an infinity.
+            largest = floats.dtype.type(ml_dtypes.finfo(source.dtype).max)  # type: ignore[no-untyped-call]
+            floats = np.where(np.abs(floats) == largest, np.copysign(np.inf, floats), floats)
+        return saturated(floats, target)
     wide = widened(array, source)
     if source.is_integer and target.is_floating and target.bit_width < 32:
         # XLA rounds to F32 on the way from integers to narrower floats.
         wide = wide.astype(np.float32)
+    if target in (ElementType.F64, ElementType.C128) and source in _FLUSHED_TO_F64:
+        wide = flushed(wide)
+    if source is ElementType.F64 and target in _FLUSHED_FROM_F64:
+        wide = flushed(narrowed(wide, ElementType.F32))
+    if source is ElementType.F64 and target is ElementType.F8E8M0FNU:
+        wide = np.where(np.abs(wide) < _SMALLEST_SCALE, 0.0, wide)
     return narrowed(wide, target)
+
+
+_FLUSHED_TO_PRED = (ElementType.F32, ElementType.F64, ElementType.F8E8M0FNU)
+_FLUSHED_TO_F64 = (ElementType.F32, ElementType.BF16)
+_FLUSHED_FROM_F64 = (ElementType.F32, ElementType.C64, ElementType.BF16)
+_SMALLEST_SCALE = 2.0**-127
+
+
+def flushed(floats: Array) -> Array:
+    """Numbers of F32 or F64 with zeros, signs kept, in the place of subnormal ones."""
+    subnormal = np.abs(floats) < np.finfo(floats.dtype).smallest_normal
+    return np.where(subnormal, np.copysign(floats.dtype.type(0), floats), floats)
 
 
 def saturated(floats: Any, target: ElementType) -> Array:

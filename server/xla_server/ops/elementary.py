@@ -13,7 +13,6 @@ from xla_server.ops.concatenate import evaluate_concatenate
 from xla_server.ops.constant import evaluate_constant
 from xla_server.ops.convert import evaluate_convert
 from xla_server.ops.copy import evaluate_copy
-from xla_server.ops.custom_call import evaluate_custom_call
 from xla_server.ops.dynamic_slice import evaluate_dynamic_slice, evaluate_dynamic_update_slice
 from xla_server.ops.evaluation import Evaluator
 from xla_server.ops.get_dimension_size import evaluate_get_dimension_size
@@ -44,7 +43,6 @@ ELEMENTARY: Mapping[Opcode, Evaluator] = MappingProxyType(
         Opcode.CONSTANT: evaluate_constant,
         Opcode.CONVERT: evaluate_convert,
         Opcode.COPY: evaluate_copy,
-        Opcode.CUSTOM_CALL: evaluate_custom_call,
         Opcode.DOMAIN: evaluate_first_operand,
         Opcode.DYNAMIC_SLICE: evaluate_dynamic_slice,
         Opcode.DYNAMIC_UPDATE_SLICE: evaluate_dynamic_update_slice,

@@ -39,6 +39,9 @@ class Frame(Protocol):
     def random(self) -> np.random.Generator:
         """The source of the execution's random numbers."""
 
+    def advance_state(self, instruction: HloInstruction, delta: int) -> int:
+        """The 128-bit state the program keeps for `instruction`, which is moved on by `delta`."""
+
     def call(self, computation: HloComputation, arguments: Sequence[Value]) -> Value:
         """Evaluate a computation on arguments, and give its root's value."""
 

@@ -9,6 +9,8 @@ import numpy as np
 from xla_contract.element_type import ElementType
 from xla_server.ops.numeric import Array, from_bits, unsigned_bits, widened
 
+_EXPONENT_BITS = 6
+
 
 def divide(x: Array, y: Array) -> Array:
     """Division towards zero; by zero -1, and the smallest number by -1 is itself."""
@@ -34,19 +36,18 @@ def _undividable(x: Array, y: Array) -> Array:
 def power(base: Array, exponent: Array) -> Array:
     """Base to the exponent, wrapping; negative exponents leave 0 except of 1 and -1.
 
-    XLA's CPU backend reads the low 6 bits of the exponent alone and unsigned exponents as signed
-    ones; here all bits count, which is what its evaluator does.
+    Of other exponents only the low 6 bits count. One of an unsigned type that has its highest
+    bit set is taken for the negative number with the same bits, and so is a base of all ones.
     """
-    result, square, rest = np.ones_like(base), base, exponent
-    for _ in range(8 * base.dtype.itemsize):
-        result = np.where(rest & 1, result * square, result)
-        square, rest = square * square, rest >> 1
-    if base.dtype.kind == "u":
-        return result
-    odd = (exponent & 1).astype(bool)
-    sign = np.where(odd, base, np.ones_like(base))
-    reciprocal = np.where((base == 1) | (base == -1), sign, np.zeros_like(base))
-    return np.where(exponent < 0, reciprocal, result)
+    result, square = np.ones_like(base), base
+    for position in range(_EXPONENT_BITS):
+        result = np.where((exponent >> position) & 1, result * square, result)
+        square = square * square
+    signed = np.dtype(f"i{base.dtype.itemsize}")
+    base_bits, exponent_bits = (np.asarray(side).view(signed) for side in (base, exponent))
+    sign = np.where(exponent_bits & 1, base, np.ones_like(base))
+    reciprocal = np.where(np.abs(base_bits) == 1, sign, np.zeros_like(base))
+    return np.where(exponent_bits < 0, reciprocal, result)
 
 
 def count_leading_zeros(x: Array, element_type: ElementType) -> Array:
@@ -59,10 +60,11 @@ def count_leading_zeros(x: Array, element_type: ElementType) -> Array:
 
 
 def population_count(x: Array, element_type: ElementType) -> Array:
-    """How many bits are set."""
-    bits = unsigned_bits(x, element_type)
+    """How many bits are set; of S4 those of the number in a byte, the sign's copies included."""
+    in_a_byte = element_type is ElementType.S4
+    bits = unsigned_bits(x, ElementType.S8 if in_a_byte else element_type)
     count = np.zeros_like(bits)
-    for position in range(element_type.bit_width):
+    for position in range(8 if in_a_byte else element_type.bit_width):
         count += (bits >> np.uint64(position)) & np.uint64(1)
     return from_bits(count, element_type)
 

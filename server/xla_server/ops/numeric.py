@@ -33,13 +33,13 @@ def narrowed(array: Any, element_type: ElementType) -> Array:
     `array` may be a numpy scalar, which is what ufuncs make of arrays of rank 0. Where the type
     has no NaN it becomes -0, as in XLA.
     """
-    if element_type in _WITHOUT_NAN:
+    if element_type in WITHOUT_NAN:
         # ml_dtypes lets the sign of the NaN decide about the sign of the zero.
         array = np.where(np.isnan(array), np.nan, array)
     return np.asarray(array).astype(element_type.dtype, copy=False)
 
 
-_WITHOUT_NAN = (ElementType.F4E2M1FN, ElementType.F6E2M3FN, ElementType.F6E3M2FN)
+WITHOUT_NAN = (ElementType.F4E2M1FN, ElementType.F6E2M3FN, ElementType.F6E3M2FN)
 
 
 def unsigned_bits(array: Array, element_type: ElementType) -> Array:

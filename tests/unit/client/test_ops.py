@@ -21,14 +21,28 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.fft import FftType
 from xla_contract.ops.registry import DEFINITION
+from xla_contract.ops.rng_bit_generator import RandomAlgorithm
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
 
+_HALVES = "compilers write operations in halves; programs write the whole"
 NOT_WRITTEN_BY_PROGRAMS = {
+    Opcode.ALL_GATHER_DONE: _HALVES,
+    Opcode.ALL_GATHER_START: _HALVES,
+    Opcode.ALL_REDUCE_DONE: _HALVES,
+    Opcode.ALL_REDUCE_START: _HALVES,
+    Opcode.ASYNC_DONE: _HALVES,
+    Opcode.ASYNC_START: _HALVES,
+    Opcode.ASYNC_UPDATE: _HALVES,
+    Opcode.COLLECTIVE_PERMUTE_DONE: _HALVES,
+    Opcode.COLLECTIVE_PERMUTE_START: _HALVES,
+    Opcode.COPY_DONE: _HALVES,
+    Opcode.COPY_START: _HALVES,
     Opcode.ADD_DEPENDENCY: "compilers write it to order effects; programs pass tokens",
     Opcode.BITCAST: "compilers write it once layouts are fixed; programs reshape",
     Opcode.DOMAIN: "a partitioner's mark",
     Opcode.FUSION: "compilers write it; programs call",
+    Opcode.RNG_GET_AND_UPDATE_STATE: "compilers write it for rng; programs carry their state",
 }
 
 
@@ -59,6 +73,13 @@ def _branch() -> Computation:
 CONV = default_dimension_numbers(1)
 ONE = [(0, 0)]
 CASES = {
+    "all_gather": lambda p: ops.all_gather(p("f32[2,3]"), 1, 4, [[0, 1, 2, 3]]),
+    "all_reduce": lambda p: ops.all_reduce(p("f32[2]"), _combine("all_reduce"), [[1, 0], [2]]),
+    "all_reduce_tuple": lambda p: ops.all_reduce_tuple(
+        [p("f32[2]"), p("f32[3]")], _combine("all_reduce")
+    ),
+    "all_to_all": lambda p: ops.all_to_all(p("f32[4,3]"), 0, 0, 2, [[0, 1]]),
+    "all_to_all_tuple": lambda p: ops.all_to_all_tuple([p("f32[4]"), p("f32[4]")], [[0, 1]]),
     "batch_norm_grad": lambda p: ops.batch_norm_grad(
         p("f32[4,2]"), p("f32[2]"), p("f32[2]"), p("f32[2]"), p("f32[4,2]"), 0.1, 1
     ),
@@ -75,6 +96,9 @@ CASES = {
     "cholesky": lambda p: ops.cholesky(p("f32[2,2]")),
     "clamp": lambda p: ops.clamp(0.0, p("f32[3]"), p("f32[]")),
     "clz": lambda p: ops.clz(p("s32[3]")),
+    "collective_broadcast": lambda p: ops.collective_broadcast(p("f32[2]"), [[1, 0]]),
+    "collective_permute": lambda p: ops.collective_permute(p("f32[2]"), [(0, 1), (1, 0)], 3),
+    "cross_replica_sum": lambda p: ops.cross_replica_sum(p("pred[2]")),
     "collapse": lambda p: ops.collapse(p("f32[2,3,4]"), [1, 2]),
     "compare": lambda p: ops.compare(p("f32[3]"), 0.0, ComparisonDirection.NE),
     "complex": lambda p: ops.complex(p("f32[3]"), p("f32[3]")),
@@ -117,6 +141,15 @@ CASES = {
     "pad": lambda p: ops.pad(p("f32[4]"), p("f32[]"), PaddingConfig((PaddingDimension(1, -1, 2),))),
     "pad_in_dim": lambda p: ops.pad_in_dim(p("f32[2,4]"), p("f32[]"), -1, 1, 2),
     "population_count": lambda p: ops.population_count(p("u8[3]")),
+    "ragged_all_to_all": lambda p: ops.ragged_all_to_all(
+        p("f32[6,2]"), p("f32[9,2]"), *(p("s32[2]") for _ in range(4)), [[0, 1]]
+    ),
+    "reduce_scatter": lambda p: ops.reduce_scatter(
+        p("f32[8]"), _combine("scatter"), 0, 4, [[0, 1, 2, 3]], 1, True
+    ),
+    "ragged_dot": lambda p: ops.ragged_dot(
+        p("f32[11,5]"), p("f32[3,5,7]"), p("s32[3]"), DotDimensionNumbers((1,), (1,)), 0, 0
+    ),
     "reduce": lambda p: ops.reduce(p("f32[2,3]"), p("f32[]"), _combine("reduce"), [1]),
     "reduce_all": lambda p: ops.reduce_all(p("f32[2,3]"), p("f32[]"), _combine("reduce")),
     "reduce_precision": lambda p: ops.reduce_precision(p("f32[2]"), 5, 10),
@@ -128,8 +161,12 @@ CASES = {
     ),
     "reshape": lambda p: ops.reshape(p("f32[2,3]"), [6]),
     "rev": lambda p: ops.rev(p("f32[2,3]"), [1]),
+    "rng_bit_generator": lambda p: ops.rng_bit_generator(
+        RandomAlgorithm.PHILOX, p("u64[3]"), Shape.parse("f32[4]")
+    ),
     "rng_normal": lambda p: ops.rng_normal(p("f32[]"), p("f32[]"), Shape.parse("f32[4]")),
     "rng_uniform": lambda p: ops.rng_uniform(p("f32[]"), p("f32[]"), Shape.parse("f32[4]")),
+    "scan": lambda p: ops.scan([p("f32[4]")], [p("f32[]")], _combine("scan"), 0),
     "scatter": lambda p: ops.scatter(
         p("f32[5,3]"),
         p("s32[4]"),
@@ -175,6 +212,11 @@ CASES = {
 LOGICAL = {"and_", "or_", "xor", "not_"}
 INTEGRAL = {"mulhi", "shift_left", "shift_right_arithmetic", "shift_right_logical"}
 OPCODE = {
+    "all_gather": "all-gather", "all_reduce": "all-reduce", "all_reduce_tuple": "all-reduce",
+    "all_to_all": "all-to-all", "all_to_all_tuple": "all-to-all",
+    "collective_broadcast": "collective-broadcast", "collective_permute": "collective-permute",
+    "cross_replica_sum": "all-reduce", "ragged_all_to_all": "ragged-all-to-all",
+    "reduce_scatter": "reduce-scatter",
     "abs": "abs", "acos": "acos", "acosh": "acosh", "add": "add", "and_": "and", "asin": "asin",
     "asinh": "asinh", "atan": "atan", "atan2": "atan2", "atanh": "atanh",
     "batch_norm_grad": "batch-norm-grad", "batch_norm_inference": "batch-norm-inference",
@@ -182,8 +224,8 @@ OPCODE = {
     "broadcast": "broadcast", "broadcast_in_dim": "broadcast", "call": "call", "cbrt": "cbrt",
     "ceil": "ceil", "cholesky": "cholesky", "clamp": "clamp", "clz": "count-leading-zeros",
     "collapse": "reshape", "compare": "compare", "complex": "complex",
-    "concat_in_dim": "concatenate", "conditional": "conditional", "conv": "convolution",
-    "conv_general": "convolution", "conv_general_dilated": "convolution",
+    "concat_in_dim": "concatenate", "conditional": "conditional", "conj": "complex",
+    "conv": "convolution", "conv_general": "convolution", "conv_general_dilated": "convolution",
     "conv_with_general_dimensions": "convolution", "conv_with_general_padding": "convolution",
     "convert_element_type": "convert", "copy": "copy", "cos": "cosine", "cosh": "cosh",
     "custom_call": "custom-call", "div": "divide", "dot": "dot", "dot_general": "dot",
@@ -199,12 +241,15 @@ OPCODE = {
     "ne_total_order": "compare", "neg": "negate", "not_": "not",
     "optimization_barrier": "opt-barrier", "or_": "or", "outfeed": "outfeed",
     "outfeed_with_token": "outfeed", "pad": "pad", "pad_in_dim": "pad",
-    "population_count": "popcnt", "pow": "power", "real": "real", "reduce": "reduce",
+    "population_count": "popcnt", "pow": "power", "ragged_dot": "ragged-dot",
+    "real": "real", "reduce": "reduce",
     "reduce_all": "reduce", "reduce_precision": "reduce-precision",
     "reduce_window": "reduce-window", "reduce_window_with_general_padding": "reduce-window",
-    "rem": "remainder", "reshape": "reshape", "rev": "reverse", "rng_normal": "rng",
-    "rng_uniform": "rng", "round": "round-nearest-afz",
-    "round_nearest_even": "round-nearest-even", "rsqrt": "rsqrt", "scatter": "scatter",
+    "rem": "remainder", "reshape": "reshape", "rev": "reverse",
+    "rng_bit_generator": "rng-bit-generator", "rng_normal": "rng", "rng_uniform": "rng",
+    "round": "round-nearest-afz",
+    "round_nearest_even": "round-nearest-even", "rsqrt": "rsqrt",
+    "scan": "scan", "scatter": "scatter",
     "select": "select", "select_and_scatter": "select-and-scatter",
     "select_and_scatter_with_general_padding": "select-and-scatter", "shift_left": "shift-left",
     "shift_right_arithmetic": "shift-right-arithmetic",

@@ -85,6 +85,13 @@ PROGRAMS = {
         "halve { h = f32[] parameter(0)\n two = f32[] constant(2)\n i = f32[] divide(h, two)\n"
         " j = f32[] divide(i, two)\n ROOT k = f32[] divide(j, two) }",
     ),
+    "random": entry(
+        "s = u64[2] parameter(0)\n z = f32[] constant(0)\n o = f32[] constant(1)\n"
+        "b = (u64[2], u32[7]) rng-bit-generator(s), algorithm=rng_philox\n"
+        "u = f32[2,3] rng(z, o), distribution=rng_uniform\n"
+        "t = u64[2] rng-get-and-update-state(), delta=4\n"
+        "ROOT r = ((u64[2], u32[7]), f32[2,3], u64[2]) tuple(b, u, t)"
+    ),
     "call": entry(
         "x = f32[] parameter(0)\n ROOT c = f32[] call(x), to_apply=square_exp", SQUARE_EXP
     ),

@@ -109,7 +109,7 @@ def test_the_tables_hold_the_same_operations() -> None:
             [2**62, 3, -1],
         ),
         (Opcode.MULHI, [np.array([2**64 - 1], np.uint64)] * 2, [2**64 - 2]),
-        (Opcode.POPCNT, [np.array([-1, 3], INT4)], [4, 2]),
+        (Opcode.POPCNT, [np.array([-2, 3], INT4)], [7, 2]),
         (Opcode.COUNT_LEADING_ZEROS, [np.array([-1, 3, 0], INT4)], [0, 2, 4]),
         (Opcode.MULTIPLY, [np.array([0, 1, 1], bool), np.array([1, 1, 0], bool)], [0, 1, 0]),
         (Opcode.ADD, [np.array([0, 1, 1], bool), np.array([0, 1, 0], bool)], [0, 1, 1]),

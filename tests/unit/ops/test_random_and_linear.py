@@ -6,16 +6,17 @@ import pytest
 
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
-from xla_contract.errors import ShapeError
+from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.opcode import Opcode
 from xla_contract.ops.batch_norm import BatchNormAttributes
 from xla_contract.ops.cholesky import CholeskyAttributes
 from xla_contract.ops.fft import FftAttributes, FftType
-from xla_contract.ops.registry import infer_shape
+from xla_contract.ops.registry import definition, infer_shape
 from xla_contract.ops.rng import RandomDistribution, RngAttributes
 from xla_contract.ops.topk import TopKAttributes
 from xla_contract.ops.triangular_solve import TriangularSolveAttributes
 from xla_contract.shape import Shape
+from xla_contract.stubs import hlo_pb2
 from xla_server.evaluator.run import evaluate
 from xla_server.ir.importer import import_module
 
@@ -96,6 +97,11 @@ def test_topk_orders_floats_totally_and_ties_by_place() -> None:
     np.testing.assert_array_equal(places, [2, 3, 4, 5, 0, 1])
 
 
+def test_what_rng_must_say_on_the_wire() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"uniform \(1\) or normal \(2\), got 0"):
+        definition(Opcode.RNG).decode(hlo_pb2.HloInstructionProto(), Shape.parse("f32[2]"))
+
+
 @pytest.mark.parametrize(
     ("opcode", "attributes", "operands", "message"),
     [
@@ -110,6 +116,55 @@ def test_topk_orders_floats_totally_and_ties_by_place() -> None:
             RngAttributes(RandomDistribution.UNIFORM, Shape.parse("f32[2]")),
             ("f32[]", "f32[1]"),
             r"two scalars of the result's type, got \(f32\[\], f32\[1\]\)",
+        ),
+        (
+            Opcode.RNG,
+            RngAttributes(RandomDistribution.UNIFORM, Shape.parse("f32[2]")),
+            ("f32[1]", "f32[]"),
+            r"two scalars of the result's type, got \(f32\[1\], f32\[\]\)",
+        ),
+        (
+            Opcode.RNG,
+            RngAttributes(RandomDistribution.NORMAL, Shape.parse("f32[2]")),
+            ("f32[]", "f64[]"),
+            r"got \(f32\[\], f64\[\]\) for f32\[2\]",
+        ),
+        (
+            Opcode.RNG,
+            RngAttributes(RandomDistribution.UNIFORM, Shape.parse("s32[2]")),
+            ("u32[]", "u32[]"),
+            r"got \(u32\[\], u32\[\]\) for s32\[2\]",
+        ),
+        (
+            Opcode.RNG,
+            RngAttributes(RandomDistribution.UNIFORM, Shape.parse("f32[2]")),
+            ("f32[]",),
+            r"two scalars of the result's type, got \(f32\[\]\)",
+        ),
+        (
+            Opcode.RNG,
+            RngAttributes(RandomDistribution.UNIFORM, Shape.parse("c64[2]")),
+            ("c64[]", "c64[]"),
+            r"uniform distribution must be of real numbers, got c64\[2\]",
+        ),
+        # XLA's verifier lets this pass, and its CPU compiler then ends the process.
+        (
+            Opcode.RNG,
+            RngAttributes(RandomDistribution.UNIFORM, Shape.parse("pred[2]")),
+            ("pred[]", "pred[]"),
+            r"uniform distribution must be of real numbers, got pred\[2\]",
+        ),
+        (
+            Opcode.RNG,
+            RngAttributes(RandomDistribution.NORMAL, Shape.parse("c64[2]")),
+            ("c64[]", "c64[]"),
+            r"normal distribution must be of floating numbers, got c64\[2\]",
+        ),
+        (
+            Opcode.RNG,
+            RngAttributes(RandomDistribution.UNIFORM, Shape.parse("(f32[2])")),
+            ("f32[]", "f32[]"),
+            r"asked for as an array, got \(f32\[2\]\)",
         ),
         (Opcode.CHOLESKY, CholeskyAttributes(True), ("f32[2,3]",), r"must be square .* f32\[2,3\]"),
         (

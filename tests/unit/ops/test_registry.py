@@ -7,6 +7,7 @@ from xla_contract.ops import registry as contract
 from xla_contract.ops.definition import NO_ATTRIBUTES
 from xla_contract.shape import Shape
 from xla_server.ops import registry as server
+from xla_server.ops.communication import COMMUNICATION
 from xla_server.ops.compound import COMPOUND
 from xla_server.ops.elementary import ELEMENTARY
 
@@ -19,7 +20,7 @@ def test_every_opcode_is_defined_or_says_why_not() -> None:
 
 
 def test_no_opcode_is_defined_twice() -> None:
-    rooms = (*contract.ELEMENTARY, *contract.COMPOUND)
+    rooms = (*contract.ELEMENTARY, *contract.COMPOUND, *contract.COMMUNICATION)
     assert len(rooms) == len(contract.DEFINITION)
     assert all(found.opcode is opcode for opcode, found in contract.DEFINITION.items())
 
@@ -28,6 +29,7 @@ def test_every_opcode_is_evaluated_or_says_why_not() -> None:
     assert set(server.EVALUATORS) | set(server.NOT_EVALUATED) == set(Opcode)
     assert not set(server.EVALUATORS) & set(server.NOT_EVALUATED)
     assert not set(ELEMENTARY) & set(COMPOUND)
+    assert not set(COMMUNICATION) & {*ELEMENTARY, *COMPOUND}
 
 
 def test_the_reasons_read_as_sentences_of_an_error() -> None:
@@ -46,8 +48,8 @@ def test_infer_shape_places_errors() -> None:
         contract.infer_shape(Opcode.ADD, PAIR, NO_ATTRIBUTES, instruction="x")
     with pytest.raises(ShapeError, match=r"^add: the number of operands must be 2, got 1: \(f32"):
         contract.infer_shape(Opcode.ADD, PAIR[:1], NO_ATTRIBUTES)
-    with pytest.raises(UnimplementedError, match=r"^scan %s: .*, got opcode scan$"):
-        contract.infer_shape(Opcode.SCAN, PAIR, NO_ATTRIBUTES, instruction="s")
+    with pytest.raises(UnimplementedError, match=r"^shuffle %s: .*, got opcode shuffle$"):
+        contract.infer_shape(Opcode.SHUFFLE, PAIR[:1], NO_ATTRIBUTES, instruction="s")
 
 
 def test_infer_shape_gives_the_rule_s_shape() -> None:

@@ -1,0 +1,243 @@
+"""Values exchanged between replicas.
+
+Semantics: XLA's AllReduce, AllGather, AllToAll and kin. Replica groups are sequences of ids; none
+means one group of all. A `channel_id` makes the ids count partitions instead (all_to_all,
+collective_*, ragged_all_to_all), replicas over all partitions, or, with `use_global_device_ids`,
+replicas and partitions numbered through.
+"""
+
+from collections.abc import Sequence
+
+from xla_client.builder import Builder, Op, as_sequence, builder_of, integers
+from xla_client.computation import Computation
+from xla_client.ops import control
+from xla_contract.element_type import ElementType
+from xla_contract.errors import ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.all_gather import AllGatherAttributes
+from xla_contract.ops.all_reduce import AllReduceAttributes
+from xla_contract.ops.all_to_all import AllToAllAttributes
+from xla_contract.ops.collective import Participants
+from xla_contract.ops.collective_broadcast import CollectiveBroadcastAttributes
+from xla_contract.ops.collective_permute import CollectivePermuteAttributes
+from xla_contract.ops.ragged_all_to_all import RaggedAllToAllAttributes
+from xla_contract.ops.reduce_scatter import ReduceScatterAttributes
+from xla_contract.ops.reshape import ReshapeAttributes
+from xla_contract.ops.transpose import TransposeAttributes
+from xla_contract.replica_groups import ReplicaGroups
+from xla_contract.shape import Shape
+
+Groups = Sequence[Sequence[int]]
+
+
+def all_reduce(
+    operand: Op,
+    computation: Computation,
+    replica_groups: Groups = (),
+    channel_id: int = 0,
+    use_global_device_ids: bool = False,
+) -> Op:
+    """The operand combined with those of its group; a tuple element by element.
+
+    The computation takes two scalars and is associative and commutative. Raises ShapeError.
+    """
+    if operand.shape.is_tuple:
+        elements = [
+            control.get_tuple_element(operand, index)
+            for index in range(len(operand.shape.tuple_shapes))
+        ]
+        return all_reduce_tuple(
+            elements, computation, replica_groups, channel_id, use_global_device_ids
+        )
+    attributes = AllReduceAttributes(
+        _participants(replica_groups, channel_id, use_global_device_ids)
+    )
+    return operand.builder.instruction(Opcode.ALL_REDUCE, [operand], attributes, [computation])
+
+
+def all_reduce_tuple(
+    operands: Sequence[Op],
+    computation: Computation,
+    replica_groups: Groups = (),
+    channel_id: int = 0,
+    use_global_device_ids: bool = False,
+) -> Op:
+    """The tuple of the operands, each combined with those of its group by one computation."""
+    attributes = AllReduceAttributes(
+        _participants(replica_groups, channel_id, use_global_device_ids)
+    )
+    builder = builder_of(*operands)
+    result = builder.instruction(Opcode.ALL_REDUCE, operands, attributes, [computation])
+    return control.tuple([result]) if len(operands) == 1 else result
+
+
+def cross_replica_sum(operand: Op, replica_groups: Groups = ()) -> Op:
+    """The sum over the operand's group; of pred, whether any is true.
+
+    The elements of a tuple must be of one element type.
+    """
+    first = next(operand.shape.leaves(), operand.shape)
+    element = first.element_type
+    adder = Builder(f"cross_replica_sum_{element}")
+    terms = [adder.parameter(number, Shape.scalar(element)) for number in range(2)]
+    opcode = Opcode.OR if element is ElementType.PRED else Opcode.ADD
+    return all_reduce(operand, adder.build(adder.instruction(opcode, terms)), replica_groups)
+
+
+def all_gather(
+    operand: Op | Sequence[Op],
+    all_gather_dimension: int,
+    shard_count: int,
+    replica_groups: Groups = (),
+    channel_id: int = 0,
+    use_global_device_ids: bool = False,
+) -> Op:
+    """The operands of the group, `shard_count` of them, joined along a dimension.
+
+    Several operands are gathered each for itself and give a tuple. Raises ShapeError.
+    """
+    operands = as_sequence(operand)
+    sizes = [_size(each, all_gather_dimension) * shard_count for each in operands]
+    attributes = AllGatherAttributes(
+        all_gather_dimension,
+        tuple(sizes),
+        _participants(replica_groups, channel_id, use_global_device_ids),
+    )
+    return builder_of(*operands).instruction(Opcode.ALL_GATHER, operands, attributes)
+
+
+def reduce_scatter(
+    operand: Op | Sequence[Op],
+    computation: Computation,
+    scatter_dimension: int,
+    shard_count: int,
+    replica_groups: Groups = (),
+    channel_id: int = 0,
+    use_global_device_ids: bool = False,
+) -> Op:
+    """The operand combined as all_reduce does, of which each of the group keeps its part.
+
+    A dimension is divided into `shard_count` parts. Several operands give a tuple. Raises
+    ShapeError.
+    """
+    operands = as_sequence(operand)
+    if shard_count < 1:
+        raise ShapeError(f"shard_count must be at least 1, got {shard_count}")
+    sizes = [_size(each, scatter_dimension) // shard_count for each in operands]
+    attributes = ReduceScatterAttributes(
+        scatter_dimension,
+        tuple(sizes),
+        _participants(replica_groups, channel_id, use_global_device_ids),
+    )
+    return builder_of(*operands).instruction(
+        Opcode.REDUCE_SCATTER, operands, attributes, [computation]
+    )
+
+
+def all_to_all(
+    operand: Op,
+    split_dimension: int,
+    concat_dimension: int,
+    split_count: int,
+    replica_groups: Groups = (),
+    channel_id: int = 0,
+) -> Op:
+    """The operand split along one dimension, the n-th part sent to the n-th of the group.
+
+    What is received is joined along `concat_dimension`. Raises ShapeError.
+    """
+    builder = operand.builder
+    shape = operand.shape
+    attributes = AllToAllAttributes(split_dimension, _participants(replica_groups, channel_id))
+    exchanged = builder.instruction(Opcode.ALL_TO_ALL, [operand], attributes)
+    if not 0 <= concat_dimension < shape.rank:
+        raise ShapeError(
+            f"the concat dimension must be in range [0, {shape.rank}), got {concat_dimension} "
+            f"for {shape}"
+        ).at(Opcode.ALL_TO_ALL)
+    if split_count < 1 or shape.dimensions[split_dimension] % split_count:
+        raise ShapeError(
+            f"the split dimension must be divisible by the split count {split_count}, got dim "
+            f"{split_dimension} = {shape.dimensions[split_dimension]} of {shape}"
+        ).at(Opcode.ALL_TO_ALL)
+    if split_dimension == concat_dimension:
+        return exchanged
+    # The number of the part becomes a dimension, which moves in front of the joined one.
+    parts = list(shape.dimensions)
+    parts[split_dimension : split_dimension + 1] = [
+        split_count,
+        shape.dimensions[split_dimension] // split_count,
+    ]
+    order: list[int] = []
+    for number in range(shape.rank):
+        if number == concat_dimension:
+            order.append(split_dimension)
+        order.append(number + 1 if number >= split_dimension else number)
+    result = list(shape.dimensions)
+    result[split_dimension] //= split_count
+    result[concat_dimension] *= split_count
+    apart = builder.instruction(Opcode.RESHAPE, [exchanged], ReshapeAttributes(tuple(parts)))
+    moved = builder.instruction(Opcode.TRANSPOSE, [apart], TransposeAttributes(tuple(order)))
+    return builder.instruction(Opcode.RESHAPE, [moved], ReshapeAttributes(tuple(result)))
+
+
+def all_to_all_tuple(
+    operands: Sequence[Op], replica_groups: Groups = (), channel_id: int = 0
+) -> Op:
+    """The n-th operand sent to the n-th of the group; a tuple of what is received."""
+    attributes = AllToAllAttributes(None, _participants(replica_groups, channel_id))
+    return builder_of(*operands).instruction(Opcode.ALL_TO_ALL, operands, attributes)
+
+
+def ragged_all_to_all(
+    operand: Op,
+    output: Op,
+    input_offsets: Op,
+    send_sizes: Op,
+    output_offsets: Op,
+    recv_sizes: Op,
+    replica_groups: Groups = (),
+    channel_id: int = 0,
+) -> Op:
+    """`output` with slices of the group's operands written into it.
+
+    Row n of the tables belongs to the n-th of the group: where its slice starts here, how long it
+    is, where it goes there, and how much comes from there. The order of the operands is HLO's.
+    """
+    attributes = RaggedAllToAllAttributes(_participants(replica_groups, channel_id))
+    operands = [operand, output, input_offsets, send_sizes, output_offsets, recv_sizes]
+    return operand.builder.instruction(Opcode.RAGGED_ALL_TO_ALL, operands, attributes)
+
+
+def collective_broadcast(operand: Op, replica_groups: Groups = (), channel_id: int = 0) -> Op:
+    """The operand of the first of the group; zeros outside all groups."""
+    attributes = CollectiveBroadcastAttributes(_participants(replica_groups, channel_id))
+    return operand.builder.instruction(Opcode.COLLECTIVE_BROADCAST, [operand], attributes)
+
+
+def collective_permute(
+    operand: Op | Sequence[Op],
+    source_target_pairs: Sequence[tuple[int, int]],
+    channel_id: int = 0,
+) -> Op:
+    """The operand of the source that names this target; zeros where none does.
+
+    Several operands give a tuple. Raises ShapeError where a source or a target is named twice.
+    """
+    operands = as_sequence(operand)
+    pairs = tuple((int(source), int(target)) for source, target in source_target_pairs)
+    attributes = CollectivePermuteAttributes(pairs, channel_id)
+    return builder_of(*operands).instruction(Opcode.COLLECTIVE_PERMUTE, operands, attributes)
+
+
+def _participants(
+    groups: Groups, channel_id: int, use_global_device_ids: bool = False
+) -> Participants:
+    stated = ReplicaGroups.of(integers(group) for group in groups)
+    return Participants(stated, channel_id, use_global_device_ids)
+
+
+def _size(operand: Op, dimension: int) -> int:
+    shape = operand.shape
+    # A dimension that is not there is refused by the rule.
+    return shape.dimensions[dimension] if 0 <= dimension < shape.rank else 0

@@ -1,0 +1,132 @@
+"""all-gather and its two halves: the participants' operands joined along a dimension.
+
+Semantics: XLA's AllGather. With several operands the result is a tuple.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.collective import (
+    Participants,
+    check_dimension,
+    check_participants,
+    declared_sizes,
+    needs_arrays,
+    read_participants,
+    write_participants,
+)
+from xla_contract.ops.definition import (
+    AnyDefinition,
+    NoAttributes,
+    OpDefinition,
+    without_attributes,
+)
+from xla_contract.ops.halves import element_of_start
+from xla_contract.ops.signature import listed, one_or_tuple
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AllGatherAttributes:
+    """The joined dimension, its size in each result, and who takes part."""
+
+    dimension: int
+    gathered: tuple[int, ...]
+    participants: Participants = dataclasses.field(default_factory=Participants)
+
+
+def infer_all_gather(
+    operands: Sequence[Shape], attributes: AllGatherAttributes, called: Sequence[ProgramShape]
+) -> Shape:
+    """The operands' shapes with the dimension as many times as long as a group is large."""
+    return one_or_tuple(_gathered(operands, attributes))
+
+
+def infer_all_gather_start(
+    operands: Sequence[Shape], attributes: AllGatherAttributes, called: Sequence[ProgramShape]
+) -> Shape:
+    """The pair of the operands and the result, each a tuple when there are several operands."""
+    results = _gathered(operands, attributes)
+    return Shape.tuple_of([one_or_tuple(needs_arrays(operands)), one_or_tuple(results)])
+
+
+def infer_all_gather_done(
+    operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
+) -> Shape:
+    """The second element of what the first half gave."""
+    return element_of_start(operands, 1)
+
+
+def _gathered(operands: Sequence[Shape], attributes: AllGatherAttributes) -> list[Shape]:
+    check_participants(attributes.participants)
+    arrays = needs_arrays(operands)
+    dimension = attributes.dimension
+    check_dimension("gathered", dimension, arrays)
+    if len(attributes.gathered) != len(arrays):
+        raise ShapeError(
+            f"there must be one result per operand, got {len(attributes.gathered)} for "
+            f"{listed(arrays)}"
+        )
+    count = attributes.participants.groups.size
+    results = []
+    for array, size in zip(arrays, attributes.gathered, strict=True):
+        part = array.dimensions[dimension]
+        if count is None and part > 0:
+            # One group of all: the first result says how many there are.
+            count = max(1, size // part)
+        ways = 1 if count is None else count
+        if size != part * ways:
+            raise ShapeError(
+                f"dimension {dimension} of the result must be that of the operand times the "
+                f"group's size {ways}, got {size} for {array}"
+            )
+        results.append(_resized(array, dimension, size))
+    return results
+
+
+def _resized(array: Shape, dimension: int, size: int) -> Shape:
+    sizes = list(array.dimensions)
+    sizes[dimension] = size
+    return Shape.array(
+        array.element_type, sizes, None, [array.is_dynamic(n) for n in range(array.rank)]
+    )
+
+
+def _decode_whole(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> AllGatherAttributes:
+    if len(proto.dimensions) != 1:
+        raise InvalidArgumentError(
+            f"an all-gather must name one dimension, got {list(proto.dimensions)} for {shape}"
+        )
+    (dimension,) = proto.dimensions
+    return AllGatherAttributes(
+        dimension, declared_sizes(shape, dimension), read_participants(proto)
+    )
+
+
+def _decode_start(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> AllGatherAttributes:
+    if len(shape.tuple_shapes) != 2:
+        raise InvalidArgumentError(
+            f"the result must be a pair of operands and result, got {shape.without_layout()}"
+        )
+    return _decode_whole(proto, shape.tuple_shapes[1])
+
+
+def _encode(attributes: AllGatherAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    proto.dimensions.append(attributes.dimension)
+    write_participants(attributes.participants, proto)
+
+
+DEFINITIONS: tuple[AnyDefinition, ...] = (
+    OpDefinition(Opcode.ALL_GATHER, AllGatherAttributes, infer_all_gather, _decode_whole, _encode),
+    OpDefinition(
+        Opcode.ALL_GATHER_START,
+        AllGatherAttributes,
+        infer_all_gather_start,
+        _decode_start,
+        _encode,
+    ),
+    without_attributes(Opcode.ALL_GATHER_DONE, infer_all_gather_done),
+)

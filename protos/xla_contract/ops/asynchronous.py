@@ -1,0 +1,90 @@
+"""async-start, async-update and async-done: a computation called in two or more steps.
+
+Semantics: XLA's kAsyncStart, kAsyncUpdate, kAsyncDone. Between the steps stands a tuple: the tuple
+of the operands, the result, and whatever the writer keeps behind them.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.definition import AnyDefinition, OpDefinition
+from xla_contract.ops.signature import check_takes, exactly, listed
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AsyncAttributes:
+    """The thread the computation runs on, "" for the main one.
+
+    `context` are the shapes that async-start's result has behind operands and result.
+    """
+
+    execution_thread: str = ""
+    context: tuple[Shape, ...] = ()
+
+
+def infer_async_start(
+    operands: Sequence[Shape], attributes: AsyncAttributes, called: Sequence[ProgramShape]
+) -> Shape:
+    """The operands, the computation's result, and what the writer declared behind them."""
+    (computation,) = exactly(called, ("the computation",))
+    check_takes("computation", computation, operands)
+    given = Shape.tuple_of([operand.without_layout() for operand in operands])
+    return Shape.tuple_of([given, computation.result.without_layout(), *attributes.context])
+
+
+def infer_async_update(
+    operands: Sequence[Shape], attributes: AsyncAttributes, called: Sequence[ProgramShape]
+) -> Shape:
+    """The operand's shape, which must be what async-start gives."""
+    return _started(operands, called)
+
+
+def infer_async_done(
+    operands: Sequence[Shape], attributes: AsyncAttributes, called: Sequence[ProgramShape]
+) -> Shape:
+    """The result inside the operand."""
+    return _started(operands, called).tuple_shapes[1]
+
+
+def _started(operands: Sequence[Shape], called: Sequence[ProgramShape]) -> Shape:
+    if len(operands) != 1:
+        raise ShapeError(f"there must be one operand, got {listed(operands)}")
+    start = operands[0].without_layout()
+    if len(start.tuple_shapes) < 2 or not start.tuple_shapes[0].is_tuple:
+        raise ShapeError(f"the operand must be a tuple ((operands), result, ...), got {start}")
+    # Older writers name the computation at each step.
+    for signature in called:
+        check_takes("computation", signature, start.tuple_shapes[0].tuple_shapes)
+        if not signature.result.compatible(start.tuple_shapes[1]):
+            raise ShapeError(
+                f"the computation must give the operand's result, got {signature} and {start}"
+            )
+    return start
+
+
+def _decode_start(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> AsyncAttributes:
+    if len(shape.tuple_shapes) < 2:
+        raise InvalidArgumentError(
+            f"the result must be a tuple ((operands), result, ...), got {shape.without_layout()}"
+        )
+    context = tuple(part.without_layout() for part in shape.tuple_shapes[2:])
+    return AsyncAttributes(proto.async_execution_thread, context)
+
+
+def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> AsyncAttributes:
+    return AsyncAttributes(proto.async_execution_thread)
+
+
+def _encode(attributes: AsyncAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    proto.async_execution_thread = attributes.execution_thread
+
+
+DEFINITIONS: tuple[AnyDefinition, ...] = (
+    OpDefinition(Opcode.ASYNC_START, AsyncAttributes, infer_async_start, _decode_start, _encode),
+    OpDefinition(Opcode.ASYNC_UPDATE, AsyncAttributes, infer_async_update, _decode, _encode),
+    OpDefinition(Opcode.ASYNC_DONE, AsyncAttributes, infer_async_done, _decode, _encode),
+)

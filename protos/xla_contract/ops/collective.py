@@ -1,0 +1,111 @@
+"""What the collectives share: who takes part, and the rules about it.
+
+Semantics: XLA's collectives and the checks of its HLO verifier. The rules hold for any number of
+replicas; how many there are is known when a program runs.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.errors import ShapeError
+from xla_contract.ops.signature import exactly, listed, needs_array, same_type
+from xla_contract.replica_groups import (
+    GroupMode,
+    ReplicaGroups,
+    check_groups,
+    group_mode,
+    read_groups,
+    write_groups,
+)
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Participants:
+    """Who exchanges data: groups, channel (0 for none), what the numbers count.
+
+    `constrain_layout` makes the layouts in the shapes binding.
+    """
+
+    groups: ReplicaGroups = dataclasses.field(default_factory=ReplicaGroups)
+    channel_id: int = 0
+    use_global_device_ids: bool = False
+    constrain_layout: bool = False
+
+    def mode(self, *, has_global_ids: bool = True) -> GroupMode:
+        """What the groups count; ShapeError for global ids without a channel.
+
+        `has_global_ids` is False for the operations on which XLA does not look at
+        use_global_device_ids.
+        """
+        return group_mode(self.channel_id, self.use_global_device_ids if has_global_ids else None)
+
+
+def check_participants(
+    participants: Participants, *, has_global_ids: bool = True, uniform: bool = True
+) -> None:
+    """Raise ShapeError unless the groups divide all ids among them."""
+    mode = participants.mode(has_global_ids=has_global_ids)
+    check_groups(participants.groups, mode, uniform=uniform)
+
+
+def read_participants(proto: hlo_pb2.HloInstructionProto) -> Participants:
+    """The participants an instruction states; raises InvalidArgumentError."""
+    return Participants(
+        read_groups(proto), proto.channel_id, proto.use_global_device_ids, proto.constrain_layout
+    )
+
+
+def write_participants(participants: Participants, proto: hlo_pb2.HloInstructionProto) -> None:
+    """State the participants, the groups in the form they were read in."""
+    write_groups(participants.groups, proto)
+    proto.channel_id = participants.channel_id
+    proto.use_global_device_ids = participants.use_global_device_ids
+    proto.constrain_layout = participants.constrain_layout
+
+
+def needs_arrays(operands: Sequence[Shape]) -> list[Shape]:
+    """The operands without layouts; ShapeError unless there is one and all are arrays."""
+    if not operands:
+        raise ShapeError("at least one operand must be given, got none")
+    return [needs_array(operand, "an operand").without_layout() for operand in operands]
+
+
+def check_combiner(called: Sequence[ProgramShape], operands: Sequence[Shape]) -> None:
+    """Raise ShapeError unless one computation combines two scalars of each operand's type.
+
+    Floating types of any precision count as one.
+    """
+    (reducer,) = exactly(called, ("the reducer",))
+    scalars = (*reducer.parameters, reducer.result)
+    if len(scalars) != 3 or not all(shape.is_scalar for shape in scalars):
+        raise ShapeError(f"the reducer must take two scalars and give one, got {reducer}")
+    types = {scalar.element_type for scalar in scalars}
+    for operand in operands:
+        if not all(same_type(operand.element_type, element) for element in types):
+            raise ShapeError(
+                f"the reducer must work on the operands' element types, got {reducer} for "
+                f"{listed(operands)}"
+            )
+
+
+def check_dimension(what: str, dimension: int, operands: Sequence[Shape]) -> None:
+    """Raise ShapeError unless every operand has the dimension."""
+    for operand in operands:
+        if not 0 <= dimension < operand.rank:
+            raise ShapeError(
+                f"the {what} dimension must be in range [0, {operand.rank}), got {dimension} for "
+                f"{operand}"
+            )
+
+
+def declared_sizes(shape: Shape, dimension: int) -> tuple[int, ...]:
+    """The size of a dimension in each declared result; -1 where there is no such dimension.
+
+    How many ways a dimension is gathered or scattered is said by nothing but the result.
+    """
+    results = shape.tuple_shapes if shape.is_tuple else (shape,)
+    return tuple(
+        result.dimensions[dimension] if 0 <= dimension < result.rank else -1 for result in results
+    )

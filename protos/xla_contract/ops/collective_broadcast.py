@@ -1,0 +1,61 @@
+"""collective-broadcast: the value of the first of each group, given to the whole group.
+
+Semantics: XLA's CollectiveBroadcast; who is in no group gets zeros.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.errors import ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.collective import (
+    Participants,
+    needs_arrays,
+    read_participants,
+    write_participants,
+)
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.signature import listed
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CollectiveBroadcastAttributes:
+    """Who takes part; the groups need not name everybody."""
+
+    participants: Participants = dataclasses.field(default_factory=Participants)
+
+
+def infer_collective_broadcast(
+    operands: Sequence[Shape],
+    attributes: CollectiveBroadcastAttributes,
+    called: Sequence[ProgramShape],
+) -> Shape:
+    """The operand's shape; ShapeError where a group is empty or an id is named twice."""
+    groups = attributes.participants.groups
+    numbers = [number for group in groups.groups for number in group]
+    if not all(groups.groups) or len(set(numbers)) != len(numbers) or min(numbers, default=0) < 0:
+        raise ShapeError(
+            f"groups must not be empty, and name an id from 0 at most once, got {groups}"
+        )
+    if len(operands) != 1:
+        raise ShapeError(f"there must be one operand, got {listed(operands)}")
+    return needs_arrays(operands)[0]
+
+
+def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> CollectiveBroadcastAttributes:
+    return CollectiveBroadcastAttributes(read_participants(proto))
+
+
+def _encode(attributes: CollectiveBroadcastAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    write_participants(attributes.participants, proto)
+
+
+DEFINITION = OpDefinition(
+    Opcode.COLLECTIVE_BROADCAST,
+    CollectiveBroadcastAttributes,
+    infer_collective_broadcast,
+    _decode,
+    _encode,
+)

@@ -1,0 +1,38 @@
+"""copy-start and copy-done: a copy in two steps.
+
+Semantics: XLA's kCopyStart and kCopyDone. Between them stands (copy, operand, u32[]).
+"""
+
+from collections.abc import Sequence
+
+from xla_contract.element_type import ElementType
+from xla_contract.errors import ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.definition import AnyDefinition, NoAttributes, without_attributes
+from xla_contract.ops.halves import element_of_start
+from xla_contract.shape import ProgramShape, Shape
+
+
+def infer_copy_start(
+    operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
+) -> Shape:
+    """The copy, the operand and a context."""
+    operand = operands[0].without_layout()
+    return Shape.tuple_of([operand, operand, Shape.scalar(ElementType.U32)])
+
+
+def infer_copy_done(
+    operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
+) -> Shape:
+    """The first element of what the first half gave."""
+    copied = element_of_start(operands, 0)
+    original = element_of_start(operands, 1)
+    if not copied.compatible(original):
+        raise ShapeError(f"copy and original must have one shape, got {copied} and {original}")
+    return copied
+
+
+DEFINITIONS: tuple[AnyDefinition, ...] = (
+    without_attributes(Opcode.COPY_START, infer_copy_start),
+    without_attributes(Opcode.COPY_DONE, infer_copy_done),
+)

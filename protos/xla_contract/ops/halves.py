@@ -1,0 +1,19 @@
+"""What the operations written as two halves share: the pair (operands, result) between them.
+
+Semantics: XLA's AllGatherStart and Done, CollectivePermuteStart and Done, CopyStart and Done.
+"""
+
+from collections.abc import Sequence
+
+from xla_contract.errors import ShapeError
+from xla_contract.shape import Shape
+
+
+def element_of_start(operands: Sequence[Shape], index: int, length: int = 2) -> Shape:
+    """An element of the only operand; ShapeError unless that is a tuple of `length` or more."""
+    (start,) = operands
+    if len(start.tuple_shapes) < length:
+        raise ShapeError(
+            f"the operand must be the first half's tuple of at least {length}, got {start}"
+        )
+    return start.tuple_shapes[index].without_layout()

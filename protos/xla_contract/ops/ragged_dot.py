@@ -1,0 +1,170 @@
+"""ragged-dot: a dot in which group sizes, known when the program runs, cut one dimension of lhs.
+
+Semantics: XLA's RaggedDot. What is cut decides the mode. A free dimension of lhs: each group of
+rows meets its own rhs, which rhs numbers by a dimension of its own. A contracting dimension: one
+product per group, stacked in front. A batch dimension: a plain dot, the groups only tell a
+compiler what belongs together.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Sequence
+
+from xla_contract.dimension_numbers import (
+    DotDimensionNumbers,
+    dot_numbers_from_proto,
+    dot_numbers_to_proto,
+)
+from xla_contract.element_type import ElementType
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.dot import DotAttributes, free_dimensions, infer_dot
+from xla_contract.ops.precision import decode_precision, encode_precision
+from xla_contract.ops.signature import needs_array
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+class RaggedMode(enum.Enum):
+    """The part that the cut dimension plays in lhs."""
+
+    FREE = "free"
+    CONTRACTING = "contracting"
+    BATCH = "batch"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RaggedDotAttributes:
+    """`rhs_group_dimension` is said exactly when the ragged dimension is free."""
+
+    dimension_numbers: DotDimensionNumbers
+    lhs_ragged_dimension: int
+    rhs_group_dimension: int | None = None
+    preferred_element_type: ElementType | None = None
+    precision: tuple[int, ...] = ()
+    algorithm: int = 0
+
+    @property
+    def mode(self) -> RaggedMode:
+        """Decided by what the dot does with the ragged dimension."""
+        numbers = self.dimension_numbers
+        if self.lhs_ragged_dimension in numbers.lhs_batch_dimensions:
+            return RaggedMode.BATCH
+        if self.lhs_ragged_dimension in numbers.lhs_contracting_dimensions:
+            return RaggedMode.CONTRACTING
+        return RaggedMode.FREE
+
+    def prefix(self, lhs_rank: int) -> tuple[int, ...]:
+        """The dimensions of lhs that may have group sizes of their own.
+
+        All of the batch, then those before the ragged one among its kind.
+        """
+        numbers = self.dimension_numbers
+        batch, contracting = numbers.lhs_batch_dimensions, numbers.lhs_contracting_dimensions
+        if self.mode is RaggedMode.BATCH:
+            return _before(self.lhs_ragged_dimension, batch)
+        kind = contracting
+        if self.mode is RaggedMode.FREE:
+            kind = free_dimensions(lhs_rank, contracting, batch)
+        return batch + _before(self.lhs_ragged_dimension, kind)
+
+
+def _before(number: int, numbers: tuple[int, ...]) -> tuple[int, ...]:
+    return numbers[: numbers.index(number)]
+
+
+def infer_ragged_dot(
+    operands: Sequence[Shape], attributes: RaggedDotAttributes, called: Sequence[ProgramShape] = ()
+) -> Shape:
+    """The shape for (lhs, rhs, group sizes); ShapeError where dimensions or sizes do not fit."""
+    lhs, rhs, sizes = (needs_array(shape, "an operand") for shape in operands)
+    numbers = attributes.dimension_numbers
+    plain = DotAttributes(numbers, attributes.preferred_element_type)
+    product = infer_dot((lhs, rhs), plain)
+    if not 0 <= attributes.lhs_ragged_dimension < lhs.rank:
+        raise ShapeError(
+            f"the ragged dimension must be one of lhs, got {attributes.lhs_ragged_dimension} "
+            f"for {lhs}"
+        )
+    groups = _group_count(lhs, sizes, attributes)
+    place = _place_of_groups(lhs, rhs, groups, attributes)
+    flags = [product.is_dynamic(number) for number in range(product.rank)]
+    dimensions = list(product.dimensions)
+    if place is not None:
+        del dimensions[place], flags[place]
+    if attributes.mode is RaggedMode.CONTRACTING:
+        dimensions, flags = [groups, *dimensions], [False, *flags]
+    return Shape.array(product.element_type, dimensions, None, flags)
+
+
+def _group_count(lhs: Shape, sizes: Shape, attributes: RaggedDotAttributes) -> int:
+    prefix = [lhs.dimensions[number] for number in attributes.prefix(lhs.rank)]
+    fits = sizes.rank == 1 or (sizes.rank and list(sizes.dimensions[:-1]) == prefix)
+    if not (fits and sizes.element_type.is_integer):
+        named = "".join(f"{size}," for size in prefix)
+        raise ShapeError(
+            f"group sizes must be integers of dimensions [groups] or [{named}groups], got {sizes} "
+            f"for lhs {lhs}"
+        )
+    return sizes.dimensions[-1]
+
+
+def _place_of_groups(
+    lhs: Shape, rhs: Shape, groups: int, attributes: RaggedDotAttributes
+) -> int | None:
+    """Where the plain dot has the dimension of rhs that numbers the groups."""
+    numbers, group = attributes.dimension_numbers, attributes.rhs_group_dimension
+    if (group is not None) is not (attributes.mode is RaggedMode.FREE):
+        raise ShapeError(
+            "rhs must have a group dimension exactly when the ragged dimension is free, got "
+            f"{group} for the {attributes.mode.value} dimension {attributes.lhs_ragged_dimension}"
+        )
+    if group is None:
+        return None
+    free = free_dimensions(
+        rhs.rank, numbers.rhs_contracting_dimensions, numbers.rhs_batch_dimensions
+    )
+    if group not in free:
+        raise ShapeError(
+            f"the group dimension must be a free one of rhs, got {group} for {rhs} with free "
+            f"dimensions {{{','.join(map(str, free))}}}"
+        )
+    if rhs.dimensions[group] != groups:
+        raise ShapeError(
+            f"the group dimension must have the size {groups} of the group sizes, got dimension "
+            f"{group} of {rhs}"
+        )
+    return lhs.rank - len(numbers.lhs_contracting_dimensions) + free.index(group)
+
+
+def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> RaggedDotAttributes:
+    numbers = proto.ragged_dot_dimension_numbers
+    if len(numbers.lhs_ragged_dimensions) != 1 or len(numbers.rhs_group_dimensions) > 1:
+        raise InvalidArgumentError(
+            "ragged-dot must have one ragged dimension and at most one group dimension, got "
+            f"{list(numbers.lhs_ragged_dimensions)} and {list(numbers.rhs_group_dimensions)}"
+        )
+    precision, algorithm = decode_precision(proto)
+    return RaggedDotAttributes(
+        dot_numbers_from_proto(numbers.dot_dimension_numbers),
+        numbers.lhs_ragged_dimensions[0],
+        next(iter(numbers.rhs_group_dimensions), None),
+        shape.element_type,
+        precision,
+        algorithm,
+    )
+
+
+def _encode(attributes: RaggedDotAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    numbers = proto.ragged_dot_dimension_numbers
+    numbers.dot_dimension_numbers.CopyFrom(dot_numbers_to_proto(attributes.dimension_numbers))
+    numbers.lhs_ragged_dimensions.append(attributes.lhs_ragged_dimension)
+    if attributes.rhs_group_dimension is not None:
+        numbers.rhs_group_dimensions.append(attributes.rhs_group_dimension)
+    encode_precision(attributes.precision, attributes.algorithm, proto)
+
+
+DEFINITION = OpDefinition(
+    Opcode.RAGGED_DOT, RaggedDotAttributes, infer_ragged_dot, _decode, _encode
+)

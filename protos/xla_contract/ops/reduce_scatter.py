@@ -1,0 +1,88 @@
+"""reduce-scatter: operands combined over the participants, each of whom keeps its part.
+
+Semantics: XLA's ReduceScatter. With several operands the result is a tuple.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.collective import (
+    Participants,
+    check_combiner,
+    check_dimension,
+    check_participants,
+    declared_sizes,
+    needs_arrays,
+    read_participants,
+    write_participants,
+)
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.signature import listed, one_or_tuple
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReduceScatterAttributes:
+    """The divided dimension, its size in each result, and who takes part."""
+
+    dimension: int
+    scattered: tuple[int, ...]
+    participants: Participants = dataclasses.field(default_factory=Participants)
+
+
+def infer_reduce_scatter(
+    operands: Sequence[Shape], attributes: ReduceScatterAttributes, called: Sequence[ProgramShape]
+) -> Shape:
+    """The operands' shapes with the dimension divided by the size of a group."""
+    check_participants(attributes.participants)
+    arrays = needs_arrays(operands)
+    check_combiner(called, arrays)
+    dimension = attributes.dimension
+    check_dimension("scattered", dimension, arrays)
+    if len(attributes.scattered) != len(arrays):
+        raise ShapeError(
+            f"there must be one result per operand, got {len(attributes.scattered)} for "
+            f"{listed(arrays)}"
+        )
+    count = attributes.participants.groups.size
+    results = []
+    for array, size in zip(arrays, attributes.scattered, strict=True):
+        whole = array.dimensions[dimension]
+        if count is None and size > 0:
+            # One group of all: the first result says how many there are.
+            count = max(1, whole // size)
+        ways = 1 if count is None else count
+        if size * ways != whole:
+            raise ShapeError(
+                f"dimension {dimension} of the operand must be that of the result times the "
+                f"group's size {ways}, got {array} and {size} in the result"
+            )
+        sizes = list(array.dimensions)
+        sizes[dimension] = size
+        dynamic = [array.is_dynamic(number) for number in range(array.rank)]
+        results.append(Shape.array(array.element_type, sizes, None, dynamic))
+    return one_or_tuple(results)
+
+
+def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ReduceScatterAttributes:
+    if len(proto.dimensions) != 1:
+        raise InvalidArgumentError(
+            f"a reduce-scatter must name one dimension, got {list(proto.dimensions)} for {shape}"
+        )
+    (dimension,) = proto.dimensions
+    return ReduceScatterAttributes(
+        dimension, declared_sizes(shape, dimension), read_participants(proto)
+    )
+
+
+def _encode(attributes: ReduceScatterAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    proto.dimensions.append(attributes.dimension)
+    write_participants(attributes.participants, proto)
+
+
+DEFINITION = OpDefinition(
+    Opcode.REDUCE_SCATTER, ReduceScatterAttributes, infer_reduce_scatter, _decode, _encode
+)

@@ -1,0 +1,100 @@
+"""rng-bit-generator: random bits from a state, and the state that follows.
+
+Semantics: XLA's RngBitGenerator and RngBitGeneratorExpander. The state is a key and a counter.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Sequence
+
+from xla_contract.element_type import ElementType
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.rules import TypeSet, expect_type
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+class RandomAlgorithm(enum.IntEnum):
+    """Counter-based generators, by the numbers on the wire; the default one is Philox."""
+
+    DEFAULT = 0
+    THREE_FRY = 1
+    PHILOX = 2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RngBitGeneratorAttributes:
+    """The generator, and the shape of the bits, without layout."""
+
+    algorithm: RandomAlgorithm
+    shape: Shape
+
+
+UNSIGNED_OF_WIDTH = {t.bit_width: t for t in ElementType if t.is_array and t.is_unsigned_integer}
+"""The unsigned type of each width that bits are made in: 1, 2, 4, 8, 16, 32 and 64."""
+
+_BITS = TypeSet(
+    "integral or floating, of 1, 2, 4, 8, 16, 32 or 64 bits",
+    frozenset(
+        t
+        for t in ElementType
+        if (t.is_integer or t.is_floating) and t.bit_width in UNSIGNED_OF_WIDTH
+    ),
+)
+
+
+def infer_rng_bit_generator(
+    operands: Sequence[Shape],
+    attributes: RngBitGeneratorAttributes,
+    called: Sequence[ProgramShape] = (),
+) -> Shape:
+    """(state, bits); ShapeError for a state the algorithm has not or bits no type holds.
+
+    The state is u64[2], key and counter, or for Philox u64[3], whose counter has 128 bits.
+    """
+    (state,) = operands
+    shape = attributes.shape
+    three_fry = attributes.algorithm is RandomAlgorithm.THREE_FRY
+    lengths = ((2,),) if three_fry else ((2,), (3,))
+    if (
+        not state.is_array
+        or state.element_type is not ElementType.U64
+        or state.dimensions not in lengths
+        or not state.is_static
+    ):
+        raise ShapeError(
+            f"the state of {attributes.algorithm.name.lower()} must be "
+            f"{'u64[2]' if three_fry else 'u64[2] or u64[3]'}, got {state.without_layout()}"
+        )
+    expect_type(shape, _BITS, "the random bits")
+    if not shape.is_static:
+        raise ShapeError(f"random bits must have a static shape, got {shape.without_layout()}")
+    return Shape.tuple_of([state.without_layout(), shape.without_layout()])
+
+
+def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> RngBitGeneratorAttributes:
+    try:
+        algorithm = RandomAlgorithm(proto.rng_algorithm)
+    except ValueError:
+        raise InvalidArgumentError(
+            "the algorithm must be default (0), three_fry (1) or philox (2), got "
+            f"{proto.rng_algorithm}"
+        ) from None
+    if not shape.is_tuple or len(shape.tuple_shapes) != 2:
+        raise ShapeError(f"the result must be a state and bits, got {shape.without_layout()}")
+    return RngBitGeneratorAttributes(algorithm, shape.tuple_shapes[1].without_layout())
+
+
+def _encode(attributes: RngBitGeneratorAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    proto.rng_algorithm = int(attributes.algorithm)  # type: ignore[assignment]
+
+
+DEFINITION = OpDefinition(
+    Opcode.RNG_BIT_GENERATOR,
+    RngBitGeneratorAttributes,
+    infer_rng_bit_generator,
+    _decode,
+    _encode,
+)

@@ -1,0 +1,46 @@
+"""rng-get-and-update-state: a 128-bit number that moves on each time it is read.
+
+Compilers write it where they expand rng. Semantics: XLA's HloRngGetAndUpdateStateInstruction.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.element_type import ElementType
+from xla_contract.opcode import Opcode
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RngGetAndUpdateStateAttributes:
+    """How far the state moves on, an s64."""
+
+    delta: int
+
+
+def infer_rng_get_and_update_state(
+    operands: Sequence[Shape],
+    attributes: RngGetAndUpdateStateAttributes,
+    called: Sequence[ProgramShape] = (),
+) -> Shape:
+    """`u64[2]`, the low half first."""
+    return Shape.array(ElementType.U64, [2])
+
+
+def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> RngGetAndUpdateStateAttributes:
+    return RngGetAndUpdateStateAttributes(proto.delta)
+
+
+def _encode(attributes: RngGetAndUpdateStateAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    proto.delta = attributes.delta
+
+
+DEFINITION = OpDefinition(
+    Opcode.RNG_GET_AND_UPDATE_STATE,
+    RngGetAndUpdateStateAttributes,
+    infer_rng_get_and_update_state,
+    _decode,
+    _encode,
+)

@@ -1,0 +1,118 @@
+"""scan: a computation applied to slice after slice of arrays, with values carried along.
+
+Semantics: XLA's Scan. Operands are the arrays, then what the carried values start as. The
+computation takes one slice of each array, without the scanned dimension, and the carried values;
+it gives one slice of each result array and the carried values. So does the scan: arrays first.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.signature import check_takes, exactly, listed, needs_array, one_or_tuple
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScanAttributes:
+    """`carries` counts the carried values. `is_associative` None means nothing is said of it."""
+
+    dimension: int
+    carries: int
+    is_reverse: bool = False
+    is_associative: bool | None = None
+
+
+def infer_scan(
+    operands: Sequence[Shape], attributes: ScanAttributes, called: Sequence[ProgramShape]
+) -> Shape:
+    """The shape of the results, a tuple unless there is one; ShapeError where things do not fit."""
+    (step,) = exactly(called, ("the step",))
+    count = len(operands) - attributes.carries
+    if not 0 <= attributes.carries < len(operands):
+        raise ShapeError(
+            "a scan must have an array or more before its carried values, got num_carries "
+            f"{attributes.carries} of {len(operands)} operands"
+        )
+    arrays, carried = operands[:count], tuple(operands[count:])
+    size = _scanned_size(arrays, attributes.dimension)
+    slices = tuple(without_dimension(array, attributes.dimension) for array in arrays)
+    check_takes("step", step, (*slices, *carried))
+    results = step.result.tuple_shapes if step.result.is_tuple else (step.result,)
+    outputs, after = results[: len(results) - len(carried)], results[len(results) - len(carried) :]
+    if len(results) < len(carried) or not all(
+        mine.compatible(theirs) for mine, theirs in zip(after, carried, strict=True)
+    ):
+        raise ShapeError(
+            f"the step must give its carried values {listed(carried)} last, got {step}"
+        )
+    stacked = [_with_dimension(output, attributes.dimension, size) for output in outputs]
+    shapes = [*stacked, *(shape.without_layout() for shape in carried)]
+    return Shape.tuple_of(shapes) if step.result.is_tuple else one_or_tuple(shapes)
+
+
+def without_dimension(array: Shape, dimension: int) -> Shape:
+    """The shape of one slice of an array along a dimension."""
+    sizes = array.dimensions
+    flags = [array.is_dynamic(n) for n in range(array.rank) if n != dimension]
+    return Shape.array(array.element_type, sizes[:dimension] + sizes[dimension + 1 :], None, flags)
+
+
+def _with_dimension(output: Shape, dimension: int, size: int) -> Shape:
+    needs_array(output, "what the step gives for a slice")
+    if dimension > output.rank:
+        raise ShapeError(
+            f"a slice of a result must leave place for dimension {dimension}, got {output}"
+        )
+    sizes = output.dimensions
+    flags = [output.is_dynamic(number) for number in range(output.rank)]
+    return Shape.array(
+        output.element_type,
+        (*sizes[:dimension], size, *sizes[dimension:]),
+        None,
+        [*flags[:dimension], False, *flags[dimension:]],
+    )
+
+
+def _scanned_size(arrays: Sequence[Shape], dimension: int) -> int:
+    for array in arrays:
+        needs_array(array, "a scanned operand")
+    sizes = {a.dimensions[dimension] if 0 <= dimension < a.rank else None for a in arrays}
+    flagged = any(a.is_dynamic(dimension) for a in arrays if 0 <= dimension < a.rank)
+    if None in sizes or len(sizes) != 1 or flagged:
+        raise ShapeError(
+            f"scanned operands must have dimension {dimension} in one fixed size, got "
+            f"{listed(arrays)}"
+        )
+    return sizes.pop() or 0
+
+
+def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ScanAttributes:
+    if len(proto.dimensions) != 1:
+        raise InvalidArgumentError(
+            f"a scan must name one dimension, got {list(proto.dimensions)} for {shape}"
+        )
+    return ScanAttributes(
+        proto.dimensions[0],
+        proto.num_carries,
+        proto.is_reverse,
+        _FROM_WIRE.get(proto.is_associative),
+    )
+
+
+def _encode(attributes: ScanAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
+    proto.dimensions.append(attributes.dimension)
+    proto.num_carries = attributes.carries
+    proto.is_reverse = attributes.is_reverse
+    if attributes.is_associative is not None:
+        proto.is_associative = (
+            hlo_pb2.TRI_STATE_TRUE if attributes.is_associative else hlo_pb2.TRI_STATE_FALSE
+        )
+
+
+_FROM_WIRE = {hlo_pb2.TRI_STATE_TRUE: True, hlo_pb2.TRI_STATE_FALSE: False}
+
+DEFINITION = OpDefinition(Opcode.SCAN, ScanAttributes, infer_scan, _decode, _encode)

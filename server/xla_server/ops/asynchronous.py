@@ -1,0 +1,33 @@
+"""The evaluators of async-start, async-update and async-done: the call happens at the start."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from xla_contract.ops.asynchronous import AsyncAttributes
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.collective import zeros
+from xla_server.ops.evaluation import Frame, Value
+
+
+def evaluate_async_start(
+    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+) -> Value:
+    """The operands, the computation's result, and zeros for whatever else was declared."""
+    attributes: AsyncAttributes = instruction.attributes
+    (computation,) = instruction.called
+    result = frame.call(computation, operands)
+    return tuple(operands), result, *map(zeros, attributes.context)
+
+
+def evaluate_async_update(
+    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+) -> Value:
+    """What the start gave."""
+    return operands[0]
+
+
+def evaluate_async_done(
+    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+) -> Value:
+    """The computation's result."""
+    return cast(tuple[Value, ...], operands[0])[1]

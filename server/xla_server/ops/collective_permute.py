@@ -1,0 +1,40 @@
+"""The evaluators of collective-permute, whole and in halves."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from xla_contract.ops.collective_permute import CollectivePermuteAttributes
+from xla_contract.replica_groups import group_mode
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.collective import alone_or_tuple, my_number, only_one, zeros
+from xla_server.ops.evaluation import Frame, Value
+
+
+def evaluate_collective_permute(
+    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+) -> Value:
+    """The operands if they are sent to where they are; zeros if nothing is sent here."""
+    attributes: CollectivePermuteAttributes = instruction.attributes
+    me = my_number(group_mode(attributes.channel_id, None), frame)
+    sources = [source for source, target in attributes.pairs if target == me]
+    if not sources:
+        return alone_or_tuple(tuple(zeros(operand.shape) for operand in instruction.operands))
+    if sources != [me]:
+        raise only_one(me, f"source {sources[0]} for it")
+    return alone_or_tuple(tuple(operands))
+
+
+def evaluate_collective_permute_start(
+    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+) -> Value:
+    """The operands, the result, and zeros for whatever else was declared."""
+    attributes: CollectivePermuteAttributes = instruction.attributes
+    result = evaluate_collective_permute(instruction, operands, frame)
+    return alone_or_tuple(tuple(operands)), result, *map(zeros, attributes.context)
+
+
+def evaluate_collective_permute_done(
+    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+) -> Value:
+    """The result that the first half gave."""
+    return cast(tuple[Value, ...], operands[0])[1]

@@ -1,0 +1,51 @@
+"""The evaluators of the operations between replicas, and of those written in halves."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from xla_contract.opcode import Opcode
+from xla_server.ops.all_gather import (
+    evaluate_all_gather,
+    evaluate_all_gather_done,
+    evaluate_all_gather_start,
+)
+from xla_server.ops.all_reduce import evaluate_all_reduce, evaluate_all_reduce_done
+from xla_server.ops.all_to_all import evaluate_all_to_all
+from xla_server.ops.asynchronous import (
+    evaluate_async_done,
+    evaluate_async_start,
+    evaluate_async_update,
+)
+from xla_server.ops.collective_broadcast import evaluate_collective_broadcast
+from xla_server.ops.collective_permute import (
+    evaluate_collective_permute,
+    evaluate_collective_permute_done,
+    evaluate_collective_permute_start,
+)
+from xla_server.ops.copy_halves import evaluate_copy_done, evaluate_copy_start
+from xla_server.ops.evaluation import Evaluator
+from xla_server.ops.ragged_all_to_all import evaluate_ragged_all_to_all
+from xla_server.ops.reduce_scatter import evaluate_reduce_scatter
+
+COMMUNICATION: Mapping[Opcode, Evaluator] = MappingProxyType(
+    {
+        Opcode.ALL_GATHER: evaluate_all_gather,
+        Opcode.ALL_GATHER_DONE: evaluate_all_gather_done,
+        Opcode.ALL_GATHER_START: evaluate_all_gather_start,
+        Opcode.ALL_REDUCE: evaluate_all_reduce,
+        Opcode.ALL_REDUCE_DONE: evaluate_all_reduce_done,
+        Opcode.ALL_REDUCE_START: evaluate_all_reduce,
+        Opcode.ALL_TO_ALL: evaluate_all_to_all,
+        Opcode.ASYNC_DONE: evaluate_async_done,
+        Opcode.ASYNC_START: evaluate_async_start,
+        Opcode.ASYNC_UPDATE: evaluate_async_update,
+        Opcode.COLLECTIVE_BROADCAST: evaluate_collective_broadcast,
+        Opcode.COLLECTIVE_PERMUTE: evaluate_collective_permute,
+        Opcode.COLLECTIVE_PERMUTE_DONE: evaluate_collective_permute_done,
+        Opcode.COLLECTIVE_PERMUTE_START: evaluate_collective_permute_start,
+        Opcode.COPY_DONE: evaluate_copy_done,
+        Opcode.COPY_START: evaluate_copy_start,
+        Opcode.RAGGED_ALL_TO_ALL: evaluate_ragged_all_to_all,
+        Opcode.REDUCE_SCATTER: evaluate_reduce_scatter,
+    }
+)

@@ -1,0 +1,95 @@
+"""ThreeFry 2x32 and Philox 4x32: random words as a function of a key and a counter.
+
+Semantics: Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3 (SC 2011), with 20 and 10
+rounds.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Words = NDArray[np.uint32]
+Counters = NDArray[np.uint64]
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY = np.uint32(0x1BD11BDA)
+_WEYL = (0x9E3779B9, 0xBB67AE85)
+_MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
+_LOW_WORD = np.uint64(0xFFFFFFFF)
+_WORD = np.uint64(32)
+_BLOCK = 1 << 14
+
+
+def three_fry(key: int, counter: int, count: int, check: Callable[[], None]) -> Words:
+    """Two words, [count, 2], for each of the 64-bit counters from `counter` on.
+
+    `check` is called now and then and may raise.
+    """
+
+    def block(first: int, counters: Counters, out: Words) -> None:
+        counters += np.uint64((counter + first) % 2**64)
+        _three_fry_block(key, counters, out)
+
+    return _by_blocks(block, count, 2, check)
+
+
+def philox(key: int, counter: int, count: int, check: Callable[[], None]) -> Words:
+    """Four words, [count, 4], for each of the 128-bit counters from `counter` on.
+
+    `check` is called now and then and may raise.
+    """
+
+    def block(first: int, counters: Counters, out: Words) -> None:
+        high, low = divmod((counter + first) % 2**128, 2**64)
+        counters += np.uint64(low)
+        highs = np.where(counters < low, (high + 1) % 2**64, high).astype(np.uint64)
+        _philox_block(key, counters, highs, out)
+
+    return _by_blocks(block, count, 4, check)
+
+
+def _by_blocks(
+    fill: Callable[[int, Counters, Words], None],
+    count: int,
+    width: int,
+    check: Callable[[], None],
+) -> Words:
+    """Words made in blocks that stay in the cache, whatever their number."""
+    words = np.empty((count, width), np.uint32)
+    for first in range(0, count, _BLOCK):
+        check()
+        out = words[first : first + _BLOCK]
+        fill(first, np.arange(len(out), dtype=np.uint64), out)
+    return words
+
+
+def _three_fry_block(key: int, counters: Counters, out: Words) -> None:
+    low, high = np.uint32(key % 2**32), np.uint32(key >> 32)
+    keys = (low, high, _PARITY ^ low ^ high)
+    x = (counters & _LOW_WORD).astype(np.uint32)
+    y = (counters >> _WORD).astype(np.uint32)
+    x += keys[0]
+    y += keys[1]
+    for turn in range(5):
+        for rotation in _ROTATIONS[turn % 2]:
+            x += y
+            y = (y << np.uint32(rotation)) | (y >> np.uint32(32 - rotation))
+            y ^= x
+        x += keys[(turn + 1) % 3]
+        y += keys[(turn + 2) % 3]
+        y += np.uint32(turn + 1)
+    out[:, 0], out[:, 1] = x, y
+
+
+def _philox_block(key: int, lows: Counters, highs: Counters, out: Words) -> None:
+    # Each of the four words lies in 64 bits, where products of two words have room.
+    a, b = lows & _LOW_WORD, lows >> _WORD
+    c, d = highs & _LOW_WORD, highs >> _WORD
+    keys = [key % 2**32, key >> 32]
+    for turn in range(10):
+        first, second = (np.uint64((keys[n] + turn * _WEYL[n]) % 2**32) for n in (0, 1))
+        left, right = a * _MULTIPLIERS[0], c * _MULTIPLIERS[1]
+        a, c = (right >> _WORD) ^ b ^ first, (left >> _WORD) ^ d ^ second
+        b, d = right & _LOW_WORD, left & _LOW_WORD
+    out[:, 0], out[:, 1], out[:, 2], out[:, 3] = a, b, c, d

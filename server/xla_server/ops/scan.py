@@ -1,0 +1,38 @@
+"""The evaluator of scan: one call for each slice, in order."""
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from xla_contract.ops.scan import ScanAttributes
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.evaluation import Array, Frame, Value
+
+
+def evaluate_scan(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+    """The slices that the step gives, each at its place, and what is carried out of the last."""
+    attributes: ScanAttributes = instruction.attributes
+    (step,) = instruction.called
+    shapes = instruction.shape.tuple_shapes or (instruction.shape,)
+    count = len(operands) - attributes.carries
+    inputs = [
+        np.moveaxis(cast(Array, array), attributes.dimension, 0) for array in operands[:count]
+    ]
+    carried = tuple(operands[count:])
+    outputs = [
+        np.zeros(shape.dimensions, shape.element_type.dtype)
+        for shape in shapes[: len(shapes) - attributes.carries]
+    ]
+    slots = [np.moveaxis(output, attributes.dimension, 0) for output in outputs]
+    places = range(len(inputs[0]))
+    for place in reversed(places) if attributes.is_reverse else places:
+        frame.check_cancelled()
+        # A slice of a line is a number to numpy; the ellipsis keeps it an array.
+        given = frame.call(step, (*(array[place, ...] for array in inputs), *carried))
+        results = given if isinstance(given, tuple) else (given,)
+        for slot, value in zip(slots, results, strict=False):
+            slot[place] = value
+        carried = results[len(slots) :]
+    found = (*outputs, *carried)
+    return found if instruction.shape.is_tuple else found[0]

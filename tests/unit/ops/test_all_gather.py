@@ -1,0 +1,87 @@
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.corpus.root_text import run_text
+from tests.corpus.single_op import inferred, result_of
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.all_gather import AllGatherAttributes
+from xla_contract.ops.collective import Participants
+from xla_contract.ops.registry import definition
+from xla_contract.replica_groups import ReplicaGroups
+from xla_contract.shape import Shape
+from xla_contract.stubs import hlo_pb2
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def gather(dimension: int, *sizes: int, groups: Any = ()) -> AllGatherAttributes:
+    return AllGatherAttributes(dimension, sizes, Participants(ReplicaGroups.of(groups)))
+
+
+def test_the_dimension_grows_by_the_group() -> None:
+    four = gather(1, 12, groups=[[0, 1, 2, 3]])
+    assert inferred(Opcode.ALL_GATHER, ["f32[2,3]{0,1}"], four) == "f32[2,12]"
+    assert inferred(Opcode.ALL_GATHER, ["f32[2,3]"], gather(1, 15)) == "f32[2,15]"
+    two = gather(0, 4, 2, groups=[[0, 1], [3, 2]])
+    assert inferred(Opcode.ALL_GATHER, ["f32[2]", "s8[1,5]"], two) == "(f32[4], s8[2,5])"
+    assert (
+        inferred(Opcode.ALL_GATHER_START, ["f32[2]", "s8[1,5]"], two)
+        == "((f32[2], s8[1,5]), (f32[4], s8[2,5]))"
+    )
+    assert inferred(Opcode.ALL_GATHER_START, ["f32[2]"], gather(0, 4)) == "(f32[2], f32[4])"
+    assert inferred(Opcode.ALL_GATHER_DONE, ["(f32[2], f32[4])"]) == "f32[4]"
+
+
+@pytest.mark.parametrize(
+    ("operands", "attributes", "message"),
+    [
+        (["f32[2,3]"], gather(2, 6), r"gathered dimension must be in range \[0, 2\), got 2"),
+        (["f32[2,3]"], gather(1, 9, groups=[[0, 1]]), r"group's size 2, got 9 for f32\[2,3\]"),
+        (["f32[2,3]"], gather(1, 10), "group's size 3, got 10"),
+        (["f32[2]", "f32[3]"], gather(0, 4, 9), "group's size 2, got 9"),
+        (["f32[2]", "f32[3]"], gather(0, 4), "one result per operand, got 1"),
+        (["f32[2]"], gather(0, 2, groups=[[0], [1, 2]]), "one size"),
+        (["token[]"], gather(0, 2), "must be an array"),
+    ],
+)
+def test_broken_rules(operands: list[str], attributes: Any, message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        inferred(Opcode.ALL_GATHER, operands, attributes)
+
+
+def test_the_second_half_wants_a_pair() -> None:
+    with pytest.raises(ShapeError, match=r"tuple of at least 2, got f32\[2\]"):
+        inferred(Opcode.ALL_GATHER_DONE, ["f32[2]"])
+
+
+def test_malformed_instructions() -> None:
+    with pytest.raises(InvalidArgumentError, match="must name one dimension"):
+        definition(Opcode.ALL_GATHER).decode(hlo_pb2.HloInstructionProto(), Shape.parse("f32[2]"))
+    proto = hlo_pb2.HloInstructionProto(dimensions=[0])
+    with pytest.raises(InvalidArgumentError, match="a pair of operands and result"):
+        definition(Opcode.ALL_GATHER_START).decode(proto, Shape.parse("f32[2]"))
+
+
+def test_alone_nothing_is_joined() -> None:
+    alone = gather(1, 3, groups=[[0]])
+    np.testing.assert_array_equal(result_of(Opcode.ALL_GATHER, X, attributes=alone), X)
+    pair = result_of(Opcode.ALL_GATHER, X, X + 1, attributes=gather(0, 2, 2))
+    np.testing.assert_array_equal(pair, (X, X + 1))
+    started = result_of(Opcode.ALL_GATHER_START, X, attributes=alone)
+    np.testing.assert_array_equal(result_of(Opcode.ALL_GATHER_DONE, started), X)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ("replica_groups={{0,1}}", r"number 0, got groups \{\{0,1\}\}"),
+        ("replica_groups={}", "number 0, got a result of 4 in dimension 0"),
+    ],
+)
+def test_other_participants_are_refused(said: str, message: str) -> None:
+    root = f"f32[4] all-gather(x0), dimensions={{0}}, {said}"
+    with pytest.raises(InvalidArgumentError, match=message):
+        run_text(["f32[2]"], root, [np.zeros(2, np.float32)])

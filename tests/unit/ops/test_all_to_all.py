@@ -1,0 +1,63 @@
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.corpus.single_op import inferred, result_of
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.all_to_all import AllToAllAttributes
+from xla_contract.ops.collective import Participants
+from xla_contract.ops.registry import definition
+from xla_contract.replica_groups import ReplicaGroups
+from xla_contract.shape import Shape
+from xla_contract.stubs import hlo_pb2
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def exchange(dimension: int | None, groups: Any = ()) -> AllToAllAttributes:
+    return AllToAllAttributes(dimension, Participants(ReplicaGroups.of(groups)))
+
+
+def test_shapes_stay() -> None:
+    assert inferred(Opcode.ALL_TO_ALL, ["f32[4,3]"], exchange(0, [[0, 1]])) == "f32[4,3]"
+    two = exchange(None, [[0, 1], [2, 3]])
+    assert inferred(Opcode.ALL_TO_ALL, ["f32[4]{0}", "f32[4]"], two) == "(f32[4], f32[4])"
+    assert inferred(Opcode.ALL_TO_ALL, ["f32[4]"], exchange(None)) == "(f32[4])"
+
+
+@pytest.mark.parametrize(
+    ("operands", "attributes", "message"),
+    [
+        (["f32[4]"], exchange(1), r"split dimension must be in range \[0, 1\), got 1"),
+        (["f32[3]"], exchange(0, [[0, 1]]), r"group's size 2, got dim 0 = 3 of f32\[3\]"),
+        (["f32[4]", "f32[4]"], exchange(0), "must have one operand"),
+        (["f32[<=4]"], exchange(0), "of static size"),
+        (["f32[4]", "f32[5]"], exchange(None), r"equal shapes, got \(f32\[4\], f32\[5\]\)"),
+        (["f32[4]"], exchange(None, [[0, 1]]), r"one operand for each of a group, got 1"),
+        (["f32[4]"], exchange(0, [[0, 1], [2]]), "one size"),
+    ],
+)
+def test_broken_rules(operands: list[str], attributes: Any, message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        inferred(Opcode.ALL_TO_ALL, operands, attributes)
+
+
+def test_it_names_one_dimension_at_most() -> None:
+    proto = hlo_pb2.HloInstructionProto(dimensions=[0, 1])
+    with pytest.raises(InvalidArgumentError, match="may name one dimension"):
+        definition(Opcode.ALL_TO_ALL).decode(proto, Shape.parse("f32[2,2]"))
+
+
+def test_alone_everything_comes_back() -> None:
+    np.testing.assert_array_equal(result_of(Opcode.ALL_TO_ALL, X, attributes=exchange(1, [[0]])), X)
+    (part,) = result_of(Opcode.ALL_TO_ALL, X, attributes=exchange(None))
+    np.testing.assert_array_equal(part, X)
+
+
+def test_other_participants_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"got groups \{\{0,1\}\}"):
+        result_of(Opcode.ALL_TO_ALL, X, attributes=exchange(0, [[0, 1]]))
+    with pytest.raises(InvalidArgumentError, match="got 2 operands to be sent"):
+        result_of(Opcode.ALL_TO_ALL, X, X, attributes=exchange(None))

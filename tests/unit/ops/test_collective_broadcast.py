@@ -1,0 +1,47 @@
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.corpus.single_op import inferred, result_of
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.collective import Participants
+from xla_contract.ops.collective_broadcast import CollectiveBroadcastAttributes
+from xla_contract.replica_groups import ReplicaGroups
+
+X = np.arange(4, dtype=np.float32)
+
+
+def to(groups: Any) -> CollectiveBroadcastAttributes:
+    return CollectiveBroadcastAttributes(Participants(ReplicaGroups.of(groups)))
+
+
+def test_the_shape_stays() -> None:
+    assert inferred(Opcode.COLLECTIVE_BROADCAST, ["f32[4]{0}"], to([[3, 1]])) == "f32[4]"
+
+
+@pytest.mark.parametrize(
+    ("operands", "groups", "message"),
+    [
+        (["f32[4]"], [[0], []], "must not be empty"),
+        (["f32[4]"], [[0, 1], [1]], "an id from 0 at most once"),
+        (["f32[4]"], [[-1]], "an id from 0"),
+        (["f32[4]", "f32[4]"], [], "one operand, got"),
+        (["token[]"], [], "must be an array"),
+    ],
+)
+def test_broken_rules(operands: list[str], groups: Any, message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        inferred(Opcode.COLLECTIVE_BROADCAST, operands, to(groups))
+
+
+@pytest.mark.parametrize(("groups", "factor"), [([], 1), ([[0]], 1), ([[1], [0]], 1), ([[1]], 0)])
+def test_alone(groups: Any, factor: int) -> None:
+    found = result_of(Opcode.COLLECTIVE_BROADCAST, X, attributes=to(groups))
+    np.testing.assert_array_equal(found, X * factor)
+
+
+def test_other_participants_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"got groups \{\{1,0\}\}"):
+        result_of(Opcode.COLLECTIVE_BROADCAST, X, attributes=to([[1, 0]]))

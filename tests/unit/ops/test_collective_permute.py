@@ -1,0 +1,73 @@
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.corpus.root_text import run_text
+from tests.corpus.single_op import inferred, result_of
+from xla_contract.errors import InvalidArgumentError, ShapeError, UnimplementedError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.collective_permute import CollectivePermuteAttributes
+from xla_contract.ops.registry import definition
+from xla_contract.shape import Shape
+from xla_contract.stubs import hlo_pb2
+
+X = np.arange(4, dtype=np.float32)
+U32 = Shape.parse("u32[]")
+
+
+def test_shapes_stay() -> None:
+    ring = CollectivePermuteAttributes(((0, 1), (1, 0)), 1, (U32, U32))
+    assert inferred(Opcode.COLLECTIVE_PERMUTE, ["f32[4]{0}"], ring) == "f32[4]"
+    assert inferred(Opcode.COLLECTIVE_PERMUTE, ["f32[4]", "s8[]"], ring) == "(f32[4], s8[])"
+    started = inferred(Opcode.COLLECTIVE_PERMUTE_START, ["f32[4]"], ring)
+    assert started == "(f32[4], f32[4], u32[], u32[])"
+    assert inferred(Opcode.COLLECTIVE_PERMUTE_DONE, [started]) == "f32[4]"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        (((0, 1), (0, 2)), r"sources must be distinct .* \{\{0,1\},\{0,2\}\}"),
+        (((0, 1), (2, 1)), "targets must be distinct"),
+        (((-1, 0),), "sources must be distinct and not negative"),
+    ],
+)
+def test_broken_rules(pairs: Any, message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        inferred(Opcode.COLLECTIVE_PERMUTE, ["f32[4]"], CollectivePermuteAttributes(pairs))
+
+
+def test_slices_updated_in_place_are_not_offered() -> None:
+    proto = hlo_pb2.HloInstructionProto(dynamic_slice_sizes=[2])
+    with pytest.raises(UnimplementedError, match=r"permuted whole, got slice sizes \[2\]"):
+        definition(Opcode.COLLECTIVE_PERMUTE).decode(proto, Shape.parse("f32[4]"))
+
+
+def test_the_first_half_gives_a_tuple() -> None:
+    with pytest.raises(InvalidArgumentError, match="tuple of operands and result"):
+        definition(Opcode.COLLECTIVE_PERMUTE_START).decode(hlo_pb2.HloInstructionProto(), U32)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "factor"), [("{{0,0}}", 1), ("{}", 0), ("{{0,1}}", 0), ("{{1,2},{0,0}}", 1)]
+)
+def test_alone_a_value_goes_to_itself_or_nowhere(pairs: str, factor: int) -> None:
+    root = f"f32[4] collective-permute(x0), channel_id=1, source_target_pairs={pairs}"
+    np.testing.assert_array_equal(run_text(["f32[4]"], root, [X]), X * factor)
+
+
+def test_halves_and_several_operands() -> None:
+    same = CollectivePermuteAttributes(((0, 0),), 0, (U32, U32))
+    started = result_of(Opcode.COLLECTIVE_PERMUTE_START, X, attributes=same)
+    np.testing.assert_array_equal(result_of(Opcode.COLLECTIVE_PERMUTE_DONE, started), X)
+    nobody = CollectivePermuteAttributes(())
+    pair = result_of(Opcode.COLLECTIVE_PERMUTE, X, np.int8(3), attributes=nobody)
+    np.testing.assert_array_equal(pair[0], np.zeros(4))
+    assert pair[1] == 0
+
+
+def test_another_source_is_refused() -> None:
+    ring = CollectivePermuteAttributes(((0, 1), (1, 0)))
+    with pytest.raises(InvalidArgumentError, match="number 0, got source 1 for it"):
+        result_of(Opcode.COLLECTIVE_PERMUTE, X, attributes=ring)

@@ -1,0 +1,76 @@
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.corpus.single_op import inferred, result_of
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.collective import Participants
+from xla_contract.ops.ragged_all_to_all import RaggedAllToAllAttributes
+from xla_contract.replica_groups import ReplicaGroups
+
+X = np.arange(8, dtype=np.float32).reshape(4, 2)
+OUTPUT = np.full((5, 2), -1, np.float32)
+
+
+def among(groups: Any = ()) -> RaggedAllToAllAttributes:
+    return RaggedAllToAllAttributes(Participants(ReplicaGroups.of(groups)))
+
+
+def exchange(*tables: Any, groups: Any = ((0,),)) -> Any:
+    arrays = [np.array(table, np.int32) for table in tables]
+    return result_of(Opcode.RAGGED_ALL_TO_ALL, X, OUTPUT, *arrays, attributes=among(groups))
+
+
+def test_the_output_s_shape() -> None:
+    operands = ["f32[4,2]", "f32[5,2]{0,1}", *["s64[2,3]"] * 4]
+    assert inferred(Opcode.RAGGED_ALL_TO_ALL, operands, among([[0, 1]])) == "f32[5,2]"
+
+
+@pytest.mark.parametrize(
+    ("operands", "message"),
+    [
+        (["f32[4,2]", "f32[5,3]", *["s32[2]"] * 4], r"same shape, got f32\[4,2\] and f32\[5,3\]"),
+        (["f32[4]", "s32[5]", *["s32[2]"] * 4], "same shape"),
+        (["f32[]", "f32[]", *["s32[2]"] * 4], "same shape"),
+        (["f32[4]", "f32[5]", *["f32[2]"] * 4], "integers of rank 1 or 2"),
+        (["f32[4]", "f32[5]", *["s32[2,2,2]"] * 4], "integers of rank 1 or 2"),
+        (["f32[4]", "f32[5]", "s32[4]", *["s32[2]"] * 3], "have one shape"),
+        (["f32[4]", "f32[5]", *["s32[3]"] * 4], "rows for each of a group of 2"),
+        (["f32[4]", "f32[5]", *["s32[4,2]"] * 4], "rows for each of a group of 2"),
+        (["f32[4]", "f32[5]", *["s32[2]"] * 3], "number of operands must be 6, got 5"),
+    ],
+)
+def test_broken_rules(operands: list[str], message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        inferred(Opcode.RAGGED_ALL_TO_ALL, operands, among([[0, 1]]))
+
+
+def test_alone_slices_move_within() -> None:
+    found = exchange([1], [2], [3], [2])
+    np.testing.assert_array_equal(found[3:], X[1:3])
+    np.testing.assert_array_equal(found[:3], OUTPUT[:3])
+    found = exchange([[0, 3]], [[1, 1]], [[4, 0]], [[1, 1]])
+    np.testing.assert_array_equal(found, [X[3], *OUTPUT[1:4], X[0]])
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        (([3], [2], [0], [2]), "2 rows from 3 of 4 to 0 of 5"),
+        (([0], [2], [4], [2]), "2 rows from 0 of 4 to 4 of 5"),
+        (([-1], [2], [0], [2]), "2 rows from -1 of 4"),
+        (([0], [2], [0], [1]), "2 rows sent and 1 received"),
+    ],
+)
+def test_slices_lie_inside(tables: Any, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        exchange(*tables)
+
+
+def test_other_participants_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"got groups \{\{0,1\}\}"):
+        exchange([0, 0], [1, 1], [0, 0], [1, 1], groups=[[0, 1]])
+    with pytest.raises(InvalidArgumentError, match="got offsets for 2 participants"):
+        exchange([[0], [0]], [[1], [1]], [[0], [0]], [[1], [1]], groups=[])

@@ -1,0 +1,139 @@
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conformance.oracle import assert_close, by_jax, evaluated
+from tests.corpus.jax_programs import lower
+from xla_contract.dimension_numbers import DotDimensionNumbers
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.ops.ragged_dot import DEFINITION, RaggedDotAttributes, infer_ragged_dot
+from xla_contract.shape import Shape
+from xla_contract.stubs import hlo_pb2
+
+FREE = DotDimensionNumbers((1,), (1,))
+INNER = DotDimensionNumbers((1,), (0,))
+BATCH = DotDimensionNumbers((2,), (1,), (0,), (0,))
+
+
+def infer(operands: str, numbers: DotDimensionNumbers, *ragged: int) -> str:
+    shapes = [Shape.parse(text) for text in operands.split()]
+    return str(infer_ragged_dot(shapes, RaggedDotAttributes(numbers, *ragged)))
+
+
+@pytest.mark.parametrize(
+    ("operands", "numbers", "ragged", "result"),
+    [
+        ("f32[11,5] f32[3,5,7] s32[3]", FREE, (0, 0), "f32[11,7]"),
+        ("f32[11,5] bf16[7,5,3] u8[3]", FREE, (0, 2), "f32[11,7]"),
+        ("f32[11,5] f32[5,7] s32[3]", INNER, (1,), "f32[3,11,7]"),
+        ("f32[19,11,5] f32[19,5,7] s32[3]", BATCH, (0,), "f32[19,11,7]"),
+        ("f32[19,11,5] f32[19,5,7] s32[19,3]", BATCH, (2,), "f32[3,19,11,7]"),
+    ],
+)
+def test_shapes(
+    operands: str, numbers: DotDimensionNumbers, ragged: tuple[int, ...], result: str
+) -> None:
+    assert infer(operands, numbers, *ragged) == result
+
+
+@pytest.mark.parametrize(
+    ("operands", "numbers", "ragged", "message"),
+    [
+        ("f32[11,5] f32[3,5,7] f32[3]", FREE, (0, 0), r"must be integers.*f32\[3\]"),
+        ("f32[11,5] f32[3,5,7] s32[]", FREE, (0, 0), r"\[groups\].*s32\[\]"),
+        ("f32[11,5] f32[3,5,7] s32[4]", FREE, (0, 0), r"size 4.*f32\[3,5,7\]"),
+        ("f32[11,5] f32[3,5,7] s32[3]", FREE, (0, 1), r"free one of rhs, got 1.*\{0,2\}"),
+        ("f32[11,5] f32[3,5,7] s32[3]", FREE, (0,), "exactly when.*None for the free dimension 0"),
+        ("f32[11,5] f32[5,7] s32[3]", INNER, (1, 1), "exactly when.*1 for the contracting"),
+        ("f32[11,5] f32[5,7] s32[3]", INNER, (2,), r"one of lhs, got 2 for f32\[11,5\]"),
+        ("f32[19,11,5] f32[19,5,7] s32[18,3]", BATCH, (2,), r"\[19,groups\], got s32\[18,3\]"),
+        ("f32[11,5] f32[3,4,7] s32[3]", FREE, (0, 0), "contracting dimensions must have equal"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    operands: str, numbers: DotDimensionNumbers, ragged: tuple[int, ...], message: str
+) -> None:
+    with pytest.raises(ShapeError, match=message):
+        infer(operands, numbers, *ragged)
+
+
+def test_a_message_without_a_ragged_dimension_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"one ragged dimension.*\[\] and \[\]"):
+        DEFINITION.decode(hlo_pb2.HloInstructionProto(), Shape.parse("f32[]"))
+
+
+def _numbers(contracting: Any, batch: Any, ragged: int, group: int | None) -> Any:
+    from jax import lax
+
+    return lax.RaggedDotDimensionNumbers(
+        (contracting, batch), [ragged], [group] * (group is not None)
+    )
+
+
+NONE = ((), ())
+CASES = {
+    "free": ((11, 5), (3, 5, 7), [4, 0, 6], ((1,), (1,)), NONE, 0, 0),
+    "free_sizes_beyond_the_end": ((6, 5), (3, 5, 7), [4, 4, 6], ((1,), (1,)), NONE, 0, 0),
+    "free_in_a_batch": (
+        (5, 4, 11),
+        (4, 7, 3, 5),
+        [[3, 3, 5], [11, 0, 0], [0, 0, 0], [1, 2, 3]],
+        ((0,), (3,)),
+        ((1,), (0,)),
+        2,
+        2,
+    ),
+    "free_with_others_before": (
+        (2, 11, 5),
+        (5, 3, 7),
+        [[3, 3, 5], [1, 0, 9]],
+        ((2,), (0,)),
+        NONE,
+        1,
+        1,
+    ),
+    "contracting": ((5, 11), (11, 7), [4, 3, 2], ((1,), (0,)), NONE, 1, None),
+    "contracting_two": (
+        (5, 2, 11),
+        (11, 7, 2),
+        [[4, 3, 2], [0, 11, 0]],
+        ((1, 2), (2, 0)),
+        NONE,
+        2,
+        None,
+    ),
+    "batch": ((9, 5, 4), (9, 4, 7), [4, 3, 1], ((2,), (1,)), ((0,), (0,)), 0, None),
+}
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i2"])
+@pytest.mark.parametrize("name", CASES)
+def test_gives_jax_s_numbers(name: str, dtype: str) -> None:
+    from jax import lax
+
+    lhs, rhs, sizes, *dimensions = CASES[name]
+    random = np.random.default_rng(0)
+    given = [(random.standard_normal(part) * 9).astype(dtype) for part in (lhs, rhs)]
+    given.append(np.array(sizes, np.int32))
+    function: Callable[..., Any] = lambda *operands: lax.ragged_dot_general(  # noqa: E731
+        *operands, ragged_dot_dimension_numbers=_numbers(*dimensions)
+    )
+    proto = hlo_pb2.HloModuleProto.FromString(lower(function, *given, platform="tpu"))
+    ((ours,), (theirs,)) = evaluated(proto, given), by_jax(function, given)
+    if dtype == "i2":
+        np.testing.assert_array_equal(ours, theirs)
+    else:
+        assert_close(ours, theirs, 64)
+
+
+def test_what_another_group_has_does_not_leak() -> None:
+    from jax import lax
+
+    lhs, rhs = np.ones((4, 2), np.float32), np.ones((2, 2, 3), np.float32)
+    rhs[1] = np.nan
+    given = [lhs, rhs, np.array([2, 1], np.int32)]
+    proto = hlo_pb2.HloModuleProto.FromString(lower(lax.ragged_dot, *given, platform="tpu"))
+    (found,) = evaluated(proto, given)
+    np.testing.assert_array_equal(found, [[2] * 3] * 2 + [[np.nan] * 3] + [[0] * 3])

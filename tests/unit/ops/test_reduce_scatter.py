@@ -1,0 +1,69 @@
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.corpus.root_text import run_text
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.collective import Participants
+from xla_contract.ops.reduce_scatter import ReduceScatterAttributes
+from xla_contract.ops.registry import definition, infer_shape
+from xla_contract.replica_groups import ReplicaGroups
+from xla_contract.shape import ProgramShape, Shape
+from xla_contract.stubs import hlo_pb2
+
+F32 = Shape.parse("f32[]")
+ADD = ProgramShape((F32, F32), F32)
+
+
+def infer(dimension: int, sizes: tuple[int, ...], *operands: str, groups: Any = ()) -> str:
+    participants = Participants(ReplicaGroups.of(groups))
+    attributes = ReduceScatterAttributes(dimension, sizes, participants)
+    shapes = [Shape.parse(text) for text in operands]
+    return str(infer_shape(Opcode.REDUCE_SCATTER, shapes, attributes, [ADD]))
+
+
+def test_the_dimension_is_divided() -> None:
+    assert infer(0, (2,), "f32[8,3]", groups=[[0, 1, 2, 3]]) == "f32[2,3]"
+    assert infer(1, (4,), "f32[2,8]") == "f32[2,4]"
+    assert infer(0, (1, 2), "f32[2]", "f32[4]", groups=[[1, 0]]) == "(f32[1], f32[2])"
+
+
+@pytest.mark.parametrize(
+    ("dimension", "sizes", "operands", "groups", "message"),
+    [
+        (1, (2,), ["f32[8]"], (), r"scattered dimension must be in range \[0, 1\), got 1"),
+        (0, (3,), ["f32[8]"], [[0, 1]], r"group's size 2, got f32\[8\] and 3 in the result"),
+        (0, (3,), ["f32[8]"], (), r"group's size 2, got f32\[8\] and 3"),
+        (0, (2, 2), ["f32[4]"], (), "one result per operand, got 2"),
+        (0, (4,), ["s32[4]"], (), "operands' element types"),
+        (0, (4,), ["f32[4]"], [[0], []], "not be empty"),
+    ],
+)
+def test_broken_rules(
+    dimension: int, sizes: tuple[int, ...], operands: list[str], groups: Any, message: str
+) -> None:
+    with pytest.raises(ShapeError, match=message):
+        infer(dimension, sizes, *operands, groups=groups)
+
+
+def test_it_names_one_dimension() -> None:
+    with pytest.raises(InvalidArgumentError, match="must name one dimension"):
+        definition(Opcode.REDUCE_SCATTER).decode(hlo_pb2.HloInstructionProto(), F32)
+
+
+def test_alone_everything_is_kept() -> None:
+    x = np.arange(4, dtype=np.float32)
+    root = "f32[4] reduce-scatter(x0), replica_groups={{0}}, dimensions={0}, to_apply=add"
+    np.testing.assert_array_equal(run_text(["f32[4]"], root, [x]), x)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [("{{0,1}}", r"got groups \{\{0,1\}\}"), ("{}", "got a result of 2 in dimension 0")],
+)
+def test_other_participants_are_refused(groups: str, message: str) -> None:
+    root = f"f32[2] reduce-scatter(x0), replica_groups={groups}, dimensions={{0}}, to_apply=add"
+    with pytest.raises(InvalidArgumentError, match=message):
+        run_text(["f32[4]"], root, [np.zeros(4, np.float32)])

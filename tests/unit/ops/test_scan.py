@@ -1,0 +1,154 @@
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conformance.oracle import assert_equal_bits, evaluated
+from tests.corpus.hlo_text import parse_hlo, print_hlo
+from tests.corpus.xla_cpu import run_on_xla
+from xla_contract.element_type import ElementType
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.ops.scan import DEFINITION, ScanAttributes, infer_scan
+from xla_contract.shape import Shape
+from xla_contract.shape_text import parse_program_shape
+from xla_contract.stubs import hlo_pb2
+from xla_server.ir.exporter import export_module
+from xla_server.ir.importer import import_module
+
+LINE = np.arange(5, dtype=np.float32)
+TABLE = np.arange(12, dtype=np.float32).reshape(3, 4)
+SUM = """f { x = f32[] parameter(0)
+  c = f32[] parameter(1)
+  s = f32[] add(x, c)
+  ROOT r = (f32[], f32[]) tuple(s, s) }"""
+LEFT = """f { x = f32[] parameter(0)
+  c = f32[] parameter(1)
+  ROOT s = f32[] subtract(x, c) }"""
+PROGRAMS: dict[str, tuple[str, str, str, list[Any]]] = {
+    "sum": (SUM, "(f32[5], f32[])", "num_carries=1", [LINE, np.float32(10)]),
+    "reverse": (SUM, "(f32[5], f32[])", "num_carries=1, is_reverse=true", [LINE, np.float32(1)]),
+    "associative": (
+        SUM,
+        "(f32[5], f32[])",
+        "num_carries=1, is_associative=true",
+        [LINE, np.float32(0)],
+    ),
+    "no_result_per_slice": (LEFT, "f32[]", "num_carries=1", [LINE, np.float32(3)]),
+    "a_tuple_of_one": (
+        LEFT.replace("ROOT s", "s").replace(" }", "\n  ROOT r = (f32[]) tuple(s) }"),
+        "(f32[])",
+        "num_carries=1",
+        [LINE, np.float32(3)],
+    ),
+    "nothing_carried": (
+        "f { x = f32[] parameter(0)\n  ROOT s = f32[] multiply(x, x) }",
+        "f32[5]",
+        "num_carries=0",
+        [LINE],
+    ),
+    "columns": (
+        """f { x = f32[3] parameter(0)
+  n = s32[2] parameter(1)
+  c = f32[3] parameter(2)
+  k = s32[] parameter(3)
+  s = f32[3] subtract(x, c)
+  one = s32[] constant(1)
+  next = s32[] add(k, one)
+  wide = s32[2] broadcast(k), dimensions={}
+  m = s32[2] add(n, wide)
+  t = s32[2,3] broadcast(m), dimensions={0}
+  ROOT r = (f32[3], s32[2,3], f32[3], s32[]) tuple(x, t, s, next) }""",
+        "(f32[3,4], s32[2,4,3], f32[3], s32[])",
+        "num_carries=2, is_reverse=true",
+        [TABLE, np.arange(8, dtype=np.int32).reshape(2, 4), np.ones(3, np.float32), np.int32(7)],
+    ),
+}
+
+
+def written(name: str) -> hlo_pb2.HloModuleProto:
+    step, result, attributes, arguments = PROGRAMS[name]
+    types = [
+        Shape.array(ElementType.from_dtype(argument.dtype), argument.shape)
+        for argument in arguments
+    ]
+    lines = [f"p.{n} = {text} parameter({n})" for n, text in enumerate(types)]
+    operands = ", ".join(f"p.{n}" for n in range(len(types)))
+    dimension = len(arguments[0].shape) - 1
+    lines.append(
+        f"ROOT root = {result} scan({operands}), dimensions={{{dimension}}}, {attributes}, "
+        "to_apply=f"
+    )
+    return parse_hlo("\n".join(["HloModule m", step, "ENTRY main {", *lines, "}"]))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_gives_xla_s_numbers(name: str) -> None:
+    proto, arguments = written(name), PROGRAMS[name][3]
+    again = export_module(import_module(proto))
+    assert print_hlo(again) == print_hlo(proto)
+    results = evaluated(again, arguments), run_on_xla(proto, arguments)
+    for ours, theirs in zip(*results, strict=True):
+        assert_equal_bits(ours, theirs)
+
+
+STEP = "(f32[], f32[]) -> (s8[2], f32[])"
+
+
+def infer(operands: str, step: str, attributes: ScanAttributes) -> str:
+    shapes = [Shape.parse(text) for text in operands.split()]
+    return str(infer_scan(shapes, attributes, [parse_program_shape(step)]))
+
+
+def test_results_are_stacked_along_the_scanned_dimension() -> None:
+    assert infer("f32[5] f32[]", STEP, ScanAttributes(0, 1)) == "(s8[5,2], f32[])"
+    matrix = "(f32[3], s32[]) -> (s8[2], s32[])"
+    assert infer("f32[3,5] s32[]", matrix, ScanAttributes(1, 1)) == "(s8[2,5], s32[])"
+    assert infer("f32[0] f32[]", STEP, ScanAttributes(0, 1)) == "(s8[0,2], f32[])"
+
+
+@pytest.mark.parametrize(
+    ("operands", "step", "attributes", "message"),
+    [
+        ("f32[5] f32[]", STEP, ScanAttributes(0, 2), "num_carries 2 of 2 operands"),
+        ("f32[5] f32[]", STEP, ScanAttributes(1, 1), r"dimension 1 in one fixed.*\(f32\[5\]\)"),
+        ("f32[5] f32[4] f32[]", STEP, ScanAttributes(0, 1), r"f32\[5\], f32\[4\]"),
+        ("f32[<=5] f32[]", STEP, ScanAttributes(0, 1), r"f32\[<=5\]"),
+        ("f32[5] s32[]", STEP, ScanAttributes(0, 1), r"must take parameters \(f32\[\], s32\[\]\)"),
+        (
+            "f32[5] f32[]",
+            "(f32[], f32[]) -> (f32[], s8[])",
+            ScanAttributes(0, 1),
+            r"carried values \(f32\[\]\) last",
+        ),
+        (
+            "f32[3,5] f32[]",
+            "(f32[3], f32[]) -> (f32[], f32[])",
+            ScanAttributes(1, 1),
+            r"place for dimension 1, got f32\[\]",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    operands: str, step: str, attributes: ScanAttributes, message: str
+) -> None:
+    with pytest.raises(ShapeError, match=message):
+        infer(operands, step, attributes)
+
+
+def test_a_message_without_a_dimension_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"one dimension, got \[\] for f32\[\]"):
+        DEFINITION.decode(hlo_pb2.HloInstructionProto(), Shape.parse("f32[]"))
+
+
+@pytest.mark.parametrize("said", [None, False, True])
+def test_what_is_said_of_associativity_comes_back(said: bool | None) -> None:
+    attributes, proto = ScanAttributes(2, 1, True, said), hlo_pb2.HloInstructionProto()
+    DEFINITION.encode(attributes, proto)
+    assert DEFINITION.decode(proto, Shape.parse("f32[]")) == attributes
+
+
+def test_no_slices_leave_what_is_carried_as_it_was() -> None:
+    proto = written("sum")
+    text = print_hlo(proto).replace("f32[5]", "f32[0]")
+    found = evaluated(parse_hlo(text), [np.zeros(0, np.float32), np.array(4, np.float32)])
+    assert [each.tolist() for each in found] == [[], 4.0]
