@@ -13,6 +13,7 @@ import pytest
 
 import xla_client as xc
 from xla_client import Builder, Computation, ElementType, Layout, Literal, Shape, ops
+from xla_contract.ops.rng_bit_generator import RandomAlgorithm
 
 F32 = ElementType.F32
 
@@ -273,6 +274,22 @@ def test_module_lowered_by_jax(client):
     data = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
     run = client.compile(Computation.from_serialized(data))
     np.testing.assert_allclose(run.run(w, x), program(w, x), rtol=1e-5)
+
+
+def test_random_bits_go_on_from_the_state_that_came_back(client):
+    def draw(count):
+        builder = Builder(f"draw{count}")
+        state = builder.parameter(0, Shape.parse("u64[3]"))
+        ops.rng_bit_generator(RandomAlgorithm.PHILOX, state, Shape.parse(f"u32[{count}]"))
+        return client.compile(builder.build())
+
+    state, halves = np.array([1, 2**64 - 1, 3], np.uint64), []
+    _, whole = draw(16).run(state)
+    for _ in range(2):
+        state, half = draw(8).run(state)
+        halves.append(half)
+    np.testing.assert_array_equal(np.concatenate(halves), whole)
+    np.testing.assert_array_equal(state, np.array([1, 3, 4], np.uint64))
 
 
 def test_local_says_why_the_server_did_not_start():

@@ -16,7 +16,9 @@ def client() -> Iterator[xla_client.Client]:
         yield client
 
 
-@pytest.mark.parametrize("name", ["mlp", "cnn", "corpus_while_loop", "corpus_sort"])
+@pytest.mark.parametrize(
+    "name", ["mlp", "cnn", "corpus_while_loop", "corpus_sort", "corpus_random_bits"]
+)
 def test_gives_jaxlib_s_numbers(client: xla_client.Client, name: str) -> None:
     import jax
 

@@ -66,6 +66,7 @@ def serve(
     execute_threads: Annotated[int | None, _flag("execute_threads")] = None,
     infeed_threads: Annotated[int | None, _flag("infeed_threads")] = None,
     outfeed_threads: Annotated[int | None, _flag("outfeed_threads")] = None,
+    custom_calls: Annotated[str | None, _flag("custom_calls")] = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then drain and exit 0.
 
@@ -90,6 +91,7 @@ def serve(
         "execute_threads": execute_threads,
         "infeed_threads": infeed_threads,
         "outfeed_threads": outfeed_threads,
+        "custom_calls": custom_calls,
     }
     try:
         settings = load_settings(flags, config)

@@ -4,11 +4,12 @@ import enum
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
@@ -75,6 +76,22 @@ class Settings(BaseSettings):
     execute_threads: int = Field(16, ge=1, le=1024, description="threads that run programs")
     infeed_threads: int = Field(16, ge=1, le=1024, description="threads that wait for room")
     outfeed_threads: int = Field(16, ge=1, le=1024, description="threads that wait for values")
+    custom_calls: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Python modules that register targets of custom calls, commas between"
+    )
+
+    @field_validator("custom_calls", mode="before")
+    @classmethod
+    def _split_custom_calls(cls, value: Any) -> Any:
+        return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+
+    @field_validator("custom_calls")
+    @classmethod
+    def _check_custom_calls(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            if not all(part.isidentifier() for part in name.split(".")):
+                raise ValueError(f"must be the names of modules, got {name!r}")
+        return value
 
     @field_validator("listen")
     @classmethod

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from xla_server.app.config import ConfigurationError, Platform, Settings
 from xla_server.backends.backend import Backend
 from xla_server.backends.interpreter import Interpreter
+from xla_server.custom_calls.builtin import builtin_registry
+from xla_server.custom_calls.registry import Registry
 from xla_server.rpc.pools import PoolSizes
 from xla_server.rpc.server import RpcOptions, RpcServer, serving
 from xla_server.sessions.records import Limits
@@ -16,8 +18,8 @@ from xla_server.sessions.service import XlaService
 def create_server(settings: Settings) -> Iterator[RpcServer]:
     """A server that answers until the block ends.
 
-    Raises ConfigurationError for a platform that is not there, CannotListenError for an address
-    that cannot be listened on.
+    Raises ConfigurationError for a platform that is not there and a module of custom calls that
+    cannot be loaded, CannotListenError for an address that cannot be listened on.
     """
     limits = Limits(
         max_device_bytes=settings.max_device_bytes,
@@ -46,7 +48,23 @@ def create_server(settings: Settings) -> Iterator[RpcServer]:
 
 def _backend(settings: Settings) -> Backend:
     if settings.platform is Platform.INTERPRETER:
-        return Interpreter(settings.devices, max_value_bytes=settings.max_device_bytes)
+        return Interpreter(
+            settings.devices,
+            max_value_bytes=settings.max_device_bytes,
+            custom_calls=_custom_calls(settings),
+        )
     raise ConfigurationError(
         f"platform: {settings.platform} is not part of this version, use {Platform.INTERPRETER}"
     )
+
+
+def _custom_calls(settings: Settings) -> Registry:
+    registry = builtin_registry()
+    for name in settings.custom_calls:
+        try:
+            registry.load(name)
+        except Exception as error:
+            raise ConfigurationError(
+                f"custom_calls: module {name}: {type(error).__name__}: {error}"
+            ) from error
+    return registry

@@ -10,6 +10,8 @@ from xla_contract.literal import Literal
 from xla_contract.shape import ProgramShape, Shape
 from xla_server.backends.backend import Buffer, Device, Execution, Profile
 from xla_server.backends.host_buffer import HostBuffer
+from xla_server.custom_calls.builtin import BUILTIN
+from xla_server.custom_calls.registry import Registry
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.feeds import Feeds
 from xla_server.evaluator.plan import Plans
@@ -18,13 +20,15 @@ from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloModule
 from xla_server.ir.verifier import check_signature, verify
 from xla_server.ops.evaluation import Array, Value
+from xla_server.ops.rng_get_and_update_state import RandomStates
 
 
 class Interpreter:
     """A platform of `device_count` devices that all are this process.
 
     Implements xla_server.backends.backend.Backend. `max_value_bytes` bounds every single value
-    of a program; `check_values` holds each result against its shape, for tests.
+    of a program; `check_values` holds each result against its shape, for tests. Programs may call
+    the targets in `custom_calls`.
     """
 
     platform = "interpreter"
@@ -35,12 +39,14 @@ class Interpreter:
         *,
         max_value_bytes: int | None = None,
         check_values: bool = False,
+        custom_calls: Registry = BUILTIN,
     ) -> None:
         if device_count < 1:
             raise InvalidArgumentError(f"a platform needs at least one device, got {device_count}")
         self.devices = tuple(Device(number, self.platform) for number in range(device_count))
         self._max_value_bytes = max_value_bytes
         self._check_values = check_values
+        self._custom_calls = custom_calls
 
     def compile(
         self, module: HloModule, entry: ProgramShape, *, seed: int = 0
@@ -57,7 +63,11 @@ class Interpreter:
             entry.parameter_names,
         )
         return InterpreterExecutable(
-            module, program_shape, seed=seed, check_values=self._check_values
+            module,
+            program_shape,
+            seed=seed,
+            check_values=self._check_values,
+            custom_calls=self._custom_calls,
         )
 
     def to_device(self, literal: Literal, device: Device) -> HostBuffer:
@@ -75,13 +85,15 @@ class InterpreterExecutable:
         *,
         seed: int = 0,
         check_values: bool = False,
+        custom_calls: Registry = BUILTIN,
     ) -> None:
         self.program_shape = program_shape
         self.fingerprint = fingerprint(module, program_shape)
         self._module = module
         self._seed = seed
         self._check_values = check_values
-        self._plans = Plans()
+        self._plans = Plans(custom_calls)
+        self._random_states = RandomStates()
         for computation in module.computations:
             self._plans.of(computation)
 
@@ -106,6 +118,7 @@ class InterpreterExecutable:
             feeds=feeds,
             cancellation=cancellation,
             plans=self._plans,
+            random_states=self._random_states,
             seed=self._seed,
             check_values=self._check_values,
         )

@@ -3,6 +3,8 @@
 import dataclasses
 
 from xla_contract.opcode import Opcode
+from xla_server.custom_calls.builtin import BUILTIN
+from xla_server.custom_calls.registry import Registry
 from xla_server.evaluator.memory import is_large
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import Evaluator
@@ -38,24 +40,30 @@ class Plan:
 class Plans:
     """The plans of a program's computations, each made when it is first needed.
 
-    Threads may share one: making a plan twice gives the same plan.
+    Threads may share one: making a plan twice gives the same plan. Custom calls are looked up
+    in `custom_calls`.
     """
 
-    __slots__ = ("_plans",)
+    __slots__ = ("_custom_calls", "_plans")
 
-    def __init__(self) -> None:
+    def __init__(self, custom_calls: Registry = BUILTIN) -> None:
+        self._custom_calls = custom_calls
         self._plans: dict[HloComputation, Plan] = {}
 
     def of(self, computation: HloComputation) -> Plan:
-        """The plan of `computation`; raises UnimplementedError where an evaluator is missing."""
+        """The plan of `computation`; raises as `make_plan`."""
         plan = self._plans.get(computation)
         if plan is None:
-            plan = self._plans[computation] = make_plan(computation)
+            plan = self._plans[computation] = make_plan(computation, self._custom_calls)
         return plan
 
 
-def make_plan(computation: HloComputation) -> Plan:
-    """Look up the evaluators of `computation` and find where each value is read last."""
+def make_plan(computation: HloComputation, custom_calls: Registry = BUILTIN) -> Plan:
+    """Look up the evaluators of `computation` and find where each value is read last.
+
+    Raises UnimplementedError where an evaluator or the target of a custom call is missing, and
+    InvalidArgumentError for a custom call that its target does not take.
+    """
     slots = {part: slot for slot, part in enumerate(computation.instructions)}
     last_reader = {
         operand: reader for reader in computation.instructions for operand in reader.operands
@@ -68,7 +76,7 @@ def make_plan(computation: HloComputation) -> Plan:
     steps = tuple(
         Step(
             instruction,
-            evaluator(instruction.opcode),
+            _evaluator(instruction, custom_calls),
             tuple(slots[operand] for operand in instruction.operands),
             slots[instruction],
             tuple(frees.get(instruction, ())),
@@ -79,3 +87,9 @@ def make_plan(computation: HloComputation) -> Plan:
     )
     parameters = tuple(slots[parameter] for parameter in computation.parameters)
     return Plan(parameters, steps, slots[computation.root], len(slots))
+
+
+def _evaluator(instruction: HloInstruction, custom_calls: Registry) -> Evaluator:
+    if instruction.opcode is Opcode.CUSTOM_CALL:
+        return custom_calls.resolve(instruction).evaluate
+    return evaluator(instruction.opcode)

@@ -18,6 +18,7 @@ from xla_server.evaluator.memory import require_room
 from xla_server.evaluator.plan import Plans, Step
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.evaluation import Array, Token, Value
+from xla_server.ops.rng_get_and_update_state import RandomStates
 
 
 def evaluate(
@@ -29,14 +30,16 @@ def evaluate(
     replica_id: int = 0,
     partition_id: int = 0,
     plans: Plans | None = None,
+    random_states: RandomStates | None = None,
     seed: int = 0,
     check_values: bool = False,
 ) -> Value:
     """The value of a verified program's root for these arguments.
 
-    `plans` keeps what is prepared from one evaluation to the next. `seed` starts the random
-    numbers; with 0 they start from somewhere else each time. With `check_values` every
-    result is held against the instruction's shape and InternalError names the one that is off.
+    `plans` keeps what is prepared from one evaluation to the next, and `random_states` where
+    rng-get-and-update-state has got to. `seed` starts the random numbers of rng; with 0 they start
+    from somewhere else each time. With `check_values` every result is held against the
+    instruction's shape and InternalError names the one that is off.
     Raises InvalidArgumentError for another number of arguments than parameters, what
     `cancellation` was given once it is set, and what the evaluators raise, each placed at its
     instruction.
@@ -52,6 +55,7 @@ def evaluate(
         replica_id=replica_id,
         partition_id=partition_id,
         plans=Plans() if plans is None else plans,
+        random_states=RandomStates() if random_states is None else random_states,
         seed=seed,
         check_values=check_values,
     )
@@ -69,6 +73,7 @@ class Run:
         "_feeds",
         "_plans",
         "_random",
+        "_random_states",
         "_seed",
         "partition_id",
         "replica_id",
@@ -80,6 +85,7 @@ class Run:
         feeds: Feeds,
         cancellation: Cancellation,
         plans: Plans,
+        random_states: RandomStates,
         seed: int = 0,
         replica_id: int = 0,
         partition_id: int = 0,
@@ -90,6 +96,7 @@ class Run:
         self._plans = plans
         self._check_values = check_values
         self._seed = seed
+        self._random_states = random_states
         self._random: np.random.Generator | None = None
         self.replica_id = replica_id
         self.partition_id = partition_id
@@ -100,6 +107,10 @@ class Run:
         if self._random is None:
             self._random = np.random.default_rng(self._seed or None)
         return self._random
+
+    def advance_state(self, instruction: HloInstruction, delta: int) -> int:
+        """The 128-bit state the program keeps for `instruction`, which is moved on by `delta`."""
+        return self._random_states.advance(instruction, delta)
 
     def call(self, computation: HloComputation, arguments: Sequence[Value]) -> Value:
         """Evaluate a computation on arguments, and give its root's value."""

@@ -60,6 +60,18 @@ def test_a_wrong_file_is_told(tmp_path, text, words):
         load_settings({}, config)
 
 
+def test_custom_calls_are_modules_from_every_source(tmp_path, monkeypatch):
+    config = tmp_path / "server.toml"
+    config.write_text("custom_calls = ['ours.calls', 'theirs']\n")
+    assert load_settings({}).custom_calls == ()
+    assert load_settings({}, config).custom_calls == ("ours.calls", "theirs")
+    monkeypatch.setenv("XLA_SERVER_CUSTOM_CALLS", "one, two.three")
+    assert load_settings({}, config).custom_calls == ("one", "two.three")
+    assert load_settings({"custom_calls": "four"}, config).custom_calls == ("four",)
+    with pytest.raises(ConfigurationError, match=r"custom_calls: .*got '\.\./five'"):
+        load_settings({"custom_calls": "four,../five"})
+
+
 def test_the_memory_of_a_container_counts(tmp_path):
     small, unlimited = tmp_path / "small", tmp_path / "max"
     small.write_text("12345\n")

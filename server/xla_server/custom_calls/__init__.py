@@ -1,0 +1,1 @@
+"""Functions outside HLO that programs may call by name."""

@@ -1,0 +1,39 @@
+"""Calls that tell a compiler of partitions and placement where values go, and change none.
+
+On one device of one memory they are the identity.
+"""
+
+from collections.abc import Sequence
+
+from xla_contract.errors import ShapeError
+from xla_server.custom_calls.target import CustomCallTarget, require_result
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.evaluation import Frame, Value
+
+NAMES = (
+    "LayoutConstraint",
+    "MoveToDevice",
+    "MoveToHost",
+    "SPMDFullToShardShape",
+    "SPMDShardToFullShape",
+    "Sharding",
+    "annotate_device_placement",
+    "xla.sdy.FuncResultSharding",
+    "xla.sdy.GlobalToLocalShape",
+    "xla.sdy.LocalToGlobalShape",
+)
+
+
+def check_marker(instruction: HloInstruction) -> None:
+    """One operand, and a result of its shape: with one partition a shard is the whole."""
+    if len(instruction.operands) != 1:
+        raise ShapeError(f"the target takes one value, got {len(instruction.operands)}")
+    require_result(instruction, instruction.operands[0].shape.without_layout())
+
+
+def evaluate_marker(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+    """The operand."""
+    return operands[0]
+
+
+TARGETS = tuple(CustomCallTarget(name, evaluate_marker, check_marker) for name in NAMES)

@@ -1,0 +1,49 @@
+"""What a program may call by name, and how its declared shape is held against a rule."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import TypeAlias
+
+from xla_contract.errors import ShapeError, UnimplementedError
+from xla_contract.shape import Shape
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.evaluation import Evaluator
+
+Check: TypeAlias = Callable[[HloInstruction], None]
+"""Raises InvalidArgumentError (ShapeError) or UnimplementedError for calls that cannot be run."""
+
+
+def accept(instruction: HloInstruction) -> None:
+    """Any shapes and attributes go."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CustomCallTarget:
+    """A function that programs may call.
+
+    `check` is asked when a program is compiled, `evaluate` when it runs. What `evaluate` gets has
+    the shapes and attributes that `check` let pass; arrays are logical, whatever layouts the
+    program says.
+    """
+
+    name: str
+    evaluate: Evaluator
+    check: Check = accept
+
+
+def require_result(instruction: HloInstruction, wanted: Shape) -> None:
+    """Raise ShapeError unless the instruction declares the shape that the target gives."""
+    if not instruction.shape.compatible(wanted):
+        raise ShapeError(
+            "the declared shape must be what the target gives, got "
+            f"{instruction.shape.without_layout()} declared and {wanted} given"
+        )
+
+
+def require_static(instruction: HloInstruction) -> None:
+    """Raise UnimplementedError where an operand or the result has a dynamic dimension."""
+    for shape in (instruction.shape, *(operand.shape for operand in instruction.operands)):
+        if not all(leaf.is_static for leaf in shape.leaves()):
+            raise UnimplementedError(
+                f"custom calls take and give arrays of one size only, got {shape.without_layout()}"
+            )
