@@ -79,6 +79,8 @@ OFFERED = (
     "dot_highest",
     "elementwise",
     "gather",
+    "random_bits",
+    "random_threefry",
     "reduce",
     "reduce_window",
     "scatter",

@@ -1,0 +1,65 @@
+"""Programs of the published texts: written with the client's builder, run by the evaluator."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tests.conformance.oracle import evaluated
+from xla_client import Builder, Computation, Op, Shape, ops
+from xla_contract.element_type import ElementType
+
+
+class Example(Builder):
+    """A builder whose parameters come with their arguments."""
+
+    def __init__(self) -> None:
+        super().__init__("example")
+        self.arguments: list[Any] = []
+
+    def __call__(self, value: Any, element_type: ElementType | None = None) -> Op:
+        """A parameter; without a type a list holds f32, everything else what numpy makes of it."""
+        natural = np.float32 if isinstance(value, list) else None
+        array = np.asarray(value, natural if element_type is None else element_type.dtype)
+        shape = Shape.array(ElementType.from_dtype(array.dtype), array.shape)
+        self.arguments.append(array)
+        return self.parameter(len(self.arguments) - 1, shape)
+
+    def start(self, *numbers: int) -> list[Op]:
+        """One s32 scalar for each number, as slices take their start."""
+        return [self(number, ElementType.S32) for number in numbers]
+
+
+Program: TypeAlias = Callable[[Example], Op]
+
+
+def result_of(program: Program) -> list[Any]:
+    """What the program gives for its arguments, a tuple taken apart."""
+    example = Example()
+    root = program(example)
+    return evaluated(example.build(root).proto, example.arguments)
+
+
+def assert_gives(program: Program, *wanted: Any) -> None:
+    """The program gives these values, dimensions included."""
+    for found, value in zip(result_of(program), wanted, strict=True):
+        assert found.shape == np.shape(value)
+        np.testing.assert_array_equal(found, value)
+
+
+def scalar_function(
+    function: Callable[..., Op], *types: str, name: str | None = None
+) -> Computation:
+    """A computation on scalars of these types, two of f32 when none are said."""
+    builder = Builder(name or getattr(function, "__name__", "function").strip("<>"))
+    scalars = [
+        builder.parameter(number, Shape.parse(f"{text}[]"))
+        for number, text in enumerate(types or ("f32", "f32"))
+    ]
+    return builder.build(function(*scalars))
+
+
+ADD = scalar_function(ops.add)
+MAX = scalar_function(ops.max)
+MIN = scalar_function(ops.min)
+GE = scalar_function(ops.ge)
