@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conformance.oracle import assert_equal_bits, evaluated
+from tests.conformance.oracle import assert_equal_bits, evaluated, run_on_xla
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo, print_hlo
 from tests.corpus.jax_programs import DEVICES, collectives, lower
-from tests.corpus.xla_cpu import run_on_xla
 from xla_contract.errors import XlaError
 from xla_contract.stubs import hlo_pb2
 from xla_server.evaluator.run import evaluate

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from tests.conformance.oracle import run_on_xla
 from tests.corpus.hlo_programs import PROGRAMS, arguments, program
 from tests.corpus.hlo_text import parse_hlo
-from tests.corpus.xla_cpu import run_on_xla
 from xla_server.evaluator.run import evaluate
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module

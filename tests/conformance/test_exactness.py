@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conformance.oracle import assert_equal_bits, evaluated
+from tests.conformance.oracle import assert_equal_bits, evaluated, run_on_xla
 from tests.corpus.hlo_text import parse_hlo
-from tests.corpus.xla_cpu import run_on_xla
 from xla_contract.element_type import ElementType as E
 
 INTEGERS = (E.S2, E.U2, E.S4, E.U4, E.S8, E.U8, E.S16, E.U16, E.S32, E.U32, E.S64, E.U64)

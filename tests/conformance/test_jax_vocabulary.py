@@ -5,14 +5,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.conformance.oracle import evaluated
 from tests.corpus.jax_programs import lower
 from tests.corpus.jax_vocabulary import GROUPS, Group
-from xla_contract.literal import Literal
 from xla_contract.stubs import hlo_pb2
-from xla_server.backends.interpreter import Interpreter
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.feeds import NoFeeds
-from xla_server.ir.importer import import_module
 
 RELATIVE, ABSOLUTE = 3e-4, 3e-5
 COARSER = {"bf16_dot": 2e-2}
@@ -23,20 +19,10 @@ COARSER = {"bf16_dot": 2e-2}
 def test_gives_jaxlib_s_numbers(group: Callable[[], Group]) -> None:
     import jax
 
-    backend = Interpreter(check_values=True)
     for name, (function, *arguments) in group().items():
         proto = hlo_pb2.HloModuleProto.FromString(lower(function, *arguments))
-        module = import_module(proto)
-        executable = backend.compile(module, module.entry_program_shape)
-        buffers = [backend.to_device(Literal.from_numpy(a), backend.devices[0]) for a in arguments]
-        execution = executable.execute(
-            buffers, device=backend.devices[0], feeds=NoFeeds(), cancellation=Cancellation()
-        )
-        found = execution.output.to_literal().to_numpy()
         wanted = jax.tree.leaves(jax.jit(function)(*arguments))
-        for ours, theirs in zip(
-            found if isinstance(found, tuple) else (found,), wanted, strict=True
-        ):
+        for ours, theirs in zip(evaluated(proto, arguments), wanted, strict=True):
             np.testing.assert_allclose(
                 np.asarray(ours, np.complex128),
                 np.asarray(theirs).astype(np.complex128),

@@ -6,10 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conformance.oracle import assert_close, assert_equal_bits, by_jax, by_us, evaluated
+from tests.conformance.oracle import (
+    assert_close,
+    assert_equal_bits,
+    by_jax,
+    by_us,
+    evaluated,
+    run_on_xla,
+)
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
-from tests.corpus.xla_cpu import run_on_xla
 from xla_contract.element_type import ElementType
 from xla_server.evaluator.run import evaluate
 from xla_server.ir.importer import import_module

@@ -3,9 +3,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conformance.oracle import assert_equal_bits, evaluated
+from tests.conformance.oracle import assert_equal_bits, evaluated, run_on_xla
 from tests.corpus.hlo_text import parse_hlo, print_hlo
-from tests.corpus.xla_cpu import run_on_xla
 from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.ops.scan import DEFINITION, ScanAttributes, infer_scan
