@@ -297,7 +297,6 @@ def test_local_says_why_the_server_did_not_start():
         xc.Local(no_such_option=1).start()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_local_server_does_not_outlive_its_parent(tmp_path):
     code = (
         "import os, xla_client as xc; local = xc.Local(); local.start(); "
