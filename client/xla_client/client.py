@@ -255,7 +255,7 @@ def connect(
     transport = Transport(target, credentials=credentials, metadata=metadata, timeout=timeout)
     try:
         transport.wait_until_ready(connect_timeout)
-    except BaseException:
+    except BaseException:  # Ctrl-C while waiting must not leave the channel open either.
         transport.close()
         raise
     return Client(transport)

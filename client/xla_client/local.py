@@ -58,7 +58,7 @@ class Local:
         )
         try:
             self._client = connect(self._listening(), timeout=self._timeout)
-        except BaseException:
+        except BaseException:  # Ctrl-C while waiting must not leave the server running either.
             self.stop()
             raise
         return self._client

@@ -53,6 +53,7 @@ class Handler:
         try:
             response = self._answer(request, context)
         except BaseException as error:
+            # The boundary: what passes it reaches the client as grpc words it, cause and all.
             status = self._status_of(error, context, time.monotonic() - started)
         if status is not None:
             context.abort_with_status(status)

@@ -69,7 +69,7 @@ class ExecutableTable:
                 executable = _fulfil(shared, compile_program)
                 return Compiled(executable, False, time.perf_counter_ns() - started, shared)
             return Compiled(_await(shared, cancellation), True, 0, shared)
-        except BaseException:
+        except BaseException:  # Whatever ends the use early, it has ended.
             self._leave(shared)
             raise
 
@@ -137,7 +137,7 @@ def _succeeded(shared: _Shared) -> bool:
 def _fulfil(shared: _Shared, compile_program: Callable[[], Executable]) -> Executable:
     try:
         executable = compile_program()
-    except BaseException as error:
+    except BaseException as error:  # Those who wait would otherwise wait for ever.
         shared.compiling.set_exception(error)
         raise
     shared.compiling.set_result(executable)

@@ -28,7 +28,7 @@ def run_together(
     def run(job: Callable[[Cancellation], T]) -> T:
         try:
             return job(group)
-        except BaseException as error:
+        except BaseException as error:  # The others must not go on, whatever it was.
             with lock:
                 failures.append(error)
             group.cancel()
