@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.conformance.oracle import assert_equal_bits, evaluated
@@ -27,7 +27,7 @@ def assert_pairs_equal(kinds: list[E], pairs: list[tuple[Any, Any]]) -> None:
             raise AssertionError(f"to {kind.text}: {error}") from None
 
 
-@drawn(slice_of=5, full=60)
+@drawn(slice_of=5, full=400)
 @given(
     source=st.sampled_from(RUN_BY_XLA),
     targets=st.lists(st.sampled_from(RUN_BY_XLA), min_size=1, max_size=4, unique=True),
@@ -37,12 +37,13 @@ def assert_pairs_equal(kinds: list[E], pairs: list[tuple[Any, Any]]) -> None:
 def test_convert_gives_xlas_bits(
     source: E, targets: list[E], shape: tuple[int, ...], seed: int
 ) -> None:
-    every = RUN_BY_XLA if FULL else targets
+    """jaxlib 0.10 crashes compiling a conversion of complex numbers to pred."""
+    assume(not (source.is_complex and E.PRED in targets))
 
     def function(x: Op) -> Op:
-        return ops.tuple([ops.convert_element_type(x, kind) for kind in every], x.builder)
+        return ops.tuple([ops.convert_element_type(x, kind) for kind in targets], x.builder)
 
-    assert_pairs_equal(every, program.both(function, [drawing.array(source, shape, seed)]))
+    assert_pairs_equal(targets, program.both(function, [drawing.array(source, shape, seed)]))
 
 
 def partners(kind: E) -> list[E]:

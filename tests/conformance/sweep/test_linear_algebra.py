@@ -219,18 +219,18 @@ def test_tridiagonal_systems(data: st.DataObject) -> None:
 @drawn(2, 40)
 @given(st.data())
 def test_approximate_extremes_are_exact_here(data: st.DataObject) -> None:
+    """Of equal values either sorting, which is not stable, may give any first."""
     kind = data.draw(st.sampled_from((E.F32, E.F16, E.BF16)))
     sizes = data.draw(drawing.dimensions(1, 3, 20, zero=False))
     along = data.draw(st.integers(0, len(sizes) - 1))
     count = data.draw(st.integers(1, sizes[along]))
     array = drawing.array(kind, sizes, data.draw(drawing.seeds()), special=False)
     search = data.draw(st.sampled_from([jax.lax.approx_max_k, jax.lax.approx_min_k]))
-    results = zip(
-        *(
-            run(lambda x: search(x, count, reduction_dimension=along), [array])
-            for run in (by_us, by_jax)
-        ),
-        strict=True,
+    (values, places), (expected, _) = (
+        run(lambda x: search(x, count, reduction_dimension=along), [array])
+        for run in (by_us, by_jax)
     )
-    for ours, theirs in results:
-        np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(values, expected)
+    np.testing.assert_array_equal(np.take_along_axis(array, places, along), values)
+    found = np.sort(places, axis=along)
+    assert (np.diff(found, axis=along) > 0).all()
