@@ -58,7 +58,8 @@ def assert_moves_alike(
 ) -> None:
     """Both sides give the same bits, payloads of NaNs included where XLA keeps them.
 
-    It moves floats of 8 bits through wider ones now and then and comes back with another NaN.
+    It moves floats of 16 bits and fewer through wider ones now and then and comes back with
+    another NaN.
     Of the types `as_bytes` XLA is given the bytes; `by_xla` is what it runs instead of a program
     that it cannot.
     """
@@ -68,7 +69,7 @@ def assert_moves_alike(
     for mine, wanted in zip(ours, theirs, strict=True):
         assert mine.shape == wanted.shape
         assert _stand_in(mine, as_bytes).dtype == wanted.dtype
-        if E.from_dtype(wanted.dtype) in drawing.NARROW:
+        if E.from_dtype(wanted.dtype) in (*drawing.NARROW, E.BF16, E.F16):
             assert_equal_bits(mine, wanted)
         else:
             assert mine.tobytes() == wanted.tobytes(), (mine, wanted)
