@@ -57,7 +57,7 @@ def attention() -> Group:
         ),
         "dot_product_attention/lengths": (
             lambda h: attend(
-                h, h, h, query_seq_lengths=jnp.array([3]), key_value_seq_lengths=jnp.array([2])
+                h, h, h, query_seq_lengths=jnp.int32([3]), key_value_seq_lengths=jnp.int32([2])
             ),
             HEADS,
         ),

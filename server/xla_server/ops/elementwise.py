@@ -54,7 +54,7 @@ _EVERY_KIND: Mapping[Opcode, Function] = MappingProxyType(
         Opcode.NEGATE: np.negative,
         Opcode.NOT: np.invert,
         Opcode.OR: np.bitwise_or,
-        Opcode.POWER: np.power,
+        Opcode.POWER: float_functions.power,
         Opcode.REAL: np.real,
         Opcode.REMAINDER: np.fmod,
         Opcode.ROUND_NEAREST_AFZ: float_functions.round_away,

@@ -37,3 +37,14 @@ def rsqrt(x: Array) -> Array:
 def logistic(x: Array) -> Array:
     """1 / (1 + exp(-x))."""
     return np.asarray(np.reciprocal(1 + np.exp(-x)))
+
+
+def power(x: Array, y: Array) -> Array:
+    """x ** y as C's pow has it.
+
+    numpy takes roots where an exponent of 0.5 is broadcast: those of -0 and -inf are others.
+    """
+    roots = y == 0.5
+    if np.any(roots):
+        x = np.where(roots, np.where(np.isneginf(x), -x, x) + x.dtype.type(0), x)
+    return np.asarray(np.power(x, y))

@@ -21,7 +21,7 @@ def evaluate_scatter(instruction: HloInstruction, operands: Sequence[Value], fra
     inputs = [cast(Array, operand) for operand in operands[:count]]
     updates = [cast(Array, operand) for operand in operands[count + 1 :]]
     shape = inputs[0].shape
-    if not updates[0].size:
+    if not updates[0].size or not inputs[0].size:
         return one_or_tuple(inputs)
     positions, inside = _positions(attributes, shape, cast(Array, operands[count]), updates[0])
     chosen = inside.reshape(-1)

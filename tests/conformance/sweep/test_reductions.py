@@ -6,8 +6,9 @@ all for a dimension of one element), so it must be the reducer's identity wherev
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.conformance.examples import scalar_function
@@ -65,6 +66,14 @@ def reduced(name: str, kind: E, sizes: Any, along: Any, seed: int, *, special: b
     return array, ours, theirs
 
 
+def without_subnormals(array: Any) -> Any:
+    """The array with zeros for the numbers that the processor takes for them."""
+    if E.from_dtype(array.dtype) not in (E.BF16, E.F32, E.F64):
+        return array
+    tiny = ml_dtypes.finfo(array.dtype).smallest_normal
+    return np.where(np.abs(array) < tiny, array.dtype.type(0), array)
+
+
 @drawn(8, 300)
 @given(st.data())
 def test_reduce_to_extremes_and_bits_is_exact(data: st.DataObject) -> None:
@@ -72,10 +81,16 @@ def test_reduce_to_extremes_and_bits_is_exact(data: st.DataObject) -> None:
     kinds = REAL if name in EXACT else (E.PRED, *drawing.INTEGERS)
     kind, sizes = data.draw(st.sampled_from(kinds)), data.draw(SIZES)
     along = data.draw(axes(len(sizes)))
-    _, ours, theirs = reduced(name, kind, sizes, along, data.draw(drawing.seeds()), special=True)
+    seed = data.draw(drawing.seeds())
+    array, ours, theirs = reduced(name, kind, sizes, along, seed, special=True)
+    # The least of these is a subnormal number where they are compared.
+    assume(kind is not E.F8E8M0FNU or (array.view(np.uint8) > 0).all())
     if kind.is_floating:
-        # Which of two zeros is the larger one is nobody's promise.
-        ours, theirs = (side + np.zeros((), side.dtype) for side in (ours, theirs))
+        # Which of two zeros is the larger one is nobody's promise, nor is a subnormal number one
+        # where XLA reduces nothing and hands it on.
+        ours, theirs = (
+            without_subnormals(side) + np.zeros((), side.dtype) for side in (ours, theirs)
+        )
     assert_equal_bits(ours, theirs)
 
 

@@ -133,6 +133,15 @@ def test_signs_of_zeros_and_nans() -> None:
     assert halves.tolist() == [1, -3, 0, 8388609]
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (3,)])
+def test_roots_written_as_powers(shape: tuple[int, ...]) -> None:
+    half = np.broadcast_to(np.float32(0.5), shape)
+    for base, wanted in ((-0.0, 0.0), (-np.inf, np.inf), (4.0, 2.0), (-1.0, np.nan)):
+        found = result_of(Opcode.POWER, np.full(shape, base, np.float32), half)
+        np.testing.assert_array_equal(found, np.full(shape, wanted, np.float32))
+        assert not np.signbit(found).any() or np.isnan(wanted)
+
+
 def test_narrow_floats_are_rounded_once() -> None:
     # In bf16 steps, 1 + 2**-8 would be lost before the multiplication by 3.
     third = np.array([1 / 3], ml_dtypes.bfloat16)

@@ -107,3 +107,15 @@ def test_updates_outside_are_skipped_and_repeated_ones_applied_in_order() -> Non
         np.testing.assert_array_equal(evaluate(module, given), [0, wanted, 0, 1])
     # The operand is never written to.
     np.testing.assert_array_equal(given[0], np.zeros(4))
+
+
+def test_nothing_is_written_into_an_input_without_elements() -> None:
+    text = program(
+        ["f32[0,3]", "s32[1]", "f32[]"],
+        "f32[0,3] scatter(x0, x1, x2), update_window_dims={}, inserted_window_dims={0,1}, "
+        "scatter_dims_to_operand_dims={1}, index_vector_dim=0, to_apply=COMBINE",
+    )
+    given = [np.zeros((0, 3), np.float32), np.array([1], np.int32), np.float32(1)]
+    for combine in ("add", "second"):
+        module = import_module(parse_hlo(text.replace("COMBINE", combine)))
+        assert np.shape(evaluate(module, given)) == (0, 3)
