@@ -198,8 +198,8 @@ def spoiled(data: Draw, mapping: IndexMap) -> IndexMap:
     # XLA's inference does not look at how batching dimensions pair up; StableHLO's, which is on
     # the way to it, does.
     assume(mapping.index_vector_dim not in mapping.indices_batching)
-    # Nor whether a dimension is dropped twice over, which gives a shape that no gather has.
-    assume(not set(mapping.dropped) & set(mapping.batching))
+    # Nor whether they are dropped or indexed as well, which no gather or scatter can mean.
+    assume(not {*mapping.dropped, *mapping.mapped} & set(mapping.batching))
     for mine, theirs in zip(mapping.batching, mapping.indices_batching, strict=False):
         if 0 <= mine < len(mapping.operand) and 0 <= theirs < len(mapping.indices_shape):
             assume(mapping.operand[mine] == mapping.indices_shape[theirs])
