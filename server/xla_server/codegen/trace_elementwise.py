@@ -140,7 +140,10 @@ def trace_reduce_precision(t: Tracer, i: HloInstruction, index: Index, number: i
     """The number rounded to fewer bits."""
     node = t.operand(i, 0, index)
     exponent, mantissa = i.attributes.exponent_bits, i.attributes.mantissa_bits
-    name = i.shape.element_type.text if i.shape.element_type.bit_width >= 16 else "f32"
+    element_type = i.shape.element_type
+    name = element_type.text if element_type.bit_width >= 16 else "f16"
+    if element_type is ElementType.F8E8M0FNU:
+        name = "f32"
     bits = [Literal(f"i32({number})", "i32") for number in (exponent, mantissa)]
     return t.rounded(
         t.apply(f"reduce_precision_{name}", [node, *bits], node.type), i.shape.element_type

@@ -13,6 +13,7 @@ import numpy as np
 
 from xla_contract.element_type import ElementType
 from xla_server.ir.module import HloInstruction
+from xla_server.ops.complex_functions import from_parts
 from xla_server.ops.evaluation import Frame, Value
 from xla_server.ops.numeric import WITHOUT_NAN, Array, flushed, narrowed, widened
 from xla_server.ops.subnormals import subnormals_kept
@@ -48,6 +49,13 @@ def _converted(array: Array, source: ElementType, target: ElementType) -> Array:
             largest = floats.dtype.type(ml_dtypes.finfo(source.dtype).max)  # type: ignore[no-untyped-call]
             floats = np.where(np.abs(floats) == largest, np.copysign(np.inf, floats), floats)
         return saturated(floats, target)
+    if source.is_complex and target.is_complex:
+        # Part by part, as the parts alone would be.
+        parts = (
+            _converted(part, source.real_component, target.real_component)
+            for part in (array.real, array.imag)
+        )
+        return from_parts(*parts)
     wide = widened(array, source)
     if source.is_integer and target.is_floating and target.bit_width < 32:
         # XLA rounds to F32 on the way from integers to narrower floats.

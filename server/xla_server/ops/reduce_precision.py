@@ -2,7 +2,7 @@
 
 Semantics: XLA's CPU backend: ties to even, too large becomes infinite, what the narrower format
 could hold only as a denormal becomes zero, NaN stays. F16 and BF16 have their own bits rounded,
-narrower types those of F32.
+narrower types those of F16, F8E8M0FNU, which reaches further, those of F32.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import ml_dtypes
 import numpy as np
 
+from xla_contract.element_type import ElementType
 from xla_contract.ops.reduce_precision import ReducePrecisionAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Frame, Value
@@ -24,8 +25,10 @@ def evaluate_reduce_precision(
     attributes: ReducePrecisionAttributes = instruction.attributes
     element_type = instruction.shape.element_type
     array: Array = operand  # type: ignore[assignment]
-    if element_type.bit_width < 16:
+    if element_type is ElementType.F8E8M0FNU:
         array = widened(array, element_type)
+    elif element_type.bit_width < 16:
+        array = array.astype(np.float16)
     rounded = reduced(array, attributes.exponent_bits, attributes.mantissa_bits)
     return narrowed(rounded, element_type)
 

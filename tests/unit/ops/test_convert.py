@@ -47,6 +47,12 @@ def test_complex_gives_its_real_part_and_pred_sees_both() -> None:
     assert convert(numbers, ElementType.PRED) == [True, True, False]
 
 
+def test_parts_of_complex_numbers_lose_what_the_parts_alone_would() -> None:
+    small = np.array([1e-40 - 2e-40j, 1 + 1e-40j])
+    assert convert(small.astype(np.complex64), ElementType.C128) == [0, 1]
+    assert convert(small, ElementType.C64) == [0, 1]
+
+
 def test_a_type_without_nan_makes_it_minus_zero() -> None:
     for nan in (np.nan, -np.nan):
         wide = np.array([nan], np.float32)

@@ -29,6 +29,14 @@ def test_too_large_is_infinite_denormal_is_zero_and_nan_stays() -> None:
     assert reduced(np.array([3.25], ml_dtypes.float8_e4m3fn), 4, 1) == 3
 
 
+def test_floats_of_8_bits_have_the_bits_of_f16_rounded() -> None:
+    """2^-16 is no normal number there, so without a mantissa nothing is left of it."""
+    small = np.array([2.0**-16, 3 * 2.0**-16, 1], ml_dtypes.float8_e5m2)
+    attributes = ReducePrecisionAttributes(6, 0)
+    found = result_of(Opcode.REDUCE_PRECISION, small, attributes=attributes)
+    np.testing.assert_array_equal(found.astype(np.float32), [0, 2.0**-14, 1])
+
+
 def test_refusals() -> None:
     with pytest.raises(ShapeError, match="exponent_bits must be at least 1, got 0"):
         inferred(Opcode.REDUCE_PRECISION, ["f32[]"], ReducePrecisionAttributes(0, 3))
