@@ -1,59 +1,52 @@
-"""From a kernel's text to LLVM's, without numba's front end, which takes twice LLVM's own time.
+"""From a kernel's text to LLVM's, without numba's front end, which takes ten times as long.
 
-It knows what most kernels are written in: calls of instructions, int64 sums, products and
-comparisons, loops over ranges, while, if. `UnsupportedError` is raised for all else, which numba
-compiles. What it compiles means what it means to numba: variables keep one type, whole numbers are
-int64.
+It knows what kernels and the functions they call are written in: calls of instructions, whole
+numbers, tuples of values, loops over ranges, while, if. `UnsupportedError` is raised for all else,
+which numba compiles. What it compiles means what it means to numba: variables keep one type, whole
+numbers are int64. Functions are written out where they are called, for the operands they are
+called with; what is known of those decides which branches are written at all.
 """
 
 import ast
+import functools
+import inspect
+import textwrap
+import threading
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core.errors import NumbaNotImplementedError
-from numba.core.registry import cpu_target
+from numba.core.dispatcher import Dispatcher
 
-from xla_server.codegen.instruction import Instruction
+from xla_server.codegen.direct_expressions import Expressions
+from xla_server.codegen.direct_names import steady_names
+from xla_server.codegen.direct_unrolling import is_short, write_out
+from xla_server.codegen.direct_values import (
+    FORMS,
+    WORD,
+    Typed,
+    UnsupportedError,
+    constant,
+    is_known,
+    joined,
+    parts,
+    truth,
+    widened,
+)
 
-Typed: TypeAlias = tuple[Any, Any]
-"""A numba type and an LLVM value of it."""
+_STATUS = ir.IntType(32)
+_DEEPEST = 16
+"""Calls inside of calls at most; one that calls itself is left to numba, which says so."""
 
-_WORD, _BIT = ir.IntType(64), ir.IntType(1)
-_FORMS: dict[Any, Any] = {
-    types.boolean: _BIT,
-    types.float32: ir.FloatType(),
-    types.float64: ir.DoubleType(),
-    **{
-        getattr(types, f"{sign}int{width}"): ir.IntType(width)
-        for sign in ("", "u")
-        for width in (8, 16, 32, 64)
-    },
-    types.complex64: ir.LiteralStructType([ir.FloatType()] * 2),
-    types.complex128: ir.LiteralStructType([ir.DoubleType()] * 2),
-}
-"""How values of each type are in registers."""
-
-_NUMPY = {
-    np.dtype(str(kind) if kind != types.boolean else "bool"): kind
-    for kind in _FORMS
-    if not isinstance(kind, types.Complex)
-}
-_RELATIONS = {
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-}
-_OPERATORS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul"}
+_PARSING = threading.Lock()
+"""Python 3.11 counts the depth of syntax trees for all threads together: two that parse at once
+may both be told SystemError."""
 
 
-class UnsupportedError(Exception):
-    """The text has something that only numba's own compiler knows."""
+def _parsed(text: str) -> ast.Module:
+    with _PARSING:
+        return ast.parse(text)
 
 
 def kernel_module(source: str, names: Mapping[str, Any], symbol: str) -> ir.Module:
@@ -61,229 +54,284 @@ def kernel_module(source: str, names: Mapping[str, Any], symbol: str) -> ir.Modu
 
     `names` has the values of the text's global names. Raises UnsupportedError.
     """
-    function = ast.parse(source).body[-1]
+    function = _parsed(source).body[-1]
     if not isinstance(function, ast.FunctionDef) or function.name != "kernel":
         raise UnsupportedError("the kernel must come last")
+    return _module(_Text(function, names), symbol)
+
+
+def function_module(function: Callable[..., None], symbol: str) -> ir.Module:
+    """The LLVM module of a function of int64 that returns nothing, as `symbol`.
+
+    Raises UnsupportedError.
+    """
+    return _module(_Text.of(function), symbol)
+
+
+def _module(text: "_Text", symbol: str) -> ir.Module:
+    """A module of one function that follows numba's convention."""
     module = ir.Module(symbol)
     place = ir.PointerType(ir.IntType(8))
-    code = ir.Function(
-        module, ir.FunctionType(ir.IntType(32), [place, place, _WORD, _WORD, _WORD]), symbol
-    )
-    parameters = [argument.arg for argument in function.args.args]
-    stored = {
-        node.id
-        for node in ast.walk(function)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
-    _Function(code, names, stored.union(parameters)).define(parameters, function.body)
+    words = [WORD] * len(text.parameters)
+    code = ir.Function(module, ir.FunctionType(_STATUS, [place, place, *words]), symbol)
+    builder = ir.IRBuilder(code.append_basic_block("entry"))
+    # Places for variables go to the entry block, which ends when all of them are known.
+    entry = builder.block
+    start = code.append_basic_block("start")
+    builder.position_at_end(start)
+    given = [(types.int64, argument) for argument in code.args[2:]]
+    if _Function(builder, {start}, text, given, _DEEPEST).write() is not None:
+        raise UnsupportedError("a kernel with a result")
+    builder.ret(ir.Constant(_STATUS, 0))
+    ir.IRBuilder(entry).branch(start)
     return module
 
 
-class _Function:
-    """One function while it is written. `local` are the names that it gives values to."""
+class _Text:
+    """A function's text, and the values of the names that are not its own."""
 
-    def __init__(self, code: ir.Function, names: Mapping[str, Any], local: Set[str]) -> None:
-        self._code = code
-        self._names = names
-        self._local = local
-        self._context = cpu_target.target_context
-        self._typing = cpu_target.typing_context
-        self._variables: dict[str, Typed] = {}
-        self._builder = ir.IRBuilder(code.append_basic_block("entry"))
+    def __init__(self, function: ast.FunctionDef, names: Mapping[str, Any]) -> None:
+        taken = function.args
+        if taken.vararg or taken.kwarg or taken.kwonlyargs or taken.posonlyargs or taken.defaults:
+            raise UnsupportedError("parameters that are not plain")
+        self.body = function.body
+        self.names = names
+        self.parameters = [argument.arg for argument in taken.args]
+        self.assigned: Set[str] = {
+            node.id
+            for node in ast.walk(function)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        }
+        self.steady = steady_names(function)
+
+    @staticmethod
+    @functools.cache
+    def of(function: Callable[..., Any]) -> "_Text":
+        """The text that a function of Python was read from."""
+        try:
+            found = _parsed(textwrap.dedent(inspect.getsource(function))).body[0]
+        except (OSError, SyntaxError) as error:
+            raise UnsupportedError("a function without text") from error
+        if not isinstance(found, ast.FunctionDef):
+            raise UnsupportedError("a function without a name")
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        return _Text(
+            found, {**function.__globals__, **{name: cell.cell_contents for name, cell in cells}}
+        )
+
+
+class _Function(Expressions):
+    """One function while it is written at a builder's place, for these operands.
+
+    `depth` is how many calls may still be inside of each other.
+    """
+
+    def __init__(
+        self, builder: Any, reached: set[Any], text: _Text, given: Sequence[Typed], depth: int
+    ) -> None:
+        super().__init__(builder, reached)
+        self._text = text
+        self._depth = depth
+        self._known: dict[str, Typed] = {}
+        self._variables: dict[str, tuple[Any, Any]] = {}
         self._loops: list[tuple[Any, Any]] = []
+        self._end = self._blocks("end")[0]
+        self._returned: list[tuple[Any, Typed | None]] = []
+        if len(given) != len(text.parameters):
+            raise UnsupportedError("a call with too few or too many operands")
+        for name, value in zip(text.parameters, given, strict=True):
+            # What never changes is seen through by the branches that it decides.
+            if name in text.assigned:
+                self._assign(name, value)
+            else:
+                self._known[name] = value
 
-    def define(self, parameters: Sequence[str], body: Sequence[ast.stmt]) -> None:
-        """Write the whole function."""
-        for name, value in zip(parameters, self._code.args[2:], strict=True):
-            self._assign(name, (types.int64, value))
-        # Places for variables go to the entry block, which ends when all of them are known.
-        entry = self._builder.block
-        start = self._code.append_basic_block("start")
-        self._builder.position_at_end(start)
-        self._do_all(body)
-        if not self._builder.block.is_terminated:
-            self._builder.ret(ir.Constant(ir.IntType(32), 0))
-        ir.IRBuilder(entry).branch(start)
+    def write(self) -> Typed | None:
+        """Write all of it; what it returns, None where that is nothing."""
+        self._do_all(self._text.body)
+        if not self._is_left:
+            self._leave(None)
+        self._go_on_at(self._end)
+        results = [value for _, value in self._returned]
+        if not any(results):
+            return None
+        if not all(results):
+            raise UnsupportedError("a function that returns something at times")
+        return self._merged([(block, value) for block, value in self._returned if value])
 
     def _do_all(self, statements: Sequence[ast.stmt]) -> None:
         for statement in statements:
-            if self._builder.block.is_terminated:
+            if self._is_left:
                 return
             self._do(statement)
 
     def _do(self, statement: ast.stmt) -> None:
         match statement:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                self._assign(name, self._value(value))
+            case ast.Assign(targets=[target], value=value):
+                self._assign_to(target, self._value(value))
             case ast.AugAssign(target=ast.Name(id=name), op=op, value=value):
-                self._assign(name, self._binary(op, self._load(name), self._value(value)))
+                self._assign(name, self._binary(op, self._local(name), self._value(value)))
             case ast.Expr(value=ast.Call() as call):
                 self._call(call)
-            case ast.For(target=ast.Name(id=name), iter=iterated, body=body, orelse=[]):
-                self._count(name, iterated, body)
+            case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
+                pass
+            case ast.For(target=ast.Name(id=name), orelse=[]):
+                self._count(name, statement)
             case ast.While(test=test, body=body, orelse=[]):
                 self._repeat(test, body)
             case ast.If(test=test, body=body, orelse=orelse):
                 self._choose(test, body, orelse)
-            case ast.Pass():
-                pass
-            case ast.Return(value=None):
-                self._builder.ret(ir.Constant(ir.IntType(32), 0))
+            case ast.Return(value=value):
+                self._leave(None if value is None else self._value(value))
             case ast.Break():
-                self._builder.branch(self._loops[-1][1])
+                self._go_to(self._loops[-1][1])
             case ast.Continue():
-                self._builder.branch(self._loops[-1][0])
+                self._go_to(self._loops[-1][0])
             case _:
                 raise UnsupportedError(type(statement).__name__)
 
-    def _count(self, name: str, iterated: ast.expr, body: Sequence[ast.stmt]) -> None:
-        """A loop over a range with a step of 1."""
-        match iterated:
+    def _count(self, name: str, loop: ast.For) -> None:
+        """A loop over a range, whose step is a number in the text."""
+        match loop.iter:
             case ast.Call(func=ast.Name(id="range"), args=[stop], keywords=[]):
-                low: Any = ir.Constant(_WORD, 0)
-                high = self._word(stop)
+                low, high, step = ir.Constant(WORD, 0), self._word(stop), 1
             case ast.Call(func=ast.Name(id="range"), args=[start, stop], keywords=[]):
+                low, high, step = self._word(start), self._word(stop), 1
+            case ast.Call(func=ast.Name(id="range"), args=[start, stop, by], keywords=[]):
                 low, high = self._word(start), self._word(stop)
+                number = self._word(by)
+                step = number.constant if isinstance(number, ir.Constant) else 0
+                if not step:
+                    raise UnsupportedError("a range whose step is not known")
             case _:
                 raise UnsupportedError("a loop over something else")
         # The body may give the variable another value, which does not change the count.
-        counter = self._place(_WORD)
+        counter = self._place(WORD)
         b = self._builder
         b.store(low, counter)
-        test, inside, step, after = self._blocks("test", "body", "step", "after")
-        b.branch(test)
-        b.position_at_end(test)
+        test, inside, following, after = self._blocks("test", "body", "step", "after")
+        self._go_to(test)
+        self._go_on_at(test)
         number = b.load(counter)
-        b.cbranch(b.icmp_signed("<", number, high), inside, after)
-        b.position_at_end(inside)
+        more = b.icmp_signed("<" if step > 0 else ">", number, high)
+        self._go_either_way(more, inside, after)
+        self._go_on_at(inside)
         self._assign(name, (types.int64, number))
-        self._run(body, step, after)
-        b.position_at_end(step)
-        b.store(b.add(b.load(counter), ir.Constant(_WORD, 1), flags=("nsw",)), counter)
-        b.branch(test)
-        b.position_at_end(after)
+        self._run(loop.body, following, after)
+        self._go_on_at(following)
+        if not self._is_left:
+            b.store(b.add(b.load(counter), ir.Constant(WORD, step), flags=("nsw",)), counter)
+            back = self._go_to(test)
+            if is_short(loop):
+                write_out(back)
+        self._go_on_at(after)
 
     def _repeat(self, condition: ast.expr, body: Sequence[ast.stmt]) -> None:
         test, inside, after = self._blocks("test", "body", "after")
-        self._builder.branch(test)
-        self._builder.position_at_end(test)
-        self._builder.cbranch(self._bit(condition), inside, after)
-        self._builder.position_at_end(inside)
+        self._go_to(test)
+        self._go_on_at(test)
+        self._go_either_way(truth(self._builder, self._value(condition)), inside, after)
+        self._go_on_at(inside)
         self._run(body, test, after)
-        self._builder.position_at_end(after)
+        self._go_on_at(after)
 
     def _run(self, body: Sequence[ast.stmt], following: Any, after: Any) -> None:
         """The body of a loop, which goes on with `following` or leaves for `after`."""
         self._loops.append((following, after))
         self._do_all(body)
         self._loops.pop()
-        if not self._builder.block.is_terminated:
-            self._builder.branch(following)
+        if not self._is_left:
+            self._go_to(following)
 
     def _choose(self, test: ast.expr, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt]) -> None:
+        condition = truth(self._builder, self._value(test))
+        if is_known((types.boolean, condition)):
+            self._do_all(body if condition.constant else orelse)
+            return
         then, other, after = self._blocks("then", "else", "after")
-        self._builder.cbranch(self._bit(test), then, other)
+        self._go_either_way(condition, then, other)
         for block, statements in ((then, body), (other, orelse)):
-            self._builder.position_at_end(block)
+            self._go_on_at(block)
             self._do_all(statements)
-            if not self._builder.block.is_terminated:
-                self._builder.branch(after)
-        self._builder.position_at_end(after)
+            if not self._is_left:
+                self._go_to(after)
+        self._go_on_at(after)
 
-    def _blocks(self, *names: str) -> list[Any]:
-        return [self._code.append_basic_block(name) for name in names]
+    def _leave(self, value: Typed | None) -> None:
+        self._returned.append((self._builder.block, value))
+        self._go_to(self._end)
 
-    def _place(self, form: Any) -> Any:
-        with self._builder.goto_entry_block():
-            return self._builder.alloca(form)
+    def _assign_to(self, target: ast.expr, value: Typed) -> None:
+        match target:
+            case ast.Name(id=name):
+                self._assign(name, value)
+            case ast.Tuple(elts=elements):
+                values = parts(value)
+                if len(values) != len(elements):
+                    raise UnsupportedError("as many names as values are needed")
+                for element, part in zip(elements, values, strict=True):
+                    self._assign_to(element, part)
+            case _:
+                raise UnsupportedError("an assignment to something else")
 
     def _assign(self, name: str, value: Typed) -> None:
         kind, code = value
+        if name in self._text.steady:
+            self._known[name] = value
+            return
         if name not in self._variables:
-            if kind not in _FORMS:
+            if kind not in FORMS:
                 raise UnsupportedError(f"a variable of {kind}")
-            self._variables[name] = (kind, self._place(_FORMS[kind]))
+            self._variables[name] = (kind, self._place(FORMS[kind]))
         known, place = self._variables[name]
+        if known == types.int64 and isinstance(kind, types.Integer) and kind.signed:
+            kind, code = widened(self._builder, value)
         if known != kind:
             raise UnsupportedError(f"{name} is {known} and {kind}")
         self._builder.store(code, place)
 
-    def _load(self, name: str) -> Typed:
+    def _local(self, name: str) -> Typed:
+        if name in self._known:
+            return self._known[name]
         if name not in self._variables:
             raise UnsupportedError(f"{name} has no value yet")
         kind, place = self._variables[name]
         return kind, self._builder.load(place)
 
-    def _value(self, expression: ast.expr) -> Typed:
-        match expression:
-            case ast.Name(id=name) if name in self._local:
-                return self._load(name)
-            case ast.Name(id=name):
-                return _constant(self._names.get(name))
-            case ast.Constant(value=int() as number) if type(number) is int:
-                return _whole(number)
-            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as number)):
-                return _whole(-number)
-            case ast.Call():
-                return self._call(expression)
-            case ast.BinOp(left=left, op=op, right=right):
-                return self._binary(op, self._value(left), self._value(right))
-            case ast.Compare(left=left, ops=[op], comparators=[right]):
-                return self._compare(op, self._value(left), self._value(right))
-        raise UnsupportedError(type(expression).__name__)
+    def _named(self, name: str) -> Typed:
+        if name in self._known or name in self._text.assigned:
+            return self._local(name)
+        return constant(self._text.names.get(name))
 
-    def _call(self, call: ast.Call) -> Typed:
-        name = call.func.id if isinstance(call.func, ast.Name) else ""
-        called = None if name in self._local else self._names.get(name)
-        if not isinstance(called, Instruction) or call.keywords:
+    def _called(self, name: str) -> Any:
+        if name in self._known or name in self._text.assigned:
+            raise UnsupportedError("a call of a value")
+        return self._text.names.get(name, self._built_in(name))
+
+    def _expanded(self, function: Any, given: Sequence[Typed]) -> Typed:
+        """The result of a function that is written out here."""
+        if not isinstance(function, Dispatcher) or not self._depth:
             raise UnsupportedError("a call of something else")
-        given = [self._value(argument) for argument in call.args]
-        signature = called.signature(self._typing, tuple(kind for kind, _ in given))
-        if signature.args != tuple(kind for kind, _ in given):
-            raise UnsupportedError("an operand that must be converted")
-        code: Callable[..., Any] = called.code(signature)
-        values = [value for _, value in given]
-        try:
-            written = code(self._context, self._builder, signature, values)
-        except NumbaNotImplementedError as error:
-            # Conversions by numba are known to it from its first compilation on.
-            raise UnsupportedError(str(error)) from error
-        return signature.return_type, written
+        text = _Text.of(function.py_func)
+        inner = _Function(self._builder, self._reached, text, given, self._depth - 1)
+        result = inner.write()
+        return (types.void, None) if result is None else result
 
-    def _binary(self, op: ast.operator, left: Typed, right: Typed) -> Typed:
-        method = _OPERATORS.get(type(op))
-        if method is None or left[0] != types.int64 or right[0] != types.int64:
-            raise UnsupportedError("an operator of something else")
-        return types.int64, getattr(self._builder, method)(left[1], right[1])
-
-    def _compare(self, op: ast.cmpop, left: Typed, right: Typed) -> Typed:
-        relation = _RELATIONS.get(type(op))
-        if relation is None or left[0] != types.int64 or right[0] != types.int64:
-            raise UnsupportedError("a comparison of something else")
-        return types.boolean, self._builder.icmp_signed(relation, left[1], right[1])
-
-    def _word(self, expression: ast.expr) -> Any:
-        return self._of(types.int64, expression)
-
-    def _bit(self, expression: ast.expr) -> Any:
-        return self._of(types.boolean, expression)
-
-    def _of(self, kind: Any, expression: ast.expr) -> Any:
-        found, value = self._value(expression)
-        if found != kind:
-            raise UnsupportedError(f"{found} where {kind} is expected")
-        return value
-
-
-def _whole(number: int) -> Typed:
-    if not -(2**63) <= number < 2**63:
-        raise UnsupportedError("a number of more than 64 bits")
-    return types.int64, ir.Constant(_WORD, number)
-
-
-def _constant(value: Any) -> Typed:
-    """A global constant, which has a type of numpy."""
-    kind = _NUMPY.get(value.dtype) if isinstance(value, np.generic) else None
-    if kind is None:
-        raise UnsupportedError(f"a global {type(value).__name__}")
-    return kind, ir.Constant(_FORMS[kind], value.item())
+    def _merged(self, values: Sequence[tuple[Any, Typed]]) -> Typed:
+        """The value that came from the block that was run, at the beginning of one they go to."""
+        if len({kind for _, (kind, _) in values}) > 1:
+            raise UnsupportedError("values of several types")
+        if len(values) == 1:
+            return values[0][1]
+        _, (kind, _) = values[0]
+        if isinstance(kind, types.BaseTuple):
+            rows = [(block, parts(value)) for block, value in values]
+            return joined(
+                [self._merged([(block, row[n]) for block, row in rows]) for n in range(len(kind))]
+            )
+        if kind not in FORMS:
+            raise UnsupportedError(f"a choice of {kind}")
+        phi = self._builder.phi(FORMS[kind])
+        for block, (_, code) in values:
+            phi.add_incoming(code, block)
+        return kind, phi

@@ -14,7 +14,8 @@ from typing import Any
 
 from numba import types
 
-from xla_server.codegen.direct_compiler import UnsupportedError, kernel_module
+from xla_server.codegen.direct_compiler import function_module, kernel_module
+from xla_server.codegen.direct_values import UnsupportedError
 from xla_server.codegen.kernel_cache import KernelCache
 from xla_server.codegen.kernel_compiler import Loader, compile_object, object_of_module
 from xla_server.codegen.namespace import NAMESPACE
@@ -24,10 +25,19 @@ ARGUMENTS = (types.int64, types.int64, types.int64)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kernel:
-    """Compiled code. `address` is valid as long as this object lives."""
+    """Compiled code of `byte_size`. `address` is valid as long as this object lives."""
 
     address: int
     library: Any
+    byte_size: int
+
+
+class KernelError(Exception):
+    """The source text of a kernel cannot be compiled; the cause says why."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(source)
+        self.source = source
 
 
 class Kernels:
@@ -44,7 +54,10 @@ class Kernels:
         self._lock = threading.Lock()
 
     def get(self, source: str) -> Kernel:
-        """The kernel of a source text, which defines a function `kernel`."""
+        """The kernel of a source text, which defines a function `kernel`.
+
+        Raises KernelError where it cannot be compiled, whatever the reason.
+        """
         found = self._kernels.get(source)
         if found is None:
             with self._lock:
@@ -72,8 +85,13 @@ class Kernels:
 
     def _made(self, source: str) -> Kernel:
         symbol = symbol_of(source)
-        code = self._kept(symbol, lambda: kernel_object(source))
-        return Kernel(self._loader.load(code, symbol), self._loader)
+        try:
+            code = self._kept(symbol, lambda: kernel_object(source))
+            return Kernel(self._loader.load(code, symbol), self._loader, len(code))
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise KernelError(source) from error
 
     def _kept(self, symbol: str, compiled: Callable[[], bytes]) -> bytes:
         """Object code from the disk, or compiled and left there."""
@@ -110,4 +128,7 @@ def kernel_object(source: str) -> bytes:
 @functools.cache
 def native_object(function: Callable[..., None], argument_count: int, symbol: str) -> bytes:
     """The object code of a function of int64 that returns nothing; once for a process."""
-    return compile_object(function, [types.int64] * argument_count, symbol)
+    try:
+        return object_of_module(function_module(function, symbol))
+    except UnsupportedError:
+        return compile_object(function, [types.int64] * argument_count, symbol)

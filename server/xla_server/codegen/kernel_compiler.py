@@ -5,6 +5,7 @@ any number of them, of whatever process, can be loaded side by side. They name w
 C library, BLAS) by symbols, and hold no addresses: they can be kept on disk.
 """
 
+import functools
 import hashlib
 import platform
 import threading
@@ -18,7 +19,11 @@ import numba
 import numpy as np
 from numba import types
 from numba.core import compiler, config, registry, typed_passes, untyped_passes
-from numba.core.codegen import JITCodeLibrary, get_host_cpu_features, initialize_llvm
+from numba.core.codegen import (
+    JITCodeLibrary,
+    get_host_cpu_features,
+    initialize_llvm,
+)
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager
 
@@ -34,7 +39,7 @@ def fingerprint() -> bytes:
     digest = hashlib.sha256()
     versions = [numba.__version__, llvmlite.__version__, np.__version__]
     machine = [platform.machine(), llvm.get_process_triple(), *_processor()]
-    options = [str(config.OPT), str(config.LOOP_VECTORIZE), str(config.SLP_VECTORIZE)]
+    options = [str(config.LOOP_VECTORIZE), str(config.SLP_VECTORIZE)]
     for word in (*versions, *machine, *options):
         digest.update(f"{word}\n".encode())
     for path in sorted(path for part in PARTS for path in (root / part).rglob("*.py")):
@@ -44,12 +49,30 @@ def fingerprint() -> bytes:
     return digest.digest()
 
 
+_IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
+
+
 def _processor() -> tuple[str, str]:
-    """Its name and features, as numba compiles for it."""
+    """Its name and features. Vectors may fill the widest registers: LLVM would halve them."""
     features = config.CPU_FEATURES
-    return (
-        config.CPU_NAME or llvm.get_host_cpu_name(),
-        get_host_cpu_features() if features is None else features,
+    if features is None:
+        features = get_host_cpu_features()
+    if _IS_X86:
+        features = f"{features},-prefer-256-bit"
+    return config.CPU_NAME or llvm.get_host_cpu_name(), features
+
+
+def _target_machine() -> Any:
+    """What object code is made for."""
+    initialize_llvm()
+    name, features = _processor()
+    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
+        cpu=name,
+        features=features,
+        opt=3,
+        reloc="static" if _IS_X86 else "default",
+        codemodel="jitdefault",
+        jit=True,
     )
 
 
@@ -85,25 +108,14 @@ def object_of_module(written: Any) -> bytes:
         written.data_layout = codegen._data_layout
         module = llvm.parse_assembly(str(written))
         module.verify()
-        return _object_code(codegen, module)
+        return _object_code(module)
 
 
 class Loader:
     """Object code made executable. Any thread may ask."""
 
     def __init__(self) -> None:
-        initialize_llvm()
-        name, features = _processor()
-        is_x86 = platform.machine().lower() in ("x86_64", "amd64")
-        target = llvm.Target.from_triple(llvm.get_process_triple())
-        machine = target.create_target_machine(
-            cpu=name,
-            features=features,
-            opt=3,
-            reloc="static" if is_x86 else "default",
-            codemodel="jitdefault",
-            jit=True,
-        )
+        machine = _target_machine()
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         self._lock = threading.Lock()
 
@@ -138,14 +150,31 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
             if not variable.is_declaration:
                 variable.linkage = "internal"
         module.get_function(entry).name = symbol
-        return _object_code(self._codegen, module)
+        return _object_code(module)
 
 
-def _object_code(codegen: Any, module: Any) -> bytes:
-    builder = codegen._pass_builder()
+def _object_code(module: Any) -> bytes:
+    machine = _shared_machine()
+    options = llvm.create_pipeline_tuning_options(speed_level=_SPEED_LEVEL)
+    options.loop_vectorization = bool(config.LOOP_VECTORIZE)
+    options.slp_vectorization = bool(config.SLP_VECTORIZE)
+    options.loop_unrolling = False
+    builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    code: bytes = codegen._tm.emit_object(module)
+    code: bytes = machine.emit_object(module)
     return code
+
+
+_SPEED_LEVEL = 3
+"""Of LLVM's. The one below takes what does not change out of no loop: with that went a window's
+tests for its edges, and a tenth of the speed was left. Loops are written out where they ask for it
+(`direct_unrolling`)."""
+
+
+@functools.cache
+def _shared_machine() -> Any:
+    """The machine that compilations take in turn: numba's lock is held by each."""
+    return _target_machine()
 
 
 class _KernelCompiler(compiler.CompilerBase):  # type: ignore[misc]

@@ -1,0 +1,63 @@
+"""Which loops are written out, trip by trip: short ones, such as those over a window.
+
+LLVM left to itself would write out far more. That took half of all time that compiling took, and
+hardly a kernel ran faster for it.
+"""
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir
+
+_MOST_TRIPS = 8
+_MOST_COPIES = 64
+"""Copies of statements that loops inside of each other may become: a window of eight by eight."""
+
+_LOOP = 6
+"""Statements that a loop counts for which is not written out: a window of three by three has one
+for each of its elements."""
+
+
+def is_short(loop: ast.For) -> bool:
+    """Whether a loop is to be written out."""
+    return _trips(loop) <= _MOST_TRIPS and _copies([loop]) <= _MOST_COPIES
+
+
+def _copies(statements: Sequence[ast.stmt]) -> int:
+    """How often the innermost of statements is there when short loops are written out."""
+    most = 1
+    for statement in statements:
+        match statement:
+            case ast.For(body=body) if _trips(statement) <= _MOST_TRIPS:
+                most = max(most, _trips(statement) * _copies(body))
+            case ast.For() | ast.While():
+                most = max(most, _LOOP)
+            case ast.If(body=body, orelse=orelse):
+                most = max(most, _copies(body), _copies(orelse))
+    return most
+
+
+def _trips(loop: ast.For) -> int:
+    """The trips of a loop; more than those of a short one where the text does not say."""
+    match loop.iter:
+        case ast.Call(func=ast.Name(id="range"), args=arguments):
+            numbers = [
+                argument.value
+                for argument in arguments
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, int)
+            ]
+            if len(numbers) == len(arguments) and 0 not in numbers[2:]:
+                return len(range(*numbers))
+    return _MOST_TRIPS + 1
+
+
+def write_out(back: Any) -> None:
+    """Ask for a loop to be written out, by the instruction that goes back to its beginning."""
+    module = back.function.module
+    wish = module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.full")])
+    # What names a loop is itself the first part of its name; until then the number tells it.
+    number = ir.MetaDataString(module, str(len(module.metadata)))
+    name = module.add_metadata([number, wish])
+    name.operands = (name, wish)
+    back.set_metadata("llvm.loop", name)

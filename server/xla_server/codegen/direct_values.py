@@ -1,0 +1,225 @@
+"""Numbers as the direct compiler knows them: a type of numba and an LLVM value of it.
+
+Python's operators mean to them what they mean to numba: whole numbers are widened to int64 before
+anything is done to them. What numba would compute in another type is not known here.
+"""
+
+import ast
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+
+Typed: TypeAlias = tuple[Any, Any]
+"""A numba type and an LLVM value of it; of a tuple, the values of its elements."""
+
+WORD, BIT = ir.IntType(64), ir.IntType(1)
+FORMS: dict[Any, Any] = {
+    types.boolean: BIT,
+    types.float32: ir.FloatType(),
+    types.float64: ir.DoubleType(),
+    **{
+        getattr(types, f"{sign}int{width}"): ir.IntType(width)
+        for sign in ("", "u")
+        for width in (8, 16, 32, 64)
+    },
+    types.complex64: ir.LiteralStructType([ir.FloatType()] * 2),
+    types.complex128: ir.LiteralStructType([ir.DoubleType()] * 2),
+}
+"""How values of each type are in registers."""
+
+_NUMPY = {np.dtype(str(kind) if kind != types.boolean else "bool"): kind for kind in FORMS}
+_RELATIONS = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
+_FOLDED: dict[str, Callable[[int, int], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_OPERATORS = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.BitAnd: "and_",
+    ast.BitOr: "or_",
+    ast.BitXor: "xor",
+}
+_BITWISE = (ast.BitAnd, ast.BitOr, ast.BitXor)
+
+
+class UnsupportedError(Exception):
+    """The text has something that only numba's own compiler knows."""
+
+
+def whole(number: int) -> Typed:
+    """A number of a text."""
+    if not -(2**63) <= number < 2**63:
+        raise UnsupportedError("a number of more than 64 bits")
+    return types.int64, ir.Constant(WORD, number)
+
+
+def constant(value: Any) -> Typed:
+    """A global name's value: a number of numpy's, or one of Python's."""
+    if isinstance(value, bool):
+        return types.boolean, ir.Constant(BIT, int(value))
+    if type(value) is int:
+        return whole(value)
+    kind = _NUMPY.get(value.dtype) if isinstance(value, np.generic) else None
+    if kind is None:
+        raise UnsupportedError(f"a global {type(value).__name__}")
+    number = value.item()
+    if isinstance(number, complex):
+        parts = FORMS[kind].elements
+        number = [
+            ir.Constant(*part) for part in zip(parts, (number.real, number.imag), strict=True)
+        ]
+    return kind, ir.Constant(FORMS[kind], number)
+
+
+def is_known(value: Typed) -> bool:
+    """Whether a truth value is the same whenever the code runs."""
+    return isinstance(value[1], ir.Constant)
+
+
+def joined(values: Sequence[Typed]) -> Typed:
+    """A tuple of values."""
+    kinds = [kind for kind, _ in values]
+    return types.BaseTuple.from_types(kinds), tuple(value for _, value in values)
+
+
+def parts(value: Typed) -> list[Typed]:
+    """The elements of a tuple."""
+    kind, values = value
+    if not isinstance(kind, types.BaseTuple):
+        raise UnsupportedError(f"the elements of a value of {kind}")
+    return list(zip(kind, values, strict=True))
+
+
+def in_registers(builder: Any, value: Typed) -> Any:
+    """A value as instructions take it: tuples of numbers of one type are arrays."""
+    kind, code = value
+    if not isinstance(kind, types.BaseTuple):
+        return code
+    if not code:
+        return ir.Constant(ir.ArrayType(WORD, 0), ir.Undefined)
+    if not isinstance(kind, types.UniTuple) or kind.dtype not in FORMS:
+        raise UnsupportedError(f"an operand of {kind}")
+    packed = ir.Constant(ir.ArrayType(FORMS[kind.dtype], len(code)), ir.Undefined)
+    for number, element in enumerate(code):
+        packed = builder.insert_value(packed, element, number)
+    return packed
+
+
+def from_registers(builder: Any, kind: Any, code: Any) -> Typed:
+    """What an instruction gave."""
+    if not isinstance(kind, types.UniTuple):
+        return kind, code
+    return kind, tuple(builder.extract_value(code, number) for number in range(len(kind)))
+
+
+def truth(builder: Any, value: Typed) -> Any:
+    """The bit that says whether a value counts as true."""
+    kind, code = value
+    if kind == types.boolean:
+        return code
+    if not isinstance(kind, types.Integer):
+        raise UnsupportedError(f"the truth of a value of {kind}")
+    if isinstance(code, ir.Constant):
+        return ir.Constant(BIT, int(code.constant != 0))
+    return builder.icmp_unsigned("!=", code, ir.Constant(code.type, 0))
+
+
+def widened(builder: Any, value: Typed) -> Typed:
+    """A whole number as int64."""
+    kind, code = value
+    if kind == types.int64:
+        return value
+    if kind == types.boolean:
+        return types.int64, builder.zext(code, WORD)
+    if not isinstance(kind, types.Integer) or kind == types.uint64:
+        raise UnsupportedError(f"a value of {kind} as a number")
+    return types.int64, (builder.sext if kind.signed else builder.zext)(code, WORD)
+
+
+def binary(builder: Any, sign: ast.operator, left: Typed, right: Typed) -> Typed:
+    """Python's operator on whole numbers, or on bits."""
+    if isinstance(sign, _BITWISE) and left[0] == right[0] == types.boolean:
+        method = _OPERATORS[type(sign)]
+        return types.boolean, getattr(builder, method)(left[1], right[1])
+    if not any(kind in (types.boolean,) or kind.signed for kind, _ in _whole_numbers(left, right)):
+        raise UnsupportedError("numbers without sign stay so")
+    (_, x), (_, y) = widened(builder, left), widened(builder, right)
+    method = _OPERATORS.get(type(sign), "")
+    if method:
+        return types.int64, getattr(builder, method)(x, y)
+    if not isinstance(sign, ast.FloorDiv | ast.Mod):
+        raise UnsupportedError(f"the operator {type(sign).__name__}")
+    if not isinstance(y, ir.Constant) or y.constant <= 0:
+        raise UnsupportedError("division by a number that may be zero")
+    quotient = builder.sdiv(x, y)
+    rest = builder.sub(x, builder.mul(quotient, y))
+    below = builder.icmp_signed("<", rest, ir.Constant(WORD, 0))
+    if isinstance(sign, ast.Mod):
+        return types.int64, builder.select(below, builder.add(rest, y), rest)
+    return types.int64, builder.select(below, builder.sub(quotient, ir.Constant(WORD, 1)), quotient)
+
+
+def compare(builder: Any, sign: ast.cmpop, left: Typed, right: Typed) -> Typed:
+    """Python's comparison of whole numbers."""
+    relation = _RELATIONS.get(type(sign))
+    if relation is None:
+        raise UnsupportedError(f"the comparison {type(sign).__name__}")
+    _whole_numbers(left, right)
+    (_, x), (_, y) = widened(builder, left), widened(builder, right)
+    if isinstance(x, ir.Constant) and isinstance(y, ir.Constant):
+        return constant(_FOLDED[relation](x.constant, y.constant))
+    return types.boolean, builder.icmp_signed(relation, x, y)
+
+
+def _whole_numbers(*values: Typed) -> tuple[Typed, ...]:
+    for kind, _ in values:
+        if kind != types.boolean and not isinstance(kind, types.Integer):
+            raise UnsupportedError(f"an operator on {kind}")
+    return values
+
+
+def _extreme(relation: str) -> Callable[..., Typed]:
+    def extreme(builder: Any, *values: Typed) -> Typed:
+        """The first of the largest, or smallest, of whole numbers."""
+        if len(values) < 2 or any(kind != types.int64 for kind, _ in values):
+            raise UnsupportedError("the extreme of something else")
+        _, best = values[0]
+        for _, other in values[1:]:
+            best = builder.select(builder.icmp_signed(relation, other, best), other, best)
+        return types.int64, best
+
+    return extreme
+
+
+def _int(builder: Any, value: Typed) -> Typed:
+    return widened(builder, value)
+
+
+def _bool(builder: Any, value: Typed) -> Typed:
+    return types.boolean, truth(builder, value)
+
+
+BUILT_IN: dict[Any, Callable[..., Typed]] = {
+    max: _extreme(">"),
+    min: _extreme("<"),
+    int: _int,
+    bool: _bool,
+}
+"""Python's own functions that texts may call."""
