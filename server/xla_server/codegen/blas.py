@@ -19,33 +19,36 @@ from xla_server.codegen.instruction import instruction
 def routine_address(module: Any, name: str) -> int:
     """The C address of a routine that a Cython module exports."""
     capsule = module.__pyx_capi__[name]
-    api = ctypes.pythonapi
-    api.PyCapsule_GetName.restype = ctypes.c_char_p
-    api.PyCapsule_GetName.argtypes = [ctypes.py_object]
-    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
-    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
+    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    address = pointer_of(capsule, _name_of(capsule))
     assert address is not None
     return int(address)
 
 
-def routine(name: str, argument_count: int) -> Any:
-    """A function of kernels that calls a routine on a tuple of addresses."""
+def _name_of(capsule: Any) -> bytes:
+    name_of = ctypes.pythonapi.PyCapsule_GetName
+    name_of.restype, name_of.argtypes = ctypes.c_char_p, (ctypes.py_object,)
+    return bytes(name_of(capsule))
+
+
+def routine(name: str) -> Any:
+    """A function of kernels that calls a routine on addresses, as many as it takes."""
     module = cython_blas if name in cython_blas.__pyx_capi__ else cython_lapack
     symbol = f"xla_{name}"
     llvm.add_symbol(symbol, routine_address(module, name))
+    # The capsule's name is the routine's C declaration, in which no type has a comma.
+    count = _name_of(module.__pyx_capi__[name]).count(b",") + 1
     word = ir.IntType(64)
 
     def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-        kind = ir.FunctionType(ir.VoidType(), [word] * argument_count)
+        kind = ir.FunctionType(ir.VoidType(), [word] * count)
         known = builder.module.globals.get(symbol)
-        function = known or ir.Function(builder.module, kind, symbol)
-        values = [builder.extract_value(args[0], n) for n in range(argument_count)]
-        builder.call(function, values)
+        builder.call(known or ir.Function(builder.module, kind, symbol), args)
         return context.get_dummy_value()
 
-    def typed(typing_context, arguments):  # type: ignore[no-untyped-def]
-        return types.void(types.UniTuple(types.int64, argument_count)), generate
+    def typed(typing_context, *operands):  # type: ignore[no-untyped-def]
+        return types.void(*[types.int64] * count), generate
 
     typed.__name__ = name
     return instruction(typed)

@@ -1,6 +1,14 @@
-"""Lowering of what only Python can do: queues, channels, the operator's functions, random states.
+"""Lowering of what only Python can do. Each such row runs an evaluator on the operands' arrays.
 
-Each such row runs the operation's evaluator, with the execution as its frame.
+What that is, and why:
+
+- infeed, outfeed, send and recv wait for other parties at queues and channels;
+- rng and rng-get-and-update-state draw from a generator that outlives the execution;
+- custom calls of an operator's targets are Python functions, or C functions of arrays;
+- collectives that ask for replicas that there are not are refused by their evaluators.
+
+Two come here by circumstance: fft where numpy has no native loops of pocketfft (transforms.py),
+and what custom-call-expander would have written out where that pass is disabled.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from xla_contract.errors import XlaError
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import HostThunk
-from xla_server.codegen.lower_lapack import has_kernel, lower_lapack
+from xla_server.codegen.lower_lapack import LAPACK_CALLS, lower_lapack
 from xla_server.codegen.lowering import Lower, Lowering, Tree, leaves
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import TOKEN, Evaluator
@@ -61,11 +70,9 @@ def lower_host(lowering: Lowering, i: HloInstruction) -> Tree:
 def lower_custom_call(lowering: Lowering, i: HloInstruction) -> Tree:
     """LAPACK's kernels, or one row that calls the target that was registered."""
     target = lowering.custom_calls.resolve(i)
-    return (
-        lower_lapack(lowering, i)
-        if has_kernel(i)
-        else lower_evaluator(lowering, i, target.evaluate)
-    )
+    if i.attributes.target in LAPACK_CALLS:
+        return lower_lapack(lowering, i)
+    return lower_evaluator(lowering, i, target.evaluate)
 
 
 def lower_evaluator(lowering: Lowering, i: HloInstruction, evaluate: Evaluator) -> Tree:
@@ -77,8 +84,14 @@ def lower_evaluator(lowering: Lowering, i: HloInstruction, evaluate: Evaluator) 
     def call(run: Any, arrays: Sequence[Any]) -> list[Any]:
         given = iter(arrays)
         values = [_value(shape, given) for shape in shapes]
-        with np.errstate(all="ignore"):
-            return list(_arrays(evaluate(i, values, run)))
+        try:
+            with np.errstate(all="ignore"):
+                return list(_arrays(evaluate(i, values, run)))
+        except XlaError as error:
+            if run.cancellation.is_cancelled:
+                # Where the run was when it was stopped is not what was wrong.
+                raise
+            raise error.at(i.opcode, i.name) from error.__cause__
 
     reads = tuple(value for tree in operands for value in leaves(tree))
     lowering.add(HostThunk(i.name, call, reads, tuple(leaves(result))))

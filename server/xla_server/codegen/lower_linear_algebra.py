@@ -3,90 +3,68 @@
 Narrow floats do not come here: they are widened before.
 """
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.opcode import Opcode
 from xla_contract.ops.cholesky import CholeskyAttributes
 from xla_contract.ops.triangular_solve import Transpose, TriangularSolveAttributes
-from xla_server.buffers.code import CopyThunk, KernelThunk, Value
-from xla_server.codegen.kernel_types import KERNEL_TYPE
 from xla_server.codegen.lowering import Lower, Lowering, Tree
+from xla_server.codegen.matrix_kernel import MatrixKernel
 from xla_server.ir.module import HloInstruction
 
 _LETTER = {Transpose.NO_TRANSPOSE: "N", Transpose.TRANSPOSE: "T", Transpose.ADJOINT: "C"}
+_OTHER_SIDE = {"L": "R", "R": "L"}
+OTHER_TRIANGLE = {"L": "U", "U": "L"}
+"""What the named triangle of a matrix is in its transposed, as which LAPACK sees it."""
 
 
 def lower_cholesky(lowering: Lowering, i: HloInstruction) -> Tree:
-    """The factors in the place of a copy of the matrices."""
+    """The factors in the place of a copy of the matrices, NaN where there is no factor.
+
+    The transposed of a Hermitian matrix is its conjugate, whose factors are the conjugate ones, so
+    that the transposed factor is the wanted one.
+    """
     attributes: CholeskyAttributes = i.attributes
-    rows = i.shape.dimensions[-1]
-    computed = KERNEL_TYPE[i.shape.element_type].computed
-    step = rows * rows * i.shape.element_type.byte_width
-    call = f"factor_{computed}(b0 + t * {step}, {rows}, {attributes.lower})"
-    return _in_place(lowering, i, lowering.array(i.operands[0]), [], call, rows**3)
+    k = MatrixKernel(lowering, i)
+    if not i.shape.element_count:
+        return k.result
+    n, factor, status = k.rows, k.change(0, 0), k.status()
+    k.call("potrf", "U" if attributes.lower else "L", n, factor, n, status)
+    with k.block(f"if to_i64(peek_i32({status}, 0)) != 0:"):
+        k.fill(k.element, factor, n * n, "nan")
+    with k.block("else:"):
+        real, parts = k.real.text, 2 if k.element.is_complex else 1
+        first, last = ("(r + 1)", n) if attributes.lower else ("0", "r")
+        with (
+            k.block(f"for r in range({n}):"),
+            k.block(f"for c in range({first} * {parts}, {last} * {parts}):"),
+        ):
+            k.add(f"poke_{real}({factor}, r * {n * parts} + c, to_{real}(0))")
+    return k.done(n**3)
 
 
 def lower_triangular_solve(lowering: Lowering, i: HloInstruction) -> Tree:
     """The solutions in the place of a copy of the right sides."""
     a: TriangularSolveAttributes = i.attributes
-    return solve(lowering, i, a.left_side, a.lower, _LETTER[a.transpose_a], a.unit_diagonal)
+    side, triangle = "L" if a.left_side else "R", "L" if a.lower else "U"
+    diagonal = "U" if a.unit_diagonal else "N"
+    return solve(lowering, i, side, triangle, _LETTER[a.transpose_a], diagonal)
 
 
 def solve(
-    lowering: Lowering,
-    i: HloInstruction,
-    is_left: bool,
-    is_lower: bool,
-    transpose: str,
-    has_ones: bool,
-) -> Value:
-    """Solutions with triangles, the first operand, on one side; `transpose` is BLAS's letter."""
-    width = i.shape.element_type.byte_width
-    rows, columns = i.shape.dimensions[-2:]
-    order = rows if is_left else columns
-    computed = KERNEL_TYPE[i.shape.element_type].computed
-    call = (
-        f"solved_{computed}(b1 + t * {order * order * width}, b0 + t * {rows * columns * width},"
-        f" {rows}, {columns}, {is_left}, {is_lower}, {ord(transpose)}, {has_ones})"
-    )
-    matrices, right = (lowering.array(operand) for operand in i.operands)
-    return _in_place(lowering, i, right, [matrices], call, rows * columns * order)
-
-
-def _in_place(
-    lowering: Lowering,
-    i: HloInstruction,
-    changed: Value,
-    others: Sequence[Value],
-    call: str,
-    work: int,
-) -> Value:
-    """A copy of `changed` (b0) in which `call` changes the matrix of each trip (t)."""
-    result = lowering.new(i.shape, i.name)
+    lowering: Lowering, i: HloInstruction, side: str, triangle: str, transpose: str, diagonal: str
+) -> Tree:
+    """Solutions with triangles, the first operand; the letters are those of BLAS."""
+    k = MatrixKernel(lowering, i)
     if not i.shape.element_count:
-        return result
-    lowering.add(CopyThunk(result, changed))
-    names = "".join(f"    b{n} = peek_i64(buffers, {n})\n" for n in range(1 + len(others)))
-    source = f"""def kernel(buffers, start, stop):
-{names}    for t in range(start, stop):
-        {call}
-"""
-    batch = math.prod(i.shape.dimensions[:-2])
-    lowering.add(
-        KernelThunk(
-            i.name,
-            source,
-            batch,
-            work,
-            (result, *others),
-            tuple(others),
-            (result,),
-            updates=(result,),
-        )
-    )
-    return result
+        return k.result
+    m, n = i.shape.dimensions[-2:]
+    one = k.room(k.element, 1)
+    k.fill(k.element, one, 1, f"to_{k.real.text}(1)")
+    options = _OTHER_SIDE[side], OTHER_TRIANGLE[triangle], transpose, diagonal
+    k.call("trsm", *options, n, m, one, k.read(0), k.rows, k.change(0, 1), n)
+    return k.done(m * n * k.rows)
 
 
 LINEAR_ALGEBRA_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(

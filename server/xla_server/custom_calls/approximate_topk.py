@@ -25,6 +25,11 @@ def _number(instruction: HloInstruction, name: str) -> int:
     return number
 
 
+def reduction_dimension(instruction: HloInstruction) -> int:
+    """The dimension whose first elements are found."""
+    return _number(instruction, "reduction_dim")
+
+
 def check(instruction: HloInstruction) -> None:
     """The arrays cut to top_k along reduction_dim, or to more where they are not aggregated."""
     require_static(instruction)
@@ -51,7 +56,7 @@ def check(instruction: HloInstruction) -> None:
     )
     check_takes("comparator", comparator, [one for one in absent for _ in range(2)])
     check_predicate("comparator", comparator)
-    dimension, wanted = _number(instruction, "reduction_dim"), _number(instruction, "top_k")
+    dimension, wanted = reduction_dimension(instruction), _number(instruction, "top_k")
     declared = instruction.shape.tuple_shapes if instruction.shape.is_tuple else ()
     sizes = list(arrays[0].dimensions)
     if not 0 <= dimension < len(sizes) or not 0 <= wanted <= sizes[dimension]:
@@ -82,7 +87,7 @@ def _found(declared: Sequence[Shape], dimension: int, wanted: int) -> int:
 def evaluate(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
     """The first by the comparator, in its order."""
     (comparator,) = instruction.called
-    dimension = _number(instruction, "reduction_dim")
+    dimension = reduction_dimension(instruction)
     arrays = [cast(Array, operand) for operand in operands[: len(operands) // 2]]
     count = instruction.shape.tuple_shapes[0].dimensions[dimension]
     kept = (*(slice(None),) * dimension, slice(count))

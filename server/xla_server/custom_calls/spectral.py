@@ -15,7 +15,7 @@ from xla_contract.shape import Shape
 from xla_server.custom_calls.batched import MATRIX, STATUS, Call, Kernel, Matrix
 from xla_server.custom_calls.lapack import asked, routine
 
-_NOT_FINITE = -4
+NOT_FINITE = -4
 """The status JAX's kernels give where LAPACK would not stop on NaN or infinity."""
 
 
@@ -65,7 +65,7 @@ def general(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     left, right = (call.letter(name, "VN") == "V" for name in ("compute_left", "compute_right"))
     parts = 1 if call.element.is_complex else 2
     if not np.isfinite(matrices[0]).all():
-        return [*[np.nan] * (parts + 2), _NOT_FINITE]
+        return [*[np.nan] * (parts + 2), NOT_FINITE]
     options = {"compute_vl": int(left), "compute_vr": int(right)}
     (lwork,) = asked(routine(call.element, "geev_lwork")(call.rows, **options))
     *values, vl, vr, info = routine(call.element, "geev")(matrices[0], lwork=lwork, **options)
