@@ -1,0 +1,127 @@
+"""docs/FUNCTIONS.md: how exact each elementary function is, and what it makes of special values."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.ulps.functions import BINARY, DTYPE, REFERENCE, computed
+from tests.ulps.measuring import EVERY, WHOLE, Error, bound_of
+
+PATH = Path(__file__).parents[2] / "docs" / "FUNCTIONS.md"
+Errors = Mapping[tuple[str, str], Error]
+
+_INTRODUCTION = """\
+# Elementary functions
+
+How far results of the `cpu` platform are from exact ones, in units in the last place (ULP) of the
+exact result; `make ulps` measures and writes this page. Bounds are promises, kept by tests
+(`server/xla_server/codegen/functions/bounds.py`); "measured" is the largest error found.
+
+- **Reference**: numpy's and scipy's functions in f64 for f32, f16 and bf16, and in x87's 80 bits
+  for f64. 0.5 is a correctly rounded result, 0 an exact one.
+- **Where**: `every` number of the type, one of each 256 bit patterns (`1/256`), or that many
+  samples of all exponents, denser where a function is not trivial; pairs of them for two operands.
+- f16 and bf16 are computed in f32 and rounded again.
+- A result that rounds to infinity must be infinite, NaN must be NaN, and zeros have their signs.
+- Subnormal numbers are measured as they are. Executions take them for zero, operands and results,
+  as XLA's CPU backend does.
+- logistic is its definition in XLA, 1 / (1 + e^-x): zero where e^-x is infinite in its type.
+- Functions of complex numbers are written in terms of these.
+"""
+
+_VALUES = {
+    "0": 0.0,
+    "-0": -0.0,
+    "1": 1.0,
+    "-1": -1.0,
+    "inf": np.inf,
+    "-inf": -np.inf,
+    "nan": np.nan,
+}
+_PAIRS = {
+    "atan2": ("0, -0", "-0, -0", "0, 0", "-0, -1", "1, 0", "inf, inf", "inf, -inf", "1, inf"),
+    "pow": ("nan, 0", "1, nan", "-1, inf", "0, -1", "-0, -1", "-inf, 3", "-8, 0.5", "0, 0"),
+    "rem": ("1, 0", "inf, 1", "5, inf", "-5, 3", "5, -3", "-4, 2", "nan, 1", "0, 1"),
+}
+
+
+def page(errors: Errors) -> str:
+    """The whole page with these measurements."""
+    rows = [
+        "| function | type | bound | measured | where | at |",
+        "|---|---|---:|---:|---|---|",
+        *(_row(function, name, errors.get((function, name))) for function, name in EVERY),
+    ]
+    return "\n".join([_INTRODUCTION, *rows, "", *_special_values(), ""])
+
+
+def errors_of(text: str) -> dict[tuple[str, str], Error]:
+    """The measurements that a page states."""
+    found = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 6 and (cells[0].strip("`"), cells[1]) in EVERY and cells[4]:
+            at = tuple(float(number) for number in cells[5].split(","))
+            name = cells[1]
+            found[cells[0].strip("`"), name] = Error(float(cells[3]), at, _count(cells[4], name))
+    return found
+
+
+def _row(function: str, name: str, error: Error | None) -> str:
+    bound = f"{bound_of(function, name):g}"
+    if error is None:
+        return f"| `{function}` | {name} | {bound} | | | |"
+    at = ", ".join(_number(value) for value in error.at)
+    where = _where(error.count, name, function)
+    return f"| `{function}` | {name} | {bound} | {error.ulps:.3f} | {where} | {at} |"
+
+
+def _number(value: float) -> str:
+    return f"{value:.9g}"
+
+
+def _where(count: int, name: str, function: str) -> str:
+    if function in BINARY:
+        return f"{count} samples"
+    if name == "f32":
+        return "every" if count == WHOLE else f"1/{WHOLE // count}"
+    return "every" if name != "f64" else f"{count} samples"
+
+
+def _count(where: str, name: str) -> int:
+    if where == "every":
+        return WHOLE if name == "f32" else 1 << 16
+    part = re.fullmatch(r"1/(\d+)", where)
+    return WHOLE // int(part[1]) if part else int(where.split()[0])
+
+
+def _special_values() -> list[str]:
+    """Tables of what kernels give, the same for every type."""
+    unary = [function for function in REFERENCE if function not in BINARY]
+    lines = [
+        "## Special values",
+        "",
+        f"| x | {' | '.join(_VALUES)} |",
+        f"|---|{'---|' * len(_VALUES)}",
+    ]
+    for function in unary:
+        results = _results(function, [list(_VALUES.values())])
+        lines.append(f"| `{function}` | {' | '.join(results)} |")
+    for function, given in _PAIRS.items():
+        columns = [[float(word) for word in pair.split(",")] for pair in given]
+        results = _results(function, list(map(list, zip(*columns, strict=True))))
+        lines += ["", f"| x, y | {' | '.join(given)} |", f"|---|{'---|' * len(given)}"]
+        lines.append(f"| `{function}` | {' | '.join(results)} |")
+    return lines
+
+
+def _results(function: str, operands: list[list[float]]) -> list[str]:
+    arrays = [np.array(operand, DTYPE["f32"]) for operand in operands]
+    return [_short(value) for value in computed(function, *arrays)]
+
+
+def _short(value: Any) -> str:
+    return "nan" if np.isnan(value) else f"{value:.6g}"
