@@ -29,7 +29,8 @@ class Place:
 class Assignment:
     """The place of every value, the bytes of the arena, and the place of every result.
 
-    A result whose place is a parameter or constant shares that memory.
+    A result whose place is a parameter or constant shares that memory; where the parameter was
+    donated, the result may have been written there.
     """
 
     places: dict[Value, Place]
@@ -37,15 +38,68 @@ class Assignment:
     results: tuple[Place, ...]
 
 
-def assign(code: Code) -> Assignment:
-    """Give every value of the code a place."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Bytes that an execution needs, by what they are for. Known before anything is allocated.
+
+    `results` are those with memory of their own, not those that share a parameter's or constant's,
+    and `copies` of arguments that are laid out anew.
+    """
+
+    parameters: int
+    constants: int
+    results: int
+    arena: int
+    copies: int = 0
+
+    def __str__(self) -> str:
+        parts = {
+            "arguments": self.parameters,
+            "copies of arguments": self.copies,
+            "constants": self.constants,
+            "temporary values": self.arena,
+            "results": self.results,
+        }
+        listed = ", ".join(f"{size} of {what}" for what, size in parts.items())
+        return f"{self.peak} bytes at once: {listed}"
+
+    @property
+    def peak(self) -> int:
+        """Bytes that exist at the same time when the program runs, its arguments included."""
+        return self.parameters + self.added
+
+    @property
+    def added(self) -> int:
+        """Those of them that are not there before, as the arguments are."""
+        return self.copies + self.constants + self.results + self.arena
+
+
+def memory_use(code: Code, assignment: Assignment) -> MemoryUse:
+    """The bytes that an execution of the code needs with this assignment."""
+    own = {place.number for place in assignment.results if place.kind == "result"}
+    return MemoryUse(
+        sum(value.byte_size for value in code.parameters),
+        sum(value.byte_size for value in code.constants),
+        sum(code.results[number].byte_size for number in own),
+        assignment.arena_bytes,
+    )
+
+
+def assign(code: Code, donated: frozenset[int] = frozenset()) -> Assignment:
+    """Give every value of the code a place.
+
+    `donated` are numbers of parameters whose memory the caller gives up: it is written over like
+    that of any other value, and results of the same size go there where they may.
+    """
     liveness = analyse(code)
     conflicts = interference(code, liveness)
     groups = _Groups(conflicts)
+    given = [value for n, value in enumerate(code.parameters) if n in donated]
     fixed = {liveness.numbers[value] for value in (*code.parameters, *code.constants)}
-    for target, source in _wishes(code):
+    fixed -= {liveness.numbers[value] for value in given}
+    for target, source in [*_wishes(code), *_replacements(code, given)]:
         a, b = groups.of(liveness.numbers[target]), groups.of(liveness.numbers[source])
-        # What comes from outside is not written to.
+        # What comes from outside and is not given is not written to.
         if not ({a, b} & {groups.of(number) for number in fixed}):
             groups.join(a, b)
     places: dict[int, Place] = {}
@@ -83,6 +137,16 @@ def _wishes(code: Code) -> list[tuple[Value, Value]]:
                 if target.byte_size == source.byte_size
             ]
     return copies + in_place
+
+
+def _replacements(code: Code, given: list[Value]) -> list[tuple[Value, Value]]:
+    """Pairs of a result and a parameter that is given up, whose memory it could have."""
+    return [
+        (result, parameter)
+        for result in code.results
+        for parameter in given
+        if result.shape == parameter.shape
+    ]
 
 
 class _Groups:

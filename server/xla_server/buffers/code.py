@@ -8,6 +8,7 @@ import dataclasses
 from typing import Any, TypeAlias
 
 from xla_contract.shape import Shape
+from xla_server.ir.module import HloInstruction
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -24,6 +25,10 @@ class Value:
 
     def __repr__(self) -> str:
         return f"%{self.name} {self.shape}"
+
+
+CANCELLATION = Value(Shape.parse("s64[]"), "cancellation")
+"""Among the arguments of a kernel: the word that is not 0 once the execution is to stop."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -103,12 +108,16 @@ Row: TypeAlias = KernelThunk | CopyThunk | HostThunk | Label | Jump | Branch | S
 
 @dataclasses.dataclass(slots=True)
 class Code:
-    """A program: rows, and the values that come from outside and go there."""
+    """A program: rows, and the values that come from outside and go there.
+
+    `origins` are the instructions that rows were made for, where there is one.
+    """
 
     rows: list[Row]
     parameters: list[Value]
     constants: dict[Value, Any]
     results: list[Value]
+    origins: dict[Row, HloInstruction] = dataclasses.field(default_factory=dict)
 
 
 def reads(row: Row) -> tuple[Value, ...]:

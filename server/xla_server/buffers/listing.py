@@ -38,7 +38,7 @@ def buffer_listing(code: Code, assignment: Assignment) -> Iterator[str]:
         )
     yield f"arena: {assignment.arena_bytes} bytes"
     yield ""
-    yield from _table(rows)
+    yield from table(rows)
 
 
 def row_listing(code: Code) -> Iterator[str]:
@@ -47,7 +47,7 @@ def row_listing(code: Code) -> Iterator[str]:
     rows = [("row", "what", "writes", "reads")]
     for number, row in enumerate(code.rows):
         rows.append((str(number), _row_text(row, labels), _names(writes(row)), _names(reads(row))))
-    return _table(rows)
+    return table(rows)
 
 
 def _spans(code: Code, liveness: Liveness) -> list[str]:
@@ -87,7 +87,8 @@ def _names(values: Iterable[Value]) -> str:
     return ", ".join(f"%{value.name}" for value in values)
 
 
-def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+def table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Lines of columns, each as wide as what is in it."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))

@@ -7,6 +7,7 @@ import numpy as np
 
 from xla_contract.opcode import Opcode
 from xla_server.buffers.code import Branch, CopyThunk, Jump, Label, Switch, Value
+from xla_server.codegen.lower_small_loop import elements_of, lower_small_loop
 from xla_server.codegen.lowering import Lower, Lowering, Tree, leaves
 from xla_server.ir.module import HloInstruction
 
@@ -56,6 +57,12 @@ def lower_while(lowering: Lowering, i: HloInstruction) -> Tree:
     body, condition = i.called
     initial = lowering.of(i.operands[0])
     handed_on = _handed_on(body.root, body.parameters[0])
+    elements = elements_of(initial)
+    if elements is not None:
+        paths = [(n,) for n in range(len(elements))] if isinstance(initial, tuple) else [()]
+        small = lower_small_loop(lowering, i, elements, [path in handed_on for path in paths])
+        if small is not None:
+            return small if isinstance(initial, tuple) else small[0]
     state = _state(lowering, i, initial, handed_on, ())
     lowering.copy(state, initial)
     begin, end = Label(f"{i.name}.condition"), Label(f"{i.name}.end")

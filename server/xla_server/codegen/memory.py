@@ -78,8 +78,9 @@ def _part(builder: Any, place: Any, number: int) -> Any:
     return builder.gep(place, [zero, ir.Constant(ir.IntType(32), number)])
 
 
-def _load(name: str, scope: str = "operands", other: str = "results") -> Any:
+def _load(name: str, scope: str = "operands", *others: str) -> Any:
     computed = COMPUTED[name]
+    others = others or ("results",)
 
     @instruction
     def load(typing_context, address, index):  # type: ignore[no-untyped-def]
@@ -87,7 +88,7 @@ def _load(name: str, scope: str = "operands", other: str = "results") -> Any:
             value, loads = _read(builder, args, name)
             for access in loads:
                 access.set_metadata("alias.scope", _scope(builder.module, scope))
-                access.set_metadata("noalias", _scope(builder.module, other))
+                access.set_metadata("noalias", _scope(builder.module, *others))
             return value
 
         return computed(types.int64, types.int64), generate
@@ -95,15 +96,16 @@ def _load(name: str, scope: str = "operands", other: str = "results") -> Any:
     return load
 
 
-def _store(name: str) -> Any:
+def _store(name: str, scope: str = "results", *others: str) -> Any:
     computed = COMPUTED[name]
+    others = others or ("operands",)
 
     @instruction
     def store(typing_context, address, index, value):  # type: ignore[no-untyped-def]
         def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
             for access in _write(builder, args, name):
-                access.set_metadata("alias.scope", _scope(builder.module, "results"))
-                access.set_metadata("noalias", _scope(builder.module, "operands"))
+                access.set_metadata("alias.scope", _scope(builder.module, scope))
+                access.set_metadata("noalias", _scope(builder.module, *others))
             return context.get_dummy_value()
 
         return types.void(types.int64, types.int64, computed), generate
@@ -117,10 +119,10 @@ def read_only(module: Any, load: Any) -> None:
     load.set_metadata("noalias", _scope(module, "results"))
 
 
-def _scope(module: Any, name: str) -> Any:
+def _scope(module: Any, *names: str) -> Any:
     domain = module.add_metadata([ir.MetaDataString(module, "kernel")])
-    scope = module.add_metadata([ir.MetaDataString(module, name), domain])
-    return module.add_metadata([scope])
+    scopes = [module.add_metadata([ir.MetaDataString(module, name), domain]) for name in names]
+    return module.add_metadata(scopes)
 
 
 def _plain_load(name: str) -> Any:
@@ -207,6 +209,29 @@ def _bits(target: str) -> Any:
 
 
 @instruction
+def room_for(typing_context, size):  # type: ignore[no-untyped-def]
+    """The address of `size` bytes on the stack, there until the kernel returns."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+        place = builder.alloca(ir.IntType(8), args[0])
+        place.align = 64
+        return builder.ptrtoint(place, ir.IntType(64))
+
+    return types.int64(types.int64), generate
+
+
+@instruction
+def watch_i64(typing_context, address):  # type: ignore[no-untyped-def]
+    """An int64 that another thread may write, read anew each time."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+        place = builder.inttoptr(args[0], ir.PointerType(ir.IntType(64)))
+        return builder.load_atomic(place, "seq_cst", 8)
+
+    return types.int64(types.int64), generate
+
+
+@instruction
 def half_to_f32(typing_context, x):  # type: ignore[no-untyped-def]
     """The number whose IEEE half precision bits are in a uint16."""
 
@@ -232,11 +257,16 @@ MEMORY: dict[str, Any] = {
     **{f"load_{name}": _load(name) for name in COMPUTED},
     **{f"store_{name}": _store(name) for name in COMPUTED},
     **{f"reload_{name}": _load(name, "results", "operands") for name in COMPUTED},
+    # Elements on the kernel's own stack.
+    **{f"keep_{name}": _store(name, "kept", "operands", "results") for name in COMPUTED},
+    **{f"kept_{name}": _load(name, "kept", "operands", "results") for name in COMPUTED},
     # Without a promise about overlap, for buffers that are read and written in one kernel.
     **{f"peek_{name}": _plain_load(name) for name in COMPUTED},
     **{f"poke_{name}": _plain_store(name) for name in COMPUTED},
     **{f"to_{name}": _cast(name) for name in COMPUTED},
     **{f"bits_{name}": _bits(name) for name in NUMBERS},
+    "room_for": room_for,
+    "watch_i64": watch_i64,
     "half_to_f32": half_to_f32,
     "f32_to_half": f32_to_half,
 }

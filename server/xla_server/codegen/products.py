@@ -18,27 +18,25 @@ def _product(computed: str) -> Any:
     BLAS counts columns first, so it is asked for the transposed product of the transposed.
     """
     letter, scalar = _ITEM[computed]
-    gemm = routine(f"{letter}gemm", 13)
+    gemm = routine(f"{letter}gemm")
     one, zero = scalar(1), scalar(0)
 
     @njit(error_model="numpy")
     def product(a, b, c, m, n, k, a_is_transposed, b_is_transposed):  # type: ignore[no-untyped-def]
         gemm(
-            (
-                room_i32(_TRANSPOSED if b_is_transposed else _PLAIN),
-                room_i32(_TRANSPOSED if a_is_transposed else _PLAIN),
-                room_i32(n),
-                room_i32(m),
-                room_i32(k),
-                room(one),
-                b,
-                room_i32(max(1, k if b_is_transposed else n)),
-                a,
-                room_i32(max(1, m if a_is_transposed else k)),
-                room(zero),
-                c,
-                room_i32(max(1, n)),
-            )
+            room_i32(_TRANSPOSED if b_is_transposed else _PLAIN),
+            room_i32(_TRANSPOSED if a_is_transposed else _PLAIN),
+            room_i32(n),
+            room_i32(m),
+            room_i32(k),
+            room(one),
+            b,
+            room_i32(max(1, k if b_is_transposed else n)),
+            a,
+            room_i32(max(1, m if a_is_transposed else k)),
+            room(zero),
+            c,
+            room_i32(max(1, n)),
         )
 
     return product
@@ -50,7 +48,7 @@ def _product_into(computed: str) -> Any:
     `ahead` counts elements from one stored row to the next.
     """
     letter, scalar = _ITEM[computed]
-    gemm = routine(f"{letter}gemm", 13)
+    gemm = routine(f"{letter}gemm")
     one, zero = scalar(1), scalar(0)
 
     @njit(error_model="numpy")
@@ -58,21 +56,19 @@ def _product_into(computed: str) -> Any:
         a, a_ahead, a_is_transposed, b, b_ahead, b_is_transposed, c, c_ahead, m, n, k, adds
     ):
         gemm(
-            (
-                room_i32(_TRANSPOSED if b_is_transposed else _PLAIN),
-                room_i32(_TRANSPOSED if a_is_transposed else _PLAIN),
-                room_i32(n),
-                room_i32(m),
-                room_i32(k),
-                room(one),
-                b,
-                room_i32(b_ahead),
-                a,
-                room_i32(a_ahead),
-                room(one if adds else zero),
-                c,
-                room_i32(c_ahead),
-            )
+            room_i32(_TRANSPOSED if b_is_transposed else _PLAIN),
+            room_i32(_TRANSPOSED if a_is_transposed else _PLAIN),
+            room_i32(n),
+            room_i32(m),
+            room_i32(k),
+            room(one),
+            b,
+            room_i32(b_ahead),
+            a,
+            room_i32(a_ahead),
+            room(one if adds else zero),
+            c,
+            room_i32(c_ahead),
         )
 
     return product_into

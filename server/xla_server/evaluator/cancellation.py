@@ -1,5 +1,6 @@
 """The wish that a run stops, passed between threads."""
 
+import ctypes
 import threading
 from collections.abc import Callable
 
@@ -13,12 +14,13 @@ class Cancellation:
     the error.
     """
 
-    __slots__ = ("_callbacks", "_error", "_lock")
+    __slots__ = ("_callbacks", "_error", "_lock", "_word")
 
     def __init__(self) -> None:
         self._error: XlaError | None = None
         self._lock = threading.Lock()
         self._callbacks: dict[object, Callable[[], None]] = {}
+        self._word: ctypes.c_int64 | None = None
 
     def cancel(self, error: XlaError | None = None) -> bool:
         """Ask the run to stop with `error`, by default CancelledError.
@@ -29,6 +31,8 @@ class Cancellation:
             if self._error is not None:
                 return False
             self._error = CancelledError("the caller gave up") if error is None else error
+            if self._word is not None:
+                self._word.value = 1
             callbacks = list(self._callbacks.values())
             self._callbacks.clear()
         for callback in callbacks:
@@ -39,6 +43,20 @@ class Cancellation:
     def is_cancelled(self) -> bool:
         """Whether `cancel` was called."""
         return self._error is not None
+
+    @property
+    def word(self) -> int:
+        """The address of an int64 that is not 0 once `cancel` was called.
+
+        Native code reads it; it lives as long as this object.
+        """
+        word = self._word
+        if word is None:
+            with self._lock:
+                if self._word is None:
+                    self._word = ctypes.c_int64(self._error is not None)
+                word = self._word
+        return ctypes.addressof(word)
 
     def check(self) -> None:
         """Raise the error given to `cancel`, if it was called."""

@@ -5,13 +5,13 @@ conditionals are jumps. What only Python can do (feeds, functions that operators
 the walk with the row's number, and the caller resumes behind it.
 """
 
-import ctypes
 from collections.abc import Callable
 
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.memory import MEMORY
-from xla_server.runtime.native import callable_at, callee, copy_bytes, read, write
+from xla_server.runtime.native import callable_at, callee, copy_bytes, cycles, read, write
 from xla_server.runtime.rounding import flush_subnormals, restore_mode
+from xla_server.runtime.row_times import mark
 from xla_server.runtime.threads import run_loop
 
 ROW_WORDS = 6
@@ -28,26 +28,51 @@ SWITCH  slot of an S32, number of branches, first of their rows in the targets
 HOST    (nothing)
 """
 
+CODE, TABLES, INDICES, COUNT, TARGETS, BOARD, TIMES, CYCLES, ROW = range(9)
+SLOTS = 9
+"""A run is a block of int64 words: addresses of the code, of the tables of buffer addresses, of the
+`count` slot numbers that the tables are filled from, of the targets, of the board; where to write
+down how long rows take, or 0; the cycles that the walk took; the row to begin with and,
+afterwards, the outcome; and then the slots, the first of which has the address of
+the word that cancels the run."""
+
 CANCELLED = -2
 FINISHED = -1
 
 _pred = MEMORY["peek_u8"]
 _index = MEMORY["peek_i32"]
 _word = MEMORY["peek_i64"]
+_set_word = MEMORY["poke_i64"]
 
 
 @callee  # type: ignore[untyped-decorator]
 def _walk(
-    code: int, tables: int, slots: int, targets: int, cancelled: int, board: int, row: int
+    code: int,
+    tables: int,
+    slots: int,
+    targets: int,
+    cancelled: int,
+    board: int,
+    times: int,
+    row: int,
 ) -> int:
     while True:
+        if times != 0:
+            mark(times, row)
         at = row * ROW_WORDS
         kind = _word(code, at)
         if kind == KERNEL:
             if read(cancelled, 0) != 0:
                 return CANCELLED
             buffers = tables + 8 * _word(code, at + 2)
-            run_loop(board, _word(code, at + 1), buffers, _word(code, at + 3), _word(code, at + 4))
+            run_loop(
+                board,
+                _word(code, at + 1),
+                buffers,
+                _word(code, at + 3),
+                _word(code, at + 4),
+                cancelled,
+            )
             row += 1
         elif kind == COPY:
             copy_bytes(
@@ -71,31 +96,40 @@ def _walk(
             if chosen < 0 or chosen >= count:
                 chosen = count - 1
             row = _word(targets, _word(code, at + 3) + chosen)
-        elif kind == HOST:
-            return row
         else:
-            return FINISHED
+            # A kernel that saw the cancellation left out a part of its work.
+            if read(cancelled, 0) != 0:
+                return CANCELLED
+            return row if kind == HOST else FINISHED
 
 
-def _enter(
-    code: int, tables: int, slots: int, targets: int, cancelled: int, board: int, row: int
-) -> None:
+def _enter(run: int) -> None:
+    slots = run + 8 * SLOTS
+    tables, indices, row = _word(run, TABLES), _word(run, INDICES), _word(run, ROW)
+    if row == 0:
+        _set_word(run, CYCLES, 0)
+        for number in range(_word(run, COUNT)):
+            _set_word(tables, number, _word(slots, _word(indices, number)))
     mode = flush_subnormals()
-    write(row, 0, _walk(code, tables, slots, targets, cancelled, board, read(row, 0)))
+    begun = cycles()
+    outcome = _walk(
+        _word(run, CODE),
+        tables,
+        slots,
+        _word(run, TARGETS),
+        _word(slots, 0),
+        _word(run, BOARD),
+        _word(run, TIMES),
+        row,
+    )
+    _set_word(run, CYCLES, _word(run, CYCLES) + cycles() - begun)
     restore_mode(mode)
+    write(run, ROW, outcome)
 
 
-def walker(kernels: Kernels) -> Callable[..., int]:
-    """walk(code, tables, slots, targets, cancelled, board, row): addresses, and where to begin.
+def walker(kernels: Kernels) -> Callable[[int], None]:
+    """walk(run): the address of a run's words, in which it leaves FINISHED, CANCELLED or a row.
 
-    It returns FINISHED, CANCELLED once the int64 at `cancelled` is not 0, or the HOST row it met.
+    CANCELLED once the word that cancels is not 0, a row where it met one for the host.
     """
-    enter = callable_at(kernels.native(_enter, 7), 7)
-
-    def walk(*arguments: int) -> int:
-        *addresses, first = arguments
-        row = ctypes.c_int64(first)
-        enter(*addresses, ctypes.addressof(row))
-        return row.value
-
-    return walk
+    return callable_at(kernels.native(_enter, 1), 1)

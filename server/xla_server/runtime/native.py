@@ -5,6 +5,7 @@ Native code names C functions by symbols, never by addresses, so that it can be 
 
 import ctypes
 import functools
+import platform
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,9 @@ from numba import njit, types
 from xla_server.codegen.instruction import instruction
 
 _I64 = ir.IntType(64)
+
+HAS_CYCLES = platform.machine().lower() in ("x86_64", "amd64")
+"""Whether `cycles` counts: on other processors the counter is the system's alone."""
 
 
 def _pointer(builder: Any, address: Any, index: Any) -> Any:
@@ -86,6 +90,20 @@ def write(typing_context, address, index, value):  # type: ignore[no-untyped-def
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), generate
+
+
+@instruction
+def cycles(typing_context):  # type: ignore[no-untyped-def]
+    """The processor's time stamp counter; 0 where programs may not read it."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+        if not HAS_CYCLES:
+            return ir.Constant(_I64, 0)
+        kind = ir.FunctionType(_I64, [])
+        counter = builder.module.declare_intrinsic("llvm.readcyclecounter", (), kind)
+        return builder.call(counter, [])
+
+    return types.int64(), generate
 
 
 @instruction

@@ -1,230 +1,205 @@
-"""A program ready to run: its table of rows, its kernels, its constants, its memory."""
+"""A program ready to run: its tables, its kernels, its constants, and runs that wait for work."""
 
-import dataclasses
-import threading
-from collections.abc import Sequence
+import struct
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from xla_contract.shape import Shape
-from xla_server.buffers.assignment import ALIGNMENT, Assignment, Place
-from xla_server.buffers.code import (
-    Branch,
-    Code,
-    CopyThunk,
-    HostThunk,
-    Jump,
-    KernelThunk,
-    Label,
-    Switch,
-    Value,
-)
-from xla_server.codegen.kernel import Kernel, Kernels
+from xla_server.buffers.assignment import Assignment, MemoryUse, assign, memory_use
+from xla_server.buffers.code import Code, HostThunk, Row, Value
+from xla_server.codegen.kernel import Kernels
+from xla_server.evaluator.cancellation import Cancellation
 from xla_server.runtime import executor
+from xla_server.runtime.blocks import Block, BlockPool, block_size
+from xla_server.runtime.encoding import encode
 from xla_server.runtime.host import HostRun, array_at
+from xla_server.runtime.row_times import RowTimes
 from xla_server.runtime.threads import ThreadPool
 
-Array = Any
+KEPT_RUNS = 16
+"""Runs that a program keeps for the next executions; more than that side by side are rare."""
 
-PARALLEL_WORK = 1 << 16
-"""Operations below which a loop is not worth a second thread."""
+_ROW, _CYCLES, _FINISHED = executor.ROW, executor.CYCLES, executor.FINISHED
+_GIVEN = 8 * executor.ROW
+"""Where in a run's words what changes each time begins: the row, then the first of the slots."""
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Encoded:
-    """The tables that the executor walks; slots are numbered places."""
-
-    rows: Any
-    arguments: Any
-    targets: Any
-    places: tuple[tuple[str, int], ...]
-    kernels: tuple[Kernel, ...]
-    hosts: dict[int, HostThunk]
-    slots: dict[Value, int]
+KEPT_ARENA = 1 << 16
+"""Bytes of an arena that a waiting run keeps for itself."""
 
 
 class Program:
     """Any thread may run it at any time; each run has its own arena."""
 
     def __init__(
-        self, code: Code, assignment: Assignment, kernels: Kernels, pool: ThreadPool
+        self,
+        code: Code,
+        assignment: Assignment,
+        kernels: Kernels,
+        threads: ThreadPool,
+        blocks: BlockPool,
     ) -> None:
         self._code = code
         self._assignment = assignment
-        self._pool = pool
-        self._executor = executor.walker(kernels)
-        pool.start()
-        self._encoded = encode(code, assignment, kernels, pool.count)
-        self._constants = [_aligned_copy(array) for array in code.constants.values()]
-        self._arenas: list[Any] = []
-        self._lock = threading.Lock()
+        self._kernels = kernels
+        self._blocks = blocks
+        self._threads = threads
+        threads.start()
+        self._walk = executor.walker(kernels)
+        self._encoded = encode(code, assignment, kernels)
+        self.results = assignment.results
+        """The place of each result: in its own memory, in a parameter's or in a constant's."""
+        arrays = list(code.constants.values())
+        self.constants = {n: _block_of(arrays[n], blocks) for n in self._encoded.constants}
+        """The memory of the constants that a run needs, by their numbers."""
+        results = self._encoded.results
+        self._sizes = [(n, block_size(code.results[n].byte_size)) for n in results]
+        self._arena_size = block_size(assignment.arena_bytes)
+        self._given = struct.Struct(f"={2 + len(code.parameters) + len(results)}q")
+        self._waiting: list[_Run] = []
+
+    def with_donated(self, donated: frozenset[int]) -> "Program":
+        """This program for runs that may write over parameters: these numbers of them."""
+        assignment = assign(self._code, donated)
+        return Program(self._code, assignment, self._kernels, self._threads, self._blocks)
 
     @property
-    def arena_bytes(self) -> int:
-        """Memory a run takes besides arguments, constants and results."""
-        return self._assignment.arena_bytes
+    def memory(self) -> MemoryUse:
+        """The bytes that an execution needs, known before it starts."""
+        return memory_use(self._code, self._assignment)
 
-    def run(self, arguments: Sequence[Array], host: HostRun) -> list[Array]:
-        """The results for arguments that are C-contiguous arrays of the parameters' types.
+    def run(
+        self,
+        addresses: Sequence[int],
+        cancellation: Cancellation,
+        host: Callable[[], HostRun],
+        times: RowTimes | None = None,
+    ) -> tuple[dict[int, Block], int]:
+        """The memory of the results that have their own, by their numbers, and the cycles it took.
 
-        Raises what the cancellation of `host` was given once it is set, and what host rows raise.
+        `addresses` are those of dense row-major arrays of the parameters' types; `host` is asked
+        for what host rows need, and the times of rows are written to `times`. Raises what the
+        cancellation was given once it is set, and what host rows raise.
         """
-        flag = np.zeros(1, np.int64)
-        results = [_result_like(value.shape) for value in self._code.results]
-        arena = self._take_arena()
-        forget = host.cancellation.add_callback(lambda: flag.fill(1))
+        take = self._blocks.take
+        given = [0, cancellation.word, *addresses]
+        results: dict[int, Block] = {}
+        for number, size in self._sizes:
+            block = results[number] = take(size)
+            given.append(block.address)
+        waiting = self._waiting
         try:
-            memory = {
-                "arena": [],
-                "parameter": [array.ctypes.data for array in arguments],
-                "constant": [array.ctypes.data for array in self._constants],
-                "result": [array.ctypes.data for array in results],
-            }
-            base = arena.ctypes.data
-            slots = np.array(
-                [
-                    base + number if kind == "arena" else memory[kind][number]
-                    for kind, number in self._encoded.places
-                ],
-                np.int64,
-            )
-            self._walk(slots, flag, host)
-        finally:
-            forget()
-            with self._lock:
-                self._arenas.append(arena)
-        return [
-            self._result(number, place, arguments, results)
-            for number, place in enumerate(self._assignment.results)
-        ]
+            run = waiting.pop()
+        except IndexError:
+            run = _Run(self._encoded, self.constants, self._threads.board)
+        arena = run.arena
+        if arena is None:
+            arena = take(self._arena_size)
+            run.use(arena)
+        self._given.pack_into(run.memory, _GIVEN, *given)
+        if times is not None:
+            run.words[executor.TIMES] = times.address
+        self._walk(run.address)
+        words = run.words
+        if words[_ROW] != _FINISHED:
+            self._finish(run, cancellation, host)
+        cycles = words[_CYCLES]
+        if times is not None:
+            run.words[executor.TIMES] = 0
+        if len(waiting) < KEPT_RUNS:
+            run.arena = arena if self._arena_size <= KEPT_ARENA else None
+            waiting.append(run)
+        return results, cycles
 
-    def _walk(self, slots: Array, flag: Array, host: HostRun) -> None:
-        encoded = self._encoded
-        tables = slots[encoded.arguments]
-        row = 0
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows that are walked, as `RowTimes` numbers them."""
+        return self._encoded.walked
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes of the kernels' object code and of the constants."""
+        code = sum(kernel.byte_size for kernel in self._encoded.kernels)
+        return code + sum(value.byte_size for value in self._code.constants)
+
+    @property
+    def code(self) -> Code:
+        """What was made ready to run."""
+        return self._code
+
+    def _finish(self, run: "_Run", cancellation: Cancellation, host: Callable[[], HostRun]) -> None:
+        """Go on from where only Python can."""
+        made: HostRun | None = None
         while True:
-            row = self._executor(
-                encoded.rows.ctypes.data,
-                tables.ctypes.data,
-                slots.ctypes.data,
-                encoded.targets.ctypes.data,
-                flag.ctypes.data,
-                self._pool.board,
-                row,
-            )
+            row = run.words[executor.ROW]
             if row == executor.CANCELLED:
-                host.cancellation.check()
+                cancellation.check()
             if row < 0:
                 return
-            self._do(encoded.hosts[row], slots, host)
-            row += 1
+            made = made or host()
+            self._do(self._encoded.hosts[row], run, made)
+            run.words[executor.ROW] = row + 1
+            self._walk(run.address)
 
-    def _do(self, thunk: HostThunk, slots: Array, host: HostRun) -> None:
+    def _do(self, thunk: HostThunk, run: "_Run", host: HostRun) -> None:
         """Run a host row, and put what it gives where the program expects it."""
-        reads = [array_at(self._address(value, slots), value.shape) for value in thunk.reads]
+        reads = [array_at(self._address(value, run), value.shape) for value in thunk.reads]
         given = thunk.call(host, reads)
         for value, array in zip(thunk.writes, given, strict=True):
-            array_at(self._address(value, slots), value.shape)[...] = array
+            array_at(self._address(value, run), value.shape)[...] = array
 
-    def _address(self, value: Value, slots: Array) -> int:
-        return int(slots[self._encoded.slots[value]])
-
-    def _result(
-        self, number: int, place: Place, arguments: Sequence[Array], results: Sequence[Array]
-    ) -> Array:
-        shape = self._code.results[number].shape
-        if place.kind == "result":
-            found = results[place.number]
-        elif place.kind == "parameter":
-            found = arguments[place.number]
-        else:
-            found = self._constants[place.number]
-        return found.reshape(shape.dimensions)
-
-    def _take_arena(self) -> Array:
-        with self._lock:
-            if self._arenas:
-                return self._arenas.pop()
-        return _aligned(self._assignment.arena_bytes)
+    def _address(self, value: Value, run: "_Run") -> int:
+        slot = self._encoded.slots[self._assignment.places[value]]
+        return int(run.words[executor.SLOTS + slot])
 
 
-def encode(code: Code, assignment: Assignment, kernels: Kernels, threads: int) -> Encoded:
-    """The tables of a program, whose kernels are compiled."""
-    places: dict[Place, int] = {}
+class _Run:
+    """The words of one execution at a time: what never changes is written once."""
 
-    def slot(value: Value) -> int:
-        return places.setdefault(assignment.places[value], len(places))
-
-    compiled = kernels.get_all(row.source for row in code.rows if isinstance(row, KernelThunk))
-    labels: dict[Label, int] = {}
-    rows = [row for row in code.rows if not _is_nothing(row, assignment)]
-    position = 0
-    for row in rows:
-        if isinstance(row, Label):
-            labels[row] = position
-        else:
-            position += 1
-    table: list[list[int]] = []
-    arguments: list[int] = []
-    targets: list[int] = []
-    used: list[Kernel] = []
-    hosts: dict[int, HostThunk] = {}
-    slots: dict[Value, int] = {}
-    for row in rows:
-        if isinstance(row, KernelThunk):
-            kernel = compiled[row.source]
-            used.append(kernel)
-            chunk = max(1, PARALLEL_WORK // max(1, row.work))
-            first = len(arguments)
-            arguments += [slot(value) for value in row.arguments]
-            table.append([executor.KERNEL, kernel.address, first, row.trips, chunk, 0])
-        elif isinstance(row, CopyThunk):
-            size = row.target.byte_size
-            table.append([executor.COPY, slot(row.target), slot(row.source), size, 0, 0])
-        elif isinstance(row, Jump):
-            table.append([executor.JUMP, labels[row.label], 0, 0, 0, 0])
-        elif isinstance(row, Branch):
-            target = labels[row.otherwise]
-            table.append([executor.BRANCH, slot(row.predicate), target, 0, 0, 0])
-        elif isinstance(row, Switch):
-            count, first = len(row.labels), len(targets)
-            targets += [labels[label] for label in row.labels]
-            table.append([executor.SWITCH, slot(row.index), count, first, 0, 0])
-        elif isinstance(row, HostThunk):
-            hosts[len(table)] = row
-            slots.update({value: slot(value) for value in (*row.reads, *row.writes)})
-            table.append([executor.HOST, 0, 0, 0, 0, 0])
-    table.append([executor.END, 0, 0, 0, 0, 0])
-    return Encoded(
-        np.array(table, np.int64),
-        np.array(arguments or [0], np.int64),
-        np.array(targets or [0], np.int64),
-        tuple((place.kind, place.number) for place in places) or (("arena", 0),),
-        tuple(used),
-        hosts,
-        slots,
+    __slots__ = (
+        "_array",
+        "_base",
+        "_first",
+        "_offsets",
+        "_tables",
+        "address",
+        "arena",
+        "memory",
+        "words",
     )
 
+    def __init__(self, encoded: Any, constants: dict[int, Block], board: int) -> None:
+        self._tables = _zeros(len(encoded.indices))
+        self._array = _zeros(executor.SLOTS + len(encoded.slots))
+        self.address: int = self._array.ctypes.data
+        self.words = memoryview(self._array)
+        self.memory = self.words.cast("B")
+        self.arena: Block | None = None
+        self._base = -1
+        self._offsets = encoded.offsets
+        self._first = len(self._array) - len(encoded.offsets)
+        words = self._array
+        words[executor.CODE] = encoded.rows.ctypes.data
+        words[executor.TABLES] = self._tables.ctypes.data
+        words[executor.INDICES] = encoded.indices.ctypes.data
+        words[executor.COUNT] = len(encoded.indices)
+        words[executor.TARGETS] = encoded.targets.ctypes.data
+        words[executor.BOARD] = board
+        first = self._first - len(constants)
+        words[first : self._first] = [block.address for block in constants.values()]
 
-def _is_nothing(row: Any, assignment: Assignment) -> bool:
-    """Whether a row copies a value to where it is."""
-    return isinstance(row, CopyThunk) and (
-        assignment.places[row.target] == assignment.places[row.source]
-    )
+    def use(self, arena: Block) -> None:
+        """Let the run keep its values in this memory."""
+        if arena.address != self._base:
+            self._base = arena.address
+            self._array[self._first :] = self._offsets + arena.address
 
 
-def _result_like(shape: Shape) -> Array:
-    return np.empty(shape.dimensions, shape.element_type.dtype)
+def _zeros(count: int) -> Any:
+    return np.zeros(count, np.int64)
 
 
-def _aligned(size: int) -> Array:
-    memory = np.empty(size + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
-    return memory[start : start + size]
-
-
-def _aligned_copy(array: Array) -> Array:
-    place = _aligned(array.nbytes).view(array.dtype).reshape(array.shape)
-    place[...] = array
-    return place
+def _block_of(array: Any, blocks: BlockPool) -> Block:
+    block = blocks.take(block_size(array.nbytes))
+    np.asarray(block)[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return block

@@ -2,8 +2,8 @@
 
 A caller that has a large loop takes a free slot of the board, writes its loop there, wakes the
 helpers and works through the loop itself, chunk by chunk. Whoever is free takes the next
-chunk of any slot, so executions side by side share the helpers, and a helper that the system
-has put aside delays nothing but the chunk it holds.
+chunk of the slot with the fewest helpers, so executions side by side share them, and a helper that
+the system has put aside delays nothing but the chunk it holds.
 """
 
 import os
@@ -24,9 +24,12 @@ from xla_server.runtime.native import (
 from xla_server.runtime.rounding import flush_subnormals
 
 SLOTS = 32
-_SLOT_WORDS = 8
-_STATE, _FUNCTION, _BUFFERS, _TRIPS, _CHUNK, _NEXT, _DONE, _INSIDE = range(8)
+_SLOT_WORDS = 16
+_STATE, _FUNCTION, _BUFFERS, _TRIPS, _CHUNK, _NEXT, _DONE, _INSIDE, _CANCELLED = range(9)
 _HEADER_WORDS = 32
+_STAY = 16
+"""Chunks that a helper does of one loop before it looks where it is needed most."""
+
 _MUTEX, _CONDITION, _STOP, _HELPERS = 0, 8, 24, 25
 
 _lock = foreign("pthread_mutex_lock", 1)
@@ -37,10 +40,15 @@ _give_way = foreign("sched_yield", 0)
 
 
 @callee  # type: ignore[untyped-decorator]
-def run_loop(board: int, function: int, buffers: int, trips: int, chunk: int) -> None:
-    """Do all trips of a kernel, with the helpers' help where a slot is free."""
+def run_loop(
+    board: int, function: int, buffers: int, trips: int, chunk: int, cancelled: int
+) -> None:
+    """Do all trips of a kernel, with the helpers' help where a slot is free.
+
+    Once the word at `cancelled` is not 0, chunks that nobody began are left out.
+    """
     slot = -1
-    if board != 0 and chunk < trips and read(board, _HELPERS) > 0:
+    if chunk < trips and board != 0 and read(board, _HELPERS) > 0:
         _lock((board + 8 * _MUTEX,))
         for number in range(SLOTS):
             place = _HEADER_WORDS + number * _SLOT_WORDS
@@ -54,13 +62,18 @@ def run_loop(board: int, function: int, buffers: int, trips: int, chunk: int) ->
             write(board, slot + _CHUNK, chunk)
             write(board, slot + _NEXT, 0)
             write(board, slot + _DONE, 0)
+            write(board, slot + _CANCELLED, cancelled)
             write(board, slot + _STATE, 1)
             _wake((board + 8 * _CONDITION,))
         _unlock((board + 8 * _MUTEX,))
     if slot < 0:
-        call_kernel(function, buffers, 0, trips)
+        start = 0
+        while start < trips and read(cancelled, 0) == 0:
+            stop = min(start + chunk, trips)
+            call_kernel(function, buffers, start, stop)
+            start = stop
         return
-    _take_chunks(board, slot)
+    _take_chunks(board, slot, trips)
     while read(board, slot + _DONE) < trips:
         _give_way(())
     # A helper that came too late may still look at the slot: it is free when nobody does.
@@ -73,16 +86,34 @@ def run_loop(board: int, function: int, buffers: int, trips: int, chunk: int) ->
 
 
 @callee  # type: ignore[untyped-decorator]
-def _take_chunks(board: int, slot: int) -> None:
+def _take_chunks(board: int, slot: int, count: int) -> None:
+    """Do chunks of a slot's loop until there are none left, `count` at most."""
     function, buffers = read(board, slot + _FUNCTION), read(board, slot + _BUFFERS)
     trips, chunk = read(board, slot + _TRIPS), read(board, slot + _CHUNK)
-    while True:
+    cancelled = read(board, slot + _CANCELLED)
+    for _ in range(count):
         start = atomic_add(board, slot + _NEXT, chunk)
         if start >= trips:
             return
         stop = min(start + chunk, trips)
-        call_kernel(function, buffers, start, stop)
+        if read(cancelled, 0) == 0:
+            call_kernel(function, buffers, start, stop)
         atomic_add(board, slot + _DONE, stop - start)
+
+
+@callee  # type: ignore[untyped-decorator]
+def _neediest(board: int) -> int:
+    """The slot with work left that the fewest helpers are at; -1 where there is none."""
+    found, fewest = -1, SLOTS * _SLOT_WORDS
+    for number in range(SLOTS):
+        slot = _HEADER_WORDS + number * _SLOT_WORDS
+        if (
+            read(board, slot + _STATE) == 1
+            and read(board, slot + _INSIDE) < fewest
+            and read(board, slot + _NEXT) < read(board, slot + _TRIPS)
+        ):
+            found, fewest = slot, read(board, slot + _INSIDE)
+    return found
 
 
 def _help(board: int) -> None:
@@ -90,20 +121,14 @@ def _help(board: int) -> None:
     flush_subnormals()
     _lock((board + 8 * _MUTEX,))
     while read(board, _STOP) == 0:
-        found = -1
-        for number in range(SLOTS):
-            slot = _HEADER_WORDS + number * _SLOT_WORDS
-            if read(board, slot + _STATE) == 1 and (
-                read(board, slot + _NEXT) < read(board, slot + _TRIPS)
-            ):
-                found = slot
-                break
+        found = _neediest(board)
         if found < 0:
             _wait((board + 8 * _CONDITION, board + 8 * _MUTEX))
             continue
         atomic_add(board, found + _INSIDE, 1)
         _unlock((board + 8 * _MUTEX,))
-        _take_chunks(board, found)
+        # Then it looks around again: other executions may have begun loops since.
+        _take_chunks(board, found, _STAY)
         atomic_add(board, found + _INSIDE, -1)
         _lock((board + 8 * _MUTEX,))
     _unlock((board + 8 * _MUTEX,))

@@ -1,5 +1,5 @@
 from xla_contract.shape import Shape
-from xla_server.buffers.assignment import ALIGNMENT, assign
+from xla_server.buffers.assignment import ALIGNMENT, assign, memory_use
 from xla_server.buffers.code import Branch, Code, CopyThunk, Jump, KernelThunk, Label, Row, Value
 
 WIDE = Shape.parse("f32[64]")
@@ -87,3 +87,36 @@ def test_offsets_are_aligned() -> None:
     x, a, b, c = value("x", odd), value("a", odd), value("b", odd), value("c", odd)
     code = Code([kernel(a, x), kernel(b, x), kernel(c, a, b)], [x], {}, [c])
     assert {at % ALIGNMENT for _, at in places(code, a, b)} == {0}
+
+
+def test_a_donated_parameter_is_written_over_when_it_is_not_needed_any_more() -> None:
+    x, a, b = value("x"), value("a"), value("b")
+    code = Code([kernel(a, x), kernel(b, a)], [x], {}, [b])
+    found = assign(code, frozenset([0]))
+    assert found.results == (found.places[x],)
+    assert found.places[a] != found.places[x]
+    assert assign(code).results[0].kind == "result"
+
+
+def test_a_donated_parameter_that_is_read_while_the_result_is_written_is_kept() -> None:
+    x, a = value("x"), value("a")
+    code = Code([kernel(a, x)], [x], {}, [a])
+    assert assign(code, frozenset([0])).results[0].kind == "result"
+    together = Code([kernel(a, x, in_place=True)], [x], {}, [a])
+    assert assign(together, frozenset([0])).results[0].kind == "parameter"
+
+
+def test_two_results_do_not_take_one_donated_parameter() -> None:
+    x, a, b = value("x"), value("a"), value("b")
+    rows: list[Row] = [kernel(a, x, in_place=True), kernel(b, a)]
+    found = assign(Code(rows, [x], {}, [a, b]), frozenset([0]))
+    assert sorted(place.kind for place in found.results) == ["parameter", "result"]
+
+
+def test_the_memory_of_a_run_is_known_before_it() -> None:
+    x, a, b, c = (value(name) for name in "xabc")
+    constant = value("k", Shape.parse("f32[16]"))
+    code = Code([kernel(a, x, constant), kernel(b, a), kernel(c, b)], [x], {constant: None}, [c, x])
+    use = memory_use(code, assign(code))
+    assert (use.parameters, use.constants, use.results, use.arena) == (256, 64, 256, 512)
+    assert use.peak == 256 + 64 + 256 + 512

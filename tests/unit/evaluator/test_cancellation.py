@@ -1,3 +1,4 @@
+import ctypes
 import threading
 
 import pytest
@@ -49,3 +50,18 @@ def test_wakes_a_waiting_thread() -> None:
     threading.Thread(target=cancellation.cancel).start()
     assert woken.wait(30)
     assert cancellation.is_cancelled
+
+
+def test_native_code_sees_the_cancellation_in_a_word() -> None:
+    cancellation = Cancellation()
+    word = ctypes.c_int64.from_address(cancellation.word)
+    assert word.value == 0
+    cancellation.cancel()
+    assert word.value != 0
+    assert cancellation.word == ctypes.addressof(word)
+
+
+def test_a_word_asked_for_afterwards_is_set() -> None:
+    cancellation = Cancellation()
+    cancellation.cancel()
+    assert ctypes.c_int64.from_address(cancellation.word).value != 0

@@ -13,6 +13,7 @@ from xla_server.backends.cpu import Cpu, CpuExecutable
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels
 from xla_server.evaluator.feeds import NoFeeds
+from xla_server.runtime.program import KEPT_RUNS
 
 X = np.linspace(-3, 3, 1 << 20, dtype=np.float32)
 
@@ -88,17 +89,18 @@ def test_sums_do_not_depend_on_the_number_of_threads(cpu: Cpu) -> None:
     np.testing.assert_allclose(by_one[1], rows.astype(np.float64).sum(1), rtol=1e-5)  # type: ignore[index]
 
 
-def test_a_cancelled_loop_stops_between_trips(cpu: Cpu) -> None:
-    scalar = Shape.parse("s32[]")
+@pytest.mark.parametrize("sizes", ["", "100"], ids=["one kernel", "a kernel for each trip"])
+def test_a_cancelled_loop_stops_between_trips(cpu: Cpu, sizes: str) -> None:
+    shape = Shape.parse(f"s32[{sizes}]")
     always, body = Builder("always"), Builder("body")
-    always.parameter(0, scalar)
-    step = body.parameter(0, scalar) + 1
+    always.parameter(0, shape)
+    step = body.parameter(0, shape) + 1
 
     def endless(x: Op) -> Op:
         condition = always.build(always.constant(True))
         return ops.while_(condition, body.build(step), x)
 
-    start = np.int32(0)
+    start = np.zeros(shape.dimensions, np.int32)
     executable = compiled(cpu, endless, start)
     cancellation = Cancellation()
     threading.Timer(0.2, cancellation.cancel).start()
@@ -106,3 +108,70 @@ def test_a_cancelled_loop_stops_between_trips(cpu: Cpu) -> None:
     with pytest.raises(CancelledError):
         run(cpu, executable, start, cancellation=cancellation)
     assert time.monotonic() - begun < 5
+
+
+def test_a_cancelled_kernel_stops_between_its_chunks() -> None:
+    """On one thread, and with helpers: the loop is one kernel of very many trips."""
+    rows = np.ones((1 << 14, 64), np.float32)
+
+    def slow(x: Op) -> Op:
+        wide = ops.broadcast_in_dim(x, [1 << 14, 64, 1 << 12], [0, 1])
+        adds = Builder("adds")
+        scalar = Shape.parse("f32[]")
+        computation = adds.build(
+            ops.tanh(adds.parameter(0, scalar) * 0.5) + ops.sin(adds.parameter(1, scalar))
+        )
+        return ops.reduce(wide, x.builder.constant(np.float32(0)), computation, [2])
+
+    for threads in (1, 2):
+        platform = Cpu(threads=threads)
+        executable = compiled(platform, slow, rows)
+        cancellation = Cancellation()
+        threading.Timer(0.1, cancellation.cancel).start()
+        begun = time.monotonic()
+        with pytest.raises(CancelledError):
+            run(platform, executable, rows, cancellation=cancellation)
+        assert time.monotonic() - begun < 10
+
+
+def test_no_execution_starves_beside_others(cpu: Cpu) -> None:
+    """Counted in executions that were done when a number of them was done in all."""
+    executable = compiled(cpu, lambda x: ops.tanh(ops.sin(x)) * x, X)
+    counts = [0] * 4
+    enough = threading.Event()
+
+    def work(number: int) -> None:
+        while not enough.is_set():
+            run(cpu, executable, X)
+            counts[number] += 1
+            if sum(counts) >= 80:
+                enough.set()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(counts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert min(counts) >= sum(counts) / len(counts) / 2
+
+
+def test_runs_are_used_again_and_side_by_side_each_has_its_own(cpu: Cpu) -> None:
+    rows = X.reshape(256, -1)
+    executable = compiled(cpu, lambda x: ops.dot(ops.tanh(x), ops.transpose(x, [1, 0])), rows)
+    expected = run(cpu, executable, rows)
+    program = executable._program
+    assert len(program._waiting) == 1
+    (waiting,) = program._waiting
+    run(cpu, executable, rows)
+    assert program._waiting == [waiting]
+    found: list[object] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(run(cpu, executable, rows))) for _ in range(20)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for each in found:
+        np.testing.assert_array_equal(each, expected)
+    assert 1 <= len(program._waiting) <= KEPT_RUNS

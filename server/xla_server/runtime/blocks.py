@@ -1,0 +1,102 @@
+"""Memory of results and arenas: aligned blocks, used again when nobody holds them any more."""
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from xla_contract.shape import Shape
+from xla_server.buffers.assignment import ALIGNMENT
+
+Array = Any
+
+KEPT_BYTES = 256 << 20
+"""Bytes that a pool keeps for later at most. What is given back beyond them is freed."""
+
+_STEPS = 8
+"""Sizes of blocks for each doubling: an eighth of a block is wasted at most."""
+
+
+class Block:
+    """Bytes at an address that is a multiple of ALIGNMENT. Its memory goes back with the object.
+
+    Arrays made from it keep it alive.
+    """
+
+    __slots__ = ("__weakref__", "_memory", "_pool", "address", "size")
+
+    def __init__(self, pool: "BlockPool", memory: Array, address: int, size: int) -> None:
+        self.address = address
+        self.size = size
+        self._memory = memory
+        self._pool = pool
+
+    def __del__(self) -> None:
+        self._pool.give_back(self._memory, self.address, self.size)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return {
+            "version": 3,
+            "typestr": "|u1",
+            "shape": (self.size,),
+            "data": (self.address, False),
+        }
+
+    def array(self, shape: Shape) -> Array:
+        """The dense row-major array of a shape at the block's start."""
+        dtype = shape.element_type.dtype
+        count = shape.element_count * dtype.itemsize
+        return np.asarray(self)[:count].view(dtype).reshape(shape.dimensions)
+
+
+class BlockPool:
+    """Where blocks come from. Any thread may take one and drop one.
+
+    Their content is whatever was there before: who takes one writes all of it.
+    """
+
+    def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
+        self._limit = kept_bytes
+        self._free: dict[int, list[tuple[Array, int]]] = {}
+        self._lock = threading.Lock()
+        self.kept_bytes = 0
+        """Bytes that wait for somebody to take them."""
+
+    def take(self, size: int) -> Block:
+        """A block of `size` bytes, which must be what `block_size` gives."""
+        with self._lock:
+            waiting = self._free.get(size)
+            if waiting:
+                self.kept_bytes -= size
+                memory, address = waiting.pop()
+                return Block(self, memory, address, size)
+        memory = np.empty(size + ALIGNMENT, np.uint8)
+        start = memory.ctypes.data
+        return Block(self, memory, start + -start % ALIGNMENT, size)
+
+    def give_back(self, memory: Array, address: int, size: int) -> None:
+        """Keep the memory of a block for the next one of its size, if there is room."""
+        # Objects may be dropped anywhere, even where this thread holds the lock.
+        if not self._lock.acquire(False):
+            return
+        try:
+            kept = self.kept_bytes + size
+            if kept <= self._limit:
+                self.kept_bytes = kept
+                if size in self._free:
+                    self._free[size].append((memory, address))
+                else:
+                    self._free[size] = [(memory, address)]
+            elif size <= self._limit:
+                # What nobody asks for any more makes room for what somebody just used.
+                self._free = {size: [(memory, address)]}
+                self.kept_bytes = size
+        finally:
+            self._lock.release()
+
+
+def block_size(size: int) -> int:
+    """The size of the blocks that serve requests of `size` bytes."""
+    step = max(ALIGNMENT, (1 << max(size - 1, 0).bit_length()) // (2 * _STEPS))
+    return max(ALIGNMENT, -(-size // step) * step)

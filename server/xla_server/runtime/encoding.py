@@ -1,0 +1,168 @@
+"""Code and places as the tables that the executor walks."""
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from xla_server.buffers.assignment import Assignment, Place
+from xla_server.buffers.code import (
+    CANCELLATION,
+    Branch,
+    Code,
+    CopyThunk,
+    HostThunk,
+    Jump,
+    KernelThunk,
+    Label,
+    Row,
+    Switch,
+    Value,
+)
+from xla_server.codegen.kernel import Kernel, Kernels
+from xla_server.runtime import executor
+
+PARALLEL_WORK = 1 << 16
+"""Operations below which a loop is not worth a second thread."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Encoded:
+    """The tables that the executor walks.
+
+    Slots are numbered places: first the word that cancels, then all parameters, `results`,
+    `constants` and last the places of the arena at their `offsets`. `indices` has the slot of
+    every buffer of every kernel, one kernel after the other. `walked` is the code by the numbers
+    that its rows have here.
+    """
+
+    rows: Any
+    indices: Any
+    targets: Any
+    parameter_count: int
+    results: tuple[int, ...]
+    constants: tuple[int, ...]
+    offsets: Any
+    kernels: tuple[Kernel, ...]
+    hosts: dict[int, HostThunk]
+    slots: dict[Place, int]
+    walked: tuple[Row, ...]
+
+
+def encode(code: Code, assignment: Assignment, kernels: Kernels) -> Encoded:
+    """The tables of a program, whose kernels are compiled."""
+    rows = [row for row in code.rows if not _is_nothing(row, assignment)]
+    parameters = [Place("parameter", number) for number in range(len(code.parameters))]
+    results = _places("result", assignment.results)
+    named = [assignment.places[value] for row in rows for value in _named(row)]
+    constants = _places("constant", [*named, *assignment.results])
+    arena = _places("arena", named)
+    order = [_CANCELLATION_PLACE, *parameters, *results, *constants, *arena]
+    slots = {place: number for number, place in enumerate(order)}
+    compiled = kernels.get_all(row.source for row in rows if isinstance(row, KernelThunk))
+    tables = _Tables(rows, assignment, slots, compiled)
+    return Encoded(
+        np.array(tables.rows, np.int64),
+        np.array(tables.indices or [0], np.int64),
+        np.array(tables.targets or [0], np.int64),
+        len(parameters),
+        tuple(place.number for place in results),
+        tuple(place.number for place in constants),
+        np.array([place.number for place in arena], np.int64),
+        tuple(compiled.values()),
+        tables.hosts,
+        slots,
+        tuple(row for row in rows if not isinstance(row, Label)),
+    )
+
+
+_CANCELLATION_PLACE = Place("cancellation", 0)
+
+
+class _Tables:
+    """Rows of numbers, one for each row of the code but labels."""
+
+    def __init__(
+        self,
+        rows: list[Row],
+        assignment: Assignment,
+        slots: dict[Place, int],
+        compiled: dict[str, Kernel],
+    ) -> None:
+        self._assignment = assignment
+        self._slots = slots
+        self._compiled = compiled
+        self._labels: dict[Label, int] = {}
+        self.rows: list[list[int]] = []
+        self.indices: list[int] = []
+        self.targets: list[int] = []
+        self.hosts: dict[int, HostThunk] = {}
+        position = 0
+        for row in rows:
+            if isinstance(row, Label):
+                self._labels[row] = position
+            else:
+                position += 1
+        for row in rows:
+            if not isinstance(row, Label):
+                numbers = self._numbers(row)
+                self.rows.append([*numbers, *[0] * (executor.ROW_WORDS - len(numbers))])
+        self.rows.append([executor.END] * executor.ROW_WORDS)
+
+    def _slot(self, value: Value) -> int:
+        if value is CANCELLATION:
+            return self._slots[_CANCELLATION_PLACE]
+        return self._slots[self._assignment.places[value]]
+
+    def _numbers(self, row: Row) -> list[int]:
+        match row:
+            case KernelThunk():
+                chunk = max(1, PARALLEL_WORK // max(1, row.work))
+                first = len(self.indices)
+                self.indices += map(self._slot, row.arguments)
+                address = self._compiled[row.source].address
+                return [executor.KERNEL, address, first, row.trips, chunk]
+            case CopyThunk():
+                size = row.target.byte_size
+                return [executor.COPY, self._slot(row.target), self._slot(row.source), size]
+            case Jump():
+                return [executor.JUMP, self._labels[row.label]]
+            case Branch():
+                return [executor.BRANCH, self._slot(row.predicate), self._labels[row.otherwise]]
+            case Switch():
+                count, first = len(row.labels), len(self.targets)
+                self.targets += [self._labels[label] for label in row.labels]
+                return [executor.SWITCH, self._slot(row.index), count, first]
+            case HostThunk():
+                self.hosts[len(self.rows)] = row
+                return [executor.HOST]
+        raise AssertionError(row)
+
+
+def _named(row: Row) -> tuple[Value, ...]:
+    """The values whose addresses a row needs."""
+    match row:
+        case KernelThunk():
+            return tuple(value for value in row.arguments if value is not CANCELLATION)
+        case CopyThunk():
+            return (row.target, row.source)
+        case Branch():
+            return (row.predicate,)
+        case Switch():
+            return (row.index,)
+        case HostThunk():
+            return (*row.reads, *row.writes)
+    return ()
+
+
+def _places(kind: str, places: Iterable[Place]) -> list[Place]:
+    """The places of a kind, each once."""
+    return list(dict.fromkeys(place for place in places if place.kind == kind))
+
+
+def _is_nothing(row: Row, assignment: Assignment) -> bool:
+    """Whether a row copies a value to where it is."""
+    return isinstance(row, CopyThunk) and (
+        assignment.places[row.target] == assignment.places[row.source]
+    )

@@ -1,0 +1,91 @@
+"""How long each row of a program takes: what the executor writes down when it is asked to.
+
+A row's time ends where the next one begins, so rows that only Python can do are counted too.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from xla_server.codegen.memory import MEMORY
+from xla_server.runtime.native import callee, foreign
+
+MAX_SPANS = 1 << 16
+"""Runs of rows that are kept one by one; of all others only the sums are."""
+
+_SECONDS, _NANOSECONDS, _LAST, _SINCE, _CAPACITY, _COUNT, _SPANS = range(7)
+_FIRST = 7
+_MONOTONIC = 1
+
+_word = MEMORY["peek_i64"]
+_set_word = MEMORY["poke_i64"]
+_clock_gettime = foreign("clock_gettime", 2)
+
+
+@callee  # type: ignore[untyped-decorator]
+def mark(times: int, row: int) -> None:
+    """The row before ends now, and `row` begins."""
+    _clock_gettime((_MONOTONIC, times + 8 * _SECONDS))
+    now = _word(times, _SECONDS) * 1_000_000_000 + _word(times, _NANOSECONDS)
+    last = _word(times, _LAST)
+    if last >= 0:
+        since = _word(times, _SINCE)
+        place = _FIRST + 2 * last
+        _set_word(times, place, _word(times, place) + now - since)
+        _set_word(times, place + 1, _word(times, place + 1) + 1)
+        count = _word(times, _COUNT)
+        if count < _word(times, _CAPACITY):
+            span = _word(times, _SPANS) + 3 * count
+            _set_word(times, span, last)
+            _set_word(times, span + 1, since)
+            _set_word(times, span + 2, now)
+        _set_word(times, _COUNT, count + 1)
+    _set_word(times, _LAST, row)
+    _set_word(times, _SINCE, now)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Span:
+    """One run of a row, from `start` to `stop` in nanoseconds."""
+
+    row: int
+    start: int
+    stop: int
+
+
+class RowTimes:
+    """The times of one execution."""
+
+    def __init__(self, row_count: int, max_spans: int = MAX_SPANS) -> None:
+        self._row_count = row_count
+        first = _FIRST + 2 * (row_count + 1)
+        self._words: Any = np.zeros(first + 3 * max_spans, np.int64)
+        self._words[_LAST] = -1
+        self._words[_CAPACITY] = max_spans
+        self._words[_SPANS] = first
+
+    @property
+    def address(self) -> int:
+        """Where the executor writes, as long as this object lives."""
+        return int(self._words.ctypes.data)
+
+    @property
+    def totals(self) -> list[tuple[int, int]]:
+        """For each row nanoseconds, and how often it ran."""
+        rows = self._words[_FIRST : _FIRST + 2 * self._row_count].reshape(-1, 2)
+        return [(int(time), int(count)) for time, count in rows]
+
+    @property
+    def spans(self) -> list[Span]:
+        """The first runs of rows one by one, in order."""
+        kept = min(int(self._words[_COUNT]), int(self._words[_CAPACITY]))
+        first = int(self._words[_SPANS])
+        return [
+            Span(*map(int, words)) for words in self._words[first : first + 3 * kept].reshape(-1, 3)
+        ]
+
+    @property
+    def run_count(self) -> int:
+        """Runs of rows in all, those that were not kept among them."""
+        return int(self._words[_COUNT])

@@ -1,0 +1,93 @@
+"""The same bits from run to run, on any number of threads, whatever else runs."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.corpus.jax_programs import lower
+from tests.unit.codegen.compiled import imported
+from xla_contract.literal import Literal
+from xla_server.backends.cpu import Cpu
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.evaluator.channels import NoChannels
+from xla_server.evaluator.feeds import NoFeeds
+from xla_server.ir.module import HloModule
+
+_RANDOM = np.random.default_rng(8)
+LONG = _RANDOM.standard_normal(300_001).astype(np.float32)
+WIDE = _RANDOM.standard_normal((300, 1000)).astype(np.float32)
+ROWS = _RANDOM.integers(0, 40, 3000).astype(np.int32)
+
+
+def sums(long: Any, wide: Any) -> Any:
+    return long.sum(), wide.sum(0), wide.sum(1), (wide * wide).sum(), (long * 1.0001).prod()
+
+
+def softmax(wide: Any) -> Any:
+    import jax
+
+    return jax.nn.softmax(wide, axis=1), jax.nn.softmax(wide, axis=0)
+
+
+def products(wide: Any) -> Any:
+    return wide @ wide.T, wide.T @ wide[:, 0]
+
+
+def running_sums(long: Any, wide: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.cumsum(long), jnp.cumsum(wide, 0)
+
+
+def added_to_rows(wide: Any, rows: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.zeros((40, 100), jnp.float32).at[rows].add(wide.reshape(3000, 100))
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "sums": (sums, (LONG, WIDE)),
+    "softmax": (softmax, (WIDE,)),
+    "products": (products, (WIDE,)),
+    "running_sums": (running_sums, (LONG, WIDE)),
+    "added_to_rows": (added_to_rows, (WIDE, ROWS)),
+}
+
+
+def runner(cpu: Cpu, module: HloModule, arguments: Sequence[Any]) -> Callable[[int], bytes]:
+    """A function that runs a compiled module, whatever it is given: the bits of the results."""
+    executable = cpu.compile(module, module.entry_program_shape)
+    device = cpu.devices[0]
+    placed = [cpu.to_device(Literal.from_numpy(array), device) for array in arguments]
+
+    def run(_: int) -> bytes:
+        output: Any = executable.execute(
+            placed,
+            device=device,
+            feeds=NoFeeds(),
+            channels=NoChannels(),
+            cancellation=Cancellation(),
+        ).output
+        value = output.literal.to_numpy()
+        parts = value if isinstance(value, tuple) else (value,)
+        return b"".join(part.tobytes() for part in parts)
+
+    return run
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_same_bits(name: str, tmp_path: Path) -> None:
+    function, arguments = PROGRAMS[name]
+    module = imported(lower(function, *arguments))
+    found: set[bytes] = set()
+    for threads in (1, 2, 5):
+        cpu = Cpu(threads=threads, compilation_cache_dir=str(tmp_path))
+        run = runner(cpu, module, arguments)
+        found.add(run(0))
+        with ThreadPoolExecutor(4) as several:
+            found.update(several.map(run, range(8)))
+    assert len(found) == 1

@@ -1,0 +1,42 @@
+import itertools
+import time
+
+import numpy as np
+
+from xla_server.codegen.kernel import Kernels
+from xla_server.runtime.native import callable_at
+from xla_server.runtime.row_times import RowTimes, mark
+
+
+def _mark(times: int, row: int) -> None:
+    mark(times, row)
+
+
+def marked(times: RowTimes, *rows: int) -> None:
+    kernels = Kernels()
+    call = callable_at(kernels.native(_mark, 2), 2)
+    for row in rows:
+        call(times.address, row)
+
+
+def test_a_row_s_time_ends_where_the_next_begins() -> None:
+    times = RowTimes(3)
+    begun = time.monotonic_ns()
+    marked(times, 0, 1, 1, 2, 3)
+    ended = time.monotonic_ns()
+    assert [count for _, count in times.totals] == [1, 2, 1]
+    spans = times.spans
+    assert [span.row for span in spans] == [0, 1, 1, 2]
+    for before, after in itertools.pairwise(spans):
+        assert before.stop == after.start
+    assert begun <= spans[0].start <= spans[-1].stop <= ended
+    for row in range(3):
+        assert times.totals[row][0] == sum(s.stop - s.start for s in spans if s.row == row)
+
+
+def test_of_many_runs_the_first_are_kept_and_all_are_counted() -> None:
+    times = RowTimes(1, max_spans=2)
+    marked(times, *np.zeros(6, int).tolist())
+    assert len(times.spans) == 2
+    assert times.run_count == 5
+    assert times.totals[0][1] == 5
