@@ -68,6 +68,7 @@ def serve(
     infeed_threads: Annotated[int | None, _flag("infeed_threads")] = None,
     outfeed_threads: Annotated[int | None, _flag("outfeed_threads")] = None,
     compilation_cache_dir: Annotated[str | None, _flag("compilation_cache_dir")] = None,
+    dump_dir: Annotated[str | None, _flag("dump_dir")] = None,
     custom_calls: Annotated[str | None, _flag("custom_calls")] = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then drain and exit 0.
@@ -94,6 +95,7 @@ def serve(
         "infeed_threads": infeed_threads,
         "outfeed_threads": outfeed_threads,
         "compilation_cache_dir": compilation_cache_dir,
+        "dump_dir": dump_dir,
         "custom_calls": custom_calls,
     }
     try:
@@ -125,16 +127,26 @@ def compile_program(
         Path | None,
         typer.Option(help="directory for the modules, kernels and buffers", show_default=False),
     ] = None,
+    is_run: Annotated[
+        bool, typer.Option("--run", help="run it too, on random arguments", show_default=False)
+    ] = False,
+    profile: Annotated[
+        Path | None,
+        typer.Option(
+            help="run it, and write the time of each of its steps into this directory",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Compile a program for this machine's processor and say what became of it.
 
-    Exits 2 when the file holds no program that can be compiled.
+    Exits 2 when the file holds no program that can be compiled and, with --run, run.
     """
     # The compiler takes seconds to load, which the other commands do not wait for.
     from xla_server.app.compile import compile_file
 
     try:
-        for line in compile_file(program, dump_to):
+        for line in compile_file(program, dump_to, is_run=is_run, profile_to=profile):
             typer.echo(line)
     except XlaError as error:
         _fail(" ".join(error.message.split()), EXIT_USAGE)

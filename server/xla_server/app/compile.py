@@ -1,32 +1,29 @@
 """The command xla-server compile: a program from a file, through the compiler, into text files."""
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
 
-from xla_contract.errors import InvalidArgumentError
+from xla_contract.errors import InvalidArgumentError, UnimplementedError
 from xla_contract.stubs import hlo_pb2
-from xla_server.buffers.assignment import Assignment, assign
-from xla_server.buffers.code import Code, CopyThunk, HostThunk, KernelThunk
-from xla_server.buffers.listing import buffer_listing, row_listing
-from xla_server.codegen.lowering import lower
-from xla_server.codegen.lowerings import LOWERINGS
-from xla_server.fusion.loop_fusion import LoopFusion
+from xla_server.app.trial import trial_run
+from xla_server.backends.compilation import Compilation, compile_module
+from xla_server.backends.dump import Dump
+from xla_server.backends.dump_directory import DumpFiles
+from xla_server.backends.options import DumpOptions, Pattern
+from xla_server.buffers.assignment import memory_use
+from xla_server.buffers.code import CopyThunk, HostThunk, KernelThunk
+from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.dot import print_dot
+from xla_server.ir.text.html import print_html
 from xla_server.ir.text.parser import parse_module
-from xla_server.ir.text.printer import print_module
 from xla_server.ir.verifier import verify
-from xla_server.passes.fixpoint import Fixpoint, Pass
-from xla_server.passes.pipeline import PIPELINE
 
-Write = Callable[[str, str], None]
-"""write(name, text) puts a file of a dump into its place."""
-
-_UNSAFE = re.compile(r"[^A-Za-z0-9_.\-]")
+EVERY_PASS = DumpOptions("dump", passes=Pattern(""))
+"""A dump of everything; the name is nobody's directory, as the command names its own."""
 
 
 def load_module(path: Path) -> HloModule:
@@ -47,36 +44,41 @@ def load_module(path: Path) -> HloModule:
     return parse_module(text)
 
 
-def compile_file(path: Path, dump_to: Path | None) -> Iterator[str]:
+def compile_file(
+    path: Path, dump_to: Path | None, *, is_run: bool = False, profile_to: Path | None = None
+) -> Iterator[str]:
     """Compile the program in a file; the lines of a summary.
 
     With `dump_to`, a directory that is made where it is missing, writes there the module as it
-    was read and after each pass that changed it, the kernels, the buffers and a graph. Raises as
-    `load_module`, and UnimplementedError for what has no kernel.
+    was read and before and after each pass that changed it, the kernels, the buffers and graphs.
+    With `is_run` or `profile_to` runs it as `trial_run` says. Raises as `load_module` and
+    `trial_run`, and UnimplementedError for what has no kernel and for programs of dynamic shape.
     """
     module = load_module(path)
-    if dump_to is not None:
-        dump_to.mkdir(parents=True, exist_ok=True)
-
-    def write(name: str, text: str) -> None:
-        if dump_to is not None:
-            (dump_to / name).write_text(text)
-
+    if has_dynamic_shapes(module):
+        raise UnimplementedError(
+            "a program of dynamic shape is compiled at the sizes that it meets when it runs, got "
+            f"dynamic dimensions in {module.name}"
+        )
+    files = None if dump_to is None else _files(dump_to)
     yield f"module {module.name}: {module.entry.program_shape}"
-    before = _count(module)
-    changed = _optimise(module, write)
-    yield f"passes that changed it: {', '.join(dict.fromkeys(changed)) or 'none'}"
-    yield f"instructions: {before} read, {_count(module)} after the passes"
-    write("module.dot", print_dot(module))
-    code = lower(module, LOWERINGS)
-    assignment = assign(code)
-    yield from _summary(code, assignment, _write_kernels(code, write))
-    write(
-        "buffers.txt",
-        "\n".join([*buffer_listing(code, assignment), "", *row_listing(code)]) + "\n",
-    )
+    dump = None if files is None else Dump(files, EVERY_PASS)
+    compilation = compile_module(module, observer=dump)
+    if files is not None:
+        files.write("module.dot", print_dot(compilation.module))
+        files.write("module.html", print_html(compilation.module))
+    yield from _summary(module, compilation)
     if dump_to is not None:
         yield f"written to {dump_to}"
+    if is_run or profile_to is not None:
+        yield from trial_run(module, None if profile_to is None else _files(profile_to))
+        if profile_to is not None:
+            yield f"profile written to {profile_to}"
+
+
+def _files(directory: Path) -> DumpFiles:
+    directory.mkdir(parents=True, exist_ok=True)
+    return DumpFiles(directory)
 
 
 def _message(data: bytes) -> hlo_pb2.HloModuleProto:
@@ -98,61 +100,21 @@ def _message(data: bytes) -> hlo_pb2.HloModuleProto:
     return whole.hlo_module
 
 
-def _optimise(module: HloModule, write: Write) -> list[str]:
-    """Run every pass; the names of those that changed something, in their order."""
-    changed: list[str] = []
-    write("module_00.input.txt", print_module(module))
-
-    def run(step: Pass) -> bool:
-        if isinstance(step, Fixpoint):
-            return _repeat(step, run)
-        if not step.apply(module):
-            return False
-        changed.append(step.name)
-        write(f"module_{len(changed):02}.{_safe(step.name)}.txt", print_module(module))
-        return True
-
-    for step in (*PIPELINE, LoopFusion()):
-        run(step)
-    return changed
-
-
-def _repeat(repeated: Fixpoint, run: Callable[[Pass], bool]) -> bool:
-    """What the fixpoint does, one pass at a time."""
-    rounds = 0
-    while rounds < repeated.rounds:
-        results = [run(step) for step in repeated.passes]
-        if not any(results):
-            break
-        rounds += 1
-    return rounds > 0
-
-
-def _write_kernels(code: Code, write: Write) -> int:
-    """Write each kernel once, however often it is called; how many there are."""
-    written: set[str] = set()
-    for row in code.rows:
-        if isinstance(row, KernelThunk) and row.source not in written:
-            write(f"kernel_{len(written):02}.{_safe(row.name)}.py", row.source)
-            written.add(row.source)
-    return len(written)
-
-
-def _summary(code: Code, assignment: Assignment, kernels: int) -> Iterator[str]:
-    places = assignment.places
-    calls = sum(isinstance(row, KernelThunk) for row in code.rows)
+def _summary(module: HloModule, compilation: Compilation) -> Iterator[str]:
+    code, places = compilation.code, compilation.assignment.places
+    changed = ", ".join(dict.fromkeys(compilation.changed)) or "none"
+    yield f"passes that changed it: {changed}"
+    yield f"instructions: {_count(module)} read, {_count(compilation.module)} after the passes"
+    calls = [row for row in code.rows if isinstance(row, KernelThunk)]
     copies = [row for row in code.rows if isinstance(row, CopyThunk)]
     left = sum(places[row.target] != places[row.source] for row in copies)
     host = sum(isinstance(row, HostThunk) for row in code.rows)
-    yield f"kernels: {kernels}, called from {calls} places"
+    yield f"kernels: {len({row.source for row in calls})}, called from {len(calls)} places"
     yield f"copies: {left} of {len(copies)} left; calls of the host: {host}"
     yield f"constants: {sum(value.byte_size for value in code.constants)} bytes"
-    yield f"arena: {assignment.arena_bytes} bytes"
+    yield f"arena: {compilation.assignment.arena_bytes} bytes"
+    yield f"peak memory: {memory_use(code, compilation.assignment)}"
 
 
 def _count(module: HloModule) -> int:
     return sum(1 for _ in module.instructions())
-
-
-def _safe(name: str) -> str:
-    return _UNSAFE.sub("_", name)[:80]

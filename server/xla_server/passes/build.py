@@ -101,6 +101,18 @@ def sliced(
     return editor.add(Opcode.SLICE, (operand,), attributes)
 
 
+def index_elements(
+    editor: Editor, indices: HloInstruction, mapped: Sequence[int], rank: int
+) -> list[HloInstruction]:
+    """The elements of the only index vector, each at the dimension it is mapped to; else zeros."""
+    flat = reshape(editor, indices, (len(mapped),))
+    zero = constant(editor, 0, indices.shape.element_type)
+    starts = [zero] * rank
+    for number, d in enumerate(mapped):
+        starts[d] = reshape(editor, sliced(editor, flat, (number,), (number + 1,)), ())
+    return starts
+
+
 def reduce(
     editor: Editor,
     operand: HloInstruction,

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from xla_contract.errors import ResourceExhaustedError
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.edit import Editor, rewrite
@@ -26,6 +27,27 @@ class CallInliner:
             changed |= rewrite(computation, lambda i: _inlined(i, editor), editor)
         drop_unused(module)
         return changed
+
+
+MOST_INSTRUCTIONS = 1 << 18
+"""Instructions of a program whose calls are written out."""
+
+
+def require_inlinable(module: HloModule) -> None:
+    """Raise ResourceExhaustedError for a program that is too long with its calls written out.
+
+    A computation may call the next one twice, and that the one after it.
+    """
+    lengths: dict[HloComputation, int] = {}
+    for computation in module.computations:
+        lengths[computation] = len(computation.instructions) + sum(
+            lengths[called] for part in computation.instructions for called in part.called
+        )
+    if lengths[module.entry] > MOST_INSTRUCTIONS:
+        raise ResourceExhaustedError(
+            f"a program must have at most {MOST_INSTRUCTIONS} instructions with its calls written "
+            f"out, got {lengths[module.entry]}"
+        )
 
 
 def _inlined(instruction: HloInstruction, editor: Editor) -> HloInstruction | None:

@@ -34,7 +34,9 @@ class Editor:
         self._taken = taken
         self._numbers: dict[str, int] = {}
         self._ids = itertools.count(highest + 1)
-        self._computation_ids = itertools.count(1 + max(part.id for part in module.computations))
+        self._computation_ids = itertools.count(
+            1 + max((part.id for part in module.computations), default=0)
+        )
         self._made: list[HloInstruction] = []
 
     def take(self) -> list[HloInstruction]:

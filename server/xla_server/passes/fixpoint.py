@@ -1,7 +1,7 @@
 """Passes repeated until nothing changes."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from xla_server.ir.module import HloModule
@@ -18,6 +18,16 @@ class Pass(Protocol):
         """Transform in place; whether anything changed."""
 
 
+class Watcher(Protocol):
+    """Whoever looks on while passes run."""
+
+    def before_pass(self, name: str, module: HloModule) -> None:
+        """A pass is about to run."""
+
+    def after_pass(self, name: str, module: HloModule, changed: bool) -> None:
+        """It has run."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Fixpoint:
     """Runs passes one after the other, round after round, while a round changes anything.
@@ -31,11 +41,15 @@ class Fixpoint:
 
     def apply(self, module: HloModule) -> bool:
         """Run to the fixed point; whether anything was changed."""
+        return self.repeat(lambda step: step.apply(module))
+
+    def repeat(self, run: Callable[[Pass], bool]) -> bool:
+        """What `apply` does, with `run` to run a pass and say whether it changed anything."""
         changed = False
         # As many passes in a row as there are have found nothing to do: none of them will.
         idle = 0
         for step in self.passes * self.rounds:
-            if step.apply(module):
+            if run(step):
                 changed, idle = True, 0
             else:
                 idle += 1
@@ -44,7 +58,21 @@ class Fixpoint:
         return changed
 
 
-def run_once(passes: Sequence[Pass], module: HloModule) -> bool:
-    """Every pass once, in order; whether any of them changed anything."""
-    results = [step.apply(module) for step in passes]
+def run_once(passes: Sequence[Pass], module: HloModule, watcher: Watcher | None = None) -> bool:
+    """Every pass once, in order; whether any of them changed anything.
+
+    A watcher is told of the passes inside of fixpoints, and of each time they run.
+    """
+
+    def run(step: Pass) -> bool:
+        if isinstance(step, Fixpoint):
+            return step.repeat(run)
+        if watcher is None:
+            return step.apply(module)
+        watcher.before_pass(step.name, module)
+        changed = step.apply(module)
+        watcher.after_pass(step.name, module, changed)
+        return changed
+
+    results = [run(step) for step in passes]
     return any(results)

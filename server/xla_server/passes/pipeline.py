@@ -8,7 +8,9 @@ from xla_server.passes.call_inliner import CallInliner
 from xla_server.passes.collective_expander import CollectiveExpander
 from xla_server.passes.conditional_simplifier import ConditionalSimplifier
 from xla_server.passes.constant_folding import ConstantFolding
+from xla_server.passes.convolution_canonicaliser import ConvolutionCanonicaliser
 from xla_server.passes.cse import CommonSubexpressions
+from xla_server.passes.custom_call_expander import CustomCallExpander
 from xla_server.passes.dead_code import DeadCode
 from xla_server.passes.dot_canonicaliser import DotCanonicaliser
 from xla_server.passes.empty_arrays import EmptyArrays
@@ -16,10 +18,13 @@ from xla_server.passes.fixpoint import Fixpoint, Pass, run_once
 from xla_server.passes.float_widening import FloatWidening
 from xla_server.passes.lifting import MapInliner
 from xla_server.passes.ragged_dot_expander import RaggedDotExpander
+from xla_server.passes.reduce_merger import ReduceMerger
 from xla_server.passes.scaled_dot_expander import ScaledDotExpander
 from xla_server.passes.scan_expander import ScanExpander
+from xla_server.passes.single_scatter import SingleScatter
 from xla_server.passes.squeeze import Squeeze
 from xla_server.passes.static_sizes import StaticSizes
+from xla_server.passes.transposed_dot import TransposedDot
 from xla_server.passes.tree_reduction import TreeReduction
 from xla_server.passes.tuple_simplifier import TupleSimplifier
 from xla_server.passes.while_hoisting import WhileHoisting
@@ -58,15 +63,24 @@ PIPELINE: tuple[Pass, ...] = (
     CallInliner(),
     MapInliner(),
     StaticSizes(),
+    # Before simplification, which sees through what is marked no more.
+    CustomCallExpander(),
     # These write operations out in terms of those that are simplified and fused.
     BatchNormExpander(),
     RaggedDotExpander(),
     ScaledDotExpander(),
+    # Its slices are simplified where the index turns out to be known.
+    SingleScatter(),
     # After those that make dots and reductions.
     FloatWidening(),
     # Before simplification, whose rules take it that there is an element to speak of.
     EmptyArrays(),
     Fixpoint("simplification", (*_LOCAL, *_CONTROL)),
+    # After constants were folded, which may be what reductions start from.
+    ReduceMerger(),
+    ConvolutionCanonicaliser(),
+    # Before dots become products of matrices, behind which reshapes stand in between.
+    TransposedDot(),
     # After simplification, which finds the true sizes and the transposes that are none.
     DotCanonicaliser(),
     # After the dots, some of which became reductions.
@@ -76,6 +90,25 @@ PIPELINE: tuple[Pass, ...] = (
     # Last, so that nothing is compiled for nobody.
     DeadCode(),
 )
+
+
+NEEDED: frozenset[str] = frozenset(
+    {
+        # What they write out has no kernel.
+        BitcastExpander.name,
+        CollectiveExpander.name,
+        ScanExpander.name,
+        StaticSizes.name,
+        BatchNormExpander.name,
+        RaggedDotExpander.name,
+        ScaledDotExpander.name,
+        # Sums of narrow floats are rounded once; LAPACK knows no narrow floats at all.
+        FloatWidening.name,
+        # Without it other passes and kernels would meet arrays without elements.
+        EmptyArrays.name,
+    }
+)
+"""Passes that no option leaves out: programs would not compile, or compile to something else."""
 
 
 def optimise(module: HloModule) -> None:

@@ -1,5 +1,7 @@
 """xla-server compile: what it says and what it leaves in the directory."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,7 @@ def test_a_dump_shows_every_stage(tmp_path: Path) -> None:
     assert code == 0, output
     assert output.startswith("module loop: (x: f32[4]) -> f32[4]\n")
     assert "arena: " in output
+    assert "peak memory: " in output
     assert f"written to {dump}" in output
     names = sorted(path.name for path in dump.iterdir())
     modules = [name for name in names if name.startswith("module_")]
@@ -37,10 +40,41 @@ def test_a_dump_shows_every_stage(tmp_path: Path) -> None:
     for name in kernels:
         assert "def kernel(buffers, start, stop):" in (dump / name).read_text()
     assert (dump / "module.dot").read_text().startswith('digraph "loop" {')
+    assert (dump / "module.html").read_text().startswith("<!DOCTYPE html>")
     buffers = (dump / "buffers.txt").read_text().splitlines()
     assert buffers[0].startswith("arena: ")
     assert buffers[2].split() == ["value", "shape", "bytes", "place", "rows"]
     assert buffers[3].split()[:5] == ["%x", "f32[4]", "16", "parameter", "0"]
+
+
+def test_a_run_on_made_up_arguments_says_what_they_are_and_how_long_it_took(
+    tmp_path: Path,
+) -> None:
+    program = tmp_path / "many.hlo"
+    program.write_text(
+        "HloModule many\nENTRY e {\n"
+        "  x = (f32[3], c64[2], (u1[2], s2[2])) parameter(0)\n"
+        "  y = pred[2] parameter(1)\n"
+        "  ROOT r = ((f32[3], c64[2], (u1[2], s2[2])), pred[2]) tuple(x, y)\n}\n"
+    )
+    code, output = run(program, "--run")
+    assert code == 0, output
+    assert "arguments: random (seed 0)\n" in output
+    assert re.search(r"\ntime: \d+ ns, \d+ cycles\ncode and constants: \d+ bytes\n", output)
+    assert [path.name for path in tmp_path.iterdir()] == ["many.hlo"]
+
+
+def test_a_profile_of_a_run_is_written_in_both_forms(tmp_path: Path) -> None:
+    program, profile = tmp_path / "loop.hlo", tmp_path / "profile"
+    program.write_text(VECTOR_LOOP)
+    code, output = run(program, "--profile", profile)
+    assert code == 0, output
+    assert f"profile written to {profile}" in output
+    assert sorted(path.name for path in profile.iterdir()) == [
+        "profile_0001.json",
+        "profile_0001.txt",
+    ]
+    assert json.loads((profile / "profile_0001.json").read_text())["traceEvents"]
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
@@ -64,6 +98,10 @@ BAD = {
     "noise.txt": (b"\xff\xff\xff", "HLO text must be UTF-8"),
     "wrong.hlo": (b"HloModule m\nf { x = f32[] foo() }", "foo %x: an opcode must be one of"),
     "module.mlir": (b"", "a module must be in .pb, .txt or .hlo, got module.mlir"),
+    "dynamic.hlo": (
+        b"HloModule m\nENTRY e { ROOT x = f32[<=4] parameter(0) }",
+        "compiled at the sizes that it meets when it runs, got dynamic dimensions in m",
+    ),
     "away.txt": (None, "No such file or directory"),
 }
 

@@ -3,9 +3,10 @@
 import pytest
 
 from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, stated
+from xla_contract.errors import ResourceExhaustedError
 from xla_contract.opcode import Opcode
 from xla_server.ir.verifier import verify
-from xla_server.passes.call_inliner import CallInliner
+from xla_server.passes.call_inliner import CallInliner, require_inlinable
 from xla_server.passes.dead_code import DeadCode
 from xla_server.passes.edit import Editor, copy_module, rewrite, users
 from xla_server.passes.tuple_simplifier import TupleSimplifier
@@ -31,6 +32,21 @@ def test_calls_are_inlined_in_calls() -> None:
 
 def test_without_calls_nothing_is_inlined() -> None:
     passed(stated(["f32[]"], "f32[] add(x0, o)"), CallInliner(), fires=False)
+
+
+def test_calls_that_double_and_double_are_refused_before_they_are_written_out() -> None:
+    levels = "".join(
+        f"level{n} {{ a{n} = f32[4] parameter(0)\n"
+        f"  b{n} = f32[4] call(a{n}), to_apply=level{n - 1}\n"
+        f"  ROOT c{n} = f32[4] call(b{n}), to_apply=level{n - 1} }}\n"
+        for n in range(1, 40)
+    )
+    innermost = "level0 { a0 = f32[4] parameter(0)\n  ROOT b0 = f32[4] add(a0, a0) }\n"
+    entry = "ENTRY e { x = f32[4] parameter(0)\n  ROOT y = f32[4] call(x), to_apply=level39 }\n"
+    module = imported(f"HloModule m\n{innermost}{levels}{entry}")
+    with pytest.raises(ResourceExhaustedError, match=r"at most 262144 .*got [0-9]{13}$"):
+        require_inlinable(module)
+    require_inlinable(imported(NESTED))
 
 
 def test_tuples_are_read_through() -> None:

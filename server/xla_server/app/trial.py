@@ -1,0 +1,73 @@
+"""A run of a program from a file, on arguments made up for it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from xla_contract.element_type import ElementType
+from xla_contract.literal import Literal
+from xla_contract.shape import Shape
+from xla_server.backends.backend import Execution
+from xla_server.backends.cpu import Cpu, CpuExecutable
+from xla_server.backends.dump import Dump
+from xla_server.backends.dump_directory import DumpFiles
+from xla_server.backends.options import DumpOptions
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.evaluator.channels import NoChannels
+from xla_server.evaluator.feeds import NoFeeds
+from xla_server.ir.module import HloModule
+
+SEED = 0
+
+
+def trial_run(module: HloModule, profile: DumpFiles | None) -> Iterator[str]:
+    """Run a program of static shape twice, the second time measured; what came of it, in lines.
+
+    Its arguments are random: floats from the standard normal distribution, integers from 0 to 9,
+    truth values, always the same ones. The times of its rows are written to `profile`, as a table
+    and as a trace. There is nothing in the feeds. Raises what compiling and running it raises.
+    """
+    platform = Cpu()
+    device = platform.devices[0]
+    executable = platform.compile(module, module.entry_program_shape)
+    assert isinstance(executable, CpuExecutable), "what has dynamic dimensions is refused before"
+    random = np.random.default_rng(SEED)
+    arguments = [
+        platform.to_device(_drawn(shape, random), device)
+        for shape in executable.program_shape.parameters
+    ]
+
+    def run() -> Execution:
+        return executable.execute(
+            arguments,
+            device=device,
+            feeds=NoFeeds(),
+            channels=NoChannels(),
+            cancellation=Cancellation(),
+        )
+
+    run()
+    if profile is not None:
+        executable.profile_into(Dump(profile, DumpOptions()))
+    measured = run().profile
+    yield f"arguments: random (seed {SEED})"
+    yield f"time: {measured.compute_time_ns} ns, {measured.compute_cycle_count} cycles"
+    yield f"code and constants: {measured.executable_size_in_bytes} bytes"
+
+
+def _drawn(shape: Shape, random: np.random.Generator) -> Literal:
+    if shape.is_tuple:
+        return Literal.tuple_of([_drawn(part, random) for part in shape.tuple_shapes])
+    if not shape.is_array:
+        return Literal.token()
+    kind, sizes = shape.element_type, shape.dimensions
+    if kind.is_integer:
+        drawn: Any = random.integers(0, max(1, min(10, 1 << (kind.bit_width - 1))), sizes)
+    elif kind is ElementType.PRED:
+        drawn = random.integers(0, 2, sizes)
+    else:
+        drawn = random.standard_normal(sizes)
+        if kind.is_complex:
+            drawn = drawn + 1j * random.standard_normal(sizes)
+    return Literal.from_numpy(np.asarray(drawn).astype(kind.dtype), shape)

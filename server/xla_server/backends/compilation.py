@@ -1,0 +1,98 @@
+"""From a verified module to code with places: the steps of every compilation, in their order."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Protocol
+
+from xla_contract.opcode import Opcode
+from xla_server.buffers.assignment import Assignment, assign
+from xla_server.buffers.code import Code
+from xla_server.codegen.lowering import Lower, lower
+from xla_server.codegen.lowerings import LOWERINGS
+from xla_server.custom_calls.builtin import BUILTIN
+from xla_server.custom_calls.registry import Registry
+from xla_server.fusion import pipeline as fusion
+from xla_server.ir.module import HloModule
+from xla_server.passes.call_inliner import require_inlinable
+from xla_server.passes.edit import copy_module
+from xla_server.passes.fixpoint import Pass, Watcher, run_once
+from xla_server.passes.pipeline import NEEDED, PIPELINE
+from xla_server.passes.selection import PassOptions, selected
+
+STEPS: tuple[Pass, ...] = (*PIPELINE, *fusion.FUSIONS)
+"""Everything that changes the module, in order."""
+
+FUSIONS = frozenset(step.name for step in fusion.FUSIONS)
+
+
+class Observer(Watcher, Protocol):
+    """Whoever looks on while a program is compiled. It must not change what it is shown."""
+
+    def begin(self, module: HloModule) -> None:
+        """The module as it came."""
+
+    def optimised(self, module: HloModule) -> None:
+        """The module as it is compiled."""
+
+    def lowered(self, code: Code, assignment: Assignment) -> None:
+        """The code, with the sources of its kernels, and the place of every value."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Compilation:
+    """What became of a module, and the passes that changed it, each time they did."""
+
+    module: HloModule
+    code: Code
+    assignment: Assignment
+    changed: tuple[str, ...]
+
+
+def compile_module(
+    module: HloModule,
+    options: PassOptions = PassOptions(),  # noqa: B008
+    *,
+    lowerings: Mapping[Opcode, Lower] = LOWERINGS,
+    custom_calls: Registry = BUILTIN,
+    observer: Observer | None = None,
+) -> Compilation:
+    """Compile a copy of `module`, as far as kernels are source texts.
+
+    Raises InvalidArgumentError for options that name no pass that can be left out,
+    UnimplementedError for what has no kernel, ResourceExhaustedError for a program that is too long
+    with its calls written out.
+    """
+    require_inlinable(module)
+    steps = selected(STEPS, options, NEEDED, FUSIONS)
+    changing = copy_module(module)
+    watch = _Watch(observer)
+    if observer is not None:
+        observer.begin(changing)
+    run_once(steps, changing, watch)
+    if observer is not None:
+        observer.optimised(changing)
+    code = lower(changing, lowerings, custom_calls)
+    assignment = assign(code)
+    if observer is not None:
+        observer.lowered(code, assignment)
+    return Compilation(changing, code, assignment, tuple(watch.changed))
+
+
+class _Watch:
+    """Notes what changed the module, and passes everything on."""
+
+    def __init__(self, observer: Observer | None) -> None:
+        self.changed: list[str] = []
+        self._observer = observer
+
+    def before_pass(self, name: str, module: HloModule) -> None:
+        """A pass is about to run."""
+        if self._observer is not None:
+            self._observer.before_pass(name, module)
+
+    def after_pass(self, name: str, module: HloModule, changed: bool) -> None:
+        """It has run."""
+        if changed:
+            self.changed.append(name)
+        if self._observer is not None:
+            self._observer.after_pass(name, module, changed)
