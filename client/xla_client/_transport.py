@@ -31,7 +31,7 @@ _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
 )
 _ERROR_DOMAIN = "xla-service"
-_METADATA_FIELDS = ("op", "instruction", "hint")
+_METADATA_FIELDS = ("op", "instruction", "hint", "incident")
 
 M = TypeVar("M")
 

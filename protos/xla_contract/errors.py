@@ -35,18 +35,26 @@ class XlaError(Exception):
 
     `message` is one sentence: rule first, then `got <evidence>`. `op` is the opcode or rpc and
     `instruction` the HLO name the error is about, where there is one; `hint` says what to change.
+    `incident` is the id under which the server's log has the cause, where that is a fault of its.
     """
 
     code: ClassVar[StatusCode] = StatusCode.UNKNOWN
 
     def __init__(
-        self, message: str, *, op: str = "", instruction: str = "", hint: str = ""
+        self,
+        message: str,
+        *,
+        op: str = "",
+        instruction: str = "",
+        hint: str = "",
+        incident: str = "",
     ) -> None:
         super().__init__(message)
         self.message = message
         self.op = op
         self.instruction = instruction
         self.hint = hint
+        self.incident = incident
 
     def at(self, op: str, instruction: str = "") -> "XlaError":
         """The same error with its place put in front: `op %instruction: message`.
@@ -57,7 +65,11 @@ class XlaError(Exception):
             return self
         place = f"{op} %{instruction}" if instruction else op
         return type(self)(
-            f"{place}: {self.message}", op=op, instruction=instruction, hint=self.hint
+            f"{place}: {self.message}",
+            op=op,
+            instruction=instruction,
+            hint=self.hint,
+            incident=self.incident,
         )
 
 

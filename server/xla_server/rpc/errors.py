@@ -5,7 +5,6 @@ exception class, domain DOMAIN, and the metadata holds op, instruction, hint and
 there are any. The client makes the same exception of it again.
 """
 
-import secrets
 import urllib.parse
 
 import grpc
@@ -13,6 +12,7 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 from xla_contract.errors import InternalError, ResourceExhaustedError, StatusCode, XlaError
+from xla_server.backends.incidents import new_incident
 
 DOMAIN = "xla-service"
 """Of google.rpc.ErrorInfo."""
@@ -59,7 +59,7 @@ def as_xla_error(error: BaseException, rpc: str) -> tuple[XlaError, str]:
     The id stands in the message and in the server's log, where the cause is.
     """
     if isinstance(error, XlaError):
-        return error, ""
+        return error, error.incident
     if isinstance(error, MemoryError):
         return (
             ResourceExhaustedError(
@@ -69,8 +69,9 @@ def as_xla_error(error: BaseException, rpc: str) -> tuple[XlaError, str]:
             ),
             "",
         )
-    incident = secrets.token_hex(8)
-    return InternalError(f"the server failed, incident {incident}", op=rpc), incident
+    incident = new_incident()
+    told = InternalError(f"the server failed, incident {incident}", op=rpc, incident=incident)
+    return told, incident
 
 
 def fit_header(text: str, limit: int) -> str:

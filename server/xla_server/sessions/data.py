@@ -60,10 +60,10 @@ class DataTable:
         return len(self._buffers)
 
     @contextlib.contextmanager
-    def reserving(self, byte_size: int, purpose: str) -> Iterator[Reservation]:
+    def reserving(self, byte_size: int, purpose: object) -> Iterator[Reservation]:
         """Set bytes aside before anything is allocated.
 
-        Raises ResourceExhaustedError, naming `purpose`, the limit and the use, when there is no
+        Raises ResourceExhaustedError, with str(purpose), the limit and the use, when there is no
         room. What was not kept is given back at the end.
         """
         with self._lock:

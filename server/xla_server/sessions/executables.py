@@ -88,9 +88,9 @@ class ExecutableTable:
             self.release(compiled)
             raise
 
-    def get(self, handle: int) -> Executable:
-        """The executable; InvalidArgumentError when freed, NotFoundError when there never was."""
-        return self._handles.get(handle).executable
+    def get(self, handle: int) -> Compiled:
+        """What `keep` took; InvalidArgumentError when freed, NotFoundError when never given."""
+        return self._handles.get(handle)
 
     def has_issued(self, handle: int) -> bool:
         """Whether this is the handle of an executable, live or freed."""

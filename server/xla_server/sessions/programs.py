@@ -9,17 +9,20 @@ from xla_contract.shape import ProgramShape, Shape
 from xla_contract.shape_proto import program_shape_from_proto, shape_from_proto
 from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_pb2
 from xla_server.backends.backend import Device
+from xla_server.backends.options import CompileOptions
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
+from xla_server.sessions.compile_options import compile_options
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Program:
-    """A program in wire form, the signature and seed it is compiled with, and the key of all."""
+    """A program in wire form, what it is compiled with, and the key of all."""
 
     proto: hlo_pb2.HloModuleProto
     entry: ProgramShape
     seed: int
+    options: CompileOptions
     key: bytes
 
     def import_module(self, max_literal_bytes: int) -> HloModule:
@@ -50,15 +53,16 @@ def prepare_program(
     """The program with the layouts of `arguments` and of the options' result shape.
 
     Raises InvalidArgumentError when there is not one compatible argument per parameter, when the
-    result shape is not compatible, or when the device assignment does not name `device`;
-    UnimplementedError for several replicas or partitions.
+    result shape is not compatible, when the device assignment does not name `device`, and as
+    `compile_options`; UnimplementedError for several replicas or partitions.
     """
     _check_placement(proto, options, device)
     declared = program_shape_from_proto(proto.host_program_shape)
     entry = ProgramShape(
         _parameters(declared, arguments), _result(declared, options), declared.parameter_names
     )
-    return Program(proto, entry, options.seed, _key(proto, options, entry))
+    key = _key(proto, options, entry)
+    return Program(proto, entry, options.seed, compile_options(options), key)
 
 
 def _parameters(declared: ProgramShape, arguments: Sequence[Shape]) -> tuple[Shape, ...]:

@@ -59,4 +59,5 @@ def part_of_request(part: str) -> Iterator[None]:
             op=error.op,
             instruction=error.instruction,
             hint=error.hint,
+            incident=error.incident,
         ) from error.__cause__

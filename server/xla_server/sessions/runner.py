@@ -14,7 +14,14 @@ from xla_contract.errors import (
 )
 from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2, xla_pb2
-from xla_server.backends.backend import Backend, Buffer, Device, Executable, Execution
+from xla_server.backends.backend import (
+    Backend,
+    Buffer,
+    Device,
+    Executable,
+    Execution,
+    Profile,
+)
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import Channels
 from xla_server.sessions.channels import CallChannels
@@ -35,6 +42,17 @@ class _Launch:
     arguments: Sequence[Buffer]
     device: Device
     reservation: Reservation
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _ExecutionOf:
+    """What room is set aside for, in words that are only made where there is none."""
+
+    executable: Executable
+
+    def __str__(self) -> str:
+        result = self.executable.program_shape.result
+        return f"an execution ({self.executable.memory}) with the result {result}"
 
 
 class ProgramRunner:
@@ -86,14 +104,14 @@ class ProgramRunner:
         Raises InvalidArgumentError when the handle names no executable and when the arguments
         do not equal the compiled parameters in number, shape and layout; and what running raises.
         """
-        executable = self._executable(handle)
+        compiled = self._compiled_under(handle)
+        executable = compiled.executable
         buffers = self._arguments(arguments)
         _check_arguments(buffers, executable.program_shape.parameters)
-        result = executable.program_shape.result
         device = self._devices.resolve(None)
-        with self._data.reserving(result.byte_size, f"the result {result}") as reservation:
+        with self._reserving(executable) as reservation:
             execution = self._run(executable, buffers, device, self._channels, cancellation)
-            return Executed(reservation.keep(execution.output), execution.profile)
+            return Executed(reservation.keep(execution.output), _profile(execution, compiled))
 
     def execute_together(
         self, requests: Sequence[GraphRequest], cancellation: Cancellation
@@ -136,10 +154,7 @@ class ProgramRunner:
             program = prepare_program(proto, request.options, shapes, device)
             compiled = self._compiled(program, cancellation)
             stack.callback(self._executables.release, compiled)
-            result = program.entry.result
-            reservation = stack.enter_context(
-                self._data.reserving(result.byte_size, f"the result {result}")
-            )
+            reservation = stack.enter_context(self._reserving(compiled.executable))
             return _Launch(number, compiled, arguments, device, reservation)
 
     def _job(self, launch: _Launch, channels: CallChannels) -> Callable[[Cancellation], Execution]:
@@ -161,11 +176,7 @@ class ProgramRunner:
         kept: list[Executed] = []
         try:
             for launch, execution in zip(launches, executions, strict=True):
-                profile = dataclasses.replace(
-                    execution.profile,
-                    compilation_cache_hit=launch.compiled.cache_hit,
-                    compile_time_ms=launch.compiled.compile_time_ns // 1_000_000,
-                )
+                profile = _profile(execution, launch.compiled)
                 kept.append(Executed(launch.reservation.keep(execution.output), profile))
         except XlaError:
             for executed in kept:
@@ -176,7 +187,9 @@ class ProgramRunner:
     def _compiled(self, program: Program, cancellation: Cancellation) -> Compiled:
         def compile_program() -> Executable:
             module = program.import_module(self._limits.max_device_bytes)
-            return self._backend.compile(module, program.entry, seed=program.seed)
+            return self._backend.compile(
+                module, program.entry, seed=program.seed, options=program.options
+            )
 
         return self._executables.acquire(program.key, compile_program, cancellation)
 
@@ -235,7 +248,16 @@ class ProgramRunner:
                 buffers.append(self._data.get(present(handle)))
         return buffers
 
-    def _executable(self, handle: int | None) -> Executable:
+    def _reserving(self, executable: Executable) -> contextlib.AbstractContextManager[Reservation]:
+        """Room for an execution, the arguments aside: they are kept already."""
+        use, result = executable.memory, executable.program_shape.result
+        # What shares the memory of an argument or a constant counts as a value of its own.
+        return self._data.reserving(
+            use.added - use.results + max(use.results, result.byte_size),
+            _ExecutionOf(executable),
+        )
+
+    def _compiled_under(self, handle: int | None) -> Compiled:
         if handle is None:
             raise InvalidArgumentError("the request must hold an executable's handle, got none")
         try:
@@ -243,6 +265,14 @@ class ProgramRunner:
         except NotFoundError as error:
             # As in the reference, so that NOT_FOUND always speaks of an argument.
             raise InvalidArgumentError(error.message) from None
+
+
+def _profile(execution: Execution, compiled: Compiled) -> Profile:
+    """The profile of an execution with what compiling cost, for the handle it was run by."""
+    return execution.profile._replace(
+        compilation_cache_hit=compiled.cache_hit,
+        compile_time_ms=-(-compiled.compile_time_ns // 1_000_000),
+    )
 
 
 def _check_arguments(arguments: Sequence[Buffer], parameters: Sequence[Shape]) -> None:

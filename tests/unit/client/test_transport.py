@@ -79,14 +79,16 @@ def test_details_restore_class_and_place(refusing):
         op="dot",
         instruction="d.7",
         hint="transpose it",
+        incident="ab12",
     )
     error = _raised(refusing, status)
     assert type(error) is ShapeError
-    assert (error.message, error.op, error.instruction, error.hint) == (
+    assert (error.message, error.op, error.instruction, error.hint, error.incident) == (
         "dot %d.7: the rule, got this",
         "dot",
         "d.7",
         "transpose it",
+        "ab12",
     )
 
 

@@ -27,5 +27,6 @@ def test_the_innermost_place_stays() -> None:
     assert isinstance(placed, errors.ShapeError)
     assert str(placed) == placed.message == "dot %d.7: sizes must match, got 3 and 4"
     assert (placed.op, placed.instruction, placed.hint) == ("dot", "d.7", "h")
+    assert errors.InternalError("m", incident="ab").at("dot").incident == "ab"
     assert placed.at("Compile") is placed
     assert str(errors.NotFoundError("x").at("Execute")) == "Execute: x"

@@ -57,6 +57,16 @@ def test_what_is_no_error_of_ours_is_an_incident_that_hides_its_cause():
     assert dict(_details(status_of(told, incident=incident))[1].metadata)["incident"] == incident
 
 
+def test_an_incident_found_below_keeps_its_id():
+    error = InternalError("add %x: a kernel must compile, got ...", incident="ab12")
+    told, incident = as_xla_error(error, "Compile")
+    assert (told, incident) == (error, "ab12")
+    assert (
+        dict(_details(status_of(told.at("Compile"), incident=incident))[1].metadata)["incident"]
+        == "ab12"
+    )
+
+
 def test_running_out_of_memory_is_no_incident():
     told, incident = as_xla_error(MemoryError(), "Execute")
     assert isinstance(told, ResourceExhaustedError)

@@ -24,7 +24,7 @@ def test_equal_programs_are_compiled_once_and_counted():
     first, second = _acquire(table, b"a"), _acquire(table, b"a")
     assert (first.cache_hit, second.cache_hit) == (False, True)
     handles = [table.keep(first), table.keep(second)]
-    assert table.get(handles[0]) is table.get(handles[1])
+    assert table.get(handles[0]).executable is table.get(handles[1]).executable
     assert len(table) == 1
     table.remove(handles[0])
     with pytest.raises(InvalidArgumentError, match="unregistered"):
