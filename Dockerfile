@@ -11,11 +11,14 @@ RUN python -m venv /opt/xla \
  && /opt/xla/bin/pip install --no-cache-dir '.[server]'
 
 FROM python:3.11-slim-bookworm
-RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/xla xla
+RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/xla xla \
+ && install -d -o xla -g xla -m 0700 /var/lib/xla/kernels /var/lib/xla/state
 COPY --from=build /opt/xla /opt/xla
 ENV PATH=/opt/xla/bin:$PATH \
     PYTHONUNBUFFERED=1 \
-    XLA_SERVER_LISTEN=0.0.0.0:1685
+    XLA_SERVER_LISTEN=0.0.0.0:1685 \
+    XLA_SERVER_COMPILATION_CACHE_DIR=/var/lib/xla/kernels \
+    XDG_STATE_HOME=/var/lib/xla/state
 USER xla
 WORKDIR /var/lib/xla
 EXPOSE 1685

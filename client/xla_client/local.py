@@ -19,7 +19,7 @@ _LOG_TAIL = 4000
 class Local:
     """A server in a child process, and a client connected to it.
 
-    `with Local(platform="interpreter", devices=2) as client:` starts the server on a free port
+    `with Local(platform="cpu", devices=2) as client:` starts the server on a free port
     and stops it at the end; `start` and `stop` do the same by hand. It needs the server's
     dependencies (`pip install xla-service[server]`). Further options are those of
     `xla-server serve` with underscores: `max_message_bytes=2**20`. The server does not outlive
@@ -28,7 +28,7 @@ class Local:
 
     def __init__(
         self,
-        platform: str = "interpreter",
+        platform: str = "cpu",
         devices: int = 1,
         *,
         timeout: float | None = None,

@@ -48,6 +48,16 @@ def _loop(steps: int) -> Computation:
     return builder.build(ops.while_(done, step, builder.constant(0)))
 
 
+def _endless() -> Computation:
+    """Counts on and on in a while loop."""
+    condition, body = Builder("condition"), Builder("body")
+    condition.parameter(0, Shape.parse("s32[]"))
+    step = body.parameter(0, Shape.parse("s32[]")) + 1
+    builder = Builder("endless")
+    always = condition.build(condition.constant(True))
+    return builder.build(ops.while_(always, body.build(step), builder.constant(0)))
+
+
 def _is_freed(client: xc.Client, handle: int) -> bool:
     try:
         client.adopt(handle)
@@ -239,7 +249,7 @@ def test_constants_statistics_and_channels(client):
 
 
 def test_deadline_and_cancellation_stop_the_run(client):
-    endless = client.compile(_loop(2**31 - 1))
+    endless = client.compile(_endless())
     with pytest.raises(xc.DeadlineExceededError):
         endless(timeout=0.3)
     run = endless.submit()

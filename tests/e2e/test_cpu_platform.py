@@ -72,14 +72,6 @@ def test_a_loop_without_end_stops_at_the_deadline(client: xc.Client) -> None:
     assert client.compile(builder.build(builder.constant(np.int32(7)))).run() == 7
 
 
-def test_programs_of_dynamic_shape_are_refused_with_a_way_out(client: xc.Client) -> None:
-    builder = Builder("dynamic")
-    x = builder.parameter(0, Shape.parse("f32[4]"))
-    sized = ops.set_dimension_size(x, builder.constant(np.int32(2)), 0)
-    with pytest.raises(xc.UnimplementedError, match="dynamic dimensions in dynamic"):
-        client.compile(builder.build(sized))
-
-
 def test_compiled_kernels_outlive_the_server(tmp_path: Path) -> None:
     builder = Builder("kept")
     x = builder.parameter(0, Shape.parse("f32[100]"))

@@ -12,9 +12,9 @@ SIX = Shape.parse("f32[<=6]")
 LINE = np.arange(1, 7, dtype=np.float32)
 
 
-@pytest.fixture(scope="module")
-def client():
-    with xc.Local(devices=1, timeout=60) as client:
+@pytest.fixture(scope="module", params=["cpu", "interpreter"])
+def client(request):
+    with xc.Local(request.param, devices=1, timeout=60) as client:
         yield client
 
 

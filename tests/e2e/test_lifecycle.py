@@ -50,7 +50,7 @@ def test_the_ready_line_says_where_and_what(tmp_path):
         host, port = server.address.rsplit(":", 1)
         assert host == "127.0.0.1"
         assert int(port) > 0
-        assert server.ready["platform"] == "interpreter"
+        assert server.ready["platform"] == "cpu"
         assert server.ready["devices"] == 3
         for line in server.log.read_text().splitlines():
             assert json.loads(line)["level"] == "info"

@@ -46,8 +46,22 @@ class LogLevel(enum.StrEnum):
 
 def _user_cache() -> Path:
     """Where the XDG base directory specification has a user's cached files."""
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    return Path(named) if os.path.isabs(named) else Path(os.path.expanduser("~/.cache"))
+    return _user_directory("XDG_CACHE_HOME", "~/.cache")
+
+
+def incident_directory(dump_dir: str) -> Path:
+    """Where programs that the compiler fails on are kept.
+
+    That is the directory for dumps, or else the user's for the state of programs.
+    """
+    if dump_dir:
+        return Path(dump_dir)
+    return _user_directory("XDG_STATE_HOME", "~/.local/state") / "xla-server" / "incidents"
+
+
+def _user_directory(variable: str, default: str) -> Path:
+    named = os.environ.get(variable, "")
+    return Path(named) if os.path.isabs(named) else Path(os.path.expanduser(default))
 
 
 class Settings(BaseSettings):
@@ -58,7 +72,7 @@ class Settings(BaseSettings):
     )
 
     listen: str = Field("127.0.0.1:1685", description="HOST:PORT, [IPV6]:PORT or unix:PATH")
-    platform: Platform = Field(Platform.INTERPRETER, description="what runs the programs")
+    platform: Platform = Field(Platform.CPU, description="what runs the programs")
     devices: int = Field(1, ge=1, le=4096, description="devices of the platform")
     grace_seconds: float = Field(
         30.0, ge=0, le=86_400, description="how long calls may go on after SIGTERM"
@@ -87,6 +101,11 @@ class Settings(BaseSettings):
         default_factory=lambda: str(_user_cache() / "xla-server" / "kernels"),
         description="directory of compiled kernels, which only this user may write into; "
         "empty for none",
+    )
+    dump_dir: str = Field(
+        "",
+        description="directory in which clients may have dumps and profiles written (xla_dump_to); "
+        "empty: they are refused",
     )
     custom_calls: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Python modules that register targets of custom calls, commas between"

@@ -1,12 +1,16 @@
 """Putting a server together. The only place that names concrete platforms."""
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 from xla_contract.errors import InvalidArgumentError
-from xla_server.app.config import ConfigurationError, Platform, Settings
+from xla_server.app.config import ConfigurationError, Platform, Settings, incident_directory
 from xla_server.backends.backend import Backend
+from xla_server.backends.dump_directory import DumpDirectory
+from xla_server.backends.incidents import Incidents
 from xla_server.backends.interpreter import Interpreter
 from xla_server.custom_calls.builtin import builtin_registry
 from xla_server.custom_calls.registry import Registry
@@ -53,6 +57,7 @@ def _interpreter(settings: Settings) -> Backend:
         settings.devices,
         max_value_bytes=settings.max_device_bytes,
         custom_calls=_custom_calls(settings),
+        dumps=_dumps(settings),
     )
 
 
@@ -66,6 +71,8 @@ def _cpu(settings: Settings) -> Backend:
             max_value_bytes=settings.max_device_bytes,
             custom_calls=_custom_calls(settings),
             compilation_cache_dir=settings.compilation_cache_dir,
+            dumps=_dumps(settings),
+            incidents=Incidents(incident_directory(settings.dump_dir)),
         )
     except InvalidArgumentError as error:
         raise ConfigurationError(f"compilation_cache_dir: {error.message}") from error
@@ -85,6 +92,19 @@ def _backend(settings: Settings) -> Backend:
             f"{' or '.join(PLATFORMS)}"
         )
     return make(settings)
+
+
+def _dumps(settings: Settings) -> DumpDirectory:
+    if not settings.dump_dir:
+        return DumpDirectory()
+    root = Path(settings.dump_dir)
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"dump_dir: {root}: {error.strerror}") from error
+    if not os.access(root, os.W_OK | os.X_OK):
+        raise ConfigurationError(f"dump_dir: {root}: the server must be able to write there")
+    return DumpDirectory(root)
 
 
 def _custom_calls(settings: Settings) -> Registry:

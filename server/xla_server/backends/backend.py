@@ -1,11 +1,13 @@
 """What a platform offers to the sessions above it."""
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Collection, Sequence
+from typing import NamedTuple, Protocol
 
 from xla_contract.literal import Literal
 from xla_contract.shape import ProgramShape, Shape
+from xla_server.backends.options import DEFAULTS, CompileOptions
+from xla_server.buffers.assignment import MemoryUse
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import Channels
 from xla_server.evaluator.feeds import Feeds
@@ -23,9 +25,12 @@ class Device:
         return f"{self.platform}:{self.ordinal}"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Profile:
-    """The cost of one execution, field by field as in ExecutionProfile."""
+class Profile(NamedTuple):
+    """The cost of one execution, field by field as in ExecutionProfile.
+
+    The two about compiling are for who compiles to fill in. `compute_cycle_count` is in cycles of
+    the processor's time stamp counter where it has one, else in nanoseconds.
+    """
 
     compilation_cache_hit: bool = False
     compile_time_ms: int = 0
@@ -66,8 +71,7 @@ class Buffer(Protocol):
         """
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Execution:
+class Execution(NamedTuple):
     """What an execution gave."""
 
     output: Buffer
@@ -86,6 +90,10 @@ class Executable(Protocol):
         """Equal for programs that compute the same from the same layouts, else different."""
 
     @property
+    def memory(self) -> MemoryUse:
+        """The bytes that an execution takes, as far as they are known before it runs."""
+
+    @property
     def channel_ends(self) -> tuple[frozenset[int], frozenset[int]]:
         """The channels the program sends on, and those it receives on."""
 
@@ -97,8 +105,14 @@ class Executable(Protocol):
         feeds: Feeds,
         channels: Channels,
         cancellation: Cancellation,
+        donated: Collection[int] = (),
     ) -> Execution:
         """Run on `device` and wait for the result, which has the program's result layout.
+
+        `donated` are numbers of arguments that the caller gives up, whatever comes of the run: they
+        must not be used any more, and a platform may write results where they were. The aliases
+        that a module states are no more than the wish for that: handles of the protocol stay valid,
+        so no rpc donates.
 
         Raises InvalidArgumentError when the arguments do not fit the signature, what
         `cancellation` was given once it is set, and what the program's instructions raise.
@@ -116,14 +130,23 @@ class Backend(Protocol):
     def devices(self) -> tuple[Device, ...]:
         """The devices in the order of their ordinals."""
 
-    def compile(self, module: HloModule, entry: ProgramShape, *, seed: int = 0) -> Executable:
+    def compile(
+        self,
+        module: HloModule,
+        entry: ProgramShape,
+        *,
+        seed: int = 0,
+        options: CompileOptions = DEFAULTS,
+    ) -> Executable:
         """Verify `module` and make it ready to run with the layouts of `entry`.
 
         An array of `entry` without layout gets the default one. `seed` starts the random numbers
-        of every execution; with 0 each starts from somewhere else. Raises InvalidArgumentError for
-        a module that breaks a rule or an `entry` that is not compatible with it,
-        ResourceExhaustedError for values larger than the platform takes, UnimplementedError for
-        operations it does not have.
+        of every execution; with 0 each starts from somewhere else. Of `options` a platform ignores
+        what has no meaning there. Raises InvalidArgumentError for a module that breaks a rule, an
+        `entry` that is not compatible with it, and options that name what there is not;
+        ResourceExhaustedError for values larger than the platform takes, and executions that would
+        not fit into its memory; UnimplementedError for operations it does not have; InternalError
+        with an incident id where compiling fails by a fault of the platform.
         """
 
     def to_device(self, literal: Literal, device: Device) -> Buffer:

@@ -1,25 +1,36 @@
 """The `cpu` platform: programs compiled to kernels and run by the native executor."""
 
+import dataclasses
+import itertools
 import time
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-
-import numpy as np
 
 from xla_contract.errors import (
     InvalidArgumentError,
     ResourceExhaustedError,
-    ShapeError,
-    UnimplementedError,
+    XlaError,
 )
 from xla_contract.literal import Literal
+from xla_contract.opcode import Opcode
 from xla_contract.shape import ProgramShape, Shape
 from xla_server.backends.backend import Buffer, Device, Execution, Profile
+from xla_server.backends.compilation import compile_module
+from xla_server.backends.cpu_dynamic import DynamicExecutable
+from xla_server.backends.dump import Dump
+from xla_server.backends.dump_directory import DumpDirectory
 from xla_server.backends.host_buffer import HostBuffer
-from xla_server.buffers.assignment import assign
-from xla_server.codegen.kernel import Kernels
+from xla_server.backends.incidents import Incidents
+from xla_server.backends.options import DEFAULTS, CompileOptions
+from xla_server.backends.profile import write_profile
+from xla_server.backends.signature import argument_buffer, laid_out
+from xla_server.backends.sized_programs import SizedPrograms
+from xla_server.buffers.assignment import MemoryUse, memory_use
+from xla_server.buffers.code import Code, KernelThunk
+from xla_server.codegen.kernel import KernelError, Kernels
 from xla_server.codegen.kernel_cache import KernelCache
-from xla_server.codegen.lowering import lower
+from xla_server.codegen.lowering import Lower
 from xla_server.codegen.lowerings import LOWERINGS
 from xla_server.custom_calls.builtin import BUILTIN
 from xla_server.custom_calls.registry import Registry
@@ -27,16 +38,16 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import Channels, OwnChannels, channel_ends
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.evaluator.feeds import Feeds
-from xla_server.fusion.loop_fusion import LoopFusion
+from xla_server.evaluator.memory import LARGE, require_bytes
 from xla_server.ir.fingerprint import fingerprint
-from xla_server.ir.module import HloComputation, HloModule
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.verifier import check_signature, verify
-from xla_server.ops.evaluation import TOKEN, Array, Value
 from xla_server.ops.rng_get_and_update_state import RandomStates
-from xla_server.passes.edit import copy_module
-from xla_server.passes.pipeline import optimise
+from xla_server.passes.selection import PassOptions
+from xla_server.runtime.blocks import Block, BlockPool
 from xla_server.runtime.host import HostRun
 from xla_server.runtime.program import Program
+from xla_server.runtime.row_times import RowTimes
 from xla_server.runtime.threads import ThreadPool
 
 
@@ -44,10 +55,11 @@ class Cpu:
     """A platform of `device_count` devices that share this process's processor.
 
     Implements xla_server.backends.backend.Backend. `max_value_bytes` bounds every single value
-    of a program and the temporary values of one execution together. Programs may call the
+    of a program and all that exist at once in an execution. Programs may call the
     targets in `custom_calls`. Kernels run on `threads` threads, by default as many as there are
     cores. Compiled ones are kept in `compilation_cache_dir`, if that is not empty;
-    InvalidArgumentError where others could put code into it.
+    InvalidArgumentError where others could put code into it. Dumps that programs ask for go to
+    `dumps`, what the compiler fails on to `incidents`.
     """
 
     platform = "cpu"
@@ -60,6 +72,9 @@ class Cpu:
         custom_calls: Registry = BUILTIN,
         threads: int | None = None,
         compilation_cache_dir: str = "",
+        dumps: DumpDirectory | None = None,
+        incidents: Incidents | None = None,
+        lowerings: Mapping[Opcode, Lower] = LOWERINGS,
     ) -> None:
         if device_count < 1:
             raise InvalidArgumentError(f"a platform needs at least one device, got {device_count}")
@@ -67,50 +82,152 @@ class Cpu:
         self._max_value_bytes = max_value_bytes
         self._custom_calls = custom_calls
         directory = Path(compilation_cache_dir)
-        self._kernels = Kernels(KernelCache(directory) if compilation_cache_dir else None)
+        self._cache = KernelCache(directory) if compilation_cache_dir else None
+        self._kernels = Kernels(self._cache)
         self._pool = ThreadPool(self._kernels, threads)
+        self._blocks = BlockPool()
+        self._dumps = dumps or DumpDirectory()
+        self._incidents = incidents or Incidents()
+        self._lowerings = lowerings
+        # As long as an executable has them.
+        self._programs: weakref.WeakValueDictionary[tuple[bytes, PassOptions], Program] = (
+            weakref.WeakValueDictionary()
+        )
 
-    def compile(self, module: HloModule, entry: ProgramShape, *, seed: int = 0) -> "CpuExecutable":
+    def compile(
+        self,
+        module: HloModule,
+        entry: ProgramShape,
+        *,
+        seed: int = 0,
+        options: CompileOptions = DEFAULTS,
+    ) -> "CpuExecutable | DynamicExecutable":
         """Verify `module` and compile it with the layouts of `entry`.
 
-        Raises as Backend.compile says, ResourceExhaustedError among it where the temporary values
-        of an execution would not fit into the device's memory.
+        Raises as Backend.compile says, ResourceExhaustedError among it where an execution would
+        not fit into the device's memory.
         """
         verify(module, max_value_bytes=self._max_value_bytes)
         check_signature(entry, module.entry.program_shape)
-        program_shape = ProgramShape(
-            tuple(shape.with_default_layout() for shape in entry.parameters),
-            entry.result.with_default_layout(),
-            entry.parameter_names,
-        )
+        program_shape = laid_out(module.entry.program_shape, entry)
         if has_dynamic_shapes(module):
-            raise UnimplementedError(
-                "this platform compiles programs of static shape, got dynamic dimensions in "
-                f"{module.name}",
-                hint="serve with --platform interpreter",
-            )
+            return self._dynamic(module, program_shape, seed, options)
         key = fingerprint(module, program_shape)
-        optimised = copy_module(module)
-        optimise(optimised)
-        LoopFusion().apply(optimised)
-        code = lower(optimised, LOWERINGS, self._custom_calls)
-        assignment = assign(code)
-        limit = self._max_value_bytes
-        if limit is not None and assignment.arena_bytes > limit:
-            raise ResourceExhaustedError(
-                "an execution must fit into the device's memory, got "
-                f"{assignment.arena_bytes} bytes of temporary values for {limit}"
+        dump = self._dump(module, options)
+        copies = _relaid_bytes(program_shape)
+        # Equal up to names: one that leaves nothing behind of its own can be had from another.
+        name = (key, options.passes)
+        is_shared = dump is None and not options.is_profiled
+        program = self._programs.get(name) if is_shared else None
+        if program is None:
+            program = self._program(module, options, dump, self._kernels, copies)
+            if is_shared:
+                self._programs[name] = program
+        kept = dump if options.is_profiled else None
+        return CpuExecutable(program, program_shape, module.entry, key, seed=seed, dump=kept)
+
+    def _dynamic(
+        self, module: HloModule, program_shape: ProgramShape, seed: int, options: CompileOptions
+    ) -> DynamicExecutable:
+        dump = self._dump(module, options)
+        if dump is not None:
+            dump.begin(module)
+
+        def program(written: HloModule, kernels: Kernels) -> Program:
+            part = None if dump is None else dump.part()
+            return self._program(written, options, part, kernels)
+
+        programs = SizedPrograms(module, program, lambda: Kernels(self._cache))
+        return DynamicExecutable(
+            module, program_shape, programs, custom_calls=self._custom_calls, seed=seed
+        )
+
+    def _dump(self, module: HloModule, options: CompileOptions) -> Dump | None:
+        files = self._dumps.open(options.dump, module.name)
+        if options.is_profiled and not options.dump.name:
+            raise InvalidArgumentError(
+                "xla_hlo_profile must come with a directory in xla_dump_to, where profiles are "
+                "written, got none"
             )
-        program = Program(code, assignment, self._kernels, self._pool)
-        return CpuExecutable(program, program_shape, module.entry, key, seed=seed)
+        return None if files is None else Dump(files, options.dump)
+
+    def _program(
+        self,
+        module: HloModule,
+        options: CompileOptions,
+        dump: Dump | None,
+        kernels: Kernels,
+        copies: int = 0,
+    ) -> Program:
+        """The program of a static module; what the compiler fails on becomes an incident.
+
+        `copies` are bytes that an execution takes besides what the code says.
+        """
+        code: Code | None = None
+        try:
+            compilation = compile_module(
+                module,
+                options.passes,
+                lowerings=self._lowerings,
+                custom_calls=self._custom_calls,
+                observer=dump,
+            )
+            code = compilation.code
+            use = memory_use(code, compilation.assignment)
+            self._check_memory(dataclasses.replace(use, copies=copies))
+            return Program(code, compilation.assignment, kernels, self._pool, self._blocks)
+        except (XlaError, MemoryError):
+            raise
+        except KernelError as error:
+            raise self._incidents.report(
+                error.__cause__ or error,
+                module,
+                options,
+                instruction=None if code is None else _origin(code, error.source),
+                kernel=error.source,
+            ) from error
+        except Exception as error:
+            raise self._incidents.report(error, module, options) from error
+
+    def _check_memory(self, use: MemoryUse) -> None:
+        limit = self._max_value_bytes
+        if limit is not None and use.peak > limit:
+            raise ResourceExhaustedError(
+                f"an execution must fit into the device's {limit} bytes of memory, got {use}"
+            )
 
     def to_device(self, literal: Literal, device: Device) -> HostBuffer:
         """Place a value on `device`."""
         return HostBuffer(literal, device)
 
 
+def _origin(code: Code, source: str) -> HloInstruction | None:
+    """The instruction of a kernel, the first of several."""
+    for row in code.rows:
+        if isinstance(row, KernelThunk) and row.source == source:
+            return code.origins.get(row)
+    return None
+
+
+def _relaid_bytes(program_shape: ProgramShape) -> int:
+    """Bytes of the arguments that are not dense and row-major where clients put them."""
+    return sum(
+        leaf.byte_size
+        for shape in program_shape.parameters
+        for leaf in shape.leaves()
+        if leaf.is_array and leaf != leaf.without_layout().with_default_layout()
+    )
+
+
+_DONATING = 4
+"""Sets of donated arguments that an executable has programs for; callers have one or two."""
+
+
 class CpuExecutable:
-    """A compiled program. Implements xla_server.backends.backend.Executable."""
+    """A compiled program. Implements xla_server.backends.backend.Executable.
+
+    The times of each execution's rows are written to `dump`, if there is one.
+    """
 
     def __init__(
         self,
@@ -120,14 +237,28 @@ class CpuExecutable:
         fingerprint: bytes,
         *,
         seed: int = 0,
+        dump: Dump | None = None,
     ) -> None:
         self.program_shape = program_shape
         self.fingerprint = fingerprint
         self.channel_ends = channel_ends(entry)
+        self.memory = dataclasses.replace(program.memory, copies=_relaid_bytes(program_shape))
+        # The constants are there already.
+        self._room = self.memory.added - self.memory.constants
+        self._byte_size = program.byte_size
+        self._dump = dump
         self._program = program
         self._entry = entry
         self._seed = seed
         self._random_states = RandomStates()
+        self._donating: dict[frozenset[int], Program] = {}
+        # Shapes of arrays that fitted before: arguments often are the same buffers, or results.
+        self._fitting: list[Shape | None] = [None] * len(program_shape.parameters)
+        self._gives_array = program_shape.result.is_array
+
+    def profile_into(self, dump: Dump) -> None:
+        """From now on, write the times of each execution's rows to `dump`."""
+        self._dump = dump
 
     def execute(
         self,
@@ -137,61 +268,122 @@ class CpuExecutable:
         feeds: Feeds,
         channels: Channels,
         cancellation: Cancellation,
+        donated: Collection[int] = (),
     ) -> Execution:
         """Run on `device` and wait for the result; raises as Executable.execute says."""
         started = time.perf_counter_ns()
-        parameters = self.program_shape.parameters
-        if len(arguments) != len(parameters):
-            raise InvalidArgumentError(
-                f"the program takes {len(parameters)} arguments, got {len(arguments)}"
+        leaves = self._leaves(arguments)
+        program = self._program
+        if self._room >= LARGE:
+            require_bytes(self._room, f"an execution ({self.memory})")
+        if donated:
+            leaves, program = self._with_donated(arguments, leaves, donated)
+
+        def host() -> HostRun:
+            return HostRun(
+                feeds=feeds,
+                channels=OwnChannels(self._entry, channels),
+                cancellation=cancellation,
+                random_states=self._random_states,
+                seed=self._seed,
             )
-        arrays: list[Array] = []
-        for number, (argument, shape) in enumerate(zip(arguments, parameters, strict=True)):
-            _add_arrays(arrays, _argument(number, argument, shape))
-        host = HostRun(
-            feeds=feeds,
-            channels=OwnChannels(self._entry, channels),
-            cancellation=cancellation,
-            random_states=self._random_states,
-            seed=self._seed,
-        )
+
         computing = time.perf_counter_ns()
-        results = iter(self._program.run(arrays, host))
+        times = None if self._dump is None else RowTimes(len(program.rows))
+        blocks, cycles = program.run([leaf.address for leaf in leaves], cancellation, host, times)
         computed = time.perf_counter_ns()
-        value = _value(self.program_shape.result, results)
-        output = HostBuffer.from_value(value, self.program_shape.result, device)
+        output = self._output(program, leaves, blocks, device)
+        compute_time = computed - computing
         profile = Profile(
-            compute_time_ns=computed - computing,
+            compute_cycle_count=cycles or compute_time,
+            compute_time_ns=compute_time,
             compute_and_transfer_time_ns=time.perf_counter_ns() - started,
+            executable_size_in_bytes=self._byte_size,
         )
+        if self._dump is not None and times is not None:
+            write_profile(self._dump, program.code, program.rows, times)
         return Execution(output, profile)
 
+    def _leaves(self, arguments: Sequence[Buffer]) -> list[HostBuffer]:
+        """The arrays of all arguments, which must fit the parameters."""
+        fitting = self._fitting
+        if len(arguments) != len(fitting):
+            raise InvalidArgumentError(
+                f"the program takes {len(fitting)} arguments, got {len(arguments)}"
+            )
+        leaves: list[HostBuffer] = []
+        for number, argument in enumerate(arguments):
+            shape = argument.shape
+            if shape is fitting[number] and isinstance(argument, HostBuffer):
+                leaves.append(argument)
+                continue
+            buffer = argument_buffer(number, argument, self.program_shape.parameters[number])
+            if shape.is_array:
+                fitting[number] = shape
+            _add_leaves(leaves, buffer)
+        return leaves
 
-def _argument(number: int, argument: Buffer, shape: Shape) -> Value:
-    if not isinstance(argument, HostBuffer):
-        raise InvalidArgumentError(
-            f"arguments must be on the program's platform, got argument {number} on "
-            f"{argument.device}"
+    def _with_donated(
+        self, arguments: Sequence[Buffer], leaves: list[HostBuffer], donated: Collection[int]
+    ) -> tuple[list[HostBuffer], Program]:
+        """The arrays in buffers of the execution's own, and the program that writes over them."""
+        counts = [sum(leaf.is_array for leaf in part.shape.leaves()) for part in arguments]
+        ends = list(itertools.accumulate(counts))
+        numbers = [n for k in donated for n in range(ends[k] - counts[k], ends[k])]
+        # One that shares its memory, or stands here twice, is only given up.
+        sole = frozenset(
+            n for n in numbers if leaves[n].is_sole_owner and leaves.count(leaves[n]) == 1
         )
-    if not argument.shape.compatible(shape):
-        raise ShapeError(
-            "arguments must be compatible with the parameters, got argument "
-            f"{number} = {argument.shape} for {shape}"
+        moved = {leaf: leaf.given_up() for leaf in dict.fromkeys(leaves[n] for n in numbers)}
+        leaves = [moved.get(leaf, leaf) for leaf in leaves]
+        program = self._donating.get(sole, self._program)
+        if sole and program is self._program and len(self._donating) < _DONATING:
+            program = self._donating[sole] = self._program.with_donated(sole)
+        return leaves, program
+
+    def _output(
+        self,
+        program: Program,
+        leaves: Sequence[HostBuffer],
+        blocks: dict[int, Block],
+        device: Device,
+    ) -> HostBuffer:
+        shape = self.program_shape.result
+        if self._gives_array and blocks:
+            return HostBuffer.of_block(blocks[0], shape, device)
+        arrays = iter(
+            [
+                self._array(program, number, part, leaves, blocks, device)
+                for number, part in enumerate(leaf for leaf in shape.leaves() if leaf.is_array)
+            ]
         )
-    return argument.value
+        return _assembled(shape, arrays, device)
+
+    def _array(
+        self,
+        program: Program,
+        number: int,
+        shape: Shape,
+        leaves: Sequence[HostBuffer],
+        blocks: dict[int, Block],
+        device: Device,
+    ) -> HostBuffer:
+        place = program.results[number]
+        if place.kind == "parameter":
+            return leaves[place.number].as_shape(shape, device)
+        owners = blocks if place.kind == "result" else program.constants
+        return HostBuffer.of_block(owners[place.number], shape, device)
 
 
-def _add_arrays(arrays: list[Array], value: Value) -> None:
-    """Append the arrays of a value, in row-major order in memory."""
-    if isinstance(value, tuple):
-        for part in value:
-            _add_arrays(arrays, part)
-    elif isinstance(value, np.ndarray):
-        arrays.append(np.ascontiguousarray(value).reshape(value.shape))
-
-
-def _value(shape: Shape, arrays: Iterator[Array]) -> Value:
-    """A value of this shape made of the next arrays."""
+def _assembled(shape: Shape, arrays: Iterator[HostBuffer], device: Device) -> HostBuffer:
     if shape.is_tuple:
-        return tuple(_value(part, arrays) for part in shape.tuple_shapes)
-    return next(arrays).reshape(shape.dimensions) if shape.is_array else TOKEN
+        elements = tuple([_assembled(part, arrays, device) for part in shape.tuple_shapes])
+        return HostBuffer.of_elements(elements, shape, device)
+    return next(arrays) if shape.is_array else HostBuffer(Literal.token(), device)
+
+
+def _add_leaves(leaves: list[HostBuffer], buffer: HostBuffer) -> None:
+    if buffer.shape.is_array:
+        leaves.append(buffer)
+    for element in buffer.elements:
+        _add_leaves(leaves, element)

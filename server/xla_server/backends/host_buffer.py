@@ -1,36 +1,107 @@
 """A buffer in the memory of the server's own process."""
 
+import sys
+import threading
+
+import numpy as np
+
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_server.backends.backend import Device
 from xla_server.ops.bounds import filled
 from xla_server.ops.evaluation import TOKEN, Array, Token, Value
+from xla_server.runtime.blocks import Block
 
 
 class HostBuffer:
-    """A literal that counts as being on a device.
+    """A value that counts as being on a device.
 
-    Implements xla_server.backends.backend.Buffer. Literals hold read-only logical arrays, so
-    buffers share them freely and another layout costs nothing before it leaves as bytes.
+    Implements xla_server.backends.backend.Buffer. It is held as a literal, or as the memory that
+    a kernel wrote, from which a literal is made when somebody asks. Either is read-only, so
+    buffers share memory freely and another layout costs nothing before it leaves as bytes.
     """
 
-    __slots__ = ("_device", "_elements", "_literal")
+    __slots__ = ("_address", "_block", "_device", "_elements", "_literal", "_shape")
 
     def __init__(self, literal: Literal, device: Device) -> None:
-        self._literal = literal
+        self._literal: Literal | None = literal
+        self._shape = literal.shape
         self._device = device
         self._elements = tuple(HostBuffer(element, device) for element in literal.elements)
+        self._block: Block | None = None
+        self._address: int | None = None
 
     @classmethod
     def from_value(cls, value: Value, shape: Shape, device: Device) -> "HostBuffer":
         """An evaluator's result as a buffer of this shape; shares the memory of `value`."""
         return cls(_literal_of(value, shape), device)
 
+    @classmethod
+    def of_block(cls, block: Block, shape: Shape, device: Device) -> "HostBuffer":
+        """The dense row-major array at the start of a block, which nobody writes to any more.
+
+        `shape` says the array's layout and has static sizes.
+        """
+        buffer = cls.__new__(cls)
+        buffer._literal = None
+        buffer._shape = shape
+        buffer._device = device
+        buffer._elements = ()
+        buffer._block = block
+        buffer._address = block.address
+        return buffer
+
+    @classmethod
+    def of_elements(
+        cls, elements: tuple["HostBuffer", ...], shape: Shape, device: Device
+    ) -> "HostBuffer":
+        """The tuple of these buffers, which are on `device`."""
+        buffer = cls.__new__(cls)
+        buffer._literal = None
+        buffer._shape = shape
+        buffer._device = device
+        buffer._elements = elements
+        buffer._block = None
+        buffer._address = None
+        return buffer
+
+    def as_shape(self, shape: Shape, device: Device) -> "HostBuffer":
+        """The elements in row-major order as an array of another shape; shares their memory."""
+        if self._block is not None:
+            return HostBuffer.of_block(self._block, shape, device)
+        if self._shape.compatible(shape):
+            return HostBuffer(self.literal.relayout(shape), device)
+        # Bits of integers may be those of other integers.
+        flat = np.ascontiguousarray(self.literal.value).reshape(-1).view(shape.element_type.dtype)
+        array = flat.reshape(shape.dimensions)
+        return HostBuffer(Literal.from_numpy(array, shape, copy=False), device)
+
+    @property
+    def is_sole_owner(self) -> bool:
+        """Whether nothing else shares the memory, no array that was made of it either.
+
+        Memory that came with a literal is not the server's own to write to.
+        """
+        return self._block is not None and sys.getrefcount(self._block) == _ONE_OWNER
+
+    def given_up(self) -> "HostBuffer":
+        """Another buffer in this one's place. This one must not be used any more."""
+        literal = None if self._block is not None else self.literal
+        other = HostBuffer.__new__(HostBuffer)
+        other._literal = literal
+        other._shape = self._shape
+        other._device = self._device
+        other._elements = self._elements
+        other._block, other._address = self._block, self._address
+        self._block = self._address = None
+        self._literal = _GIVEN_UP
+        return other
+
     @property
     def shape(self) -> Shape:
         """The shape; every array in it says its layout."""
-        return self._literal.shape
+        return self._shape
 
     @property
     def device(self) -> Device:
@@ -40,7 +111,7 @@ class HostBuffer:
     @property
     def byte_size(self) -> int:
         """Bytes the value stands for, elements of tuples included."""
-        return self._literal.shape.byte_size
+        return self._shape.byte_size
 
     @property
     def elements(self) -> tuple["HostBuffer", ...]:
@@ -48,9 +119,47 @@ class HostBuffer:
         return self._elements
 
     @property
+    def literal(self) -> Literal:
+        """The value in its own layout; the same object each time."""
+        literal = self._literal
+        if literal is _GIVEN_UP:
+            raise InvalidArgumentError(
+                f"a buffer must not be used any more once it was donated, got {self._shape}"
+            )
+        if literal is None:
+            if self._block is None:
+                literal = Literal.tuple_of([element.literal for element in self._elements])
+            else:
+                array = self._block.array(self._shape)
+                literal = Literal.from_numpy(array, self._shape, copy=False)
+            self._literal = literal
+        return literal
+
+    @property
     def value(self) -> Value:
         """The value for an evaluator; its arrays are read-only."""
-        return value_of(self._literal)
+        return value_of(self.literal)
+
+    @property
+    def address(self) -> int:
+        """Where the elements of the array lie, dense and row-major, as long as this object lives.
+
+        An array that lies otherwise is laid out anew the first time, for good.
+        """
+        address = self._address
+        return self._laid_out() if address is None else address
+
+    def _laid_out(self) -> int:
+        with _LAYING_OUT:
+            if self._address is None:
+                array = self.literal.value
+                if not array.flags.c_contiguous:
+                    array = np.ascontiguousarray(array).reshape(array.shape)
+                    sizes = self.literal.dynamic_sizes
+                    self._literal = Literal(self._shape, array, (), sizes)
+                    array.flags.writeable = False
+                self._address = int(array.ctypes.data)
+            return self._address
 
     def to_literal(self, shape: Shape | None = None) -> Literal:
         """The value for the host, in the layout of `shape` or else its own.
@@ -58,13 +167,34 @@ class HostBuffer:
         Raises InvalidArgumentError when `shape` is not compatible.
         """
         if shape is None:
-            return self._literal
-        if not shape.compatible(self._literal.shape):
+            return self.literal
+        if not shape.compatible(self._shape):
             raise InvalidArgumentError(
                 "the shape asked for must be compatible with the value, got "
-                f"{shape} for {self._literal.shape}"
+                f"{shape} for {self._shape}"
             )
-        return self._literal.relayout(shape)
+        return self.literal.relayout(shape)
+
+
+_GIVEN_UP = Literal.token()
+"""What a buffer that was donated has instead of a value."""
+
+
+def _references() -> int:
+    """What counting the references of an attribute gives where there is no other one."""
+
+    class Holder:
+        __slots__ = ("held",)
+
+    holder = Holder()
+    holder.held = object()  # type: ignore[attr-defined]
+    return sys.getrefcount(holder.held)  # type: ignore[attr-defined]
+
+
+_ONE_OWNER = _references()
+
+_LAYING_OUT = threading.Lock()
+"""Held while an array is laid out: the first address must stay the only one."""
 
 
 def value_of(literal: Literal) -> Value:

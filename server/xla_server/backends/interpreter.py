@@ -1,15 +1,18 @@
 """The `interpreter` platform: every instruction by its evaluator, on virtual devices."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-import numpy as np
-
-from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.errors import InvalidArgumentError
 from xla_contract.literal import Literal
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.shape import ProgramShape
 from xla_server.backends.backend import Buffer, Device, Execution, Profile
+from xla_server.backends.dump import Dump
+from xla_server.backends.dump_directory import DumpDirectory
 from xla_server.backends.host_buffer import HostBuffer
+from xla_server.backends.options import DEFAULTS, CompileOptions
+from xla_server.backends.signature import argument_values, laid_out, owned
+from xla_server.buffers.assignment import MemoryUse
 from xla_server.custom_calls.builtin import BUILTIN
 from xla_server.custom_calls.registry import Registry
 from xla_server.evaluator.cancellation import Cancellation
@@ -21,7 +24,6 @@ from xla_server.evaluator.run import evaluate
 from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloModule
 from xla_server.ir.verifier import check_signature, verify
-from xla_server.ops.evaluation import Array, Value
 from xla_server.ops.rng_get_and_update_state import RandomStates
 
 
@@ -30,7 +32,7 @@ class Interpreter:
 
     Implements xla_server.backends.backend.Backend. `max_value_bytes` bounds every single value
     of a program; `check_values` holds each result against its shape, for tests. Programs may call
-    the targets in `custom_calls`.
+    the targets in `custom_calls`. Dumps that programs ask for go to `dumps`.
     """
 
     platform = "interpreter"
@@ -42,6 +44,7 @@ class Interpreter:
         max_value_bytes: int | None = None,
         check_values: bool = False,
         custom_calls: Registry = BUILTIN,
+        dumps: DumpDirectory | None = None,
     ) -> None:
         if device_count < 1:
             raise InvalidArgumentError(f"a platform needs at least one device, got {device_count}")
@@ -49,22 +52,27 @@ class Interpreter:
         self._max_value_bytes = max_value_bytes
         self._check_values = check_values
         self._custom_calls = custom_calls
+        self._dumps = dumps or DumpDirectory()
 
     def compile(
-        self, module: HloModule, entry: ProgramShape, *, seed: int = 0
+        self,
+        module: HloModule,
+        entry: ProgramShape,
+        *,
+        seed: int = 0,
+        options: CompileOptions = DEFAULTS,
     ) -> "InterpreterExecutable":
         """Verify `module` and make it ready to run with the layouts of `entry`.
 
+        Nothing is optimised: of `options` only dumps have a meaning, and they have one stage.
         Raises as Backend.compile says.
         """
         verify(module, max_value_bytes=self._max_value_bytes)
         check_signature(entry, module.entry.program_shape)
-        own = module.entry.program_shape
-        program_shape = ProgramShape(
-            tuple(map(_laid_out, own.parameters, entry.parameters)),
-            _laid_out(own.result, entry.result),
-            entry.parameter_names,
-        )
+        files = self._dumps.open(options.dump, module.name)
+        if files is not None:
+            Dump(files, options.dump).begin(module)
+        program_shape = laid_out(module.entry.program_shape, entry)
         return InterpreterExecutable(
             module,
             program_shape,
@@ -93,6 +101,9 @@ class InterpreterExecutable:
         self.program_shape = program_shape
         self.fingerprint = fingerprint(module, program_shape)
         self.channel_ends = channel_ends(module.entry)
+        # What there is between is known when it is made, where room is looked up.
+        arguments = sum(shape.byte_size for shape in program_shape.parameters)
+        self.memory = MemoryUse(arguments, 0, program_shape.result.byte_size, 0)
         self._module = module
         self._seed = seed
         self._check_values = check_values
@@ -109,13 +120,11 @@ class InterpreterExecutable:
         feeds: Feeds,
         channels: Channels,
         cancellation: Cancellation,
+        donated: Collection[int] = (),
     ) -> Execution:
         """Run on `device` and wait for the result; raises as Executable.execute says."""
         started = time.perf_counter_ns()
-        values = [
-            _argument(number, argument, shape)
-            for number, (argument, shape) in enumerate(self._paired(arguments))
-        ]
+        values = argument_values(arguments, self.program_shape.parameters)
         computing = time.perf_counter_ns()
         value = evaluate(
             self._module,
@@ -129,55 +138,10 @@ class InterpreterExecutable:
             check_values=self._check_values,
         )
         computed = time.perf_counter_ns()
-        output = HostBuffer.from_value(_owned(value), self.program_shape.result, device)
+        output = HostBuffer.from_value(owned(value), self.program_shape.result, device)
         profile = Profile(
+            compute_cycle_count=computed - computing,
             compute_time_ns=computed - computing,
             compute_and_transfer_time_ns=time.perf_counter_ns() - started,
         )
         return Execution(output, profile)
-
-    def _paired(self, arguments: Sequence[Buffer]) -> list[tuple[Buffer, Shape]]:
-        parameters = self.program_shape.parameters
-        if len(arguments) != len(parameters):
-            raise InvalidArgumentError(
-                f"the program takes {len(parameters)} arguments, got {len(arguments)}"
-            )
-        return list(zip(arguments, parameters, strict=True))
-
-
-def _laid_out(shape: Shape, layouts: Shape) -> Shape:
-    """The shape, dynamic where it is, with the layouts of a compatible one."""
-    if shape.is_tuple:
-        pairs = zip(shape.tuple_shapes, layouts.tuple_shapes, strict=True)
-        return Shape.tuple_of([_laid_out(part, wanted) for part, wanted in pairs])
-    return shape.with_layout(layouts.layout_or_default) if shape.is_array else shape
-
-
-def _argument(number: int, argument: Buffer, shape: Shape) -> Value:
-    if not isinstance(argument, HostBuffer):
-        raise InvalidArgumentError(
-            f"arguments must be on the program's platform, got argument {number} on "
-            f"{argument.device}"
-        )
-    if not argument.shape.fits(shape):
-        raise ShapeError(
-            "arguments must be compatible with the parameters, got argument "
-            f"{number} = {argument.shape} for {shape}"
-        )
-    return argument.value
-
-
-def _owned(value: Value) -> Value:
-    """The value without ties to larger arrays: a slice would keep all it was cut from."""
-    if isinstance(value, tuple):
-        return tuple(map(_owned, value))
-    if isinstance(value, np.ndarray) and _memory_held(value) > value.nbytes:
-        return value.copy()
-    return value
-
-
-def _memory_held(array: Array) -> int:
-    held = array
-    while isinstance(held.base, np.ndarray):
-        held = held.base
-    return held.nbytes

@@ -11,14 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from xla_contract.errors import InvalidArgumentError, UnimplementedError
 from xla_contract.opcode import Opcode
 from xla_contract.ops.elementwise import BINARY
 from xla_contract.ops.reshape import groups
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.bounds import cut, filled
+from xla_server.ops.bounds import cut, filled, stretched
 from xla_server.ops.evaluation import Array
 
 UPDATED_IN_PLACE = frozenset({Opcode.DYNAMIC_UPDATE_SLICE})
@@ -93,7 +91,7 @@ def _is_dynamic(operand: HloInstruction, array: Array, dimension: int) -> bool:
 def _resized(array: Array, dimension: int, size: int) -> Array:
     sizes = [*array.shape[:dimension], size, *array.shape[dimension + 1 :]]
     if array.shape[dimension] == 1 and size != 0:
-        return np.broadcast_to(array, sizes)
+        return stretched(array, sizes)
     return cut(array, sizes)
 
 

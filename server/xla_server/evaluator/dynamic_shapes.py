@@ -19,7 +19,7 @@ from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.bounds import cut, filled, plain
 from xla_server.ops.evaluation import Array, Evaluator, Frame, Value
 
-_ANY_SIZE = frozenset(
+ANY_SIZE = frozenset(
     {
         Opcode.ADD_DEPENDENCY,
         Opcode.AFTER_ALL,
@@ -55,7 +55,7 @@ _MAKES_SIZES = frozenset({Opcode.DYNAMIC_RESHAPE, Opcode.SET_DIMENSION_SIZE})
 
 def has_dynamic_shapes(program: HloModule | HloComputation) -> bool:
     """Whether a value of the program may be smaller than the bounds of its shape."""
-    computations = program.computations if isinstance(program, HloModule) else _called(program)
+    computations = program.computations if isinstance(program, HloModule) else reached(program)
     return any(
         instruction.opcode in _MAKES_SIZES or not instruction.shape.is_static
         for computation in computations
@@ -63,7 +63,7 @@ def has_dynamic_shapes(program: HloModule | HloComputation) -> bool:
     )
 
 
-def _called(computation: HloComputation) -> list[HloComputation]:
+def reached(computation: HloComputation) -> list[HloComputation]:
     """The computation and all that it calls, each once."""
     found = [computation]
     known = {computation}
@@ -82,7 +82,7 @@ def at_actual_sizes(opcode: Opcode, evaluate: Evaluator) -> Evaluator:
     operation cannot be applied at the sizes of the run, and UnimplementedError for an operation
     that takes no dynamic sizes.
     """
-    if opcode in _ANY_SIZE:
+    if opcode in ANY_SIZE:
         return evaluate
 
     def evaluate_any(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
@@ -96,7 +96,7 @@ def at_actual_sizes(opcode: Opcode, evaluate: Evaluator) -> Evaluator:
         actual = dataclasses.replace(
             instruction,
             attributes=attributes,
-            shape=_actual_shape(instruction, arrays, attributes),
+            shape=actual_shape(instruction, arrays, attributes),
         )
         return evaluate(actual, arrays, frame)
 
@@ -107,10 +107,10 @@ def _has_bounds(value: Value, operand: HloInstruction) -> bool:
     return not isinstance(value, np.ndarray) or value.shape == operand.shape.dimensions
 
 
-def _actual_shape(
+def actual_shape(
     instruction: HloInstruction, operands: Sequence[Array], attributes: object
 ) -> Shape:
-    """What the shape rule gives for operands of these sizes."""
+    """What the shape rule gives for operands of these sizes; raises as it does."""
     shapes = [
         operand.shape.with_dimensions(array.shape)
         for operand, array in zip(instruction.operands, operands, strict=True)

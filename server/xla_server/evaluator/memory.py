@@ -59,11 +59,16 @@ def is_large(opcode: Opcode, shape: Shape) -> bool:
 
 def require_room(shape: Shape) -> None:
     """Raise ResourceExhaustedError when a value of `shape` would take the last free memory."""
+    require_bytes(shape.byte_size, shape)
+
+
+def require_bytes(byte_size: int, purpose: object) -> None:
+    """Raise ResourceExhaustedError when so many bytes, for str(purpose), are not free."""
     free = free_memory()
-    if free is not None and shape.byte_size + RESERVE > free:
+    if free is not None and byte_size + RESERVE > free:
         raise ResourceExhaustedError(
             f"memory must suffice for every value, got {free} bytes free of which {RESERVE} are "
-            f"kept, and {shape.byte_size} for {shape}"
+            f"kept, and {byte_size} for {purpose}"
         )
 
 

@@ -1,7 +1,7 @@
 """A computation made ready to be walked: evaluators looked up, lifetimes known."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xla_contract.opcode import Opcode
 from xla_server.custom_calls.builtin import BUILTIN
@@ -45,14 +45,22 @@ class Plans:
 
     Threads may share one: making a plan twice gives the same plan. Custom calls are looked up
     in `custom_calls`. `is_dynamic` says that values may be smaller than the bounds of their
-    shapes; programs without dynamic dimensions do not pay for it.
+    shapes; programs without dynamic dimensions do not pay for it. `evaluator_of` says what
+    evaluates an opcode, where that is not its own evaluator.
     """
 
-    __slots__ = ("_custom_calls", "_is_dynamic", "_plans")
+    __slots__ = ("_custom_calls", "_evaluator_of", "_is_dynamic", "_plans")
 
-    def __init__(self, custom_calls: Registry = BUILTIN, *, is_dynamic: bool = False) -> None:
+    def __init__(
+        self,
+        custom_calls: Registry = BUILTIN,
+        *,
+        is_dynamic: bool = False,
+        evaluator_of: Callable[[Opcode], Evaluator] | None = None,
+    ) -> None:
         self._custom_calls = custom_calls
         self._is_dynamic = is_dynamic
+        self._evaluator_of = evaluator_of
         self._plans: dict[HloComputation, Plan] = {}
 
     def of(self, computation: HloComputation) -> Plan:
@@ -60,13 +68,20 @@ class Plans:
         plan = self._plans.get(computation)
         if plan is None:
             plan = self._plans[computation] = make_plan(
-                computation, self._custom_calls, is_dynamic=self._is_dynamic
+                computation,
+                self._custom_calls,
+                is_dynamic=self._is_dynamic,
+                evaluator_of=self._evaluator_of,
             )
         return plan
 
 
 def make_plan(
-    computation: HloComputation, custom_calls: Registry = BUILTIN, *, is_dynamic: bool = False
+    computation: HloComputation,
+    custom_calls: Registry = BUILTIN,
+    *,
+    is_dynamic: bool = False,
+    evaluator_of: Callable[[Opcode], Evaluator] | None = None,
 ) -> Plan:
     """Look up the evaluators of `computation` and find where each value is read last.
 
@@ -84,7 +99,7 @@ def make_plan(
     steps = tuple(
         Step(
             instruction,
-            _evaluator(instruction, custom_calls, is_dynamic),
+            _evaluator(instruction, custom_calls, is_dynamic, evaluator_of),
             tuple(slots[operand] for operand in instruction.operands),
             slots[instruction],
             tuple(frees.get(instruction, ())),
@@ -97,14 +112,19 @@ def make_plan(
     return Plan(parameters, steps, slots[computation.root], len(slots))
 
 
-def _evaluator(instruction: HloInstruction, custom_calls: Registry, is_dynamic: bool) -> Evaluator:
+def _evaluator(
+    instruction: HloInstruction,
+    custom_calls: Registry,
+    is_dynamic: bool,
+    evaluator_of: Callable[[Opcode], Evaluator] | None,
+) -> Evaluator:
     opcode = instruction.opcode
     if opcode in (Opcode.SEND, Opcode.RECV):
         require_evaluated(instruction)
     if opcode is Opcode.CUSTOM_CALL:
         found = custom_calls.resolve(instruction).evaluate
     else:
-        found = evaluator(opcode)
+        found = (evaluator_of or evaluator)(opcode)
     return at_actual_sizes(opcode, found) if is_dynamic else found
 
 

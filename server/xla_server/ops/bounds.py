@@ -2,10 +2,12 @@
 
 A value of dynamic shape is an array of its actual size. What lies between that and the bounds is
 padding: no operation reads it, but set-dimension-size may bring it back, so what it gives
-remembers the whole.
+remembers the whole. `cut`, `filled` and `stretched` have a second meaning for what stands for an
+array in a program that is being written (xla_server.passes.sized).
 """
 
 from collections.abc import Sequence
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -40,7 +42,8 @@ def plain(array: Array) -> Array:
     return array.view(np.ndarray) if isinstance(array, Part) else array
 
 
-def cut(array: Array, sizes: Sequence[int]) -> Array:
+@singledispatch
+def cut(array: Any, sizes: Sequence[int]) -> Array:
     """The first elements in every dimension. A view."""
     # The ellipsis keeps an array of rank 0 an array.
     box: tuple[Any, ...] = (*map(slice, sizes), ...)
@@ -48,10 +51,18 @@ def cut(array: Array, sizes: Sequence[int]) -> Array:
     return result
 
 
-def filled(array: Array, sizes: Sequence[int]) -> Array:
+@singledispatch
+def filled(array: Any, sizes: Sequence[int]) -> Array:
     """The array with zeros behind its elements, up to these sizes; itself where it has them."""
     if array.shape == tuple(sizes):
-        return array
+        unchanged: Array = array
+        return unchanged
     result = np.zeros(sizes, array.dtype)
     cut(result, array.shape)[...] = array
     return result
+
+
+@singledispatch
+def stretched(array: Any, sizes: Sequence[int]) -> Array:
+    """The array with what has size 1 repeated up to these sizes. A view."""
+    return np.broadcast_to(array, sizes)

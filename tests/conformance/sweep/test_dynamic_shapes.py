@@ -119,7 +119,11 @@ BINARY: dict[str, Callable[[Op, Op], Op]] = {
     "clamp": lambda d, s: ops.clamp(s, d, s),
     "concat": lambda d, s: ops.concat_in_dim([d, s], 0),
     "concat_beside": lambda d, s: ops.concat_in_dim([s, d], 1),
-    "contract": lambda d, s: ops.dot_general(d, s, DotDimensionNumbers((0,), (0,))),
+    # A sum of one product may be -0, and need not.
+    "contract": lambda d, s: ops.add(
+        ops.dot_general(d, s, DotDimensionNumbers((0,), (0,))),
+        d.builder.constant(np.zeros((3, 3), np.float32)),
+    ),
     # XLA loses a dynamic batch dimension of the right operand where the left one is static.
     "batch": lambda d, s: ops.dot_general(d, s, DotDimensionNumbers((1,), (1,), (0,), (0,))),
     "replace": lambda d, s: ops.dynamic_update_slice(s, d, [d.builder.constant(np.int32(0))] * 2),

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from xla_server.app.config import (
@@ -5,15 +7,18 @@ from xla_server.app.config import (
     ConfigurationError,
     Platform,
     Settings,
+    incident_directory,
     load_settings,
 )
 from xla_server.app.memory import available_memory
+from xla_server.app.wiring import create_server
 
 
 @pytest.fixture(autouse=True)
-def _no_environment(monkeypatch):
+def _no_environment(monkeypatch, tmp_path):
     for name in Settings.model_fields:
         monkeypatch.delenv(f"{ENVIRONMENT_PREFIX}{name.upper()}", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 def test_flag_over_environment_over_file_over_default(tmp_path, monkeypatch):
@@ -24,7 +29,7 @@ def test_flag_over_environment_over_file_over_default(tmp_path, monkeypatch):
     settings = load_settings({"devices": 4, "feed_items": None}, config)
     assert (settings.devices, settings.feed_items, settings.max_executables) == (4, 30, 200)
     assert settings.listen == "127.0.0.1:1685"
-    assert settings.platform is Platform.INTERPRETER
+    assert settings.platform is Platform.CPU
     assert 0 < settings.max_device_bytes <= available_memory() // 2
 
 
@@ -70,6 +75,29 @@ def test_custom_calls_are_modules_from_every_source(tmp_path, monkeypatch):
     assert load_settings({"custom_calls": "four"}, config).custom_calls == ("four",)
     with pytest.raises(ConfigurationError, match=r"custom_calls: .*got '\.\./five'"):
         load_settings({"custom_calls": "four,../five"})
+
+
+def test_programs_that_fail_to_compile_are_kept_with_the_dumps_or_in_the_user_s_state(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert incident_directory("/dumps") == Path("/dumps")
+    assert incident_directory("") == tmp_path / "xla-server" / "incidents"
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert incident_directory("") == tmp_path / ".local/state/xla-server/incidents"
+
+
+def test_a_directory_for_dumps_is_made_and_must_be_one(tmp_path):
+    made = tmp_path / "deep" / "dumps"
+    with create_server(Settings(listen="127.0.0.1:0", dump_dir=str(made))):
+        assert made.stat().st_mode & 0o077 == 0
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(ConfigurationError, match=r"dump_dir: .*file"),
+        create_server(Settings(listen="127.0.0.1:0", dump_dir=str(tmp_path / "file"))),
+    ):
+        pass
 
 
 def test_the_memory_of_a_container_counts(tmp_path):

@@ -1,0 +1,265 @@
+"""Programs of dynamic shape on the `cpu` platform.
+
+The sizes are known when a program runs. It is walked on the host as on the interpreter, but all
+steps that can be one program of static shape at the sizes that the walk has come to are compiled
+and run as that: mostly the whole program, and where sizes depend on what it computes, the part
+before that and the part behind it.
+"""
+
+import time
+from collections.abc import Collection, Sequence
+from typing import cast
+
+import numpy as np
+
+from xla_contract.errors import InternalError, XlaError
+from xla_contract.opcode import Opcode
+from xla_contract.shape import ProgramShape
+from xla_server.backends.backend import Buffer, Device, Execution, Profile
+from xla_server.backends.host_buffer import HostBuffer
+from xla_server.backends.signature import argument_values, owned
+from xla_server.backends.sized_programs import SizedPrograms
+from xla_server.buffers.assignment import MemoryUse
+from xla_server.custom_calls.registry import Registry
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.evaluator.channels import Channels, OwnChannels, channel_ends
+from xla_server.evaluator.dynamic_shapes import ANY_SIZE, has_dynamic_shapes
+from xla_server.evaluator.feeds import Feeds
+from xla_server.evaluator.plan import Plan, Plans, Step
+from xla_server.evaluator.run import Run
+from xla_server.ir.fingerprint import fingerprint
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ops.evaluation import Evaluator, Frame, Value
+from xla_server.ops.registry import evaluator
+from xla_server.ops.rng_get_and_update_state import RandomStates
+from xla_server.ops.subnormals import subnormals_as_zeros
+from xla_server.passes.size_specialisation import HOST
+from xla_server.passes.sized import extents_of
+from xla_server.runtime.host import HostRun
+
+_AT_ONCE = (
+    ANY_SIZE
+    - HOST
+    - {
+        Opcode.CALL,
+        Opcode.CONDITIONAL,
+        Opcode.DYNAMIC_RESHAPE,
+        Opcode.FUSION,
+        Opcode.GET_DIMENSION_SIZE,
+        Opcode.WHILE,
+    }
+)
+"""What costs nothing on values that are there: it hands them on, or says how much of them counts.
+
+Sizes that are asked for are not among it: in a program they are constants.
+"""
+
+LARGEST_CONSTANT = 1 << 16
+"""Bytes of a constant that is written into programs; a larger one is an argument of theirs."""
+
+
+class DynamicExecutable:
+    """A program of dynamic shape. Implements xla_server.backends.backend.Executable."""
+
+    def __init__(
+        self,
+        module: HloModule,
+        program_shape: ProgramShape,
+        programs: SizedPrograms,
+        *,
+        custom_calls: Registry,
+        seed: int = 0,
+    ) -> None:
+        self.program_shape = program_shape
+        self.fingerprint = fingerprint(module, program_shape)
+        self.channel_ends = channel_ends(module.entry)
+        # What there is between depends on sizes: a program is refused when it is made for them.
+        arguments = sum(shape.byte_size for shape in program_shape.parameters)
+        self.memory = MemoryUse(arguments, 0, program_shape.result.byte_size, 0)
+        self._entry = module.entry
+        self._programs = programs
+        self._seed = seed
+        self._random_states = RandomStates()
+        self._plans = Plans(custom_calls, is_dynamic=True, evaluator_of=_evaluator_of)
+        for computation in module.computations:
+            self._plans.of(computation)
+
+    def execute(
+        self,
+        arguments: Sequence[Buffer],
+        *,
+        device: Device,
+        feeds: Feeds,
+        channels: Channels,
+        cancellation: Cancellation,
+        donated: Collection[int] = (),
+    ) -> Execution:
+        """Run on `device` and wait for the result; raises as Executable.execute says."""
+        started = time.perf_counter_ns()
+        values = argument_values(arguments, self.program_shape.parameters)
+        run = SizedRun(
+            feeds=feeds,
+            channels=OwnChannels(self._entry, channels),
+            cancellation=cancellation,
+            plans=self._plans,
+            programs=self._programs,
+            random_states=self._random_states,
+            seed=self._seed,
+        )
+        computing = time.perf_counter_ns()
+        with np.errstate(all="ignore"), subnormals_as_zeros():
+            value = run.call(self._entry, values)
+        computed = time.perf_counter_ns()
+        output = HostBuffer.from_value(owned(value), self.program_shape.result, device)
+        profile = Profile(
+            compute_time_ns=computed - computing,
+            compute_and_transfer_time_ns=time.perf_counter_ns() - started,
+        )
+        return Execution(output, profile)
+
+
+class SizedRun(Run):
+    """One execution; the Frame that the evaluators of control flow and of the host see."""
+
+    __slots__ = ("_host", "_programs")
+
+    def __init__(
+        self,
+        *,
+        feeds: Feeds,
+        channels: Channels,
+        cancellation: Cancellation,
+        plans: Plans,
+        programs: SizedPrograms,
+        random_states: RandomStates,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            feeds=feeds,
+            channels=channels,
+            cancellation=cancellation,
+            plans=plans,
+            random_states=random_states,
+            seed=seed,
+        )
+        self._programs = programs
+        self._host = HostRun(
+            feeds=feeds,
+            channels=channels,
+            cancellation=cancellation,
+            random_states=random_states,
+            seed=seed,
+        )
+
+    @property
+    def random(self) -> np.random.Generator:
+        """The source of random numbers, one for the host and for the programs."""
+        return self._host.random
+
+    def call(self, computation: HloComputation, arguments: Sequence[Value]) -> Value:
+        """Evaluate a computation on arguments, and give its root's value."""
+        walk = _Walk(self._plans.of(computation), arguments, self)
+        while walk.left:
+            self._cancellation.check()
+            self._do_at_once(walk)
+            if not walk.left:
+                break
+            sized = self._programs.of(walk.left, walk.values, walk.constants, {walk.root})
+            if sized.program is None:
+                first = walk.left[0]
+                walk.put(first, self._evaluate(first, walk.operands(first)))
+            else:
+                values = sized.run(walk.values, self._cancellation, self._host)
+                walk.go_on(values, sized.segment.left)
+        return walk.values[walk.root]
+
+    def loop(self, instruction: HloInstruction, carried: Value) -> Value:
+        """A while loop: trip after trip, and all that remain at once when sizes stay the same."""
+        body, condition = instruction.called
+        step = Step(instruction, _evaluate_while, (0,), 1, (), is_large=False)
+        sizes: object = None
+        while True:
+            if (now := extents_of(carried)) != sizes:
+                sizes = now
+                rest = self._programs.of((step,), {0: carried}, {}, {1})
+                if rest.program is not None:
+                    return rest.run({0: carried}, self._cancellation, self._host)[1]
+            if not self.call(condition, (carried,)):
+                return carried
+            self._cancellation.check()
+            carried = self.call(body, (carried,))
+
+    def _do_at_once(self, walk: "_Walk") -> None:
+        """Take the steps that cost nothing."""
+        for step in walk.left:
+            if step.instruction.opcode in _AT_ONCE and walk.has_operands(step):
+                try:
+                    walk.values[step.result] = self._evaluate(step, walk.operands(step))
+                except XlaError:
+                    # It is said when the step is reached.
+                    continue
+        walk.go_on({}, [step for step in walk.left if step.result not in walk.values])
+
+
+class _Walk:
+    """How far a computation has been done: the values that are there, and the steps left."""
+
+    def __init__(self, plan: Plan, arguments: Sequence[Value], frame: Frame) -> None:
+        self.values: dict[int, Value] = dict(zip(plan.parameters, arguments, strict=True))
+        self.constants: dict[int, HloInstruction] = {}
+        self.root = plan.root
+        left = []
+        for step in plan.steps:
+            i = step.instruction
+            if i.opcode is Opcode.CONSTANT:
+                self.values[step.result] = step.evaluate(i, (), frame)
+                if i.shape.byte_size <= LARGEST_CONSTANT:
+                    self.constants[step.result] = i
+            else:
+                left.append(step)
+        self.left: Sequence[Step] = tuple(left)
+
+    def has_operands(self, step: Step) -> bool:
+        """Whether the values that a step reads are there."""
+        return all(slot in self.values for slot in step.operands)
+
+    def operands(self, step: Step) -> list[Value]:
+        """The values that a step reads."""
+        return [self.values[slot] for slot in step.operands]
+
+    def put(self, step: Step, value: Value) -> None:
+        """The first step left is done."""
+        self.go_on({step.result: value}, self.left[1:])
+
+    def go_on(self, values: dict[int, Value], left: Sequence[Step]) -> None:
+        """More values are there, and only these steps left: what they do not read is dropped."""
+        self.values.update(values)
+        if len(left) < len(self.left):
+            read = {slot for step in left for slot in step.operands}
+            self.values = {
+                slot: value
+                for slot, value in self.values.items()
+                if slot in read or slot == self.root
+            }
+        self.left = tuple(left)
+
+
+def _evaluator_of(opcode: Opcode) -> Evaluator:
+    """What the walk does for an opcode: programs compute all that has nothing to do with sizes."""
+    if opcode is Opcode.WHILE:
+        return _evaluate_while
+    found = evaluator(opcode)
+    if opcode in ANY_SIZE or opcode in HOST or opcode is Opcode.CONSTANT:
+        return found
+
+    def evaluate(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+        if any(map(has_dynamic_shapes, instruction.called)):
+            # It calls what has sizes of its own, which is walked in its turn.
+            return found(instruction, operands, frame)
+        raise InternalError(f"a program must give the value, got none for {instruction.shape}")
+
+    return evaluate
+
+
+def _evaluate_while(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+    return cast(SizedRun, frame).loop(instruction, operands[0])

@@ -1,0 +1,80 @@
+"""What callers see of a program: the shapes that its arguments and its result have."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.shape import ProgramShape, Shape
+from xla_server.backends.backend import Buffer
+from xla_server.backends.host_buffer import HostBuffer
+from xla_server.ops.bounds import plain
+from xla_server.ops.evaluation import Array, Value
+
+
+def laid_out(own: ProgramShape, entry: ProgramShape) -> ProgramShape:
+    """The signature of a program, dynamic where it is, with the layouts that `entry` asks for."""
+    return ProgramShape(
+        tuple(map(_laid_out, own.parameters, entry.parameters)),
+        _laid_out(own.result, entry.result),
+        entry.parameter_names,
+    )
+
+
+def _laid_out(shape: Shape, layouts: Shape) -> Shape:
+    if shape.is_tuple:
+        pairs = zip(shape.tuple_shapes, layouts.tuple_shapes, strict=True)
+        return Shape.tuple_of([_laid_out(part, wanted) for part, wanted in pairs])
+    return shape.with_layout(layouts.layout_or_default) if shape.is_array else shape
+
+
+def argument_values(arguments: Sequence[Buffer], parameters: Sequence[Shape]) -> list[Value]:
+    """The values of arguments, which must fit the parameters.
+
+    Raises InvalidArgumentError for another number of them or for one that is elsewhere, ShapeError
+    for one of another shape.
+    """
+    if len(arguments) != len(parameters):
+        raise InvalidArgumentError(
+            f"the program takes {len(parameters)} arguments, got {len(arguments)}"
+        )
+    return [
+        argument_buffer(number, argument, shape).value
+        for number, (argument, shape) in enumerate(zip(arguments, parameters, strict=True))
+    ]
+
+
+def argument_buffer(number: int, argument: Buffer, shape: Shape) -> HostBuffer:
+    """An argument that fits its parameter; raises as `argument_values`."""
+    if not isinstance(argument, HostBuffer):
+        raise InvalidArgumentError(
+            f"arguments must be on the program's platform, got argument {number} on "
+            f"{argument.device}"
+        )
+    if not argument.shape.fits(shape):
+        raise ShapeError(
+            "arguments must be compatible with the parameters, got argument "
+            f"{number} = {argument.shape} for {shape}"
+        )
+    return argument
+
+
+def owned(value: Value) -> Value:
+    """The value without ties to larger arrays: a slice would keep all it was cut from."""
+    if isinstance(value, tuple):
+        return tuple(map(owned, value))
+    if isinstance(value, np.ndarray):
+        array = plain(value)
+        return array.copy() if _memory_held(array) > array.nbytes + _SPARE else array
+    return value
+
+
+_SPARE = 1 << 12
+"""Bytes that a result may keep beside its own."""
+
+
+def _memory_held(array: Array) -> int:
+    held = array
+    while isinstance(held.base, np.ndarray):
+        held = held.base
+    return held.nbytes

@@ -1,0 +1,155 @@
+"""The programs of static shape that a program of dynamic shape has become so far."""
+
+import dataclasses
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from typing import Generic, TypeAlias, TypeVar
+
+from xla_server.codegen.kernel import Kernels
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.evaluator.plan import Step
+from xla_server.ir.module import HloInstruction, HloModule
+from xla_server.ops.evaluation import Array, Value
+from xla_server.passes.known_sizes import Place
+from xla_server.passes.size_segments import Segment, first_segment
+from xla_server.passes.sized import arrays_of, extents_of, value_of
+from xla_server.runtime.host import HostRun
+from xla_server.runtime.program import Program
+
+KEPT = 64
+"""Programs that are kept, the last used; each is small beside what it computes on."""
+
+KERNELS_TOGETHER = 16
+"""Programs that share kernels of equal text, which live as long as one of them does."""
+
+
+Compile: TypeAlias = Callable[[HloModule, Kernels], Program]
+"""Makes a program of a module of static shape, with kernels among these."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SizedProgram:
+    """A segment as a program that can run; None where there was no step to take.
+
+    `kernels` own the machine code that the program calls.
+    """
+
+    segment: Segment
+    program: Program | None
+    kernels: Kernels | None
+
+    def run(
+        self, values: Mapping[int, Value], cancellation: Cancellation, host: HostRun
+    ) -> dict[int, Value]:
+        """The values that come into slots, for those that are in slots."""
+        program, segment = self.program, self.segment
+        assert program is not None
+        assert segment.module is not None
+        arrays = [array for slot in segment.inputs for array in arrays_of(values[slot])]
+        addresses = [array.ctypes.data for array in arrays]
+        blocks, _ = program.run(addresses, cancellation, lambda: host)
+        results: list[Array] = []
+        shapes = segment.module.entry.root.shape.tuple_shapes
+        for place, shape in zip(program.results, shapes, strict=True):
+            if place.kind == "parameter":
+                results.append(arrays[place.number].reshape(shape.dimensions))
+            else:
+                owners = blocks if place.kind == "result" else program.constants
+                results.append(owners[place.number].array(shape))
+        given = iter(results)
+        return {slot: value_of(extents, given) for slot, extents in segment.outputs}
+
+
+class SizedPrograms:
+    """Makes the program of some steps at some sizes when it is first needed.
+
+    The last used are kept. Any thread may ask; two that ask for the same at once both make it.
+    """
+
+    def __init__(
+        self, module: HloModule, compile_program: Compile, new_kernels: Callable[[], Kernels]
+    ) -> None:
+        self._module = module
+        self._compile = compile_program
+        self._new_kernels = new_kernels
+        self._kernels: Kernels | None = None
+        self._made = 0
+        self._asked: LastUsed[tuple[Hashable, ...], tuple[Place, ...]] = LastUsed(KEPT)
+        self._programs: LastUsed[tuple[Hashable, ...], SizedProgram] = LastUsed(KEPT)
+
+    def __len__(self) -> int:
+        return len(self._programs)
+
+    def of(
+        self,
+        steps: Sequence[Step],
+        values: Mapping[int, Value],
+        constants: Mapping[int, HloInstruction],
+        wanted: Collection[int],
+    ) -> SizedProgram:
+        """The program of the first of these steps, for values of these sizes.
+
+        The arguments are those of `first_segment`. Raises what compiling it raises.
+        """
+        read = sorted({slot for step in steps for slot in step.operands} & values.keys())
+        sizes = tuple(extents_of(values[slot]) for slot in read if slot not in constants)
+        instructions = tuple(step.instruction for step in steps)
+        structure = (instructions, sizes)
+        places = self._asked.get(structure)
+        if places is not None:
+            found = self._programs.get((structure, places, _numbers(places, values)))
+            if found is not None:
+                return found
+        segment = first_segment(self._module, steps, values, constants, wanted)
+        places = tuple(sorted(segment.asked.union(places or ())))
+        made = self._made_of(segment)
+        self._asked.put(structure, places)
+        self._programs.put((structure, places, _numbers(places, values)), made)
+        return made
+
+    def _made_of(self, segment: Segment) -> SizedProgram:
+        if segment.module is None:
+            return SizedProgram(segment, None, None)
+        kernels = self._kernels
+        if kernels is None or self._made % KERNELS_TOGETHER == 0:
+            kernels = self._kernels = self._new_kernels()
+        self._made += 1
+        return SizedProgram(segment, self._compile(segment.module, kernels), kernels)
+
+
+def _numbers(places: Sequence[Place], values: Mapping[int, Value]) -> tuple[bytes, ...]:
+    """The values that decided about sizes."""
+    return tuple(list(arrays_of(values[slot]))[number].tobytes() for slot, number in places)
+
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Item = TypeVar("_Item")
+
+
+class LastUsed(Generic[_Key, _Item]):
+    """So many items, those that were asked for last. Any thread may use it."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._items: OrderedDict[_Key, _Item] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def get(self, key: _Key) -> _Item | None:
+        """The item of a key, None where there is none any more."""
+        with self._lock:
+            found = self._items.get(key)
+            if found is not None:
+                self._items.move_to_end(key)
+            return found
+
+    def put(self, key: _Key, item: _Item) -> None:
+        """Keep an item, and forget the one that was not asked for the longest."""
+        with self._lock:
+            self._items[key] = item
+            self._items.move_to_end(key)
+            while len(self._items) > self._count:
+                self._items.popitem(last=False)

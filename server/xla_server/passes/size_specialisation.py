@@ -1,0 +1,324 @@
+"""Part of a computation of dynamic shape, written as a program of static shape.
+
+The sizes of its operands are known, and all others are to follow from them and from a few
+integers. What an operation means at these sizes is what evaluator/dynamic_shapes.py says: operands
+are cut and filled by the same functions, which write slices and pads here.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+from xla_contract.errors import XlaError
+from xla_contract.opcode import Opcode
+from xla_contract.ops.parameter import ParameterAttributes
+from xla_contract.shape import Shape
+from xla_server.evaluator.dynamic_operands import UPDATED_IN_PLACE, fitted
+from xla_server.evaluator.dynamic_shapes import (
+    ANY_SIZE,
+    actual_shape,
+    has_dynamic_shapes,
+    reached,
+)
+from xla_server.evaluator.plan import in_order
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ops.evaluation import TOKEN, Array, Token
+from xla_server.passes.build import element
+from xla_server.passes.call_inliner import drop_unused
+from xla_server.passes.edit import SIDE_EFFECTS, Editor
+from xla_server.passes.known_sizes import KnownSizes
+from xla_server.passes.sized import (
+    Extents,
+    Known,
+    Sized,
+    array_of,
+    extents_of,
+    packed,
+    unpacked,
+    whole_shape,
+)
+from xla_server.passes.sized_operations import SIZED_OPERATIONS, UnspecialisedError, updated
+
+_CONTROL = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.FUSION, Opcode.WHILE})
+
+HOST = (ANY_SIZE - _CONTROL - SIZED_OPERATIONS.keys()) | {
+    *SIDE_EFFECTS,
+    Opcode.ALL_GATHER_DONE,
+    Opcode.ALL_GATHER_START,
+    Opcode.ALL_REDUCE_DONE,
+    Opcode.ALL_REDUCE_START,
+    Opcode.COLLECTIVE_PERMUTE_DONE,
+    Opcode.COLLECTIVE_PERMUTE_START,
+    Opcode.RNG,
+}
+"""Operations that the host does between programs: they wait for others, or keep their order."""
+
+MOST_INSTRUCTIONS = 4096
+"""Instructions of called computations in one program: each may call the next one twice, and so on.
+What has more is walked call by call, which can be stopped."""
+
+
+class SizeSpecialiser:
+    """Writes instructions of `module` at sizes that are known.
+
+    `numbers` says what is known of sizes that programs compute.
+    """
+
+    def __init__(self, module: HloModule, numbers: KnownSizes) -> None:
+        self._module = dataclasses.replace(module, computations=[])
+        self.editor = Editor(self._module)
+        self._numbers = numbers
+        self._computations: list[HloComputation] = []
+        self._copies: dict[HloComputation, HloComputation] = {}
+        self._parameters: list[HloInstruction] = []
+        self._written = 0
+
+    def parameter(self, shape: Shape, extents: Extents) -> Known:
+        """The next parameters of the program: the whole arrays of a value of this shape."""
+        if isinstance(extents, tuple):
+            pairs = zip(shape.tuple_shapes, extents, strict=True)
+            return tuple(self.parameter(part, inside) for part, inside in pairs)
+        if extents is None:
+            return TOKEN
+        made = self._parameter(len(self._parameters), whole_shape(shape, extents))
+        self._parameters.append(made)
+        return Sized(self.editor, made, extents.sizes)
+
+    def value(self, i: HloInstruction, operands: Sequence[Known]) -> Known:
+        """The value of an instruction for these operands.
+
+        Raises UnspecialisedError where it needs what is not known before the program runs or is
+        done by the host, and what the operation raises at these sizes.
+        """
+        made = self.editor.take()
+        self.editor.put_back(made)
+        try:
+            return self._value(i, operands)
+        except (UnspecialisedError, XlaError):
+            self.editor.take()
+            self.editor.put_back(made)
+            raise
+
+    def module(self, results: Sequence[HloInstruction]) -> HloModule:
+        """The program of what was written, which gives these."""
+        root = self.editor.add(Opcode.TUPLE, results)
+        instructions, parameters = self.editor.take(), tuple(self._parameters)
+        entry = HloComputation(self._module.entry.name, 0, instructions, root, parameters)
+        written = dataclasses.replace(
+            self._module,
+            computations=[*self._computations, entry],
+            entry=entry,
+            entry_program_shape=entry.program_shape,
+        )
+        drop_unused(written)
+        for number, computation in enumerate(written.computations):
+            computation.id = number
+        return written
+
+    def _value(self, i: HloInstruction, operands: Sequence[Known]) -> Known:
+        if i.opcode in _CONTROL:
+            return self._control(i, operands)
+        rule = SIZED_OPERATIONS.get(i.opcode)
+        if rule is not None:
+            return rule(i, operands, self.editor, self._numbers)
+        return self._computed(i, operands)
+
+    def _parameter(self, number: int, shape: Shape) -> HloInstruction:
+        attributes = ParameterAttributes(number, shape)
+        return self.editor.add(Opcode.PARAMETER, (), attributes, shape=shape)
+
+    # Control flow.
+
+    def _control(self, i: HloInstruction, operands: Sequence[Known]) -> Known:
+        is_static = not any(map(has_dynamic_shapes, i.called))
+        if is_static and all(map(_is_full, i.operands, operands)):
+            if any(part.opcode is Opcode.RNG_GET_AND_UPDATE_STATE for part in _inside(i)):
+                # The states belong to the instructions of the program itself.
+                raise UnspecialisedError
+            inside = [packed(self.editor, operand) for operand in operands]
+            return self._parts(self._copied(i, inside, i.attributes, _static(i.shape)))
+        if i.opcode is Opcode.WHILE:
+            return self._while(i, operands)
+        if i.opcode is Opcode.CONDITIONAL:
+            return self._conditional(i, operands)
+        return self._called(i.called[0], operands)
+
+    def _called(self, computation: HloComputation, arguments: Sequence[Known]) -> Known:
+        known = dict(zip(computation.parameters, arguments, strict=True))
+        for part in in_order(computation.instructions):
+            if part not in known:
+                self._written += 1
+                if self._written > MOST_INSTRUCTIONS:
+                    raise UnspecialisedError
+                known[part] = self._value(part, [known[operand] for operand in part.operands])
+        return known[computation.root]
+
+    def _while(self, i: HloInstruction, operands: Sequence[Known]) -> Known:
+        """A loop that keeps the sizes of its state."""
+        (state,) = operands
+        extents, shape = extents_of(state), i.operands[0].shape
+        body, after = self._computation(i.called[0], extents)
+        condition, _ = self._computation(i.called[1], extents)
+        if after != extents:
+            raise UnspecialisedError
+        made = self._made(
+            i, [packed(self.editor, state)], i.attributes, whole_shape(shape, extents)
+        )
+        made.called = (body, condition)
+        return unpacked(self.editor, made, extents)
+
+    def _conditional(self, i: HloInstruction, operands: Sequence[Known]) -> Known:
+        """A choice among branches that give the same sizes."""
+        branches = [
+            self._computation(called, extents_of(operand))
+            for called, operand in zip(i.called, operands[1:], strict=True)
+        ]
+        extents = branches[0][1]
+        if any(others != extents for _, others in branches):
+            raise UnspecialisedError
+        inside = [packed(self.editor, operand) for operand in operands]
+        made = self._made(i, inside, i.attributes, whole_shape(i.shape, extents))
+        made.called = tuple(branch for branch, _ in branches)
+        return unpacked(self.editor, made, extents)
+
+    def _computation(
+        self, computation: HloComputation, extents: Extents
+    ) -> tuple[HloComputation, Extents]:
+        """A computation of one parameter at these sizes, and the sizes of its result."""
+        outside = self.editor.take()
+        try:
+            shape = whole_shape(computation.parameters[0].shape, extents)
+            parameter = self._parameter(0, shape)
+            result = self._called(computation, [unpacked(self.editor, parameter, extents)])
+            root = packed(self.editor, result)
+            made = self.editor.computation(computation.name, self.editor.take(), root, (parameter,))
+        except XlaError as error:
+            # It may be that this is never reached.
+            raise UnspecialisedError from error
+        finally:
+            self.editor.take()
+            self.editor.put_back(outside)
+        self._computations.append(made)
+        return made, extents_of(result)
+
+    # Computing.
+
+    def _computed(self, i: HloInstruction, operands: Sequence[Known]) -> Known:
+        if i.opcode in HOST or any(map(has_dynamic_shapes, i.called)):
+            raise UnspecialisedError
+        arrays = [operand.plain for operand in operands if isinstance(operand, Sized)]
+        if len(arrays) < len(operands):
+            raise UnspecialisedError
+        attributes, shape = i.attributes, i.shape
+        if not all(map(_is_full, i.operands, arrays)):
+            if i.opcode in UPDATED_IN_PLACE:
+                return updated(i, arrays)
+            # What stands for arrays has the functions of bounds.py that this asks for.
+            fitting, attributes = fitted(i, cast(list[Array], arrays))
+            shape = actual_shape(i, fitting, attributes)
+            arrays = cast(list[Sized], fitting)
+        inside = [array.whole for array in arrays]
+        if i.opcode is Opcode.BITCAST:
+            # The only operation to which it matters how its operand lies.
+            inside = [
+                self.editor.add(Opcode.COPY, [array], shape=_static(operand.shape))
+                for array, operand in zip(inside, i.operands, strict=True)
+            ]
+        return self._parts(self._copied(i, inside, _static_sizes(attributes), _static(shape)))
+
+    def _copied(
+        self, i: HloInstruction, operands: Sequence[HloInstruction], attributes: Any, shape: Shape
+    ) -> HloInstruction:
+        made = self._made(i, operands, attributes, shape)
+        made.called = tuple(map(self._copy, i.called))
+        return made
+
+    def _made(
+        self, i: HloInstruction, operands: Sequence[HloInstruction], attributes: Any, shape: Shape
+    ) -> HloInstruction:
+        made = self.editor.copy(i, operands)
+        made.attributes, made.shape, made.control_predecessors = attributes, shape, ()
+        return made
+
+    def _copy(self, computation: HloComputation) -> HloComputation:
+        """A computation of static shape with all that it calls, in the program once."""
+        found = self._copies.get(computation)
+        if found is not None:
+            return found
+        copies: dict[HloInstruction, HloInstruction] = {}
+        for part in computation.instructions:
+            called = tuple(map(self._copy, part.called))
+            copies[part] = dataclasses.replace(
+                part,
+                operands=tuple(copies[operand] for operand in part.operands),
+                control_predecessors=tuple(copies[before] for before in part.control_predecessors),
+                called=called,
+            )
+        made = dataclasses.replace(
+            computation,
+            instructions=list(copies.values()),
+            root=copies[computation.root],
+            parameters=tuple(copies[parameter] for parameter in computation.parameters),
+        )
+        self._copies[computation] = made
+        self._computations.append(made)
+        return made
+
+    def _parts(self, made: HloInstruction) -> Known:
+        """The value of an instruction of static shape."""
+        if made.shape.is_tuple:
+            return tuple(
+                self._parts(element(self.editor, made, number))
+                for number in range(len(made.shape.tuple_shapes))
+            )
+        return array_of(self.editor, made) if made.shape.is_array else TOKEN
+
+
+def has_effect(i: HloInstruction) -> bool:
+    """Whether an instruction's place among others is seen from outside."""
+    return _is_seen(i) or any(map(_is_seen, _inside(i)))
+
+
+def _is_seen(i: HloInstruction) -> bool:
+    return i.opcode in HOST or (
+        i.opcode is Opcode.CUSTOM_CALL and bool(i.attributes.has_side_effect)
+    )
+
+
+def _inside(i: HloInstruction) -> Iterator[HloInstruction]:
+    """The instructions of all that an instruction calls."""
+    for called in i.called:
+        for computation in reached(called):
+            yield from computation.instructions
+
+
+def _is_full(i: HloInstruction, operand: Known) -> bool:
+    """Whether the operand that `i` gives has the sizes of its shape."""
+    return _fills(operand, i.shape)
+
+
+def _fills(value: Known, shape: Shape) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_fills, value, shape.tuple_shapes))
+    return isinstance(value, Token) or value.shape == shape.dimensions
+
+
+def _static(shape: Shape) -> Shape:
+    """The shape at its bounds."""
+    if shape.is_tuple:
+        return Shape.tuple_of([_static(part) for part in shape.tuple_shapes])
+    return shape if shape.is_static else dataclasses.replace(shape, dynamic_dimensions=())
+
+
+def _static_sizes(attributes: Any) -> Any:
+    """Attributes without what they say of dynamic dimensions."""
+    if not dataclasses.is_dataclass(attributes) or isinstance(attributes, type):
+        return attributes
+    changed: dict[str, Any] = {}
+    for field in dataclasses.fields(attributes):
+        value = getattr(attributes, field.name)
+        if isinstance(value, Shape) and not value.is_static:
+            changed[field.name] = _static(value)
+        elif field.name == "dynamic_dimensions" and value:
+            changed[field.name] = ()
+    return dataclasses.replace(attributes, **changed) if changed else attributes

@@ -1,0 +1,159 @@
+"""What stands for a value of dynamic shape while a program of static shape is written.
+
+An array is an instruction of static shape, of which the first elements in each dimension count:
+the counterpart of xla_server.ops.bounds.Part, whose operations on arrays it takes too.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from xla_contract.dimension_numbers import PaddingConfig, PaddingDimension
+from xla_contract.opcode import Opcode
+from xla_contract.ops.pad import PadAttributes
+from xla_contract.shape import Shape
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.bounds import cut, filled, part_of, stretched, whole_of
+from xla_server.ops.evaluation import TOKEN, Array, Token, Value
+from xla_server.passes.build import broadcast, constant, element, reshape, sliced
+from xla_server.passes.edit import Editor
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Extent:
+    """How large an array is in memory, and how much of it counts."""
+
+    whole: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+Extents: TypeAlias = "Extent | tuple[Extents, ...] | None"
+"""The extents of a value: one for an array, None for a token, a tuple for a tuple."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Sized:
+    """An array: the elements of `whole` within `shape`."""
+
+    editor: Editor
+    whole: HloInstruction
+    shape: tuple[int, ...]
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def extent(self) -> Extent:
+        """The sizes of the whole and of the part."""
+        return Extent(self.whole.shape.dimensions, self.shape)
+
+    @property
+    def plain(self) -> "Sized":
+        """The part that counts as an array of its own."""
+        if self.whole.shape.dimensions == self.shape:
+            return self
+        starts = [0] * self.ndim
+        return array_of(self.editor, sliced(self.editor, self.whole, starts, self.shape))
+
+
+Known: TypeAlias = "Sized | Token | tuple[Known, ...]"
+"""A value of a program that is being written."""
+
+
+def array_of(editor: Editor, instruction: HloInstruction) -> Sized:
+    """The array that an instruction gives, all of it."""
+    return Sized(editor, instruction, instruction.shape.dimensions)
+
+
+@cut.register
+def _(array: Sized, sizes: Sequence[int]) -> Any:
+    sizes = tuple(map(min, sizes, array.shape))
+    return Sized(array.editor, array.plain.whole, sizes).plain
+
+
+@filled.register
+def _(array: Sized, sizes: Sequence[int]) -> Any:
+    if array.shape == tuple(sizes):
+        return array
+    editor, operand = array.editor, array.plain.whole
+    missing = zip(array.shape, sizes, strict=True)
+    config = PaddingConfig(tuple(PaddingDimension(0, size - old, 0) for old, size in missing))
+    zero = constant(editor, 0, operand.shape.element_type)
+    return array_of(editor, editor.add(Opcode.PAD, (operand, zero), PadAttributes(config)))
+
+
+@stretched.register
+def _(array: Sized, sizes: Sequence[int]) -> Any:
+    editor, operand = array.editor, array.plain.whole
+    kept = [n for n, (old, new) in enumerate(zip(array.shape, sizes, strict=True)) if old == new]
+    narrow = reshape(editor, operand, [array.shape[n] for n in kept])
+    return array_of(editor, broadcast(editor, narrow, kept, sizes))
+
+
+def extents_of(value: "Value | Known") -> Extents:
+    """The extents of a value of a run, or of a program that is being written."""
+    if isinstance(value, tuple):
+        return tuple(map(extents_of, value))
+    if isinstance(value, Token):
+        return None
+    if isinstance(value, Sized):
+        return value.extent
+    return Extent(whole_of(value).shape, value.shape)
+
+
+def arrays_of(value: Value) -> Iterator[Array]:
+    """The whole arrays of a value of a run, in order, row-major in memory."""
+    if isinstance(value, tuple):
+        for part in value:
+            yield from arrays_of(part)
+    elif not isinstance(value, Token):
+        whole = whole_of(value)
+        # numpy makes an array of rank 0 one of rank 1 on the way.
+        yield np.ascontiguousarray(whole).reshape(whole.shape)
+
+
+def value_of(extents: Extents, arrays: Iterator[Array]) -> Value:
+    """The value of these extents whose whole arrays come next."""
+    if extents is None:
+        return TOKEN
+    if isinstance(extents, tuple):
+        return tuple(value_of(part, arrays) for part in extents)
+    return part_of(next(arrays), extents.sizes)
+
+
+def whole_shape(shape: Shape, extents: Extents) -> Shape:
+    """The static shape of the whole arrays of a value of this shape."""
+    if isinstance(extents, tuple):
+        pairs = zip(shape.tuple_shapes, extents, strict=True)
+        return Shape.tuple_of([whole_shape(part, inside) for part, inside in pairs])
+    return Shape.token() if extents is None else shape.with_dimensions(extents.whole)
+
+
+def unpacked(editor: Editor, packed: HloInstruction, extents: Extents) -> Known:
+    """The value whose whole arrays an instruction gives."""
+    if extents is None:
+        return TOKEN
+    if isinstance(extents, tuple):
+        return tuple(
+            unpacked(editor, element(editor, packed, number), part)
+            for number, part in enumerate(extents)
+        )
+    return Sized(editor, packed, extents.sizes)
+
+
+def packed(editor: Editor, value: Known) -> HloInstruction:
+    """One instruction that gives the whole arrays of a value."""
+    if isinstance(value, tuple):
+        return editor.add(Opcode.TUPLE, [packed(editor, part) for part in value])
+    return editor.add(Opcode.AFTER_ALL, ()) if isinstance(value, Token) else value.whole
+
+
+def wholes(value: Known) -> list[HloInstruction]:
+    """The whole arrays of a value, in order."""
+    if isinstance(value, tuple):
+        return [instruction for part in value for instruction in wholes(part)]
+    return [value.whole] if isinstance(value, Sized) else []

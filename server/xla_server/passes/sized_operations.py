@@ -1,0 +1,171 @@
+"""Operations on sizes, and on what has one, in a program of static shape that is being written."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeAlias, cast
+
+from xla_contract.element_type import ElementType
+from xla_contract.literal import Literal
+from xla_contract.opcode import Opcode
+from xla_contract.ops.set_dimension_size import SetDimensionSizeAttributes
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.bounds import cut, filled
+from xla_server.ops.evaluation import TOKEN
+from xla_server.passes.build import constant, convert, reshape, sliced
+from xla_server.passes.edit import Editor
+from xla_server.passes.known_sizes import KnownSizes
+from xla_server.passes.sized import Known, Sized, array_of
+
+
+class UnspecialisedError(Exception):
+    """An instruction has no place in a program of static shape at these sizes."""
+
+
+_Rule: TypeAlias = Callable[[HloInstruction, Sequence[Known], Editor, KnownSizes], Known]
+"""Gives the value of an instruction for operands, as its evaluator does; raises
+UnspecialisedError where that depends on what is not known, or where the evaluator refuses."""
+
+
+def _passed_on(
+    i: HloInstruction, operands: Sequence[Known], editor: Editor, numbers: KnownSizes
+) -> Known:
+    return operands[0]
+
+
+def _token(
+    i: HloInstruction, operands: Sequence[Known], editor: Editor, numbers: KnownSizes
+) -> Known:
+    return TOKEN
+
+
+def _tuple(
+    i: HloInstruction, operands: Sequence[Known], editor: Editor, numbers: KnownSizes
+) -> Known:
+    return tuple(operands)
+
+
+def _element(
+    i: HloInstruction, operands: Sequence[Known], editor: Editor, numbers: KnownSizes
+) -> Known:
+    index: int = i.attributes.index
+    return cast(tuple[Known, ...], operands[0])[index]
+
+
+def _constant(
+    i: HloInstruction, operands: Sequence[Known], editor: Editor, numbers: KnownSizes
+) -> Known:
+    return _literal(i.attributes.literal, editor)
+
+
+def _literal(literal: Literal, editor: Editor) -> Known:
+    if literal.shape.is_tuple:
+        return tuple(_literal(part, editor) for part in literal.elements)
+    if literal.shape.is_token:
+        return TOKEN
+    return array_of(editor, constant(editor, literal.actual, literal.shape.element_type))
+
+
+def _dimension_size(
+    i: HloInstruction, operands: Sequence[Known], editor: Editor, numbers: KnownSizes
+) -> Known:
+    size = cast(Sized, operands[0]).shape[i.attributes.dimension]
+    return array_of(editor, constant(editor, size, i.shape.element_type))
+
+
+def _set_dimension_size(
+    i: HloInstruction, operands: Sequence[Known], editor: Editor, numbers: KnownSizes
+) -> Known:
+    attributes: SetDimensionSizeAttributes = i.attributes
+    operand, dimension = cast(Sized, operands[0]), attributes.dimension
+    bound = i.shape.dimensions[dimension]
+    size = _number(operands[1], numbers)
+    if not 0 <= size <= bound:
+        raise UnspecialisedError
+    whole: Any = array_of(editor, operand.whole)
+    if size > whole.shape[dimension]:
+        whole = filled(whole, _with_size(whole.shape, dimension, bound))
+    return Sized(editor, whole.whole, _with_size(operand.shape, dimension, size))
+
+
+def _dynamic_reshape(
+    i: HloInstruction, operands: Sequence[Known], editor: Editor, numbers: KnownSizes
+) -> Known:
+    operand, shape = cast(Sized, operands[0]).plain.whole, i.shape
+    sizes = [
+        _number(part, numbers) if shape.is_dynamic(number) else shape.dimensions[number]
+        for number, part in enumerate(operands[1:])
+    ]
+    count, taken = operand.shape.element_count, math.prod(sizes)
+    is_within = all(0 <= n <= bound for n, bound in zip(sizes, shape.dimensions, strict=True))
+    if not is_within or taken > count:
+        raise UnspecialisedError
+    flat = sliced(editor, reshape(editor, operand, [count]), [0], [taken])
+    return array_of(editor, reshape(editor, flat, sizes))
+
+
+def _number(size: Known, numbers: KnownSizes) -> int:
+    found = numbers.of(cast(Sized, size).plain.whole)
+    if found is None:
+        raise UnspecialisedError
+    return found
+
+
+def _with_size(sizes: Sequence[int], dimension: int, size: int) -> tuple[int, ...]:
+    return (*sizes[:dimension], size, *sizes[dimension + 1 :])
+
+
+SIZED_OPERATIONS: Mapping[Opcode, _Rule] = MappingProxyType(
+    {
+        Opcode.ADD_DEPENDENCY: _passed_on,
+        Opcode.AFTER_ALL: _token,
+        Opcode.CONSTANT: _constant,
+        Opcode.COPY: _passed_on,
+        Opcode.DOMAIN: _passed_on,
+        Opcode.DYNAMIC_RESHAPE: _dynamic_reshape,
+        Opcode.GET_DIMENSION_SIZE: _dimension_size,
+        Opcode.GET_TUPLE_ELEMENT: _element,
+        Opcode.OPT_BARRIER: _passed_on,
+        Opcode.SET_DIMENSION_SIZE: _set_dimension_size,
+        Opcode.TUPLE: _tuple,
+    }
+)
+"""What is done to sizes and to values of any size while the program is written."""
+
+
+def updated(i: HloInstruction, arrays: Sequence[Sized]) -> Sized:
+    """dynamic-update-slice of arrays that may be smaller than their bounds.
+
+    As in evaluator/dynamic_shapes.py: what counts of the update, where its bounds fit.
+    """
+    operand, update = arrays[:2]
+    editor = operand.editor
+    bounds, box = (part.shape.dimensions for part in i.operands[:2])
+    starts = [part for array in arrays[2:] for part in _scalars(array)]
+    moved = [
+        _between(editor, start, bound - size)
+        for start, bound, size in zip(starts, bounds, box, strict=True)
+    ]
+    full: Any = filled(operand, bounds)
+    whole = editor.add(i.opcode, [full.whole, update.whole, *moved], i.attributes)
+    replacing = i.operands[1].shape
+    sizes = [
+        new if replacing.is_dynamic(number) and box[number] == bounds[number] else old
+        for number, (old, new) in enumerate(zip(operand.shape, update.shape, strict=True))
+    ]
+    return cast(Sized, cut(array_of(editor, whole), sizes))
+
+
+def _scalars(array: Sized) -> list[HloInstruction]:
+    if not array.ndim:
+        return [array.whole]
+    editor, (count,) = array.editor, array.shape
+    return [reshape(editor, sliced(editor, array.whole, [n], [n + 1]), ()) for n in range(count)]
+
+
+def _between(editor: Editor, start: HloInstruction, last: int) -> HloInstruction:
+    """A start that is at least 0 and at most `last`."""
+    is_unsigned = start.shape.element_type.is_unsigned_integer
+    wide = ElementType.U64 if is_unsigned else ElementType.S64
+    low, high = (constant(editor, number, wide) for number in (0, last))
+    return editor.add(Opcode.CLAMP, (low, convert(editor, start, wide), high))

@@ -1,0 +1,17 @@
+import os
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _directories_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Servers keep kernels and reports in directories of the session, and none in the user's."""
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        # All workers of a session compile a kernel once.
+        root = root.parent
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XLA_SERVER_COMPILATION_CACHE_DIR", str(root / "kernels"))
+        patch.setenv("XDG_STATE_HOME", str(root / "state"))
+        yield
