@@ -7,10 +7,10 @@ SOURCES := protos/xla_contract client server
 DEMO_OUTPUT ?= build/digits.png
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test conformance operations lint types layers bench bench-cpu fmt clean
+.PHONY: help setup demo serve test conformance conformance-cpu golden operations ulps lint types layers bench bench-cpu fmt clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-11s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## make the virtual environment and install everything into it
 
@@ -40,11 +40,22 @@ test: lint types layers ## everything CI checks: lint, types, layers, tests
 	$(BIN)/python -m pytest -n 2
 
 conformance: $(STAMP) ## the whole oracle sweep against XLA's CPU backend (`make test` takes a slice)
-	CONFORMANCE=full $(BIN)/python -m pytest -n 2 --timeout 1200 tests/conformance \
-		tests/unit/codegen/test_elementwise_types.py tests/unit/codegen/test_convolution.py
+	CONFORMANCE=full $(BIN)/python -m pytest -n 2 --timeout 1200 tests/conformance
+
+conformance-cpu: $(STAMP) ## the same with the compiler in the interpreter's place, and what only it has
+	CONFORMANCE=full CONFORMANCE_PLATFORM=cpu \
+		$(BIN)/python -m pytest -n 2 --timeout 2400 tests/conformance tests/property \
+		tests/unit/codegen/test_elementwise_types.py tests/unit/codegen/test_convolution.py \
+		tests/unit/codegen/test_no_evaluators.py
+
+golden: $(STAMP) ## write tests/golden: the kernels of a few programs, to see what a change changes
+	$(BIN)/python -m tests.golden
 
 operations: $(STAMP) ## write docs/OPERATIONS.md: operations, element types, platforms
 	$(BIN)/python -m tests.operations_page
+
+ulps: $(STAMP) ## write docs/FUNCTIONS.md: errors of functions; FUNCTIONS=exp,tanh WHOLE=1 narrow it
+	$(BIN)/python -m tests.ulps --functions "$(FUNCTIONS)" $(if $(WHOLE),--whole)
 
 lint: $(STAMP) ## ruff: style and formatting
 	$(BIN)/ruff check .
@@ -58,8 +69,9 @@ layers: $(STAMP) ## import-linter: imports go one way
 
 bench: $(STAMP) ## ratios against peers measured in the same run
 	$(BIN)/python -m tests.benchmarks
+	$(BIN)/python -m tests.benchmarks.compiled
 
-bench-cpu: $(STAMP) ## run and compile time of programs against XLA's CPU backend
+bench-cpu: $(STAMP) ## run and compile time against XLA's CPU backend; ONLY=softmax,matmul chooses
 	$(BIN)/python -m tests.benchmarks.compiled
 
 fmt: $(STAMP) ## format and fix what can be fixed

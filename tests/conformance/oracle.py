@@ -1,5 +1,9 @@
-"""The same program through our evaluators and through jaxlib's CPU backend."""
+"""The same program through a platform of ours and through jaxlib's CPU backend.
 
+CONFORMANCE_PLATFORM says which of ours: `interpreter`, or `cpu`.
+"""
+
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +16,8 @@ from xla_contract.stubs import hlo_pb2
 from xla_server.evaluator.run import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
+
+PLATFORM = os.environ.get("CONFORMANCE_PLATFORM", "interpreter")
 
 _BITS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
@@ -56,9 +62,14 @@ def by_us(function: Callable[..., Any], arguments: Sequence[Any]) -> list[Any]:
 
 
 def evaluated(proto: hlo_pb2.HloModuleProto, arguments: Sequence[Any]) -> list[Any]:
-    """The results of a module, imported, verified and evaluated."""
+    """The results of a module, imported, verified and run by the platform of the run."""
     module = import_module(proto)
     verify(module)
+    if PLATFORM == "cpu":
+        # Imported here, as numba takes its time.
+        from tests.unit.codegen.compiled import on_cpu
+
+        return on_cpu(module, [np.asarray(argument) for argument in arguments])
     value: Any = evaluate(module, arguments, check_values=True)
     return list(value) if isinstance(value, tuple) else [value]
 

@@ -12,6 +12,7 @@ from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
 from xla_server.backends.cpu import Cpu
+from xla_server.backends.options import DEFAULTS, CompileOptions
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels
 from xla_server.evaluator.feeds import NoFeeds
@@ -38,11 +39,16 @@ def imported(serialized: bytes) -> HloModule:
     return import_module(hlo_pb2.HloModuleProto.FromString(serialized))
 
 
-def on_cpu(module: HloModule, arguments: Sequence[Any]) -> list[Any]:
+def on_cpu(
+    module: HloModule,
+    arguments: Sequence[Any],
+    cpu: Cpu = CPU,
+    options: CompileOptions = DEFAULTS,
+) -> list[Any]:
     """The results of a module on the cpu platform, a tuple taken apart."""
-    executable = CPU.compile(module, module.entry_program_shape)
-    device = CPU.devices[0]
-    placed = [CPU.to_device(Literal.from_numpy(np.asarray(a)), device) for a in arguments]
+    executable = cpu.compile(module, module.entry_program_shape, options=options)
+    device = cpu.devices[0]
+    placed = [cpu.to_device(Literal.from_numpy(np.asarray(a)), device) for a in arguments]
     output: Any = executable.execute(
         placed, device=device, feeds=NoFeeds(), channels=NoChannels(), cancellation=Cancellation()
     ).output

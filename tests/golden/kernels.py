@@ -1,0 +1,31 @@
+"""The kernels of a few programs as they were last looked at: one `.hlo` and one `.kernels` each."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from xla_server.backends.compilation import compile_module
+from xla_server.buffers.code import CopyThunk, KernelThunk
+from xla_server.ir.text.parser import parse_module
+
+HERE = Path(__file__).parent
+PROGRAMS: Mapping[str, Path] = {path.stem: path for path in sorted(HERE.glob("*.hlo"))}
+
+
+def generated(name: str) -> str:
+    """The rows that compute in a program, in their order, with the text of each kernel once."""
+    code = compile_module(parse_module(PROGRAMS[name].read_text())).code
+    parts, seen = [], set()
+    for row in code.rows:
+        if isinstance(row, KernelThunk):
+            arguments = ", ".join(f"%{value.name}" for value in row.arguments)
+            head = f"# {row.name}({arguments}): {row.trips} trips of {row.work} operations\n"
+            parts.append(head if row.source in seen else head + row.source)
+            seen.add(row.source)
+        elif isinstance(row, CopyThunk):
+            parts.append(f"# copy %{row.source.name} to %{row.target.name}\n")
+    return "\n".join(parts)
+
+
+def kept(name: str) -> Path:
+    """Where the rows of a program are kept."""
+    return PROGRAMS[name].with_suffix(".kernels")

@@ -1,0 +1,74 @@
+"""Programs on the cpu platform run compiled code, never the interpreter's evaluators."""
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conformance.sweep.depth import FULL
+from tests.corpus.jax_programs import lower
+from tests.corpus.jax_vocabulary import GROUPS, Group
+from tests.unit.codegen.compiled import CPU, imported
+from xla_contract.literal import Literal
+from xla_contract.opcode import Opcode
+from xla_server.backends.compilation import compile_module
+from xla_server.buffers.code import HostThunk
+from xla_server.codegen.lower_host import HOST_OPCODES, lower_host
+from xla_server.codegen.lowerings import LOWERINGS
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.evaluator.channels import NoChannels
+from xla_server.evaluator.feeds import NoFeeds
+from xla_server.ops.registry import EVALUATORS
+
+WAITING = {Opcode.INFEED, Opcode.OUTFEED, Opcode.SEND, Opcode.SEND_DONE, Opcode.RECV}
+WAITING |= {Opcode.RECV_DONE, Opcode.RNG, Opcode.RNG_GET_AND_UPDATE_STATE}
+"""Others' moves, and what is kept from one execution to the next."""
+
+STRIDE = 1 if FULL else 8
+RUNS = 1 if FULL else 60
+"""One of so many programs is compiled, and one of so many is run."""
+
+
+def test_only_what_waits_or_remembers_is_left_to_the_host() -> None:
+    assert {opcode for opcode, lower in LOWERINGS.items() if lower is lower_host} == HOST_OPCODES
+    assert HOST_OPCODES >= WAITING
+    communicating = ("all-", "collective-", "ragged-all-", "reduce-scatter")
+    assert all(opcode.startswith(communicating) for opcode in HOST_OPCODES - WAITING)
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__)
+def test_real_programs_have_no_rows_for_the_host(group: Callable[[], Group]) -> None:
+    for name, (function, *arguments) in list(group().items())[::STRIDE]:
+        code = compile_module(imported(lower(function, *arguments))).code
+        assert not [row for row in code.rows if isinstance(row, HostThunk)], name
+
+
+def test_no_evaluator_is_called_while_programs_run() -> None:
+    calls = [call for group in GROUPS for call in group().values()][::RUNS]
+    evaluators = {evaluate.__code__ for evaluate in EVALUATORS.values()}
+    called: list[str] = []
+
+    def watch(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call" and frame.f_code in evaluators:
+            called.append(frame.f_code.co_qualname)
+
+    for function, *arguments in calls:
+        module = imported(lower(function, *arguments))
+        executable = CPU.compile(module, module.entry_program_shape)
+        literals = [Literal.from_numpy(np.asarray(argument)) for argument in arguments]
+        placed = [CPU.to_device(literal, CPU.devices[0]) for literal in literals]
+        sys.setprofile(watch)
+        try:
+            executable.execute(
+                placed,
+                device=CPU.devices[0],
+                feeds=NoFeeds(),
+                channels=NoChannels(),
+                cancellation=Cancellation(),
+            )
+        finally:
+            sys.setprofile(None)
+    assert not called
