@@ -1,97 +1,101 @@
 """`make bench-cpu`: compiled programs against jaxlib's CPU backend, in one process, interleaved.
 
 Arguments are on the device on both sides, so what is compared is the run of the program with the
-start of it, and the compilation without any cache.
+start of it. Compilation is compared three times: with no kernel in memory or on disk, with all of
+them on disk, and of a module the server has compiled before. `ONLY=softmax,matmul` chooses by
+parts of names or groups.
 """
 
 import dataclasses
 import json
 import math
+import os
 import pathlib
-import sys
-import time
-from typing import Any
+import tempfile
+from collections.abc import Iterable
 
 import jax
-import numpy as np
-from rich.console import Console
-from rich.table import Table
 
+from tests.benchmarks.compilation import CompileTimes, Program, compile_times
+from tests.benchmarks.first_program import first_program
 from tests.benchmarks.harness import Comparison, compare
-from tests.benchmarks.workloads import GROUPS, Workload
-from tests.corpus.jax_programs import lower
-from xla_contract.literal import Literal
-from xla_contract.stubs import hlo_pb2
+from tests.benchmarks.programs import Ours, Theirs, difference
+from tests.benchmarks.workloads import chosen
+from tests.benchmarks.workloads.workload import Workload
 from xla_server.backends.cpu import Cpu
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
-from xla_server.ir.importer import import_module
 
 OUTPUT = pathlib.Path("build/bench-cpu.json")
+ROUNDS = 9
+ROUND_SECONDS = 0.02
+MOST_CALLS = 200
 
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """A workload's comparison of run time, and how many times longer ours took to compile."""
+    """A workload: both sides' seconds, how long compiling took, and what is wrong with ours."""
 
     run: Comparison
-    compile_ratio: float
+    compilation: CompileTimes
+    wrong: str
+
+    @property
+    def ratios(self) -> tuple[float, ...]:
+        """Of run time, and of compiling cold, from disk, and again; XLA = 1."""
+        times = self.compilation
+        return (1 / self.run.speed, times.cold, times.warm, times.repeated)
 
 
-def measure(cpu: Cpu, name: str, workload: Workload) -> Line:
-    """Compile and run a workload on both sides."""
-    function, arguments = workload
-    module = import_module(hlo_pb2.HloModuleProto.FromString(lower(function, *arguments)))
-    started = time.perf_counter()
-    executable = cpu.compile(module, module.entry_program_shape)
-    ours_compile = time.perf_counter() - started
-    device = cpu.devices[0]
-    placed = [cpu.to_device(Literal.from_numpy(np.asarray(a)), device) for a in arguments]
-    resident = [jax.device_put(a) for a in arguments]
-    started = time.perf_counter()
-    compiled = jax.jit(function).lower(*resident).compile()
-    theirs_compile = time.perf_counter() - started
-
-    def ours() -> object:
-        return executable.execute(
-            placed,
-            device=device,
-            feeds=NoFeeds(),
-            channels=NoChannels(),
-            cancellation=Cancellation(),
-        )
-
-    def theirs() -> Any:
-        return jax.block_until_ready(compiled(*resident))
-
-    begin = time.perf_counter()
-    theirs()
-    calls = max(1, min(200, int(0.02 / (time.perf_counter() - begin + 1e-9))))
-    run = compare(name, "jaxlib CPU", ours, theirs, rounds=9, calls=calls)
-    return Line(run, ours_compile / theirs_compile)
+def measure(name: str, workload: Workload) -> Line:
+    """Compile and run a workload on both sides, and compare the results of the two."""
+    with jax.enable_x64(workload.is_wide), tempfile.TemporaryDirectory() as directory:
+        program = Program.of(workload)
+        theirs = Theirs(workload)
+        times, cpu, executable = compile_times(program, theirs.compile_seconds, directory)
+        ours = Ours(cpu, executable, workload.arguments)
+        wrong = difference(ours.results(), theirs.results())
+        seconds = max(theirs.seconds(), 1e-9)
+        calls = max(1, min(MOST_CALLS, int(ROUND_SECONDS / seconds)))
+        run = compare(name, "jaxlib CPU", ours.run, theirs.run, rounds=ROUNDS, calls=calls)
+    return Line(run, times, wrong)
 
 
-def main(wanted: list[str]) -> None:
-    """Measure the groups named, or all; print a table and write build/bench-cpu.json."""
-    cpu = Cpu()
-    table = Table("what", "run time, XLA = 1", "compile time, XLA = 1")
+def mean(ratios: Iterable[float]) -> float:
+    """The geometric mean."""
+    logarithms = [math.log(ratio) for ratio in ratios]
+    return math.exp(sum(logarithms) / len(logarithms))
+
+
+def show(name: str, ratios: Iterable[float], wrong: str = "") -> None:
+    """Print a line of the table as soon as it is known."""
+    figures = "".join(f"{ratio:10.2f}" if ratio > 0.1 else f"{ratio:10.3f}" for ratio in ratios)
+    print(f"{name:32}{figures}  {wrong}".rstrip(), flush=True)
+
+
+def main(words: list[str]) -> None:
+    """Measure the workloads that are asked for; print a table and write build/bench-cpu.json.
+
+    Exits with 1 where a result was not XLA's.
+    """
+    print(f"{'time, XLA = 1':32}{'run':>10}{'compile':>10}{'from disk':>10}{'again':>10}")
+    # What a process does once only belongs to no workload.
+    begun = first_program()
+    for _, workload in chosen(["one number"]):
+        Program.of(workload).compiled(Cpu())
+    show("first program of a process", (math.nan, begun))
     lines = []
-    for group in GROUPS:
-        if wanted and group.__name__ not in wanted:
-            continue
-        for name, workload in group().items():
-            line = measure(cpu, name, workload)
-            lines.append(line)
-            ratio = 1 / line.run.speed
-            table.add_row(name, f"{ratio:.2f}", f"{line.compile_ratio:.1f}")
-    mean = math.exp(sum(-math.log(line.run.speed) for line in lines) / len(lines))
-    table.add_section()
-    table.add_row("geometric mean", f"{mean:.2f}", "")
-    Console().print(table)
+    for name, workload in chosen(words):
+        line = measure(name, workload)
+        lines.append(line)
+        show(name, line.ratios, line.wrong)
+    if not lines:
+        raise SystemExit(f"no workload has any of {', '.join(words)} in its group or name")
+    show("geometric mean", map(mean, zip(*(line.ratios for line in lines), strict=True)))
     OUTPUT.parent.mkdir(exist_ok=True)
-    OUTPUT.write_text(json.dumps([dataclasses.asdict(line) for line in lines], indent=1))
+    records = [dataclasses.asdict(line) | {"ratio": line.ratios[0]} for line in lines]
+    OUTPUT.write_text(json.dumps({"first_program": begun, "workloads": records}, indent=1))
+    if any(line.wrong for line in lines):
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main([word for word in os.environ.get("ONLY", "").split(",") if word])

@@ -1,0 +1,75 @@
+"""How long compiling takes: with nothing known, with kernels on disk, and of what was compiled."""
+
+import dataclasses
+import time
+
+from tests.benchmarks.workloads.workload import Workload
+from tests.corpus.jax_programs import lower
+from xla_contract.shape_proto import program_shape_from_proto
+from xla_contract.stubs import hlo_pb2, xla_pb2
+from xla_server.backends.backend import Executable
+from xla_server.backends.cpu import Cpu
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.ir.importer import import_module
+from xla_server.sessions.executables import ExecutableTable
+from xla_server.sessions.handles import HandleFactory
+from xla_server.sessions.programs import prepare_program
+
+REPETITIONS = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class CompileTimes:
+    """Times with XLA's own compilation as 1."""
+
+    cold: float
+    warm: float
+    repeated: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A workload as a client sends it."""
+
+    serialized: bytes
+
+    @classmethod
+    def of(cls, workload: Workload) -> "Program":
+        """The module that JAX makes of a workload."""
+        return cls(lower(workload.function, *workload.arguments))
+
+    def compiled(self, cpu: Cpu) -> tuple[float, Executable]:
+        """The seconds from the bytes to an executable."""
+        started = time.perf_counter()
+        module = import_module(hlo_pb2.HloModuleProto.FromString(self.serialized))
+        executable = cpu.compile(module, module.entry_program_shape)
+        return time.perf_counter() - started, executable
+
+    def repeated(self, cpu: Cpu, executable: Executable) -> float:
+        """The seconds from the bytes to an executable that the server has."""
+        table = ExecutableTable(HandleFactory(), max_executables=9, max_handles=9, max_idle=9)
+        return min(self._looked_up(cpu, table, executable) for _ in range(1 + REPETITIONS))
+
+    def _looked_up(self, cpu: Cpu, table: ExecutableTable, executable: Executable) -> float:
+        started = time.perf_counter()
+        proto = hlo_pb2.HloModuleProto.FromString(self.serialized)
+        shapes = program_shape_from_proto(proto.host_program_shape).parameters
+        program = prepare_program(proto, xla_pb2.ExecutionOptions(), shapes, cpu.devices[0])
+        found = table.acquire(program.key, lambda: executable, Cancellation())
+        table.release(found)
+        return time.perf_counter() - started
+
+
+def compile_times(
+    program: Program, peer_seconds: float, directory: str
+) -> tuple[CompileTimes, Cpu, Executable]:
+    """The times, with a platform and an executable of it. The directory must be empty."""
+    cold, _ = program.compiled(Cpu(compilation_cache_dir=directory))
+    cpu = Cpu(compilation_cache_dir=directory)
+    warm, executable = program.compiled(cpu)
+    repeated = program.repeated(cpu, executable)
+    return (
+        CompileTimes(*(seconds / peer_seconds for seconds in (cold, warm, repeated))),
+        cpu,
+        executable,
+    )

@@ -1,0 +1,100 @@
+"""A workload on either side: compiled, with its arguments on the device, ready to run."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from tests.benchmarks.workloads.workload import Workload
+from xla_contract.literal import Literal
+from xla_server.backends.backend import Executable
+from xla_server.backends.cpu import Cpu
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.evaluator.channels import NoChannels
+from xla_server.evaluator.feeds import NoFeeds
+
+_TOLERANCE = {"float64": 1e-9, "complex128": 1e-9, "bfloat16": 0.04, "float16": 0.01}
+_COMMON_TOLERANCE = 2e-4
+"""Of the largest number of a result: sums in another order differ, and add up in a model."""
+
+
+class Ours:
+    """A program of this compiler's, on its own device."""
+
+    def __init__(self, cpu: Cpu, executable: Executable, arguments: Sequence[Any]) -> None:
+        self._device = cpu.devices[0]
+        self._executable = executable
+        leaves = jax.tree.leaves(arguments)
+        self._placed = [
+            cpu.to_device(Literal.from_numpy(np.asarray(leaf)), self._device) for leaf in leaves
+        ]
+
+    def run(self) -> Any:
+        """One execution."""
+        return self._executable.execute(
+            self._placed,
+            device=self._device,
+            feeds=NoFeeds(),
+            channels=NoChannels(),
+            cancellation=Cancellation(),
+        )
+
+    def results(self) -> list[Any]:
+        """The arrays of one execution."""
+        return _arrays(self.run().output.literal)
+
+
+class Theirs:
+    """The program that XLA makes of a workload, and the seconds it took to."""
+
+    def __init__(self, workload: Workload) -> None:
+        self._arguments = jax.device_put(workload.arguments)
+        lowered = jax.jit(workload.function).lower(*self._arguments)
+        started = time.perf_counter()
+        self._compiled = lowered.compile()
+        self.compile_seconds = time.perf_counter() - started
+
+    def run(self) -> Any:
+        """One execution."""
+        return jax.block_until_ready(self._compiled(*self._arguments))
+
+    def results(self) -> list[Any]:
+        """The arrays of one execution."""
+        return [np.asarray(leaf) for leaf in jax.tree.leaves(self.run())]
+
+    def seconds(self) -> float:
+        """How long one execution takes, roughly."""
+        started = time.perf_counter()
+        self.run()
+        return time.perf_counter() - started
+
+
+def _arrays(literal: Literal) -> list[Any]:
+    if literal.shape.is_tuple:
+        return [array for element in literal.elements for array in _arrays(element)]
+    return [literal.to_numpy()]
+
+
+def difference(ours: Sequence[Any], theirs: Sequence[Any]) -> str:
+    """What is wrong with our results, nothing where they are theirs but for rounding."""
+    if len(ours) != len(theirs):
+        return f"{len(ours)} results for {len(theirs)}"
+    for found, expected in zip(ours, theirs, strict=True):
+        if found.shape != expected.shape or found.dtype != expected.dtype:
+            return f"{found.dtype}{found.shape} for {expected.dtype}{expected.shape}"
+        if found.dtype.kind in "biu":
+            if not np.array_equal(found, expected):
+                return f"{np.count_nonzero(found != expected)} numbers differ"
+            continue
+        wide = np.complex128 if found.dtype.kind == "c" else np.float64
+        one, other = found.astype(wide), expected.astype(wide)
+        if not np.array_equal(np.isfinite(one), np.isfinite(other)):
+            return "other infinities or NaN"
+        finite = np.isfinite(one)
+        largest = np.max(np.abs(other[finite]), initial=1e-30)
+        gap = np.max(np.abs(one[finite] - other[finite]), initial=0.0) / largest
+        if gap > _TOLERANCE.get(found.dtype.name, _COMMON_TOLERANCE):
+            return f"off by {gap:.1e} of the largest"
+    return ""
