@@ -5,9 +5,11 @@ kept in the result's own memory and every row read is combined into it in one ru
 """
 
 import math
+from collections.abc import Sequence
 
 from xla_server.codegen.affine import Affine, Variable
-from xla_server.codegen.graph import Fold, Folded, Load, Node, Store
+from xla_server.codegen.fold_groups import needed_folds
+from xla_server.codegen.graph import Fold, Folded, Load, Store
 from xla_server.codegen.nest import Block, Nest, Printer, Source, all_nodes
 
 BLOCK = 1024
@@ -15,46 +17,49 @@ BLOCK = 1024
 
 
 def column_source(nest: Nest) -> Source | None:
-    """The kernel's text where its stores are one fold's results and rows are what it reads."""
-    fold = _fold_of(nest)
-    if fold is None or not nest.loops or not fold.loops:
+    """The kernel's text where its stores are results of folds, and rows are what they read."""
+    folds = _folds_of(nest)
+    if not folds or not nest.loops or not folds[0].loops:
         return None
     last = nest.loops[-1]
+    inside = {loop for fold in folds for loop in fold.loops}
+    innermost = [fold.loops[-1] for fold in folds]
     # What changes with only one of the loops is read once for a row or a column either way.
     reads = [
         node
         for node in all_nodes(nest.stores)
-        if isinstance(node, Load) and last in node.variables and node.variables & set(fold.loops)
+        if isinstance(node, Load) and last in node.variables and node.variables & inside
     ]
     along = sum(_step(node.offset, last) == 1 for node in reads)
-    across = sum(_step(node.offset, fold.loops[-1]) == 1 for node in reads)
+    across = sum(any(_step(node.offset, loop) == 1 for loop in innermost) for node in reads)
     if last.size < 4 or along <= across:
         return None
     if any(not store.kernel_type.is_exact for store in nest.stores):
         return None
-    return _ColumnPrinter(nest).printed_columns(fold, BLOCK)
+    return _ColumnPrinter(nest).printed_columns(folds, BLOCK)
 
 
 def _step(offset: Affine, loop: Variable) -> int:
     return next((factor for atom, factor in offset.terms if atom is loop), 0)
 
 
-def _fold_of(nest: Nest) -> Fold | None:
-    folds = {store.value.fold for store in nest.stores if isinstance(store.value, Folded)}
-    if len(folds) != 1 or not all(isinstance(store.value, Folded) for store in nest.stores):
-        return None
-    (fold,) = folds
-    nodes: list[Node] = all_nodes(nest.stores)
-    others = {node.fold for node in nodes if isinstance(node, Folded)} - {fold}
-    if others or len(fold.accumulators) != len(nest.stores):
-        return None
-    return fold if math.prod(loop.size for loop in fold.loops) > 1 else None
+def _folds_of(nest: Nest) -> list[Fold]:
+    """The folds whose results the stores are, if those are all there is, and of one form."""
+    results = [store.value for store in nest.stores if isinstance(store.value, Folded)]
+    folds = list(dict.fromkeys(result.fold for result in results))
+    if len(results) < len(nest.stores) or any(map(needed_folds, folds)):
+        return []
+    asked = {(result.fold, result.number) for result in results}
+    if not len(asked) == len(nest.stores) == sum(len(fold.accumulators) for fold in folds):
+        return []
+    sizes = {tuple(loop.size for loop in fold.loops) for fold in folds}
+    return folds if len(sizes) == 1 and math.prod(*sizes) > 1 else []
 
 
 class _ColumnPrinter(Printer):
     """Writes, for each block: the initial values, then for each trip of the fold a run over it."""
 
-    def printed_columns(self, fold: Fold, size: int) -> Source:
+    def printed_columns(self, folds: Sequence[Fold], size: int) -> Source:
         """The text for blocks of `size` neighbouring results."""
         last = self._nest.loops[-1]
         outer = self._nest.loops[:-1]
@@ -68,35 +73,36 @@ class _ColumnPrinter(Printer):
         rest = self._fresh("t")
         body.add(f"{rest} = whole_div({trip}, {blocks})")
         self._open_outer(outer, rest, body)
-        names = [self._name(node) for node in fold.initial]
-        self._run(
-            last, low, high, body, [(s, n) for s, n in zip(self._nest.stores, names, strict=True)]
-        )
+        results = [(s, s.value) for s in self._nest.stores if isinstance(s.value, Folded)]
+        starts = [(s, self._name(v.fold.initial[v.number])) for s, v in results]
+        self._run(last, low, high, body, starts)
         inner, headers = body, []
-        for loop in fold.loops:
+        loops = folds[0].loops
+        for loop in loops:
             inner = Block(inner.depth + 1, inner)
             self._open(loop, inner)
             headers.append((inner, f"for {self._loop_names[loop]} in range({loop.size}):"))
         run = Block(inner.depth + 1, inner)
         self._open(last, run)
         headers.append((run, f"for {self._loop_names[last]} in range({low}, {high}):"))
-        for loop in fold.loops:
-            # Accumulators change in every element's turn, and so does what is made of them.
-            self._blocks[loop] = run
-        for store, accumulator in zip(self._nest.stores, fold.accumulators, strict=True):
+        for fold in folds:
+            for own, loop in zip(fold.loops, loops, strict=True):
+                self._loop_names[own] = self._loop_names[loop]
+                # Accumulators change in every element's turn, and so does what is made of them.
+                self._blocks[own] = run
+        for store, result in results:
             name = self._fresh("a")
             place = self._index(store.offset, run)
             kind = store.kernel_type.storage
             run.add(f"{name} = reload_{kind}(buffer{store.argument}, {place})")
-            self._names[accumulator] = name
-        for store, node in zip(
-            self._nest.stores, [self._name(node) for node in fold.combined], strict=True
-        ):
+            self._names[result.fold.accumulators[result.number]] = name
+        combined = [(s, self._name(v.fold.combined[v.number])) for s, v in results]
+        for store, node in combined:
             place = self._index(store.offset, run)
             run.add(f"store_{store.kernel_type.storage}(buffer{store.argument}, {place}, {node})")
         self._close(headers)
         trips = math.prod(loop.size for loop in outer) * blocks
-        length = math.prod(loop.size for loop in fold.loops)
+        length = math.prod(loop.size for loop in loops)
         work = min(size, last.size) * length * (2 + len(all_nodes(self._nest.stores)))
         return Source(self._text(trip, body), trips, work)
 

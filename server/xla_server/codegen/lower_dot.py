@@ -8,45 +8,82 @@ from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.kernel_types import KERNEL_TYPE
 from xla_server.codegen.lower_loops import lower_loop
 from xla_server.codegen.lowering import Lower, Lowering, Tree
+from xla_server.codegen.tail import NO_TAIL, Tail, TailText
 from xla_server.ir.module import HloInstruction
 
 BY_BLAS = ("f32", "f64", "c64", "c128")
 
 _PIECES = 16
-_PIECE_WORK = 1 << 20
-_PIECE_SIZE = 64
+_PIECE_WORK = 1 << 21
+_PIECE_SIZE = 128
 """Pieces of a product: enough for all threads, but each with enough to do for BLAS to be fast."""
+
+_BOTH_WAYS = 1 << 28
+"""Products from which rows are divided too, where columns alone give too few pieces."""
+
+_LARGEST_PIECE = 1 << 32
+"""What takes a core a twentieth of a second: between pieces an execution can be cancelled."""
+
+_VECTOR = 16
 
 
 def lower_dot(lowering: Lowering, i: HloInstruction) -> Tree:
-    """One BLAS call for each batch element; integers by a loop nest."""
-    lhs, rhs = (operand.shape for operand in i.operands)
-    types = {shape.element_type for shape in (lhs, rhs, i.shape)}
-    computed = KERNEL_TYPE[i.shape.element_type].computed
-    if len(types) > 1 or i.shape.element_type.text not in BY_BLAS or not is_canonical(i):
+    """One BLAS call for each piece of each batch element; integers by a loop nest."""
+    if not is_by_blas(i):
         return lower_loop(lowering, i)
     result = lowering.new(i.shape, i.name)
     if not i.shape.element_count:
         return result
+    a, b = (lowering.array(operand) for operand in i.operands)
+    text, trips, work = _source(i, (0, 1, 2), NO_TAIL, _blocks(i))
+    lowering.add(KernelThunk(i.name, text, trips, work, (a, b, result), (a, b), (result,)))
+    return result
+
+
+def lower_dot_fusion(lowering: Lowering, fusion: HloInstruction, dot: HloInstruction) -> Tree:
+    """A product whose pieces go through the fusion's tail as soon as they are there."""
+    if not is_by_blas(dot) or not dot.shape.element_count:
+        return lower_loop(lowering, fusion)
+    tail = Tail.of(lowering, fusion, dot)
+    columns = dot.shape.dimensions[-1]
+    text = tail.text(dot.shape.element_count // columns, columns)
+    a, b = (tail.argument(part) for part in dot.operands)
+    places = (a, b, tail.arguments.index(tail.product))
+    source, trips, work = _source(dot, places, text, _blocks(dot, text.needs_rows))
+    lowering.add(
+        KernelThunk(fusion.name, source, trips, work, tail.arguments, tail.reads, tail.writes)
+    )
+    return tail.tree
+
+
+def _source(
+    i: HloInstruction, places: tuple[int, int, int], tail: TailText, block: tuple[int, int]
+) -> tuple[str, int, int]:
+    """Text, trips and work of the kernel of a product.
+
+    `places` are the numbers of both operands and the product among its arguments, `block` are
+    the columns and rows of a piece.
+    """
     numbers = i.attributes.dimension_numbers
-    has_batch = bool(numbers.lhs_batch_dimensions)
-    batch = i.shape.dimensions[0] if has_batch else 1
+    lhs, rhs = (operand.shape for operand in i.operands)
+    batch = i.shape.dimensions[0] if numbers.lhs_batch_dimensions else 1
     left_transposed = numbers.lhs_contracting_dimensions[0] == lhs.rank - 2
     right_transposed = numbers.rhs_contracting_dimensions[0] == rhs.rank - 1
     rows, columns = i.shape.dimensions[-2:]
-    depth = lhs.dimensions[numbers.lhs_contracting_dimensions[0]]
+    depth = _depth(i)
     width = i.shape.element_type.byte_width
-    a, b = (lowering.array(operand) for operand in i.operands)
-    across, down = _blocks(rows, columns, depth)
+    computed = KERNEL_TYPE[i.shape.element_type].computed
+    across, down = block
     row_count, column_count = -(-rows // down), -(-columns // across)
     left_ahead, right_ahead = (rows if left_transposed else depth), columns
     if right_transposed:
         right_ahead = depth
-    source = f"""def kernel(buffers, start, stop):
-    b0 = peek_i64(buffers, 0)
-    b1 = peek_i64(buffers, 1)
-    b2 = peek_i64(buffers, 2)
-    for trip in range(start, stop):
+    a, b, c = places
+    source = f"""{tail.constants}def kernel(buffers, start, stop):
+    b0 = peek_i64(buffers, {a})
+    b1 = peek_i64(buffers, {b})
+    b2 = peek_i64(buffers, {c})
+{tail.first_lines(1)}    for trip in range(start, stop):
         rest = whole_div(trip, {column_count})
         column = whole_mod(trip, {column_count}) * {across}
         row = whole_mod(rest, {row_count}) * {down}
@@ -60,19 +97,51 @@ def lower_dot(lowering: Lowering, i: HloInstruction) -> Tree:
             minimum(row + {down}, {rows}) - row, minimum(column + {across}, {columns}) - column,
             {depth}, False)
 """
-    trips, work = batch * row_count * column_count, down * across * depth
-    lowering.add(KernelThunk(i.name, source, trips, work, (a, b, result), (a, b), (result,)))
-    return result
+    if tail.loops:
+        source += f"""        first_row = t * {rows} + row
+        last_row = t * {rows} + minimum(row + {down}, {rows})
+        first_column = column
+        last_column = minimum(column + {across}, {columns})
+{tail.loop_lines(2)}"""
+    work = down * across * (depth + tail.work)
+    return source, batch * row_count * column_count, work
 
 
-def _blocks(rows: int, columns: int, depth: int) -> tuple[int, int]:
-    """Columns and rows of the pieces of a product that threads share."""
-    pieces = min(_PIECES, rows * columns * depth // _PIECE_WORK)
-    if pieces <= 1:
-        return columns, rows
-    if rows >= columns:
-        return columns, max(_PIECE_SIZE, -(-rows // pieces))
-    return max(_PIECE_SIZE, -(-columns // pieces)), rows
+def _blocks(i: HloInstruction, whole_rows: bool = False) -> tuple[int, int]:
+    """Columns and rows of the pieces of a product that threads share.
+
+    Columns are divided first: of pieces of rows, each would have BLAS rearrange all of the right
+    operand, which takes half as long again.
+    """
+    rows, columns = i.shape.dimensions[-2:]
+    work = rows * columns * _depth(i)
+    batch = i.shape.element_count // (rows * columns)
+    pieces = max(min(_PIECES // batch, work // _PIECE_WORK), work // _LARGEST_PIECE)
+    across = 1 if whole_rows else _parts(columns, pieces)
+    is_in_bands = across == 1 or work >= _BOTH_WAYS
+    down = _parts(rows, -(-pieces // across)) if is_in_bands else 1
+    return _even(columns, across), _even(rows, down)
+
+
+def _parts(size: int, wanted: int) -> int:
+    """How many parts of a dimension, `wanted` at most, BLAS is fast on."""
+    return max(1, min(wanted, size // _PIECE_SIZE))
+
+
+def _even(size: int, parts: int) -> int:
+    """The size of parts, whole vectors where there are several."""
+    return size if parts == 1 else -(-size // (parts * _VECTOR)) * _VECTOR
+
+
+def _depth(i: HloInstruction) -> int:
+    (contracted,) = i.attributes.dimension_numbers.lhs_contracting_dimensions
+    return int(i.operands[0].shape.dimensions[contracted])
+
+
+def is_by_blas(i: HloInstruction) -> bool:
+    """Whether a dot is a product of matrices of a type that BLAS knows."""
+    types = {shape.element_type for shape in (i.shape, *(part.shape for part in i.operands))}
+    return len(types) == 1 and i.shape.element_type.text in BY_BLAS and is_canonical(i)
 
 
 def is_canonical(i: HloInstruction) -> bool:

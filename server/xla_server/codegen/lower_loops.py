@@ -158,7 +158,7 @@ LOOP_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
         **{
             opcode: lower_loop
             for opcode in RULES
-            if opcode not in (Opcode.PARAMETER, Opcode.CONSTANT)
+            if opcode not in (Opcode.PARAMETER, Opcode.CONSTANT, Opcode.FUSION)
         },
         Opcode.DYNAMIC_UPDATE_SLICE: lower_dynamic_update_slice,
     }

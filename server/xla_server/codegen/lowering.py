@@ -27,7 +27,9 @@ class Lowering:
         self.custom_calls = custom_calls
         self.rows: list[Row] = []
         self.constants: dict[Value, Any] = {}
+        self.origins: dict[Row, HloInstruction] = {}
         self._scope: dict[HloInstruction, Tree] = {}
+        self._current: HloInstruction | None = None
 
     def of(self, instruction: HloInstruction) -> Tree:
         """The values of an instruction that was lowered."""
@@ -46,6 +48,8 @@ class Lowering:
     def add(self, row: Row) -> None:
         """Append a row."""
         self.rows.append(row)
+        if self._current is not None:
+            self.origins[row] = self._current
 
     def copy(self, target: Tree, source: Tree) -> None:
         """Rows that copy all arrays of a tree into another of the same structure."""
@@ -76,6 +80,7 @@ class Lowering:
 
     def _lowered(self, instruction: HloInstruction) -> Tree:
         lower = self._table.get(instruction.opcode)
+        outer, self._current = self._current, instruction
         try:
             if lower is None:
                 raise UnimplementedError(
@@ -84,6 +89,8 @@ class Lowering:
             return lower(self, instruction)
         except XlaError as error:
             raise error.at(instruction.opcode, instruction.name) from error.__cause__
+        finally:
+            self._current = outer
 
 
 def leaves(tree: Tree) -> list[Value]:
@@ -103,7 +110,8 @@ def lower(
     ]
     result = lowering.call(module.entry, arguments)
     parameters = [value for tree in arguments for value in leaves(tree)]
-    return Code(lowering.rows, parameters, dict(lowering.constants), leaves(result))
+    constants = dict(lowering.constants)
+    return Code(lowering.rows, parameters, constants, leaves(result), lowering.origins)
 
 
 def kernels_of(code: Code) -> list[KernelThunk]:

@@ -7,9 +7,10 @@ same for a whole row is computed once for it.
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from xla_server.codegen.affine import Affine, Atom, Computed, Quotient, Variable
+from xla_server.codegen.fold_groups import fold_groups
 from xla_server.codegen.graph import (
     Accumulator,
     Apply,
@@ -23,6 +24,7 @@ from xla_server.codegen.graph import (
     nodes_of,
     variables_of,
 )
+from xla_server.codegen.kept_rows import NOTHING_KEPT, kept_rows
 
 _FREE_RUN = 1024
 """How many elements are combined in any order before partial results are."""
@@ -69,7 +71,8 @@ def source_of(nest: Nest) -> Source:
 class Printer:
     """Writes one kernel. Subclasses write other loops around the same graph."""
 
-    def __init__(self, nest: Nest) -> None:
+    def __init__(self, nest: Nest, written: Set[int] = frozenset()) -> None:
+        """`written` are arguments that the kernel writes, besides those it stores to."""
         self._nest = nest
         self._names: dict[Node, str] = {}
         self._stored: dict[Node, str] = {}
@@ -78,15 +81,16 @@ class Printer:
         self._blocks: dict[Variable, Block] = {}
         self._loop_names: dict[Variable, str] = {}
         self._constants: dict[str, str] = {}
+        self._groups: dict[Fold, tuple[Fold, ...]] = {}
+        self._kept = NOTHING_KEPT
+        self._written = {*written, *(store.argument for store in nest.stores)}
         self._count = 0
         self._top = Block(1, None)
 
     def printed(self) -> Source:
         """The text with one loop over all dimensions but the last, and one over that."""
         loops = self._nest.loops
-        arguments = sorted(self._arguments())
-        for number in arguments:
-            self._top.add(f"buffer{number} = peek_i64(buffers, {number})")
+        self._begin()
         inner = loops[-1:] if len(loops) > 1 else ()
         outer = loops[: len(loops) - len(inner)]
         body = Block(2, self._top)
@@ -96,8 +100,7 @@ class Printer:
         for loop in inner:
             block = Block(block.depth + 1, block)
             self._open(loop, block)
-        for store in self._nest.stores:
-            self._store(store, body)
+        self._store(self._nest.stores, body)
         for loop in reversed(inner):
             outside = block.inside
             assert outside is not None
@@ -107,6 +110,16 @@ class Printer:
         trips = math.prod(loop.size for loop in outer)
         work = max(1, math.prod(loop.size for loop in inner)) * self._cost()
         return Source(self._text(trip, body), trips, work)
+
+    def _begin(self) -> None:
+        """Write where buffers are, and the rows that loops share."""
+        for number in sorted(self._arguments()):
+            self._top.add(f"buffer{number} = peek_i64(buffers, {number})")
+        groups = fold_groups(self._nest.stores)
+        self._groups = {fold: group for group in groups for fold in group}
+        self._kept = kept_rows(self._nest.loops, self._nest.stores, groups)
+        for row in self._kept.rows:
+            self._top.add(f"row{row.number} = room_for({row.byte_size})")
 
     def _text(self, trip: str, body: Block) -> str:
         constants = [f"{name} = {text}" for text, name in self._constants.items()]
@@ -170,14 +183,16 @@ class Printer:
                 block = candidate
         return block
 
-    def _store(self, store: Store, body: Block) -> None:
-        variables = variables_of(store.offset) | store.value.variables
-        block = self._block_of(variables)
-        if block is self._top:
-            block = body
-        value = self._narrow(store)
-        offset = self._index(store.offset, block)
-        block.add(f"store_{store.kernel_type.storage}(buffer{store.argument}, {offset}, {value})")
+    def _store(self, stores: Sequence[Store], body: Block) -> None:
+        # A result may lie where an operand was: all is read before anything is written.
+        values = [self._narrow(store) for store in stores]
+        for store, value in zip(stores, values, strict=True):
+            block = self._block_of(variables_of(store.offset) | store.value.variables)
+            if block is self._top:
+                block = body
+            offset = self._index(store.offset, block)
+            kind = store.kernel_type.storage
+            block.add(f"store_{kind}(buffer{store.argument}, {offset}, {value})")
 
     def _narrow(self, store: Store) -> str:
         """What is stored: the bits as they were read where nothing changed them."""
@@ -191,6 +206,7 @@ class Printer:
 
     def _name(self, node: Node) -> str:
         """The name of a node's value, written down where it belongs if it is not yet."""
+        node = self._kept.same.get(node, node)
         name = self._names.get(node)
         if name is None:
             name = self._names[node] = self._write(node)
@@ -210,11 +226,18 @@ class Printer:
         if isinstance(node, Position):
             return self._index(node.index, block)
         name = self._fresh("v")
-        if isinstance(node, Load):
+        if node in self._kept.read:
+            row, loop = self._kept.read[node]
+            # Lines of its loop come before those of this one, which is not written yet.
+            self._fold(row.maker)
+            block.add(f"{name} = kept_{row.type}(row{row.number}, {self._loop_names[loop]})")
+        elif isinstance(node, Load):
             offset = self._index(node.offset, block)
             if node.guard is not None:
                 offset = f"select({self._name(node.guard)}, {offset}, 0)"
-            loaded = f"load_{node.kernel_type.storage}(buffer{node.argument}, {offset})"
+            # What the kernel has written itself may not be moved before the writing.
+            load = "reload" if node.argument in self._written else "load"
+            loaded = f"{load}_{node.kernel_type.storage}(buffer{node.argument}, {offset})"
             stored = self._stored[node] = name
             if node.kernel_type.widen != "{}":
                 stored = self._stored[node] = self._fresh("v")
@@ -224,22 +247,26 @@ class Printer:
         elif isinstance(node, Apply):
             operands = ", ".join([self._name(operand) for operand in node.operands])
             block.add(f"{name} = {node.function}({operands})")
+            if node in self._kept.written:
+                row, loop = self._kept.written[node]
+                place = self._loop_names[loop]
+                block.add(f"keep_{row.type}(row{row.number}, {place}, {name})")
         else:
             raise AssertionError(f"no text for {type(node).__name__}")
         return name
 
     def _fold(self, fold: Fold) -> list[str]:
-        names = self._folds.get(fold)
-        if names is None:
-            names = self._folds[fold] = self._write_fold(fold)
-        return names
+        if fold not in self._folds:
+            self._write_fold(fold)
+        return self._folds[fold]
 
-    def _write_fold(self, fold: Fold) -> list[str]:
+    def _write_fold(self, fold: Fold) -> None:
         # What a nested fold or the accumulators need comes first, outside of the loop.
         block = self._block_of(fold.variables)
-        initial = [self._name(node) for node in fold.initial]
         if fold.reassociates is not None and len(fold.loops) == 1:
-            return [self._write_free_fold(fold, block, initial[0])]
+            self._write_free_folds(self._groups.get(fold, (fold,)), block)
+            return
+        initial = [self._name(node) for node in fold.initial]
         names = [self._fresh("a") for _ in fold.accumulators]
         for name, start in zip(names, initial, strict=True):
             block.add(f"{name} = {start}")
@@ -254,7 +281,7 @@ class Printer:
         for name, new in zip(names, combined, strict=True):
             inner.add(f"{name} = {new}")
         self._close(headers)
-        return names
+        self._folds[fold] = names
 
     def _close(self, headers: list[tuple[Block, str]]) -> None:
         for inner, header in reversed(headers):
@@ -263,50 +290,59 @@ class Printer:
             outside.add(header)
             outside.lines += inner.lines
 
-    def _write_free_fold(self, fold: Fold, block: Block, initial: str) -> str:
+    def _write_free_folds(self, group: Sequence[Fold], block: Block) -> None:
         """Runs in any order, whose results are combined in a fixed tree."""
-        (loop,) = fold.loops
-        combine = fold.reassociates
-        assert fold.element is not None
-        assert combine is not None
-        kind = fold.initial[0].type
-        neutral = self._name(Literal(f"{kind}({_NEUTRAL[kind][combine]})", kind))
-        strict = "add" if combine.startswith("add") else "mul"
-        low, high = "0", str(loop.size)
+        initial = [self._name(fold.initial[0]) for fold in group]
+        size = group[0].loops[0].size
+        low, high = "0", str(size)
         headers: list[tuple[Block, str]] = []
-        sums: list[tuple[Block, str]] = []
+        sums: list[tuple[Block, list[str]]] = []
         inner = block
-        for span in _spans(loop.size)[1:]:
-            name = self._fresh("a")
-            inner.add(f"{name} = {neutral}")
-            sums.append((inner, name))
+        for span in _spans(size)[1:]:
+            sums.append((inner, self._neutral(group, inner)))
             at = self._fresh("i")
             step = Block(inner.depth + 1, inner)
             headers.append((step, f"for {at} in range({low}, {high}, {span}):"))
             end = self._fresh("i")
             step.add(f"{end} = minimum(add({at}, {span}), {high})")
             low, high, inner = at, end, step
-        run = self._fresh("a")
-        inner.add(f"{run} = {neutral}")
-        sums.append((inner, run))
+        runs = self._neutral(group, inner)
+        sums.append((inner, runs))
         innermost = Block(inner.depth + 1, inner)
-        self._open(loop, innermost)
-        headers.append((innermost, f"for {self._loop_names[loop]} in range({low}, {high}):"))
-        element = self._name(fold.element)
-        innermost.add(f"{run} = {combine}({run}, {element})")
+        name = self._fresh("i")
+        for fold in group:
+            self._loop_names[fold.loops[0]] = name
+            self._blocks[fold.loops[0]] = innermost
+        headers.append((innermost, f"for {name} in range({low}, {high}):"))
+        for fold, run in zip(group, runs, strict=True):
+            assert fold.element is not None
+            element = self._name(fold.element)
+            innermost.add(f"{run} = {fold.reassociates}({run}, {element})")
         for number in reversed(range(len(headers))):
             body, header = headers[number]
             outside = body.inside
             assert outside is not None
             outside.add(header)
             outside.lines += body.lines
-            where, name = sums[number]
-            target = sums[number - 1][1] if number else None
-            if target is not None:
-                where.add(f"{target} = {strict}({target}, {name})")
-        result = self._fresh("a")
-        block.add(f"{result} = {strict}({initial}, {sums[0][1]})")
-        return result
+            where, names = sums[number]
+            for fold, target, part in zip(group, sums[number - 1][1], names, strict=True):
+                if number:
+                    where.add(f"{target} = {_strict(fold)}({target}, {part})")
+        for fold, start, whole in zip(group, initial, sums[0][1], strict=True):
+            result = self._fresh("a")
+            block.add(f"{result} = {_strict(fold)}({start}, {whole})")
+            self._folds[fold] = [result]
+
+    def _neutral(self, group: Sequence[Fold], block: Block) -> list[str]:
+        """New variables that nothing was combined with yet."""
+        names = []
+        for fold in group:
+            kind, combine = fold.initial[0].type, fold.reassociates
+            assert combine is not None
+            neutral = self._name(Literal(f"{kind}({_NEUTRAL[kind][combine]})", kind))
+            names.append(self._fresh("a"))
+            block.add(f"{names[-1]} = {neutral}")
+        return names
 
     def _index(self, index: Affine, block: Block) -> str:
         # Instructions of our own: numba takes long to find what Python's operators mean.
@@ -328,6 +364,12 @@ class Printer:
         inner = self._index(atom.operand, block)
         function = "whole_div" if isinstance(atom, Quotient) else "whole_mod"
         return f"{function}({inner}, {atom.divisor})"
+
+
+def _strict(fold: Fold) -> str:
+    """What combines partial results, in order."""
+    assert fold.reassociates is not None
+    return "add" if fold.reassociates.startswith("add") else "mul"
 
 
 def _spans(length: int) -> list[int]:

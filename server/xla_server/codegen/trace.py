@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 from xla_contract.element_type import ElementType
+from xla_contract.errors import InternalError
 from xla_contract.opcode import Opcode
 from xla_server.codegen.affine import Affine, Computed, linear, variable
 from xla_server.codegen.graph import Apply, Fold, Literal, Load, Node, Position
@@ -11,6 +12,9 @@ from xla_server.codegen.kernel_types import KERNEL_TYPE, KernelType
 from xla_server.ir.module import HloComputation, HloInstruction
 
 T = TypeVar("T")
+
+MOST_COPIES = 5000
+"""Elements of one kernel beyond the first of each instruction: fusions are made of far fewer."""
 
 Index: TypeAlias = tuple[Affine, ...]
 
@@ -33,6 +37,8 @@ class Tracer:
         self._bound: dict[HloInstruction, Node] = {}
         self._made: dict[tuple[object, ...], Node] = {}
         self._bindings: dict[HloInstruction, HloInstruction] = {}
+        self._met: set[HloInstruction] = set()
+        self._copies = 0
         self.folds: dict[tuple[object, ...], Fold] = {}
         self.guard: Node | None = None
         """Where this is false the element is not needed, and may not exist."""
@@ -125,7 +131,18 @@ class Tracer:
             shape = instruction.shape
             offset = linear(index, shape.dimensions)
             return Load(argument, KERNEL_TYPE[shape.element_type], offset, self.guard)
+        self._count(instruction)
         return self._rules[instruction.opcode](self, instruction, index, number)
+
+    def _count(self, instruction: HloInstruction) -> None:
+        """Give up where copies of copies grow beyond what any kernel can hold."""
+        self._copies += instruction in self._met
+        self._met.add(instruction)
+        if self._copies > MOST_COPIES:
+            raise InternalError(
+                f"a kernel must compute at most {MOST_COPIES} elements more than it has "
+                f"instructions, got more at {instruction.opcode} %{instruction.name}"
+            )
 
 
 def integer(number: int) -> Literal:

@@ -95,11 +95,13 @@ def _folded(
     ]
     loops = tuple(loop for loop in loops if loop.size != 1)
     accumulators = tuple(Accumulator(node.type, loops) for node in initial)
-    combined = t.call(reducer, [*accumulators, *elements])
+    # Without a loop there is nothing inside of which an accumulator could change.
+    held = accumulators if loops else initial
+    combined = t.call(reducer, [*held, *elements])
     if guard is not None:
         combined = tuple(
             t.apply(_select(new), [guard, new, old], new.type)
-            for new, old in zip(combined, accumulators, strict=True)
+            for new, old in zip(combined, held, strict=True)
         )
     return Fold(
         loops,

@@ -88,6 +88,10 @@ MOVEMENT = frozenset(
     }
 )
 
+_INDEX_CHANGES = frozenset(
+    {Opcode.BROADCAST, Opcode.RESHAPE, Opcode.REVERSE, Opcode.SLICE, Opcode.TRANSPOSE}
+)
+
 ELEMENTWISE = CHEAP | EXPENSIVE
 FUSIBLE = ELEMENTWISE | MOVEMENT | {Opcode.REDUCE, Opcode.REDUCE_WINDOW}
 """Everything that may stand in a fusion."""
@@ -119,6 +123,11 @@ def is_trivial(instruction: HloInstruction) -> bool:
         (operand,) = instruction.operands
         return operand.opcode is Opcode.CONSTANT and not operand.shape.dimensions
     return False
+
+
+def moves_only(instruction: HloInstruction) -> bool:
+    """Whether to compute an instruction is to read its operand at another index, no more."""
+    return instruction.opcode in _INDEX_CHANGES
 
 
 def repeats(reader: HloInstruction, operand: HloInstruction) -> bool:

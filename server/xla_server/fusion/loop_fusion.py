@@ -4,6 +4,7 @@ Going from results to operands, each instruction is either computed where it is 
 What is stored becomes the root of a fusion that computes everything it reads but does not load.
 """
 
+import collections
 import dataclasses
 import itertools
 
@@ -16,19 +17,30 @@ from xla_server.fusion.fusible import (
     LARGE_TRANSPOSE,
     is_fusible,
     is_trivial,
+    moves_only,
     repeats,
 )
+from xla_server.fusion.index_maps import IndexMaps, Place, copies
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.edit import Editor, rearrange, rewrite, users
 
 LARGEST = 160
 """Instructions of one fusion: more would take long to compile."""
 
+SCALARS = 320
+"""Elements that a fusion computes for one of its result, some instructions at several places."""
+
+PLACES = 4
+"""Places at which one loop may compute the same cheap instruction."""
+
+TESTED_PLACES = 2
+"""The same where operands of pads and concatenates are: tests of indices keep loops scalar."""
+
 COPIES = 3
 """Fusions that may each compute the same cheap instruction."""
 
 CONTEXTS = 2
-"""Loops of one fusion that may each compute the same expensive instruction."""
+"""Places in all loops of a fusion at which the same expensive instruction may be computed."""
 
 FEW_ROWS = 16
 SMALL = 1 << 15
@@ -49,12 +61,12 @@ class LoopFusion:
     def apply(self, module: HloModule) -> bool:
         """Fuse in the entry and in the computations of its loops and branches."""
         changed = False
-        for computation in _sequential(module):
+        for computation in sequential(module):
             changed |= _fuse(module, computation)
         return changed
 
 
-def _sequential(module: HloModule) -> list[HloComputation]:
+def sequential(module: HloModule) -> list[HloComputation]:
     """The computations that are run instruction by instruction, not element by element."""
     found: dict[HloComputation, None] = {}
     waiting = [module.entry]
@@ -78,6 +90,9 @@ class _Plan:
         self.contexts: dict[HloInstruction, Set] = {}
         self.is_repeated: dict[HloInstruction, bool] = {}
         self.sizes: dict[HloInstruction, int] = {}
+        self.scalars: collections.Counter[HloInstruction] = collections.Counter()
+        self.maps = IndexMaps()
+        self.places: dict[HloInstruction, frozenset[Place]] = {}
         self.root = computation.root
         for instruction in reversed(computation.instructions):
             self._decide(instruction)
@@ -102,10 +117,15 @@ class _Plan:
             self.kernels[i] = self.contexts[i] = frozenset([i])
             self.is_repeated[i] = False
             self.sizes[i] = self.sizes.get(i, 0) + 1
+            if is_fusible(i):
+                self.places[i] = frozenset([self.maps.start(i, i.shape.rank)])
+                self.scalars[i] += 1
             return
         self.kernels[i] = self._union(self.kernels, readers)
         self.contexts[i] = self._contexts_of(readers)
         self.is_repeated[i] = self._repeated(i, readers)
+        self.places[i] = self._places_of(i, readers)
+        self.scalars.update(place.kernel for place in self.places[i])
         for kernel in self.kernels[i]:
             self.sizes[kernel] += 1
 
@@ -125,6 +145,26 @@ class _Plan:
             )
         )
 
+    def _places_of(self, i: HloInstruction, readers: list[HloInstruction]) -> frozenset[Place]:
+        """Where the kernels of readers compute an instruction, were it inlined."""
+        return frozenset(
+            self.maps.read(reader, number, place)
+            for reader in readers
+            for number, operand in enumerate(reader.operands)
+            if operand is i
+            for place in self.places[reader]
+        )
+
+    def _are_few(self, i: HloInstruction, places: frozenset[Place]) -> bool:
+        """Whether a kernel may compute an instruction at all these places."""
+        added = collections.Counter(place.kernel for place in places)
+        if any(self.scalars[kernel] + more > SCALARS for kernel, more in added.items()):
+            return False
+        if i.opcode in EXPENSIVE:
+            return len(places) <= CONTEXTS
+        is_tested = any(place.guard is not None for place in places)
+        return moves_only(i) or copies(places) <= (TESTED_PLACES if is_tested else PLACES)
+
     def _repeated(self, i: HloInstruction, readers: list[HloInstruction]) -> bool:
         if i.opcode is Opcode.REDUCE:
             return False
@@ -135,6 +175,8 @@ class _Plan:
             return True
         kernels = self._union(self.kernels, readers)
         if any(self.sizes[kernel] >= LARGEST for kernel in kernels):
+            return False
+        if not self._are_few(i, self._places_of(i, readers)):
             return False
         if i.opcode is Opcode.REDUCE:
             return len(kernels) == 1 and self._is_row(i, readers, next(iter(kernels)))

@@ -19,6 +19,9 @@ def workloads() -> dict[str, Workload]:
         "cumsum of rows": Workload(lambda x: jnp.cumsum(x, 1), (x,)),
         "cumsum of columns": Workload(lambda x: jnp.cumsum(x, 0), (x,)),
         "cumulative maximum": Workload(lambda x: lax.cummax(x, 1), (x,)),
+        "associative scan": Workload(
+            lambda x: lax.associative_scan(lambda a, b: a * 0.5 + b, x, axis=1), (x[:256],)
+        ),
         "sort of rows": Workload(lambda x: jnp.sort(x, 1), (x[:256],)),
         "sort of a vector": Workload(jnp.sort, (x[:256].reshape(-1),)),
         "argsort of rows s32": Workload(

@@ -1,0 +1,80 @@
+"""Computations of fusions put together from instructions and other fusions."""
+
+from collections.abc import Mapping, Sequence
+
+from xla_contract.opcode import Opcode
+from xla_contract.ops.parameter import ParameterAttributes
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.passes.edit import Editor, rearrange, renew_operands
+
+
+class FusedBody:
+    """The computation of a fusion while it is made. `operands` are the fusion's, in order."""
+
+    def __init__(self, editor: Editor) -> None:
+        self.operands: list[HloInstruction] = []
+        self._editor = editor
+        self._parameters: dict[HloInstruction, HloInstruction] = {}
+        self._instructions: list[HloInstruction] = []
+
+    def parameter(self, operand: HloInstruction) -> HloInstruction:
+        """What stands for an instruction outside: a parameter, or a copy of a small constant."""
+        known = self._parameters.get(operand)
+        if known is None:
+            if is_small_constant(operand):
+                known = self._editor.copy(operand, ())
+                self._instructions.append(known)
+            else:
+                attributes = ParameterAttributes(len(self.operands), operand.shape)
+                known = self._editor.add(Opcode.PARAMETER, (), attributes, shape=operand.shape)
+                self.operands.append(operand)
+            self._parameters[operand] = known
+        return known
+
+    def take_in(
+        self, i: HloInstruction, inside: Mapping[HloInstruction, HloInstruction]
+    ) -> list[HloInstruction]:
+        """Copy an instruction, or all that a fusion computes; what gives its results.
+
+        `inside` says what of the operands is computed here.
+        """
+        given = [inside.get(part) or self.parameter(part) for part in i.operands]
+        if i.opcode is not Opcode.FUSION:
+            self._instructions.append(self._editor.copy(i, given))
+            return self._instructions[-1:]
+        (called,) = i.called
+        copies = dict(zip(called.parameters, given, strict=True))
+        for inner in called.instructions:
+            if inner.opcode is not Opcode.PARAMETER and inner.opcode is not Opcode.TUPLE:
+                copies[inner] = self._editor.copy(inner, [copies[part] for part in inner.operands])
+                self._instructions.append(copies[inner])
+        root = called.root
+        roots = root.operands if root.opcode is Opcode.TUPLE else (root,)
+        return [copies[part] for part in roots]
+
+    def computation(self, name: str, results: Sequence[HloInstruction]) -> HloComputation:
+        """The computation that gives one result, or a tuple of several."""
+        root = results[0]
+        if len(results) > 1:
+            root = self._editor.add(Opcode.TUPLE, results)
+            self._instructions.append(root)
+        parameters = [self._parameters[operand] for operand in self.operands]
+        return self._editor.computation(name, [*parameters, *self._instructions], root, parameters)
+
+
+def is_small_constant(i: HloInstruction) -> bool:
+    """Whether an instruction is a constant that stands in the text of kernels."""
+    return i.opcode is Opcode.CONSTANT and not i.shape.dimensions
+
+
+def replace(
+    computation: HloComputation,
+    replaced: Mapping[HloInstruction, HloInstruction],
+    editor: Editor,
+) -> None:
+    """Let all read the replacements, which `editor` has made, and drop what nothing needs."""
+    computation.instructions += editor.take()
+    for instruction in computation.instructions:
+        renew_operands(instruction, replaced)
+    computation.root = replaced.get(computation.root, computation.root)
+    rearrange(computation)

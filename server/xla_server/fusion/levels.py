@@ -1,0 +1,34 @@
+"""How far instructions are from the parameters and from the root, counted in kernels."""
+
+from xla_contract.opcode import Opcode
+from xla_server.ir.module import HloComputation, HloInstruction
+
+ALIASES = frozenset(
+    {
+        Opcode.BITCAST,
+        Opcode.CONSTANT,
+        Opcode.GET_TUPLE_ELEMENT,
+        Opcode.PARAMETER,
+        Opcode.RESHAPE,
+        Opcode.TUPLE,
+    }
+)
+"""What no kernel is run for."""
+
+
+def levels_from_parameters(computation: HloComputation) -> dict[HloInstruction, int]:
+    """For each instruction how many kernels are on the longest way to it, itself among them."""
+    levels: dict[HloInstruction, int] = {}
+    for i in computation.instructions:
+        before = max((levels[part] for part in (*i.operands, *i.control_predecessors)), default=0)
+        levels[i] = before + (i.opcode not in ALIASES)
+    return levels
+
+
+def levels_from_root(computation: HloComputation) -> dict[HloInstruction, int]:
+    """The same from the other end, counted downwards."""
+    levels = dict.fromkeys(computation.instructions, 0)
+    for i in reversed(computation.instructions):
+        for part in (*i.operands, *i.control_predecessors):
+            levels[part] = min(levels[part], levels[i] - (i.opcode not in ALIASES))
+    return levels

@@ -1,0 +1,246 @@
+"""Kernels with several results: what is read once serves all of them."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from xla_contract.opcode import Opcode
+from xla_contract.ops.fusion import FusionAttributes, FusionKind
+from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_server.fusion.fused_body import FusedBody, replace
+from xla_server.fusion.fusible import is_fusible, is_trivial
+from xla_server.fusion.index_maps import scalars
+from xla_server.fusion.levels import ALIASES, levels_from_parameters, levels_from_root
+from xla_server.fusion.loop_fusion import LARGEST, SCALARS, sequential
+from xla_server.fusion.places import keeps_place
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.passes.call_inliner import drop_unused
+from xla_server.passes.cse import CommonSubexpressions
+from xla_server.passes.edit import Editor, users
+
+RESULTS = 4
+"""Of one kernel: more would need too many tests of whether they overlap to become vector code."""
+
+ROUNDS = 8
+"""How long chains may become of loops that each read the one before."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MultiOutputFusion:
+    """Makes one fusion of loops over the same elements that read the same array, or each other.
+
+    Siblings do not depend on each other: the way to each from the parameters has the same number
+    of kernels, or the way from each to the root. A loop that reads another's result at the same
+    places joins it where that way is longer by one: no other way leads from one to the other. So
+    no cycle can arise.
+    """
+
+    name: str = "multi-output-fusion"
+
+    def apply(self, module: HloModule) -> bool:
+        """Fuse in the entry and in the computations of its loops and branches."""
+        changed = False
+        for computation in sequential(module):
+            for levels in (levels_from_parameters, levels_from_root):
+                changed |= _merge(module, computation, _siblings(computation, levels(computation)))
+            for _ in range(ROUNDS):
+                if not _merge(module, computation, _chains(computation)):
+                    break
+                changed = True
+        if changed:
+            drop_unused(module)
+            # What both parts of a kernel computed.
+            CommonSubexpressions().apply(module)
+        return changed
+
+
+def _is_loop(i: HloInstruction) -> bool:
+    """Whether an instruction is one loop nest with one result."""
+    if not i.shape.is_array or not i.shape.element_count or i.control_predecessors:
+        return False
+    if i.opcode is Opcode.FUSION:
+        return i.attributes.kind in (FusionKind.LOOP, FusionKind.INPUT)
+    return is_fusible(i) and not is_trivial(i) and i.opcode not in ALIASES
+
+
+class _Space(NamedTuple):
+    """What loops of one kernel must have in common."""
+
+    kind: str
+    dimensions: tuple[int, ...]
+    reduced: tuple[int, ...] = ()
+
+
+def _space(i: HloInstruction) -> _Space:
+    root = i.called[0].root if i.opcode is Opcode.FUSION else i
+    if root.opcode is Opcode.TUPLE:
+        root = root.operands[0]
+    if root.opcode is Opcode.REDUCE:
+        reduced = tuple(sorted(root.attributes.dimensions))
+        return _Space("reduce", root.operands[0].shape.dimensions, reduced)
+    # A window or a large transposition has a loop nest of its own kind.
+    if root.opcode in (Opcode.REDUCE_WINDOW, Opcode.TRANSPOSE, Opcode.CONCATENATE):
+        return _Space(f"only {i.name}", root.shape.dimensions)
+    return _Space("loop", root.shape.dimensions)
+
+
+def _size(i: HloInstruction) -> int:
+    """Instructions of a loop."""
+    return len(i.called[0].instructions) if i.opcode is Opcode.FUSION else 1
+
+
+def _scalars(i: HloInstruction) -> int:
+    """Elements that a loop computes for one of its result."""
+    if i.opcode is not Opcode.FUSION:
+        return 1
+    counts = scalars(i.called[0])
+    return sum(count for part, count in counts.items() if part.opcode not in ALIASES)
+
+
+def _siblings(
+    computation: HloComputation, levels: Mapping[HloInstruction, int]
+) -> list[list[HloInstruction]]:
+    """Loops over the same space, of the same level, with a large array that all of them read."""
+    groups: dict[tuple[int, _Space, HloInstruction], list[HloInstruction]] = {}
+    taken: set[HloInstruction] = set()
+    for i in computation.instructions:
+        if not _is_loop(i):
+            continue
+        space = _space(i)
+        least = math.prod(space.dimensions)
+        for operand in dict.fromkeys(map(_origin, i.operands)):
+            if operand.shape.is_array and operand.shape.element_count >= least:
+                groups.setdefault((levels[i], space, operand), []).append(i)
+    found = []
+    for group in groups.values():
+        part: list[HloInstruction] = []
+        for i in group:
+            if i in taken:
+                continue
+            if len(part) == RESULTS or sum(map(_size, part)) + _size(i) > LARGEST:
+                break
+            if sum(map(_scalars, part)) + _scalars(i) > SCALARS:
+                break
+            part.append(i)
+        if len(part) > 1:
+            taken.update(part)
+            found.append(part)
+    return found
+
+
+def _origin(operand: HloInstruction) -> HloInstruction:
+    """The instruction whose memory an operand is."""
+    while operand.opcode is Opcode.RESHAPE:
+        operand = operand.operands[0]
+    return operand
+
+
+def _chains(computation: HloComputation) -> list[list[HloInstruction]]:
+    """Pairs of a loop and one that reads its result at the same places, one pair for each level.
+
+    Of two pairs of one level each might need the other's result.
+    """
+    levels, readers = levels_from_parameters(computation), users(computation)
+    found: dict[int, list[HloInstruction]] = {}
+    taken: set[HloInstruction] = set()
+    for reader in computation.instructions:
+        for producer in map(_kernel_of, reader.operands):
+            level = levels[producer]
+            if (
+                level in found
+                or levels[reader] != level + 1
+                or {reader, producer} & taken
+                or not _is_loop(reader)
+                or not (_is_loop(producer) or _has_room(producer, readers[producer]))
+                or not _continues(reader, producer)
+            ):
+                continue
+            found[level] = [producer, reader]
+            taken |= {producer, reader}
+            break
+    return list(found.values())
+
+
+def _kernel_of(operand: HloInstruction) -> HloInstruction:
+    """The kernel that an operand is a result of."""
+    return operand.operands[0] if operand.opcode is Opcode.GET_TUPLE_ELEMENT else operand
+
+
+def _has_room(i: HloInstruction, readers: Sequence[HloInstruction]) -> bool:
+    """Whether an instruction is a loop of several results that may have one more."""
+    return (
+        i.opcode is Opcode.FUSION
+        and i.attributes.kind is FusionKind.LOOP
+        and i.shape.is_tuple
+        and len(i.shape.tuple_shapes) < RESULTS
+        and not i.control_predecessors
+        and all(reader.opcode is Opcode.GET_TUPLE_ELEMENT for reader in readers)
+    )
+
+
+def _continues(reader: HloInstruction, producer: HloInstruction) -> bool:
+    """Whether a reader can be computed in its producer's loop."""
+    space = _space(reader)
+    if space.kind != "loop" or space != _space(producer):
+        return False
+    if _size(reader) + _size(producer) > LARGEST:
+        return False
+    if reader.opcode is not Opcode.FUSION:
+        return all(part.shape.dimensions == reader.shape.dimensions for part in reader.operands)
+    (called,) = reader.called
+    rows = {
+        math.prod(inner.operands[0].shape.dimensions[d] for d in inner.attributes.dimensions)
+        for inner in called.instructions
+        if inner.opcode is Opcode.REDUCE
+    }
+    if len(rows) > 1:
+        return False
+    columns = rows.pop() if rows else None
+    starts = [
+        start
+        for start, operand in zip(called.parameters, reader.operands, strict=True)
+        if _kernel_of(operand) is producer
+    ]
+    if not all(keeps_place(called, start, columns) for start in starts):
+        return False
+    # Sums along rows compute the producer once more.
+    counts = scalars(called)
+    repeated = sum(counts[start] for start in starts)
+    return _scalars(reader) + repeated * _scalars(producer) <= SCALARS
+
+
+def _merge(
+    module: HloModule, computation: HloComputation, groups: Sequence[Sequence[HloInstruction]]
+) -> bool:
+    """Make one fusion of each group, whose members stand behind those they read."""
+    if not groups:
+        return False
+    editor = Editor(module)
+    readers = users(computation)
+    replaced: dict[HloInstruction, HloInstruction] = {}
+    for group in groups:
+        body = FusedBody(editor)
+        inside: dict[HloInstruction, HloInstruction] = {}
+        for i in group:
+            results = body.take_in(i, inside)
+            if i.shape.is_tuple:
+                inside.update((part, results[part.attributes.index]) for part in readers[i])
+            else:
+                inside[i] = results[0]
+        kept = [
+            i for i in inside if i is computation.root or any(r not in group for r in readers[i])
+        ]
+        called = body.computation(f"fused_{group[-1].name}", [inside[i] for i in kept])
+        module.computations.insert(module.computations.index(computation), called)
+        attributes = FusionAttributes(FusionKind.LOOP)
+        fusion = editor.add(
+            Opcode.FUSION, body.operands, attributes, [called], shape=called.root.shape
+        )
+        for number, i in enumerate(kept):
+            replaced[i] = fusion
+            if len(kept) > 1:
+                place = GetTupleElementAttributes(number)
+                replaced[i] = editor.add(Opcode.GET_TUPLE_ELEMENT, [fusion], place)
+    replace(computation, replaced, editor)
+    return True

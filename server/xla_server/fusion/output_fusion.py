@@ -1,0 +1,106 @@
+"""Elementwise tails put behind the dot or convolution whose product they take."""
+
+import dataclasses
+from collections.abc import Collection
+
+from xla_contract.element_type import ElementType
+from xla_contract.opcode import Opcode
+from xla_contract.ops.fusion import FusionAttributes, FusionKind
+from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_server.fusion.fused_body import FusedBody, replace
+from xla_server.fusion.fusible import ELEMENTWISE
+from xla_server.fusion.levels import levels_from_parameters
+from xla_server.fusion.loop_fusion import sequential
+from xla_server.fusion.places import keeps_place
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.passes.call_inliner import drop_unused
+from xla_server.passes.edit import Editor, users
+
+_BY_BLAS = frozenset({ElementType.F32, ElementType.F64, ElementType.C64, ElementType.C128})
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputFusion:
+    """Fuses a product with a loop that reads it; where others read it too, it is a second result.
+
+    The loop must give each element from the product's element at the same place; behind a dot it
+    may also take what is the same for a whole row of the product, as softmax does. It is run
+    over each block of the product that is in the cache because it was just computed.
+    """
+
+    name: str = "output-fusion"
+    producers: Collection[Opcode] = (Opcode.DOT,)
+
+    def apply(self, module: HloModule) -> bool:
+        """Fuse in the entry and in the computations of its loops and branches."""
+        changed = False
+        for computation in sequential(module):
+            changed |= self._fuse(module, computation)
+        # The loops whose computations are now part of others.
+        drop_unused(module)
+        return changed
+
+    def _fuse(self, module: HloModule, computation: HloComputation) -> bool:
+        readers, levels = users(computation), levels_from_parameters(computation)
+        editor = Editor(module)
+        replaced: dict[HloInstruction, HloInstruction] = {}
+
+        def is_fused(producer: HloInstruction, i: HloInstruction) -> bool:
+            if producer in replaced or not self._is_producer(producer):
+                return False
+            others = [part for part in i.operands if part is not producer]
+            is_only = readers[producer] == [i] and producer is not computation.root
+            # Else what the tail reads must be there before the product: then no cycle can arise.
+            return _is_tail(i, producer) and (
+                is_only or all(levels[part] < levels[producer] for part in others)
+            )
+
+        for i in computation.instructions:
+            producer = next((part for part in i.operands if is_fused(part, i)), None)
+            if producer is None:
+                continue
+            body = FusedBody(editor)
+            (product,) = body.take_in(producer, {})
+            results = body.take_in(i, {producer: product})
+            if readers[producer] != [i] or producer is computation.root:
+                results.append(product)
+            called = body.computation(f"fused_{i.name}", results)
+            module.computations.insert(module.computations.index(computation), called)
+            fusion = editor.add(
+                Opcode.FUSION,
+                body.operands,
+                FusionAttributes(FusionKind.OUTPUT),
+                [called],
+                shape=called.root.shape,
+            )
+            replaced[i] = fusion
+            if len(results) > 1:
+                replaced[i], replaced[producer] = (
+                    editor.add(Opcode.GET_TUPLE_ELEMENT, [fusion], GetTupleElementAttributes(n))
+                    for n in range(2)
+                )
+        replace(computation, replaced, editor)
+        return bool(replaced)
+
+    def _is_producer(self, i: HloInstruction) -> bool:
+        if i.opcode not in self.producers or not i.shape.element_count or i.control_predecessors:
+            return False
+        types = {i.shape.element_type, *(part.shape.element_type for part in i.operands)}
+        return len(types) == 1 and types <= _BY_BLAS
+
+
+def _is_tail(i: HloInstruction, producer: HloInstruction) -> bool:
+    """Whether an instruction can be computed where the product is."""
+    if not i.shape.is_array or i.shape.element_count != producer.shape.element_count:
+        return False
+    if i.control_predecessors:
+        return False
+    columns = producer.shape.dimensions[-1] if producer.opcode is Opcode.DOT else None
+    if i.opcode is not Opcode.FUSION:
+        shapes = {part.shape.dimensions for part in i.operands}
+        return i.opcode in ELEMENTWISE and shapes == {i.shape.dimensions}
+    (called,) = i.called
+    if i.attributes.kind is not FusionKind.LOOP:
+        return False
+    start = called.parameters[i.operands.index(producer)]
+    return keeps_place(called, start, columns)

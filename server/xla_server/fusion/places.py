@@ -1,0 +1,54 @@
+"""Which elements of an operand a fusion's elements are computed from."""
+
+import math
+
+from xla_contract.opcode import Opcode
+from xla_server.fusion.fusible import ELEMENTWISE
+from xla_server.ir.module import HloComputation, HloInstruction
+
+
+def keeps_place(called: HloComputation, start: HloInstruction, columns: int | None) -> bool:
+    """Whether the root's elements need of `start` only their own, or what rows are reduced to."""
+    whole, rows = {start}, set[HloInstruction]()
+    for i in called.instructions:
+        if not {*i.operands} & (whole | rows):
+            continue
+        if i.opcode is Opcode.RESHAPE or (
+            i.opcode in ELEMENTWISE
+            and all(part.shape.dimensions == i.shape.dimensions for part in i.operands)
+        ):
+            (whole if {*i.operands} & whole else rows).add(i)
+        elif columns is not None and _is_reduced(i, whole, rows, columns):
+            rows.add(i)
+        elif columns is not None and _is_spread(i, rows, columns):
+            whole.add(i)
+        else:
+            return False
+    return called.root in whole
+
+
+def _is_reduced(
+    i: HloInstruction, whole: set[HloInstruction], rows: set[HloInstruction], columns: int
+) -> bool:
+    """Whether an instruction reduces each row of the product to one element."""
+    if i.opcode is not Opcode.REDUCE or len(i.operands) != 2:
+        return False
+    source = i.operands[0].shape.dimensions
+    trailing = list(range(i.shape.rank, len(source)))
+    return (
+        i.operands[0] in whole
+        and i.operands[1] not in whole | rows
+        and sorted(i.attributes.dimensions) == trailing
+        and math.prod(source[d] for d in trailing) == columns
+    )
+
+
+def _is_spread(i: HloInstruction, rows: set[HloInstruction], columns: int) -> bool:
+    """Whether an instruction gives each row of a matrix the row's element."""
+    if i.opcode is not Opcode.BROADCAST or i.operands[0] not in rows:
+        return False
+    rank = i.operands[0].shape.rank
+    return (
+        i.attributes.dimensions == tuple(range(rank))
+        and math.prod(i.shape.dimensions[rank:]) == columns
+    )

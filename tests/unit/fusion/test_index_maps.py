@@ -1,0 +1,93 @@
+"""At which indices a kernel computes what it is made of."""
+
+import pytest
+
+from tests.unit.passes.passing import stated
+from xla_server.fusion.index_maps import scalars
+
+SAME = {
+    "elementwise": ("f32[8] add(a, b)", ["a = f32[8] negate(y)", "b = f32[8] abs(y)"]),
+    "equal_slices": (
+        "f32[3] add(a, b)",
+        [
+            "a = f32[3] slice(y), slice={[2:5]}",
+            "half = f32[4] slice(y), slice={[1:5]}",
+            "b = f32[3] slice(half), slice={[1:4]}",
+        ],
+    ),
+    "reversed_twice": (
+        "f32[8] add(y, b)",
+        [
+            "a = f32[8] reverse(y), dimensions={0}",
+            "b = f32[8] reverse(a), dimensions={0}",
+        ],
+    ),
+    "another_shape_and_back": (
+        "f32[8] add(y, b)",
+        ["a = f32[1,8,1] reshape(y)", "b = f32[8] reshape(a)"],
+    ),
+    "transposed_twice": (
+        "f32[8,3] add(wide, b)",
+        [
+            "wide = f32[8,3] broadcast(y), dimensions={0}",
+            "a = f32[3,8] transpose(wide), dimensions={1,0}",
+            "b = f32[8,3] transpose(a), dimensions={1,0}",
+        ],
+    ),
+}
+
+OTHERS = {
+    "slices": (
+        "f32[4] add(a, b)",
+        ["a = f32[4] slice(y), slice={[0:4]}", "b = f32[4] slice(y), slice={[1:5]}"],
+        2,
+    ),
+    "steps": (
+        "f32[4] add(a, b)",
+        ["a = f32[4] slice(y), slice={[0:4]}", "b = f32[4] slice(y), slice={[0:8:2]}"],
+        2,
+    ),
+    "reversed": ("f32[8] add(y, a)", ["a = f32[8] reverse(y), dimensions={0}"], 2),
+    "guarded": ("f32[16] concatenate(y, y), dimensions={0}", [], 2),
+    "rotated_twice": (
+        "f32[8] concatenate(c, d), dimensions={0}",
+        [
+            "a = f32[3] slice(y), slice={[5:8]}",
+            "b = f32[5] slice(y), slice={[0:5]}",
+            "r = f32[8] concatenate(a, b), dimensions={0}",
+            "c = f32[3] slice(r), slice={[5:8]}",
+            "d = f32[5] slice(r), slice={[0:5]}",
+        ],
+        4,
+    ),
+    "summed_and_read": (
+        "f32[8] subtract(y, wide)",
+        [
+            "zero = f32[] constant(0)",
+            "s = f32[] reduce(y, zero), dimensions={0}, to_apply=add",
+            "wide = f32[8] broadcast(s), dimensions={}",
+        ],
+        2,
+    ),
+}
+
+
+def copies_of_y(root: str, before: list[str]) -> int:
+    module = stated(["f32[8]"], root, "y = f32[8] multiply(x0, x0)", *before)
+    counts = scalars(module.entry).items()
+    return next(count for i, count in counts if i.name.split(".")[0] == "y")
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_same_element_is_computed_once(name: str) -> None:
+    assert copies_of_y(*SAME[name]) == 1
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_elements_are_computed_beside_it(name: str) -> None:
+    root, before, count = OTHERS[name]
+    assert copies_of_y(root, before) == count
+
+
+def test_results_of_one_kernel_share_what_they_read() -> None:
+    assert copies_of_y("(f32[8], f32[8]) tuple(a, y)", ["a = f32[8] negate(y)"]) == 1

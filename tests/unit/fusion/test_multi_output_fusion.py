@@ -1,0 +1,209 @@
+"""Loops that share what they read, or read each other, as one kernel."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
+from xla_contract.opcode import Opcode
+from xla_server.fusion.loop_fusion import LoopFusion
+from xla_server.fusion.multi_output_fusion import RESULTS, MultiOutputFusion
+from xla_server.ir.module import HloModule
+
+_ZERO = "zero = f32[] constant(0)"
+
+TOGETHER = {
+    "siblings": (
+        ["f32[8,6]"],
+        "(f32[8,6], f32[8,6]) tuple(a, b)",
+        ["a = f32[8,6] negate(x0)", "b = f32[8,6] exponential(x0)"],
+    ),
+    "sums_of_rows": (
+        ["f32[8,6]"],
+        "(f32[8], f32[8]) tuple(a, b)",
+        [
+            _ZERO,
+            "q = f32[8,6] multiply(x0, x0)",
+            "a = f32[8] reduce(x0, zero), dimensions={1}, to_apply=add",
+            "b = f32[8] reduce(q, zero), dimensions={1}, to_apply=add",
+        ],
+    ),
+    "sums_of_columns": (
+        ["f32[8,6]"],
+        "(f32[6], f32[6]) tuple(a, b)",
+        [
+            _ZERO,
+            "q = f32[8,6] multiply(x0, x0)",
+            "a = f32[6] reduce(x0, zero), dimensions={0}, to_apply=add",
+            "b = f32[6] reduce(q, zero), dimensions={0}, to_apply=max",
+        ],
+    ),
+    "a_value_and_its_derivative": (
+        ["f32[8,6]", "f32[8,6]"],
+        "(f32[8,6], f32[8,6]) tuple(t, g)",
+        [
+            "t = f32[8,6] tanh(x0)",
+            "q = f32[8,6] multiply(t, t)",
+            "p = f32[8,6] multiply(q, x1)",
+            "g = f32[8,6] subtract(x1, p)",
+        ],
+    ),
+    "far_from_the_parameters": (
+        ["f32[8,6]", "f32[8,6]"],
+        "(f32[6], f32[6]) tuple(a, b)",
+        [
+            _ZERO,
+            "r = f32[8] reduce(x1, zero), dimensions={1}, to_apply=add",
+            "w = f32[8,6] broadcast(r), dimensions={0}",
+            "q = f32[8,6] multiply(x0, w)",
+            "a = f32[6] reduce(q, zero), dimensions={0}, to_apply=add",
+            "b = f32[6] reduce(x0, zero), dimensions={0}, to_apply=add",
+        ],
+    ),
+}
+
+APART = {
+    "nothing_in_common": (
+        ["f32[8,6]", "f32[8,6]"],
+        "(f32[8,6], f32[8,6]) tuple(a, b)",
+        ["a = f32[8,6] negate(x0)", "b = f32[8,6] exponential(x1)"],
+    ),
+    "other_sizes": (
+        ["f32[8,6]"],
+        "(f32[8,6], f32[3,6]) tuple(a, b)",
+        ["a = f32[8,6] negate(x0)", "b = f32[3,6] slice(x0), slice={[0:3], [0:6]}"],
+    ),
+    "rows_and_columns": (
+        ["f32[6,6]"],
+        "(f32[6], f32[6]) tuple(a, b)",
+        [
+            _ZERO,
+            "a = f32[6] reduce(x0, zero), dimensions={1}, to_apply=add",
+            "b = f32[6] reduce(x0, zero), dimensions={0}, to_apply=add",
+        ],
+    ),
+    "read_at_other_places": (
+        ["f32[6,6]"],
+        "(f32[6,6], f32[6,6]) tuple(a, b)",
+        [
+            "a = f32[6,6] tanh(x0)",
+            "t = f32[6,6] reverse(a), dimensions={1}",
+            "b = f32[6,6] exponential(t)",
+        ],
+    ),
+    "only_a_small_array_in_common": (
+        ["f32[6]", "f32[8,6]", "f32[8,6]"],
+        "(f32[8,6], f32[8,6]) tuple(a, b)",
+        [
+            "w = f32[8,6] broadcast(x0), dimensions={1}",
+            "a = f32[8,6] add(x1, w)",
+            "b = f32[8,6] subtract(x2, w)",
+        ],
+    ),
+}
+
+
+def _looped(parameters: Sequence[str], root: str, before: Sequence[str]) -> HloModule:
+    module = stated(parameters, root, *before)
+    LoopFusion().apply(module)
+    return module
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_together(name: str) -> None:
+    module = _looped(*TOGETHER[name])
+    after = passed(module, MultiOutputFusion())
+    fusions = [i for i in after.entry.instructions if i.shape.is_tuple and i.called]
+    assert len(fusions) == 1
+    assert len(fusions[0].shape.tuple_shapes) == 2
+    assert_kept(module, after, relative=1e-6)
+
+
+@pytest.mark.parametrize("name", APART)
+def test_apart(name: str) -> None:
+    passed(_looped(*APART[name]), MultiOutputFusion(), fires=False)
+
+
+def test_a_chain_with_another_way_around_is_no_cycle() -> None:
+    # b reads a, and what is computed from a by a kernel of another kind.
+    module = _looped(
+        ["f32[6,6]"],
+        "(f32[6,6], f32[6,6]) tuple(a, b)",
+        [
+            "a = f32[6,6] tanh(x0)",
+            "m = f32[6,6] dot(a, x0), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+            "b = f32[6,6] atan2(a, m)",
+        ],
+    )
+    passed(module, MultiOutputFusion(), fires=False)
+
+
+def test_two_that_need_each_other_crosswise() -> None:
+    module = _looped(
+        ["f32[8,6]", "f32[8,6]"],
+        "(f32[8,6], f32[8,6], f32[8,6], f32[8,6]) tuple(a, b, c, d)",
+        [
+            "a = f32[8,6] tanh(x0)",
+            "b = f32[8,6] exponential(x1)",
+            "c = f32[8,6] atan2(a, b)",
+            "d = f32[8,6] atan2(b, a)",
+        ],
+    )
+    after = passed(module, MultiOutputFusion())
+    assert_kept(module, after, relative=1e-6)
+
+
+def test_a_loop_joins_one_of_several_results() -> None:
+    # As the update of a parameter reads both of its moments.
+    module = _looped(
+        ["f32[8,6]", "f32[8,6]", "f32[8,6]"],
+        "(f32[8,6], f32[8,6], f32[8,6]) tuple(m, v, p)",
+        [
+            "m = f32[8,6] tanh(x0)",
+            "v = f32[8,6] exponential(x0)",
+            "s = f32[8,6] atan2(m, v)",
+            "p = f32[8,6] add(s, x2)",
+        ],
+    )
+    after = passed(module, MultiOutputFusion())
+    (fusion,) = [i for i in after.entry.instructions if i.opcode is Opcode.FUSION]
+    assert len(fusion.shape.tuple_shapes) == 3
+    assert_kept(module, after, relative=1e-6)
+
+
+def test_what_both_compute_is_computed_once() -> None:
+    module = _looped(
+        ["f32[8,6]", "f32[8,6]"],
+        "(f32[8,6], f32[8,6]) tuple(a, b)",
+        [
+            "s = f32[8,6] add(x0, x1)",
+            "a = f32[8,6] negate(s)",
+            "b = f32[8,6] multiply(s, s)",
+        ],
+    )
+    after = passed(module, MultiOutputFusion())
+    (fusion,) = [i for i in after.entry.instructions if i.opcode is Opcode.FUSION]
+    assert opcodes(after, fusion.called[0])["add"] == 1
+    assert_kept(module, after)
+
+
+def test_the_number_of_results_is_bounded() -> None:
+    names = [f"v{number}" for number in range(2 * RESULTS)]
+    shapes = ", ".join("f32[8,6]" for _ in names)
+    module = _looped(
+        ["f32[8,6]"],
+        f"({shapes}) tuple({', '.join(names)})",
+        [
+            line
+            for number, name in enumerate(names)
+            for line in (
+                f"c{number} = f32[] constant({number})",
+                f"w{number} = f32[8,6] broadcast(c{number}), dimensions={{}}",
+                f"{name} = f32[8,6] add(x0, w{number})",
+            )
+        ],
+    )
+    after = passed(module, MultiOutputFusion())
+    fusions = [i for i in after.entry.instructions if i.opcode is Opcode.FUSION]
+    assert all(len(i.shape.tuple_shapes) <= RESULTS for i in fusions if i.shape.is_tuple)
+    assert_kept(module, after)
