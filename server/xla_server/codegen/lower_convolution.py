@@ -1,8 +1,8 @@
-"""Lowering of convolution to matrix products of patches with the kernel.
+"""Lowering of convolution: by tiles where that fits, else to products of patches with the kernel.
 
-The result's dimensions around its features give the rows; what is summed over, input features
-and window, gives the depth. Patches are laid out block by block, into memory of each trip's own,
-and multiplied by BLAS. Any dimension order is read and written where it is.
+For products, the result's dimensions around its features give the rows; what is summed over,
+input features and window, gives the depth. Patches are laid out block by block, into memory of
+each trip's own, and multiplied by BLAS. Any dimension order is read and written where it is.
 """
 
 import dataclasses
@@ -13,6 +13,7 @@ from types import MappingProxyType
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
+from xla_server.codegen.lower_direct_convolution import direct_phases, lower_directly
 from xla_server.codegen.lower_dot import BY_BLAS
 from xla_server.codegen.lower_loops import lower_loop
 from xla_server.codegen.lowering import Lower, Lowering, Tree
@@ -40,10 +41,14 @@ TRIPS = 16
 
 
 def lower_convolution(lowering: Lowering, i: HloInstruction) -> Tree:
-    """Patches and products where BLAS knows the type and groups are wide; else a loop nest."""
+    """By tiles, by patches and products where BLAS knows the type, or by a loop nest."""
     if not _is_product(i):
         return lower_loop(lowering, i)
     plan = _Plan.of(i)
+    if plan.leading is None or plan.repacked is not None:
+        found = direct_phases(i)
+        if found is not None:
+            return lower_directly(lowering, i, found)
     base, kernel = (lowering.array(operand) for operand in i.operands)
     if plan.repacked is not None:
         kernel = _packed_kernel(lowering, i, plan.repacked, kernel)

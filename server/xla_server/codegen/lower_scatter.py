@@ -18,8 +18,9 @@ from xla_server.codegen.lower_loops import array_shapes
 from xla_server.codegen.lowering import Lower, Lowering, Tree
 from xla_server.ir.module import HloInstruction
 
-_BLOCK = 64
-"""How many neighbours along the last dimension one trip updates."""
+_SHORTEST, _LONGEST = 64, 256
+"""How many neighbours along the last dimension one trip updates: a quarter of them within these
+bounds, as short pieces of many rows cost more than they share out."""
 
 _COST = 8
 """Operations of one update."""
@@ -89,7 +90,9 @@ class _Space:
             if place >= 0 and scattered[d] < 0 and updates.dimensions[place] > 1
         ]
         split = min(own, default=-1)
-        block = _BLOCK if split == updates.rank - 1 else 1
+        block = 1
+        if 0 <= split == updates.rank - 1:
+            block = max(_SHORTEST, min(_LONGEST, updates.dimensions[split] // 4))
         return _Space(
             operand.dimensions,
             updates.dimensions,

@@ -8,6 +8,7 @@ from xla_server.codegen.lower_control import CONTROL_LOWERINGS
 from xla_server.codegen.lower_convolution import CONVOLUTION_LOWERINGS
 from xla_server.codegen.lower_dot import DOT_LOWERINGS
 from xla_server.codegen.lower_fft import FFT_LOWERINGS
+from xla_server.codegen.lower_fusion import FUSION_LOWERINGS
 from xla_server.codegen.lower_host import HOST_LOWERINGS
 from xla_server.codegen.lower_linear_algebra import LINEAR_ALGEBRA_LOWERINGS
 from xla_server.codegen.lower_loops import LOOP_LOWERINGS
@@ -16,11 +17,14 @@ from xla_server.codegen.lower_scan import SCAN_LOWERINGS
 from xla_server.codegen.lower_scatter import SCATTER_LOWERINGS
 from xla_server.codegen.lower_select_and_scatter import SELECT_AND_SCATTER_LOWERINGS
 from xla_server.codegen.lower_sort import SORT_LOWERINGS
+from xla_server.codegen.lower_transpose import TRANSPOSE_LOWERINGS
 from xla_server.codegen.lowering import Lower
 
 LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
     {
         **LOOP_LOWERINGS,
+        **FUSION_LOWERINGS,
+        **TRANSPOSE_LOWERINGS,
         **DOT_LOWERINGS,
         **CONVOLUTION_LOWERINGS,
         **CONTROL_LOWERINGS,
@@ -57,7 +61,7 @@ EXPANDED: Mapping[Opcode, str] = MappingProxyType(
 )
 """Opcodes that a pass writes out in terms of others, with the pass's name."""
 
-_DYNAMIC = "programs of dynamic shape are not compiled yet"
+_DYNAMIC = "programs are compiled at known sizes, where size-specialisation leaves none"
 
 NOT_LOWERED: Mapping[Opcode, str] = MappingProxyType(
     {

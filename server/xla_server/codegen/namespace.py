@@ -3,14 +3,16 @@
 from typing import Any
 
 from xla_server.codegen.constants import CONSTANTS
-from xla_server.codegen.decompositions import DECOMPOSITIONS
-from xla_server.codegen.factors import FACTORS
 from xla_server.codegen.functions import FUNCTIONS
 from xla_server.codegen.intrinsics import ARITHMETIC
+from xla_server.codegen.lapack import LAPACK
 from xla_server.codegen.memory import MEMORY
+from xla_server.codegen.perturbed import PERTURBED
+from xla_server.codegen.product_tiles import PRODUCT_TILES
 from xla_server.codegen.products import PRODUCTS
 from xla_server.codegen.random_words import RANDOM_WORDS
 from xla_server.codegen.sorting import SORTING
+from xla_server.codegen.tiles import TILES
 from xla_server.codegen.transforms import TRANSFORMS
 
 NAMESPACE: dict[str, Any] = {
@@ -20,9 +22,11 @@ NAMESPACE: dict[str, Any] = {
     **FUNCTIONS,
     **PRODUCTS,
     **SORTING,
-    **FACTORS,
-    **DECOMPOSITIONS,
+    **LAPACK,
+    **PERTURBED,
     **RANDOM_WORDS,
+    **PRODUCT_TILES,
+    **TILES,
     **TRANSFORMS,
 }
 """Every function of kernels by its name."""

@@ -1,5 +1,6 @@
 """Convolutions of the cpu platform beside the interpreter's and JAX's."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,10 +15,19 @@ from jax import lax
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.depth import FULL
-from tests.unit.codegen.compiled import both, imported, on_cpu
+from tests.unit.codegen.compiled import assert_same, both, built, imported, on_cpu
 from xla_client import ops
+from xla_client.builder import Op
 from xla_contract.dimension_numbers import ConvolutionDimensionNumbers, WindowDimension
-from xla_server.codegen import lower_convolution
+from xla_server.buffers.code import KernelThunk
+from xla_server.codegen import (
+    direct_convolution,
+    lower_convolution,
+    lower_direct_convolution,
+    product_tiles,
+)
+from xla_server.codegen.lowering import lower
+from xla_server.codegen.lowerings import LOWERINGS
 
 INTEGERS = (np.dtype(np.int32), np.dtype(np.uint8), np.dtype(ml_dtypes.int4))
 FLOATS = tuple(
@@ -242,3 +252,87 @@ def test_blocks_of_rows_and_of_depth() -> None:
         return output, *pull(output)
 
     agrees(program, x, w)
+
+
+UNDILATED: dict[str, Any] = {"lhs_dilation": None, "rhs_dilation": None}
+DIRECT: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "same": ((2, 9, 31, 5), (3, 3, 5, 40), {"padding": [(1, 1), (1, 1)]}),
+    "valid": ((1, 6, 20, 4), (3, 5, 4, 17), {}),
+    "strided-dilated": (
+        (2, 12, 13, 3), (3, 2, 3, 35),
+        {"window_strides": (2, 3), "rhs_dilation": (2, 3), "padding": [(3, 2), (4, 0)]},
+    ),
+    "cut": ((1, 9, 9, 3), (2, 2, 3, 9), {"padding": [(-1, 2), (2, -3)]}),
+    "reversed": (
+        (1, 7, 8, 2), (3, 2, 2, 8),
+        {"padding": [(1, 1), (0, 2)], "window_reversal": (True, True)},
+    ),
+    "phases": (
+        (2, 5, 6, 3), (4, 3, 3, 33),
+        {"lhs_dilation": (2, 3), "padding": [(2, 1), (1, 4)], "window_reversal": (True, False)},
+    ),
+    "phases-without-taps": ((1, 4, 5, 3), (1, 2, 3, 9), {"lhs_dilation": (3, 3)}),
+    "groups": (
+        (2, 6, 7, 6), (3, 3, 2, 105), {"feature_group_count": 3, "padding": [(1, 1), (1, 1)]},
+    ),
+    "1d": ((2, 40, 3), (4, 3, 10), {"padding": [(3, 0)]}),
+    "3d": ((1, 4, 5, 6, 2), (2, 3, 2, 2, 12), {"padding": [(1, 0), (1, 1), (0, 1)]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DIRECT)
+def test_tiles_give_exact_sums(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    base, kernel, attributes = DIRECT[name]
+    spatial = tuple(range(1, len(base) - 1))
+    numbers = ConvolutionDimensionNumbers(
+        0, len(base) - 1, spatial, len(base) - 2, len(base) - 1, tuple(range(len(spatial))),
+        0, len(base) - 1, spatial,
+    )  # fmt: skip
+    ones = [1] * len(spatial)
+    rest = {"window_strides": ones, "padding": [(0, 0)] * len(spatial)}
+    exactly_direct(monkeypatch, base, kernel, {**rest, **attributes, "dimension_numbers": numbers})
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_other_dimension_orders_are_brought_into_that_of_tiles(
+    dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = ConvolutionDimensionNumbers(0, 1, (2, 3), 1, 0, (2, 3), 0, 1, (2, 3))
+    attributes = {
+        "window_strides": (1, 1), "padding": [(1, 1), (1, 1)], "dimension_numbers": numbers,
+    }  # fmt: skip
+    exactly_direct(monkeypatch, (2, 4, 8, 19), (34, 4, 3, 3), attributes, dtype)
+
+
+def exactly_direct(
+    monkeypatch: pytest.MonkeyPatch,
+    base: tuple[int, ...],
+    kernel: tuple[int, ...],
+    attributes: dict[str, Any],
+    dtype: str = "f4",
+) -> None:
+    """A convolution is done by tiles, and has the interpreter's bits."""
+    monkeypatch.setattr(lower_convolution, "SMALL_WORK", 0)
+    monkeypatch.setattr(lower_direct_convolution, "MOST_TAPS_MOVED", 0)
+    random = np.random.default_rng(1)
+    arrays = [drawn(random, shape, np.dtype(dtype)) for shape in (base, kernel)]
+
+    def convolve(x: Op, w: Op) -> Op:
+        return ops.conv_general_dilated(x, w, **{**UNDILATED, **attributes})
+
+    rows = lower(built(convolve, arrays), LOWERINGS).rows
+    assert any("product_tile" in row.source for row in rows if isinstance(row, KernelThunk))
+    assert_same(convolve, *arrays)
+
+
+def test_tiles_of_a_row_are_as_even_as_can_be() -> None:
+    tallest = product_tiles.tallest()
+    for size in range(1, 5 * tallest):
+        runs = [*direct_convolution.tiles(size), (size, 0)]
+        heights = [rows for _, rows in runs[:-1]]
+        assert runs[0][0] == 0
+        assert max(heights) <= tallest
+        assert max(heights) - min(heights) <= 1
+        for (at, rows), (end, _) in itertools.pairwise(runs):
+            assert at < end
+            assert (end - at) % rows == 0
