@@ -6,9 +6,17 @@ from types import MappingProxyType
 from xla_contract.dimension_numbers import PaddingConfig, PaddingDimension
 from xla_contract.opcode import Opcode
 from xla_contract.ops.concatenate import ConcatenateAttributes
+from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
 from xla_contract.ops.pad import PadAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.build import broadcast, literal_of, reshape, sliced, splat
+from xla_server.passes.build import (
+    broadcast,
+    index_elements,
+    literal_of,
+    reshape,
+    sliced,
+    splat,
+)
 from xla_server.passes.edit import Editor
 from xla_server.passes.rules_arithmetic import Rule
 
@@ -204,20 +212,20 @@ def simplify_dynamic_update_slice(i: HloInstruction, editor: Editor) -> HloInstr
 
 
 def simplify_gather(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """One slice at a known place."""
+    """A single slice."""
     operand, indices = i.operands
     numbers, sizes = i.attributes.dimension_numbers, i.attributes.slice_sizes
-    vector = literal_of(indices)
-    if vector is None or vector.size != len(numbers.start_index_map):
+    mapped = numbers.start_index_map
+    if indices.shape.element_count != len(mapped):
         return None
-    if numbers.operand_batching_dims or not i.shape.element_count:
+    if numbers.operand_batching_dims or not i.shape.element_count or not sizes:
         return None
-    starts = [0] * len(sizes)
-    for d, number in zip(numbers.start_index_map, vector.reshape(-1), strict=True):
-        starts[d] = min(max(int(number), 0), operand.shape.dimensions[d] - sizes[d])
-    limits = [start + size for start, size in zip(starts, sizes, strict=True)]
+    if operand.shape.dynamic_dimensions or indices.shape.dynamic_dimensions:
+        return None
+    starts = index_elements(editor, indices, mapped, len(sizes))
+    box = editor.add(Opcode.DYNAMIC_SLICE, (operand, *starts), DynamicSliceAttributes(sizes))
     # All batch dimensions have size 1, and slices keep the order of their dimensions.
-    return reshape(editor, sliced(editor, operand, starts, limits), i.shape.dimensions)
+    return reshape(editor, box, i.shape.dimensions)
 
 
 SLICE_RULES: Mapping[Opcode, tuple[Rule, ...]] = MappingProxyType(

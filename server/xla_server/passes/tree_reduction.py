@@ -69,13 +69,13 @@ def _cut(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     if operand.shape.element_type is not kind or initial.shape.element_type is not kind:
         return None
     opcode = combiner(i.called[0])
-    neutral = _neutral(opcode, kind)
+    neutral = neutral_of(opcode, kind)
     if opcode is None or neutral is None:
         return None
     return _Cut(i, constant(editor, neutral, kind), editor).made()
 
 
-def _neutral(opcode: Opcode | None, kind: ElementType) -> Any:
+def neutral_of(opcode: Opcode | None, kind: ElementType) -> Any:
     """The value that an operation combines with any other into that other, or None."""
     if opcode not in _FREE_ORDER or kind.bit_width < 8 or kind.is_complex:
         return None

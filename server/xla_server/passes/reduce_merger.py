@@ -1,0 +1,68 @@
+"""Reductions of reductions done in one."""
+
+import dataclasses
+
+import numpy as np
+
+from xla_contract.opcode import Opcode
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.passes.build import combiner, reduce, splat
+from xla_server.passes.edit import Editor, rewrite, users
+from xla_server.passes.tree_reduction import neutral_of
+
+
+@dataclasses.dataclass(frozen=True)
+class ReduceMerger:
+    """Folds away at once what two reductions fold away one after the other.
+
+    Both must combine by the same operation, whose order is free, and the first must start from
+    what changes nothing and be read by the second alone.
+    """
+
+    name: str = "reduce-merger"
+
+    def apply(self, module: HloModule) -> bool:
+        """Merge everywhere; whether anything was."""
+        editor = Editor(module)
+        changed = False
+        for computation in module.computations:
+            changed |= _merge(computation, editor)
+        return changed
+
+
+def _merge(computation: HloComputation, editor: Editor) -> bool:
+    readers = users(computation)
+
+    def merged(i: HloInstruction) -> HloInstruction | None:
+        if i.opcode is not Opcode.REDUCE or len(i.operands) != 2:
+            return None
+        first, initial = i.operands
+        # What was made just now has no readers on record.
+        if readers.get(first) != [i] or first is computation.root or first is initial:
+            return None
+        if first.opcode is not Opcode.REDUCE or len(first.operands) != 2:
+            return None
+        source, start = first.operands
+        operation = combiner(i.called[0])
+        if operation is None or operation is not combiner(first.called[0]):
+            return None
+        if not _changes_nothing(operation, start, initial):
+            return None
+        folded = set(first.attributes.dimensions)
+        left = [d for d in range(source.shape.rank) if d not in folded]
+        folded |= {left[d] for d in i.attributes.dimensions}
+        return reduce(editor, source, initial, sorted(folded), i.called[0])
+
+    return rewrite(computation, merged, editor)
+
+
+def _changes_nothing(operation: Opcode, start: HloInstruction, initial: HloInstruction) -> bool:
+    """Whether results that are combined with `initial` do not depend on `start`."""
+    neutral, value = neutral_of(operation, start.shape.element_type), splat(start)
+    if neutral is None or value is None or value != neutral:
+        return False
+    if operation is not Opcode.ADD or not start.shape.element_type.is_floating:
+        return True
+    # 0 is not neutral, as it takes the sign from -0; behind another 0 there is none to take.
+    known = splat(initial)
+    return bool(np.signbit(value) or (known is not None and known == 0 and not np.signbit(known)))
