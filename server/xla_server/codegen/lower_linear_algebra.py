@@ -22,7 +22,8 @@ OTHER_TRIANGLE = {"L": "U", "U": "L"}
 def lower_cholesky(lowering: Lowering, i: HloInstruction) -> Tree:
     """The factors in the place of a copy of the matrices, NaN where there is no factor.
 
-    The transposed of a Hermitian matrix is its conjugate, whose factors are the conjugate ones, so
+    Not every LAPACK looks for NaN in its pivots: what it calls a factor may be unfinished. The
+    transposed of a Hermitian matrix is its conjugate, whose factors are the conjugate ones, so
     that the transposed factor is the wanted one.
     """
     attributes: CholeskyAttributes = i.attributes
@@ -31,10 +32,14 @@ def lower_cholesky(lowering: Lowering, i: HloInstruction) -> Tree:
         return k.result
     n, factor, status = k.rows, k.change(0, 0), k.status()
     k.call("potrf", "U" if attributes.lower else "L", n, factor, n, status)
-    with k.block(f"if to_i64(peek_i32({status}, 0)) != 0:"):
+    real, parts = k.real.text, 2 if k.element.is_complex else 1
+    k.add(f"failed = to_i64(peek_i32({status}, 0)) != 0")
+    with k.block(f"for r in range({n}):"):
+        k.add(f"pivot = peek_{real}({factor}, r * {(n + 1) * parts})")
+        k.add("failed = failed | (pivot != pivot)")
+    with k.block("if failed:"):
         k.fill(k.element, factor, n * n, "nan")
     with k.block("else:"):
-        real, parts = k.real.text, 2 if k.element.is_complex else 1
         first, last = ("(r + 1)", n) if attributes.lower else ("0", "r")
         with (
             k.block(f"for r in range({n}):"),

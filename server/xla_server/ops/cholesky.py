@@ -29,6 +29,9 @@ def evaluate_cholesky(
             factors[position] = np.linalg.cholesky(hermitian[position])
         except np.linalg.LinAlgError:
             factors[position] = np.nan
+    # Not every LAPACK looks for NaN in its pivots: what it calls a factor may be unfinished.
+    pivots = np.diagonal(factors, axis1=-2, axis2=-1)
+    factors[np.isnan(pivots).any(axis=-1)] = np.nan
     return round_to(factors if attributes.lower else _adjoint(factors), element.dtype)
 
 

@@ -82,12 +82,12 @@ def test_a_matrix_without_factor_becomes_nan_alone(kind: E, lower: bool) -> None
     array = positive(kind, (4, 3, 3)).astype(kind.dtype)
     array[1] = -array[1]
     array[2, 0, 0] = 0
-    # LAPACK does not notice.
+    # OpenBLAS takes it for a pivot.
     array[3, 1, 1] = np.nan
     pairs = both(lambda a: ops.cholesky(a, lower), array)
     assert_close(kind, pairs)
     ((ours, _),) = pairs
-    assert np.isnan(ours[1:3]).all()
+    assert np.isnan(ours[1:]).all()
     assert not np.isnan(ours[0]).any()
 
 

@@ -77,6 +77,12 @@ def test_a_matrix_without_a_factor_is_nan_and_its_neighbour_is_not() -> None:
     assert np.isnan(factors[1]).all()
 
 
+def test_a_matrix_with_nan_in_a_pivot_is_nan_all_over() -> None:
+    """The factor that OpenBLAS returns for it begins with numbers."""
+    matrix = np.diag([4, np.nan, 9]).astype(np.float32)
+    assert np.isnan(run(["f32[3,3]"], "f32[3,3] cholesky(x0), lower=true", matrix)).all()
+
+
 def test_a_singular_triangle_gives_infinities() -> None:
     found = run(
         ["f32[1,1]", "f32[1,1]"],
