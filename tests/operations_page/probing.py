@@ -11,12 +11,13 @@ from xla_client.computation import Computation
 from xla_contract.element_type import ElementType
 from xla_contract.errors import InternalError, XlaError
 from xla_contract.literal import Literal
-from xla_contract.literal_proto import literal_to_proto
+from xla_contract.literal_decoding import ReceivedLiteral
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.backend import Backend
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.sessions.engine import Engine
 from xla_server.sessions.records import Limits
 from xla_server.sessions.service import XlaService
 
@@ -168,11 +169,16 @@ def accepted(opcode: Opcode, program: Program, before: Opcode | None = None) -> 
     return Accepted(tuple(programs), is_typed=True)
 
 
+def _raise_if(error: XlaError | None) -> None:
+    if error is not None:
+        raise error
+
+
 class Runner:
     """Runs programs on a platform, through the service that every platform stands behind."""
 
     def __init__(self, backend: Backend) -> None:
-        self._service = XlaService(backend, Limits(max_device_bytes=1 << 26))
+        self._service = XlaService(Engine(backend, Limits(max_device_bytes=1 << 26)))
         self._arguments: dict[str, int] = {}
 
     def refused(self, programs: Sequence[Stated]) -> list[ElementType]:
@@ -191,8 +197,8 @@ class Runner:
         try:
             arguments = [self._argument(shape) for shape in program.parameters]
             for shape in program.fed:
-                literal = literal_to_proto(literal_of(shape))
-                self._service.transfer_to_infeed(literal, 0, None, cancellation)
+                literal = ReceivedLiteral(literal_of(shape))
+                self._service.transfer_to_infeed(literal, 0, None, cancellation, _raise_if)
             handle = self._service.compile(
                 program.computation.proto,
                 xla_pb2.ExecutionOptions(),
@@ -214,7 +220,7 @@ class Runner:
     def _argument(self, shape: Shape) -> int:
         found = self._arguments.get(str(shape))
         if found is None:
-            literal = literal_to_proto(literal_of(shape))
+            literal = ReceivedLiteral(literal_of(shape))
             found = self._arguments[str(shape)] = self._service.transfer_to_server(literal, None)
         return found
 

@@ -17,7 +17,7 @@ from xla_server.app.config import (
 from xla_server.app.logs import configure_logs
 from xla_server.app.run import run_until_signalled
 from xla_server.rpc.discovery import is_healthy
-from xla_server.rpc.server import CannotListenError
+from xla_server.rpc.listeners import CannotListenError
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -49,7 +49,7 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    listen: Annotated[str | None, _flag("listen")] = None,
+    listen: Annotated[list[str] | None, _flag("listen")] = None,
     platform: Annotated[Platform | None, _flag("platform")] = None,
     devices: Annotated[int | None, _flag("devices")] = None,
     grace_seconds: Annotated[float | None, _flag("grace_seconds")] = None,
@@ -59,14 +59,22 @@ def serve(
     max_executables: Annotated[int | None, _flag("max_executables")] = None,
     max_idle_executables: Annotated[int | None, _flag("max_idle_executables")] = None,
     max_handles: Annotated[int | None, _flag("max_handles")] = None,
+    max_sessions: Annotated[int | None, _flag("max_sessions")] = None,
+    session_grace_seconds: Annotated[float | None, _flag("session_grace_seconds")] = None,
+    session_device_bytes: Annotated[int | None, _flag("session_device_bytes")] = None,
+    session_executions: Annotated[int | None, _flag("session_executions")] = None,
+    session_launches: Annotated[int | None, _flag("session_launches")] = None,
+    session_compile_seconds: Annotated[float | None, _flag("session_compile_seconds")] = None,
+    max_streams: Annotated[int | None, _flag("max_streams")] = None,
+    shared_memory_bytes: Annotated[int | None, _flag("shared_memory_bytes")] = None,
+    session_shared_memory_bytes: Annotated[int | None, _flag("session_shared_memory_bytes")] = None,
+    shared_memory_connections: Annotated[int | None, _flag("shared_memory_connections")] = None,
     max_concurrent_calls: Annotated[int | None, _flag("max_concurrent_calls")] = None,
     feed_items: Annotated[int | None, _flag("feed_items")] = None,
     feed_bytes: Annotated[int | None, _flag("feed_bytes")] = None,
     short_threads: Annotated[int | None, _flag("short_threads")] = None,
     compile_threads: Annotated[int | None, _flag("compile_threads")] = None,
     execute_threads: Annotated[int | None, _flag("execute_threads")] = None,
-    infeed_threads: Annotated[int | None, _flag("infeed_threads")] = None,
-    outfeed_threads: Annotated[int | None, _flag("outfeed_threads")] = None,
     compilation_cache_dir: Annotated[str | None, _flag("compilation_cache_dir")] = None,
     dump_dir: Annotated[str | None, _flag("dump_dir")] = None,
     custom_calls: Annotated[str | None, _flag("custom_calls")] = None,
@@ -76,7 +84,7 @@ def serve(
     Options come from flags, else the environment, else the TOML file, else defaults.
     """
     flags = {
-        "listen": listen,
+        "listen": listen or None,
         "platform": platform,
         "devices": devices,
         "grace_seconds": grace_seconds,
@@ -86,14 +94,22 @@ def serve(
         "max_executables": max_executables,
         "max_idle_executables": max_idle_executables,
         "max_handles": max_handles,
+        "max_sessions": max_sessions,
+        "session_grace_seconds": session_grace_seconds,
+        "session_device_bytes": session_device_bytes,
+        "session_executions": session_executions,
+        "session_launches": session_launches,
+        "session_compile_seconds": session_compile_seconds,
+        "max_streams": max_streams,
+        "shared_memory_bytes": shared_memory_bytes,
+        "session_shared_memory_bytes": session_shared_memory_bytes,
+        "shared_memory_connections": shared_memory_connections,
         "max_concurrent_calls": max_concurrent_calls,
         "feed_items": feed_items,
         "feed_bytes": feed_bytes,
         "short_threads": short_threads,
         "compile_threads": compile_threads,
         "execute_threads": execute_threads,
-        "infeed_threads": infeed_threads,
-        "outfeed_threads": outfeed_threads,
         "compilation_cache_dir": compilation_cache_dir,
         "dump_dir": dump_dir,
         "custom_calls": custom_calls,

@@ -71,7 +71,11 @@ class Settings(BaseSettings):
         env_prefix=ENVIRONMENT_PREFIX, extra="forbid", frozen=True, env_ignore_empty=True
     )
 
-    listen: str = Field("127.0.0.1:1685", description="HOST:PORT, [IPV6]:PORT or unix:PATH")
+    listen: Annotated[tuple[str, ...], NoDecode] = Field(
+        ("127.0.0.1:1685",),
+        min_length=1,
+        description="HOST:PORT, [IPV6]:PORT or unix:PATH; several, or commas between, for more",
+    )
     platform: Platform = Field(Platform.CPU, description="what runs the programs")
     devices: int = Field(1, ge=1, le=4096, description="devices of the platform")
     grace_seconds: float = Field(
@@ -88,15 +92,46 @@ class Settings(BaseSettings):
     )
     max_executables: int = Field(1024, ge=1, description="distinct executables in use")
     max_idle_executables: int = Field(32, ge=0, description="unused executables kept for reuse")
-    max_handles: int = Field(1_000_000, ge=1, description="handles of values, and of executables")
+    max_handles: int = Field(
+        1_000_000, ge=1, description="handles of values, and of executables, of a session"
+    )
+    max_sessions: int = Field(4096, ge=1, description="sessions at the same time")
+    session_grace_seconds: float = Field(
+        60.0, ge=0, le=86_400, description="how long a session is kept whose client has gone"
+    )
+    session_device_bytes: int = Field(
+        0, ge=0, description="bytes of values a session keeps; 0: as many as there may be in all"
+    )
+    session_executions: int = Field(
+        64, ge=1, description="executions of a session at the same time"
+    )
+    session_launches: int = Field(
+        1024, ge=1, description="executions of a session that were launched and have not ended"
+    )
+    session_compile_seconds: float = Field(
+        1800.0, gt=0, description="seconds a session may compile within an hour"
+    )
+    max_streams: int = Field(1024, ge=1, description="streams at the same time")
+    shared_memory_bytes: int = Field(
+        default_factory=lambda: available_memory() // 8,
+        ge=0,
+        description="bytes of memory shared with clients on this host; by default an eighth of the "
+        "memory there is, 0 for none",
+    )
+    session_shared_memory_bytes: int = Field(
+        2**30, ge=4096, description="bytes of memory a session shares with its client"
+    )
+    shared_memory_connections: int = Field(
+        256, ge=1, le=65_536, description="clients that share memory at the same time"
+    )
     max_concurrent_calls: int = Field(4096, ge=1, description="calls in progress or in line")
-    feed_items: int = Field(128, ge=1, description="values in a feed or on channels")
-    feed_bytes: int = Field(256 * 2**20, ge=1, description="bytes in a feed or on channels")
+    feed_items: int = Field(128, ge=1, description="values of a session in a feed or on channels")
+    feed_bytes: int = Field(
+        256 * 2**20, ge=1, description="bytes of a session in a feed or on channels"
+    )
     short_threads: int = Field(16, ge=1, le=1024, description="threads for short calls")
     compile_threads: int = Field(4, ge=1, le=1024, description="threads that compile")
-    execute_threads: int = Field(16, ge=1, le=1024, description="threads that run programs")
-    infeed_threads: int = Field(16, ge=1, le=1024, description="threads that wait for room")
-    outfeed_threads: int = Field(16, ge=1, le=1024, description="threads that wait for values")
+    execute_threads: int = Field(256, ge=1, le=1024, description="threads that run programs")
     compilation_cache_dir: str = Field(
         default_factory=lambda: str(_user_cache() / "xla-server" / "kernels"),
         description="directory of compiled kernels, which only this user may write into; "
@@ -114,7 +149,14 @@ class Settings(BaseSettings):
     @field_validator("custom_calls", mode="before")
     @classmethod
     def _split_custom_calls(cls, value: Any) -> Any:
-        return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+        return _split(value)
+
+    @field_validator("listen", mode="before")
+    @classmethod
+    def _split_listen(cls, value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            return _split(value)
+        return [each for part in value for each in (_split(part) if part else [part])]
 
     @field_validator("custom_calls")
     @classmethod
@@ -126,15 +168,9 @@ class Settings(BaseSettings):
 
     @field_validator("listen")
     @classmethod
-    def _check_listen(cls, value: str) -> str:
-        if value.startswith(("unix:", "unix-abstract:")):
-            return value
-        host, colon, port = value.rpartition(":")
-        is_plain = ":" not in host or (host.startswith("[") and host.endswith("]"))
-        if not (colon and host and is_plain and port.isascii() and port.isdecimal()):
-            raise ValueError(f"must be HOST:PORT, [IPV6]:PORT or unix:PATH, got {value!r}")
-        if int(port) > 65_535:
-            raise ValueError(f"the port must be below 65536, got {port}")
+    def _check_listen(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for address in value:
+            _check_address(address)
         return value
 
     @classmethod
@@ -168,6 +204,24 @@ def load_settings(flags: Mapping[str, Any], config: Path | None = None) -> Setti
         raise ConfigurationError("\n".join(map(_sentence, error.errors()))) from None
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationError(f"{config}: {error}") from None
+
+
+def _split(value: Any) -> Any:
+    return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+
+
+def _check_address(address: str) -> None:
+    prefix, _, place = address.partition(":")
+    if prefix in ("unix", "unix-abstract"):
+        if not place.removeprefix("//"):
+            raise ValueError(f"must name the socket, got {address!r}")
+        return
+    host, colon, port = address.rpartition(":")
+    is_plain = ":" not in host or (host.startswith("[") and host.endswith("]"))
+    if not (colon and host and is_plain and port.isascii() and port.isdecimal()):
+        raise ValueError(f"must be HOST:PORT, [IPV6]:PORT or unix:PATH, got {address!r}")
+    if int(port) > 65_535:
+        raise ValueError(f"the port must be below 65536, got {port}")
 
 
 def _sentence(fault: Any) -> str:

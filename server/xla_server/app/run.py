@@ -9,6 +9,7 @@ import sys
 import threading
 from types import FrameType
 
+from xla_contract import malloc
 from xla_server.app.config import Settings
 from xla_server.app.wiring import create_server
 from xla_server.rpc.server import RpcServer
@@ -22,10 +23,12 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 def run_until_signalled(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT, then drain; a second signal cancels what still runs.
 
-    When ready, prints one line of JSON with the address, platform and number of devices on
-    standard output. Raises as `create_server`. Does not return when a call cannot be stopped:
-    the process then ends with status 0 around it.
+    When ready, prints one line of JSON with the first address, all addresses, platform and number
+    of devices on standard output. Raises as `create_server`. Does not return when a call cannot be
+    stopped: the process then ends with status 0 around it.
     """
+    malloc.tune()
+    malloc.trim_when_idle()
     # A queue and not an event: its put may be called in a signal handler, whatever the
     # interrupted thread holds.
     events: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -37,7 +40,7 @@ def run_until_signalled(settings: Settings) -> None:
         signal.signal(number, on_signal)
     with create_server(settings) as server:
         _announce(server, settings)
-        _LOG.info("ready", extra={"listening": server.address})
+        _LOG.info("ready", extra={"listening": list(server.addresses)})
         _LOG.info("draining after %s", signal.Signals(events.get()).name)
         is_idle = _drain(server, settings.grace_seconds, events)
     if not is_idle:
@@ -51,6 +54,7 @@ def run_until_signalled(settings: Settings) -> None:
 def _announce(server: RpcServer, settings: Settings) -> None:
     facts = {
         "listening": server.address,
+        "addresses": list(server.addresses),
         "platform": str(settings.platform),
         "devices": settings.devices,
     }

@@ -16,8 +16,10 @@ from xla_server.custom_calls.builtin import builtin_registry
 from xla_server.custom_calls.registry import Registry
 from xla_server.rpc.pools import PoolSizes
 from xla_server.rpc.server import RpcOptions, RpcServer, serving
+from xla_server.sessions.engine import Engine
+from xla_server.sessions.quotas import Quotas
 from xla_server.sessions.records import Limits
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.registry import SessionRegistry
 
 
 @contextlib.contextmanager
@@ -32,23 +34,35 @@ def create_server(settings: Settings) -> Iterator[RpcServer]:
         max_message_bytes=settings.max_message_bytes,
         max_executables=settings.max_executables,
         max_idle_executables=settings.max_idle_executables,
-        max_handles=settings.max_handles,
-        feed_items=settings.feed_items,
-        feed_bytes=settings.feed_bytes,
+        max_sessions=settings.max_sessions,
+        upload_grace_seconds=settings.session_grace_seconds,
+        shared_memory_bytes=settings.shared_memory_bytes,
+        session_shared_memory_bytes=settings.session_shared_memory_bytes,
+    )
+    quotas = Quotas(
+        device_bytes=settings.session_device_bytes or settings.max_device_bytes,
+        handles=settings.max_handles,
+        queued_items=settings.feed_items,
+        queued_bytes=settings.feed_bytes,
+        concurrent_executions=settings.session_executions,
+        launched_executions=settings.session_launches,
+        compile_seconds=settings.session_compile_seconds,
     )
     options = RpcOptions(
         listen=settings.listen,
         max_message_bytes=settings.max_message_bytes,
         max_concurrent_calls=settings.max_concurrent_calls,
+        shared_memory_connections=settings.shared_memory_connections,
         pool_sizes=PoolSizes(
             short=settings.short_threads,
             compile=settings.compile_threads,
             execute=settings.execute_threads,
-            infeed=settings.infeed_threads,
-            outfeed=settings.outfeed_threads,
+            stream=settings.max_streams,
         ),
     )
-    with serving(XlaService(_backend(settings), limits), options) as server:
+    engine = Engine(_backend(settings), limits, quotas)
+    sessions = SessionRegistry(engine, grace_seconds=settings.session_grace_seconds)
+    with serving(sessions, options) as server:
         yield server
 
 

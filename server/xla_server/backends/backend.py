@@ -82,6 +82,10 @@ class Executable(Protocol):
     """A program compiled for a platform; any thread may execute it at any time."""
 
     @property
+    def name(self) -> str:
+        """The name of the module."""
+
+    @property
     def program_shape(self) -> ProgramShape:
         """The signature; every array in it says its layout."""
 

@@ -124,7 +124,9 @@ class Cpu:
             if is_shared:
                 self._programs[name] = program
         kept = dump if options.is_profiled else None
-        return CpuExecutable(program, program_shape, module.entry, key, seed=seed, dump=kept)
+        return CpuExecutable(
+            program, program_shape, module.entry, key, seed=seed, dump=kept, name=module.name
+        )
 
     def _dynamic(
         self, module: HloModule, program_shape: ProgramShape, seed: int, options: CompileOptions
@@ -198,7 +200,7 @@ class Cpu:
 
     def to_device(self, literal: Literal, device: Device) -> HostBuffer:
         """Place a value on `device`."""
-        return HostBuffer(literal, device)
+        return HostBuffer.placed(literal, device, self._blocks)
 
 
 def _origin(code: Code, source: str) -> HloInstruction | None:
@@ -238,7 +240,9 @@ class CpuExecutable:
         *,
         seed: int = 0,
         dump: Dump | None = None,
+        name: str = "",
     ) -> None:
+        self.name = name
         self.program_shape = program_shape
         self.fingerprint = fingerprint
         self.channel_ends = channel_ends(entry)
@@ -288,10 +292,13 @@ class CpuExecutable:
                 seed=self._seed,
             )
 
+        # As long as these are held, no execution that is given one of them writes over it.
+        memory = [leaf.memory for leaf in leaves]
         computing = time.perf_counter_ns()
         times = None if self._dump is None else RowTimes(len(program.rows))
         blocks, cycles = program.run([leaf.address for leaf in leaves], cancellation, host, times)
         computed = time.perf_counter_ns()
+        del memory
         output = self._output(program, leaves, blocks, device)
         compute_time = computed - computing
         profile = Profile(
@@ -330,12 +337,13 @@ class CpuExecutable:
         counts = [sum(leaf.is_array for leaf in part.shape.leaves()) for part in arguments]
         ends = list(itertools.accumulate(counts))
         numbers = [n for k in donated for n in range(ends[k] - counts[k], ends[k])]
-        # One that shares its memory, or stands here twice, is only given up.
+        moved = {leaf: leaf.given_up() for leaf in dict.fromkeys(leaves[n] for n in numbers)}
+        leaves = [moved.get(leaf, leaf) for leaf in leaves]
+        # One that shares its memory, or stands here twice, is only given up. That is looked at
+        # last: from now on no other execution can begin to use it.
         sole = frozenset(
             n for n in numbers if leaves[n].is_sole_owner and leaves.count(leaves[n]) == 1
         )
-        moved = {leaf: leaf.given_up() for leaf in dict.fromkeys(leaves[n] for n in numbers)}
-        leaves = [moved.get(leaf, leaf) for leaf in leaves]
         program = self._donating.get(sole, self._program)
         if sole and program is self._program and len(self._donating) < _DONATING:
             program = self._donating[sole] = self._program.with_donated(sole)

@@ -70,6 +70,7 @@ class DynamicExecutable:
         custom_calls: Registry,
         seed: int = 0,
     ) -> None:
+        self.name = module.name
         self.program_shape = program_shape
         self.fingerprint = fingerprint(module, program_shape)
         self.channel_ends = channel_ends(module.entry)

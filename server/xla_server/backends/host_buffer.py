@@ -5,13 +5,14 @@ import threading
 
 import numpy as np
 
+from xla_contract.aligned import ALIGNMENT, aligned_empty
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_server.backends.backend import Device
 from xla_server.ops.bounds import filled
 from xla_server.ops.evaluation import TOKEN, Array, Token, Value
-from xla_server.runtime.blocks import Block
+from xla_server.runtime.blocks import Block, BlockPool, block_size
 
 
 class HostBuffer:
@@ -31,6 +32,28 @@ class HostBuffer:
         self._elements = tuple(HostBuffer(element, device) for element in literal.elements)
         self._block: Block | None = None
         self._address: int | None = None
+
+    @classmethod
+    def placed(cls, literal: Literal, device: Device, blocks: BlockPool) -> "HostBuffer":
+        """A literal in memory of the server's own, where kernels and numpy read it best.
+
+        Arrays that do not lie dense, row by row and at a multiple of ALIGNMENT are copied there,
+        once, from whatever layout and memory they came in; others are shared.
+        """
+        shape = literal.shape
+        if shape.is_tuple:
+            parts = tuple(cls.placed(part, device, blocks) for part in literal.elements)
+            return cls.of_elements(parts, shape, device)
+        if not shape.is_array or _is_in_place(literal.value):
+            return cls(literal, device)
+        if literal.dynamic_sizes:
+            array = aligned_empty(shape.dimensions, literal.value.dtype)
+            np.copyto(array, literal.value)
+            array.flags.writeable = False
+            return cls(Literal(shape, array, (), literal.dynamic_sizes), device)
+        block = blocks.take(block_size(literal.value.nbytes))
+        np.copyto(block.array(shape), literal.value)
+        return cls.of_block(block, shape, device)
 
     @classmethod
     def from_value(cls, value: Value, shape: Shape, device: Device) -> "HostBuffer":
@@ -84,6 +107,11 @@ class HostBuffer:
         Memory that came with a literal is not the server's own to write to.
         """
         return self._block is not None and sys.getrefcount(self._block) == _ONE_OWNER
+
+    @property
+    def memory(self) -> Block | None:
+        """The memory that a kernel wrote, if the value lies there; who has it keeps it as it is."""
+        return self._block
 
     def given_up(self) -> "HostBuffer":
         """Another buffer in this one's place. This one must not be used any more."""
@@ -195,6 +223,10 @@ _ONE_OWNER = _references()
 
 _LAYING_OUT = threading.Lock()
 """Held while an array is laid out: the first address must stay the only one."""
+
+
+def _is_in_place(array: Array) -> bool:
+    return array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0
 
 
 def value_of(literal: Literal) -> Value:

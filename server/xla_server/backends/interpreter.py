@@ -25,6 +25,7 @@ from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloModule
 from xla_server.ir.verifier import check_signature, verify
 from xla_server.ops.rng_get_and_update_state import RandomStates
+from xla_server.runtime.blocks import BlockPool
 
 
 class Interpreter:
@@ -53,6 +54,7 @@ class Interpreter:
         self._check_values = check_values
         self._custom_calls = custom_calls
         self._dumps = dumps or DumpDirectory()
+        self._blocks = BlockPool()
 
     def compile(
         self,
@@ -83,7 +85,7 @@ class Interpreter:
 
     def to_device(self, literal: Literal, device: Device) -> HostBuffer:
         """Place a value on `device`."""
-        return HostBuffer(literal, device)
+        return HostBuffer.placed(literal, device, self._blocks)
 
 
 class InterpreterExecutable:
@@ -98,6 +100,7 @@ class InterpreterExecutable:
         check_values: bool = False,
         custom_calls: Registry = BUILTIN,
     ) -> None:
+        self.name = module.name
         self.program_shape = program_shape
         self.fingerprint = fingerprint(module, program_shape)
         self.channel_ends = channel_ends(module.entry)

@@ -146,11 +146,11 @@ class Run:
 
     def infeed(self, shape: Shape, instruction: HloInstruction) -> Value:
         """Wait for the next item of the device's infeed queue; it must have this shape."""
-        return self._feeds.take_infeed(shape, self._cancellation)
+        return self._feeds.take_infeed(shape, self._cancellation, instruction.name)
 
     def outfeed(self, value: Value, shape: Shape, instruction: HloInstruction) -> None:
         """Put a value into the device's outfeed queue, waiting while it is full."""
-        self._feeds.put_outfeed(value, shape, self._cancellation)
+        self._feeds.put_outfeed(value, shape, self._cancellation, instruction.name)
 
     def send(self, channel_id: int, value: Value, shape: Shape) -> None:
         """Put a value of this shape on a channel, waiting while the channel is full."""

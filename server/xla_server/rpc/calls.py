@@ -24,23 +24,32 @@ class Calls:
     @contextlib.contextmanager
     def running(self, context: grpc.ServicerContext) -> Iterator[Cancellation]:
         """A cancellation set when the client leaves, the deadline passes, or at `cancel_all`."""
+        cancellation = self.begin(context)
+        try:
+            yield cancellation
+        finally:
+            self.end(cancellation)
+
+    def begin(self, context: grpc.ServicerContext) -> Cancellation:
+        """As `running`, until `end`."""
         cancellation = Cancellation()
         with self._lock:
             self._running.add(cancellation)
             closed = self._closed
         if closed:
-            cancellation.cancel(_shutting_down())
+            cancellation.cancel(shutting_down())
 
         def on_end() -> None:
             cancellation.cancel(_gone(context))
 
         if not context.add_callback(on_end):
             on_end()
-        try:
-            yield cancellation
-        finally:
-            with self._lock:
-                self._running.discard(cancellation)
+        return cancellation
+
+    def end(self, cancellation: Cancellation) -> None:
+        """End what `begin` began."""
+        with self._lock:
+            self._running.discard(cancellation)
 
     def cancel_all(self) -> int:
         """End all calls, also those that come later, with UnavailableError; gives how many."""
@@ -48,7 +57,7 @@ class Calls:
             self._closed = True
             running = list(self._running)
         for cancellation in running:
-            cancellation.cancel(_shutting_down())
+            cancellation.cancel(shutting_down())
         return len(running)
 
 
@@ -59,7 +68,8 @@ def _gone(context: grpc.ServicerContext) -> CancelledError | DeadlineExceededErr
     return CancelledError("the client gave the call up")
 
 
-def _shutting_down() -> UnavailableError:
+def shutting_down() -> UnavailableError:
+    """What calls are told that the server does not finish, or begin, any more."""
     return UnavailableError(
         "the server is shutting down and ended the call", hint="Call again on another server."
     )

@@ -10,9 +10,9 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from xla_contract.descriptors import SERVICE, SERVICE_NAME
+from xla_contract.descriptors import EXTENSION, EXTENSION_NAME, SERVICE, SERVICE_NAME
 
-_OWN_SERVICES = ("", SERVICE_NAME)
+_OWN_SERVICES = ("", SERVICE_NAME, EXTENSION_NAME)
 """Names health is known under; the empty one is the server as a whole."""
 
 
@@ -23,7 +23,7 @@ class _Reflection:
     """The one rpc of reflection, in threads of its own: a stream holds one while it is open."""
 
     def __init__(self) -> None:
-        names = (SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        names = (SERVICE_NAME, EXTENSION_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME)
         self._servicer: Any = reflection.ReflectionServicer(names, _reflection_pool())
         # Read by grpc; in the server's default threads open streams would hold up health.
         self.experimental_thread_pool = ThreadPoolExecutor(
@@ -90,7 +90,7 @@ def _reflection_pool() -> DescriptorPool:
     """
     pool = DescriptorPool()
     seen: set[str] = set()
-    for file in (SERVICE.file, health_pb2.DESCRIPTOR, reflection_pb2.DESCRIPTOR):
+    for file in (SERVICE.file, EXTENSION.file, health_pb2.DESCRIPTOR, reflection_pb2.DESCRIPTOR):
         _add(pool, file, seen)
     return pool
 

@@ -28,6 +28,12 @@ _MAX_METADATA_BYTES = 512
 
 
 def status_of(error: XlaError, *, incident: str = "") -> grpc.Status:
+    """The status that tells a client of an error, as the end of a call."""
+    told: grpc.Status = rpc_status.to_status(status_proto_of(error, incident=incident))
+    return told
+
+
+def status_proto_of(error: XlaError, *, incident: str = "") -> status_pb2.Status:
     """The status that tells a client of an error.
 
     The texts are cut in the middle where they would not fit in the headers a client accepts.
@@ -49,8 +55,7 @@ def status_of(error: XlaError, *, incident: str = "") -> grpc.Status:
         code=int(error.code), message=fit_header(error.message, _MAX_MESSAGE_BYTES)
     )
     status.details.add().Pack(info)
-    told: grpc.Status = rpc_status.to_status(status)
-    return told
+    return status
 
 
 def as_xla_error(error: BaseException, rpc: str) -> tuple[XlaError, str]:

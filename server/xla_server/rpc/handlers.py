@@ -1,136 +1,189 @@
-"""The table from the rpcs of the contract to handlers, and the boundary around each."""
+"""Unary rpcs, and the boundary around every call."""
 
+import dataclasses
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError, EncodeError, Message
 
-from xla_contract.descriptors import RPCS, Rpc
+from xla_contract import malloc
+from xla_contract.descriptors import Rpc
 from xla_contract.errors import (
     CancelledError,
     DeadlineExceededError,
     InvalidArgumentError,
     ResourceExhaustedError,
+    XlaError,
 )
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls import Calls
-from xla_server.rpc.errors import as_xla_error, status_of
-from xla_server.rpc.pools import Pool, Pools
+from xla_server.rpc.errors import as_xla_error, status_of, status_proto_of
+from xla_server.sessions.registry import SessionRegistry
 
 _LOG = logging.getLogger(__name__)
 
-Method = Callable[[Any, Cancellation], Message]
-"""Decodes a request, calls the service, encodes the response; raises XlaError."""
+SESSION_KEY = "xla-session"
+"""The metadata key of a session's token."""
+
+Response: TypeAlias = Message | bytes
+"""The answer of an rpc, serialized or not."""
+
+Method: TypeAlias = Callable[[Any, Any, Cancellation], Response]
+"""Decodes a request, calls the session's service, encodes the response; raises XlaError.
+
+Its arguments are the XlaService of the session, the request, and the call's cancellation."""
+
+Decode: TypeAlias = Callable[[bytes], Any]
+"""What makes a method's request of its bytes; raises DecodeError for bytes that are none."""
 
 
-class Handler:
-    """One rpc: from the bytes of a request to those of a response.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Boundary:
+    """What all calls of a server pass: who calls, how much fits, and what is told of errors."""
 
-    grpc would parse the request before anyone of ours sees it and answer INTERNAL where it
-    cannot; so it hands over bytes, and they are parsed in here.
-    """
+    sessions: SessionRegistry
+    calls: Calls
+    max_bytes: int
 
-    def __init__(
-        self, rpc: Rpc, method: Method, calls: Calls, executor: ThreadPoolExecutor, max_bytes: int
-    ) -> None:
-        self._rpc = rpc
-        self._method = method
-        self._calls = calls
-        self._max_bytes = max_bytes
-        # Read by grpc, which otherwise runs all behaviours in one pool.
-        self.experimental_thread_pool = executor
-
-    def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        """Answer one call; whatever goes wrong becomes a status, and nothing else happens."""
-        started = time.monotonic()
-        _LOG.debug("called", extra={"rpc": self._rpc.name, "peer": context.peer()})
-        status = None
-        response = b""
+    def parse(self, rpc: Rpc, request: bytes, decode: Decode | None = None) -> Any:
+        """The request, by protobuf or `decode`; InvalidArgumentError for bytes that are none."""
         try:
-            response = self._answer(request, context)
-        except BaseException as error:
-            # The boundary: what passes it reaches the client as grpc words it, cause and all.
-            status = self._status_of(error, context, time.monotonic() - started)
-        if status is not None:
-            context.abort_with_status(status)
-        facts = {"rpc": self._rpc.name, "seconds": time.monotonic() - started}
-        _LOG.debug("answered", extra=facts)
-        return response
-
-    def _answer(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        with self._calls.running(context) as cancellation:
-            response = self._method(self._parse(request), cancellation)
-            return self._serialize(response)
-
-    def _parse(self, request: bytes) -> Message:
-        try:
-            return self._rpc.request.FromString(request)
+            return rpc.request.FromString(request) if decode is None else decode(request)
         except DecodeError as error:
             raise InvalidArgumentError(
-                f"{self._rpc.name}: the request must be a {self._rpc.request.DESCRIPTOR.full_name} "
+                f"{rpc.name}: the request must be a {rpc.request.DESCRIPTOR.full_name} "
                 f"message, got {len(request)} bytes that are none: {error}",
-                op=self._rpc.name,
+                op=rpc.name,
             ) from None
 
-    def _serialize(self, response: Message) -> bytes:
-        try:
-            data = response.SerializeToString()
-        except EncodeError:
-            data = None
-        if data is None or len(data) > self._max_bytes:
+    def serialize(self, rpc: Rpc, response: Response) -> bytes:
+        """The bytes of a response; ResourceExhaustedError when no message may be so large."""
+        data: bytes | None
+        if isinstance(response, bytes):
+            data = response
+        else:
+            try:
+                data = response.SerializeToString()
+            except EncodeError:
+                data = None
+        if data is None or len(data) > self.max_bytes:
             size = "more than any message" if data is None else f"{len(data)} bytes"
             raise ResourceExhaustedError(
-                f"a message may take {self._max_bytes} bytes, got a response of {size}",
-                op=self._rpc.name,
+                f"a message may take {self.max_bytes} bytes, got a response of {size}",
+                op=rpc.name,
                 hint="Slice the value on the device and transfer the parts.",
             )
         return data
 
-    def _status_of(
-        self, error: BaseException, context: grpc.ServicerContext, seconds: float
-    ) -> grpc.Status:
-        told, incident = as_xla_error(error, self._rpc.name)
+    def status(self, rpc: Rpc, error: BaseException, peer: str, seconds: float) -> grpc.Status:
+        """The status that tells of an error; the log has the cause of faults."""
+        told, incident = self._told(rpc, error, peer, seconds)
+        return status_of(told, incident=incident)
+
+    def status_bytes(self, rpc: Rpc, error: BaseException, peer: str, seconds: float) -> bytes:
+        """As `status`, as a serialized google.rpc.Status."""
+        told, incident = self._told(rpc, error, peer, seconds)
+        data: bytes = status_proto_of(told, incident=incident).SerializeToString()
+        return data
+
+    def _told(
+        self, rpc: Rpc, error: BaseException, peer: str, seconds: float
+    ) -> tuple[XlaError, str]:
+        """What a client is told of an error, and the incident id when it is a fault of ours."""
+        told, incident = as_xla_error(error, rpc.name)
         if not told.op:
-            told = told.at(self._rpc.name)
-        facts = {
-            "rpc": self._rpc.name,
-            "code": told.code.name,
-            "peer": context.peer(),
-            "seconds": seconds,
-        }
+            told = told.at(rpc.name)
+        facts = {"rpc": rpc.name, "code": told.code.name, "peer": peer, "seconds": seconds}
         if incident:
             _LOG.error("incident %s", incident, exc_info=error, extra=facts)
         elif isinstance(told, CancelledError | DeadlineExceededError):
             _LOG.debug("%s", told.message, extra=facts)
         else:
             _LOG.info("%s", told.message, extra=facts)
-        return status_of(told, incident=incident)
+        return told, incident
 
 
-def rpc_handlers(
-    methods: Mapping[str, tuple[Pool, Method]],
-    pools: Pools,
-    calls: Calls,
-    *,
-    max_message_bytes: int,
-) -> "dict[str, grpc.RpcMethodHandler[Any, Any]]":
-    """Rpc name -> what grpc calls, for the rpcs of the contract and no other.
+class Handler:
+    """One unary rpc: from the bytes of a request to those of a response.
 
-    Raises ValueError unless `methods` has exactly their names.
+    grpc would parse the request before anyone of ours sees it and answer INTERNAL where it
+    cannot; so it hands over bytes, and they are parsed in here.
     """
-    names = {rpc.name for rpc in RPCS}
-    if set(methods) != names:
-        raise ValueError(
-            f"the methods must be those of the contract, got {sorted(names ^ set(methods))} "
-            "on one side only"
-        )
-    handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
-    for rpc in RPCS:
-        pool, method = methods[rpc.name]
-        handler = Handler(rpc, method, calls, pools.executor(pool), max_message_bytes)
-        handlers[rpc.name] = grpc.unary_unary_rpc_method_handler(handler)
-    return handlers
+
+    def __init__(
+        self,
+        rpc: Rpc,
+        method: Method,
+        boundary: Boundary,
+        executor: ThreadPoolExecutor,
+        *,
+        has_session: bool = True,
+        decode: Decode | None = None,
+    ) -> None:
+        self._rpc = rpc
+        self._decode = decode
+        self._method = method
+        self._boundary = boundary
+        self._has_session = has_session
+        # Read by grpc, which otherwise runs all behaviours in one pool.
+        self.experimental_thread_pool = executor
+
+    def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        """Answer one call; whatever goes wrong becomes a status, and nothing else happens."""
+        started = time.monotonic()
+        if _LOG.isEnabledFor(logging.DEBUG):
+            _LOG.debug("called", extra={"rpc": self._rpc.name, "peer": context.peer()})
+        status = None
+        response = b""
+        try:
+            response = self._answer(request, context)
+            malloc.transferred(len(request) + len(response))
+        except BaseException as error:
+            # The boundary: what passes it reaches the client as grpc words it, cause and all.
+            seconds = time.monotonic() - started
+            status = self._boundary.status(self._rpc, error, context.peer(), seconds)
+        if status is not None:
+            context.abort_with_status(status)
+        if _LOG.isEnabledFor(logging.DEBUG):
+            facts = {"rpc": self._rpc.name, "peer": context.peer()}
+            _LOG.debug("answered", extra=facts | {"seconds": time.monotonic() - started})
+        return response
+
+    def _answer(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        boundary = self._boundary
+        if not self._has_session:
+            with boundary.calls.running(context) as cancellation:
+                response = self._method(None, boundary.parse(self._rpc, request), cancellation)
+                return boundary.serialize(self._rpc, response)
+        token = session_token(context.invocation_metadata())
+        # As with `using`, `running` and `calling`, whose generators cost a tenth of a small call.
+        session = boundary.sessions.enter(token, context.peer() if token is None else "")
+        service = session.service
+        cancellation = boundary.calls.begin(context)
+        try:
+            service.begin_call(cancellation)
+            parsed = boundary.parse(self._rpc, request, self._decode)
+            response = self._method(service, parsed, cancellation)
+            return boundary.serialize(self._rpc, response)
+        finally:
+            service.end_call(cancellation)
+            boundary.calls.end(cancellation)
+            boundary.sessions.leave(session)
+
+
+def session_token(metadata: Sequence[tuple[str, str | bytes]] | None) -> str | None:
+    """The session that the headers of a call name, if any.
+
+    Raises InvalidArgumentError when they name more than one.
+    """
+    tokens = [value for key, value in metadata or () if key == SESSION_KEY]
+    if not tokens:
+        return None
+    if len(tokens) > 1:
+        raise InvalidArgumentError(f"a call must name one session, got {len(tokens)}")
+    token = tokens[0]
+    return token if isinstance(token, str) else token.decode(errors="replace")

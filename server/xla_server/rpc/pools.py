@@ -20,10 +20,8 @@ class Pool(enum.StrEnum):
     """Computes, but waits for nobody."""
     EXECUTE = "execute"
     """Runs programs, which may wait for feeds."""
-    INFEED = "infeed"
-    """Waits for room in a queue."""
-    OUTFEED = "outfeed"
-    """Waits for a program."""
+    STREAM = "stream"
+    """Serves one stream as long as it lasts."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,9 +30,8 @@ class PoolSizes:
 
     short: int = 16
     compile: int = 4
-    execute: int = 16
-    infeed: int = 16
-    outfeed: int = 16
+    execute: int = 256
+    stream: int = 1024
 
 
 class Pools:

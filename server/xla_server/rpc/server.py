@@ -3,19 +3,25 @@
 import contextlib
 import dataclasses
 import logging
-import socket
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
-from xla_contract.descriptors import SERVICE_NAME
+from xla_contract.descriptors import EXTENSION_NAME, EXTENSION_RPCS, RPCS, SERVICE_NAME
 from xla_server.rpc.calls import Calls
 from xla_server.rpc.discovery import Discovery
-from xla_server.rpc.handlers import rpc_handlers
+from xla_server.rpc.extension import extension_rows
+from xla_server.rpc.extension_converse import Conversations
+from xla_server.rpc.handlers import Boundary
+from xla_server.rpc.listeners import Listeners
+from xla_server.rpc.methods import ServiceHandler, Streaming
 from xla_server.rpc.pools import Pools, PoolSizes
-from xla_server.rpc.servicer import Servicer
-from xla_server.sessions.service import XlaService
+from xla_server.rpc.presence import Presence
+from xla_server.rpc.servicer import ROWS
+from xla_server.rpc.shared_memory_socket import SharedMemorySocket
+from xla_server.sessions.registry import SessionRegistry
 
 _LOG = logging.getLogger(__name__)
 
@@ -25,24 +31,22 @@ _ANSWER_SECONDS = 1.0
 _HEALTH_THREADS = 4
 
 
-class CannotListenError(Exception):
-    """The address cannot be listened on; the message says which and why."""
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class RpcOptions:
     """How to serve."""
 
-    listen: str
+    listen: Sequence[str]
     max_message_bytes: int = 2**31 - 1
     max_concurrent_calls: int = 4096
     pool_sizes: PoolSizes = dataclasses.field(default_factory=PoolSizes)
+    shared_memory_connections: int = 256
 
 
 class RpcServer:
     """One listening server. Made by `serving`."""
 
-    def __init__(self, service: XlaService, options: RpcOptions) -> None:
+    def __init__(self, sessions: SessionRegistry, options: RpcOptions) -> None:
+        self._sessions = sessions
         self._calls = Calls()
         self._pools = Pools(options.pool_sizes)
         self._health_threads = ThreadPoolExecutor(_HEALTH_THREADS, thread_name_prefix="health")
@@ -60,20 +64,50 @@ class RpcServer:
                 ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
             ],
         )
-        handlers = rpc_handlers(
-            Servicer(service).methods,
+        self._shared_memory = _shared_memory(sessions, options)
+        boundary = Boundary(sessions, self._calls, options.max_message_bytes)
+        extension = extension_rows(
+            sessions,
+            options.max_message_bytes,
+            self._shared_memory.path if self._shared_memory is not None else "",
+        )
+        self._conversations = Conversations(
+            {rpc.path[1:]: (rpc, ROWS[rpc.name]) for rpc in RPCS}
+            | {
+                rpc.path[1:]: (rpc, extension[rpc.name])
+                for rpc in EXTENSION_RPCS
+                if rpc.name in extension
+            },
             self._pools,
-            self._calls,
-            max_message_bytes=options.max_message_bytes,
+            boundary,
         )
-        self._server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler(SERVICE_NAME, handlers),)
-        )
+        extension["Converse"] = Streaming(self._conversations.serve)
+        for name, rpcs, rows in (
+            (SERVICE_NAME, RPCS, ROWS),
+            (EXTENSION_NAME, [rpc for rpc in EXTENSION_RPCS if rpc.name in extension], extension),
+        ):
+            handler = ServiceHandler(name, rpcs, rows, self._pools, boundary)
+            self._server.add_generic_rpc_handlers((handler,))
         self._discovery = Discovery(self._server)
-        self.address = _listen(self._server, options.listen)
+        try:
+            self._listeners = Listeners(options.listen, self._server.add_insecure_port)
+        except BaseException:
+            self._close_shared_memory()
+            raise
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """Where the server listens, in the order of the options."""
+        return self._listeners.addresses
+
+    @property
+    def address(self) -> str:
+        """The first of the addresses."""
+        return self._listeners.addresses[0]
 
     def start(self) -> None:
         """Begin to answer."""
+        self._presence = Presence(self._sessions)
         self._server.start()
         self._discovery.set_serving()
 
@@ -88,6 +122,7 @@ class RpcServer:
         operation sees its cancellation only after it.
         """
         self._discovery.set_draining()
+        self._conversations.drain()
         # grpc ends what is left with no word to the client; ours end one moment earlier.
         stopped = self._server.stop(grace_seconds + _ANSWER_SECONDS)
         if not stopped.wait(grace_seconds):
@@ -97,16 +132,26 @@ class RpcServer:
         if all_ended:  # grpc may otherwise still hand calls to the threads.
             self._health_threads.shutdown(wait=False, cancel_futures=True)
             self._discovery.close()
-        return self._pools.close(_ANSWER_SECONDS) and all_ended
+        self._presence.close()
+        is_idle = self._pools.close(_ANSWER_SECONDS) and all_ended
+        self._close_shared_memory()
+        self._sessions.close_all()
+        self._sessions.engine.arenas.close()
+        self._listeners.close()
+        return is_idle
+
+    def _close_shared_memory(self) -> None:
+        if self._shared_memory is not None:
+            self._shared_memory.close()
 
 
 @contextlib.contextmanager
-def serving(service: XlaService, options: RpcOptions) -> Iterator[RpcServer]:
+def serving(sessions: SessionRegistry, options: RpcOptions) -> Iterator[RpcServer]:
     """A server that answers until the block ends; then calls in progress are cancelled.
 
     Raises CannotListenError.
     """
-    server = RpcServer(service, options)
+    server = RpcServer(sessions, options)
     server.start()
     try:
         yield server
@@ -114,30 +159,12 @@ def serving(service: XlaService, options: RpcOptions) -> Iterator[RpcServer]:
         server.drain(0)
 
 
-def _listen(server: grpc.Server, listen: str) -> str:
-    """Bind, and give the address with the port that was found."""
+def _shared_memory(sessions: SessionRegistry, options: RpcOptions) -> SharedMemorySocket | None:
+    """The socket for shared memory; None where it is turned off, or the system has none."""
+    if not sessions.engine.limits.shared_memory_bytes or not hasattr(os, "memfd_create"):
+        return None
     try:
-        port = server.add_insecure_port(listen)
-    except RuntimeError:
-        raise CannotListenError(f"cannot listen on {listen}: {_reason(listen)}") from None
-    if listen.startswith("unix"):
-        return listen
-    host, _, _ = listen.rpartition(":")
-    return f"{host}:{port}"
-
-
-def _reason(listen: str) -> str:
-    """Why binding fails, asked of the system, for grpc does not tell."""
-    if listen.startswith("unix"):
-        return "the socket cannot be made"
-    host, _, port = listen.rpartition(":")
-    try:
-        found = socket.getaddrinfo(
-            host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        for family, kind, protocol, _, address in found:
-            with socket.socket(family, kind, protocol) as probe:
-                probe.bind(address)
-    except (OSError, ValueError) as error:
-        return (error.strerror if isinstance(error, OSError) else None) or str(error)
-    return "the address cannot be bound"
+        return SharedMemorySocket(sessions, max_connections=options.shared_memory_connections)
+    except OSError as error:
+        _LOG.warning("memory is not shared with clients: %s", error)
+        return None

@@ -1,193 +1,237 @@
-"""The 18 rpcs: each decodes its request, calls the service, encodes the response."""
+"""The 18 rpcs: each decodes its request, calls the session's service, encodes the response."""
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Mapping
+from types import MappingProxyType
 
+from xla_contract.errors import XlaError
 from xla_contract.layout import Layout
-from xla_contract.literal import Literal
-from xla_contract.literal_proto import literal_to_proto
+from xla_contract.literal_decoding import LiteralMessage, decode_literal_message
+from xla_contract.literal_encoding import encode_literal_message
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import layout_from_proto, shape_from_proto, shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_pb2
-from xla_server.backends.backend import Profile
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.handlers import Method
+from xla_server.rpc.deferred import Answer
+from xla_server.rpc.extension_feeds import answering
+from xla_server.rpc.extension_run import wait_for_execution
+from xla_server.rpc.messages import data_handles, profile_to_proto
+from xla_server.rpc.methods import Deferred, Row, Unary
 from xla_server.rpc.pools import Pool
 from xla_server.sessions.devices import DeviceHandle
+from xla_server.sessions.feeds import LentLiteral
 from xla_server.sessions.records import Executed, GraphRequest
 from xla_server.sessions.service import XlaService
 
 
-class Servicer:
-    """The rpcs of one service. `methods` says which threads each runs in."""
+def _unregister(
+    service: XlaService, request: xla_pb2.UnregisterRequest, _: Cancellation
+) -> xla_pb2.UnregisterResponse:
+    service.unregister([data.handle for data in request.data])
+    return xla_pb2.UnregisterResponse()
 
-    def __init__(self, service: XlaService) -> None:
-        self._service = service
 
-    @property
-    def methods(self) -> Mapping[str, tuple[Pool, Method]]:
-        """Rpc name -> threads and method; `rpc_handlers` refuses it unless it is total."""
-        return {
-            "Unregister": (Pool.SHORT, self._unregister),
-            "DeconstructTuple": (Pool.SHORT, self._deconstruct_tuple),
-            "Unpack": (Pool.SHORT, self._unpack),
-            "GetShape": (Pool.SHORT, self._get_shape),
-            "GetComputationGraphStats": (Pool.COMPILE, self._get_computation_graph_stats),
-            "LoadData": (Pool.SHORT, self._load_data),
-            "TransferToClient": (Pool.SHORT, self._transfer_to_client),
-            "TransferToServer": (Pool.SHORT, self._transfer_to_server),
-            "TransferToInfeed": (Pool.INFEED, self._transfer_to_infeed),
-            "TransferFromOutfeed": (Pool.OUTFEED, self._transfer_from_outfeed),
-            "ResetDevice": (Pool.SHORT, self._reset_device),
-            "ComputeConstantGraph": (Pool.COMPILE, self._compute_constant_graph),
-            "GetDeviceHandles": (Pool.SHORT, self._get_device_handles),
-            "CreateChannelHandle": (Pool.SHORT, self._create_channel_handle),
-            "Compile": (Pool.COMPILE, self._compile),
-            "Execute": (Pool.EXECUTE, self._execute),
-            "ExecuteGraphParallel": (Pool.EXECUTE, self._execute_graph_parallel),
-            "WaitForExecution": (Pool.SHORT, self._wait_for_execution),
-        }
+def _deconstruct_tuple(
+    service: XlaService, request: xla_pb2.DeconstructTupleRequest, _: Cancellation
+) -> xla_pb2.DeconstructTupleResponse:
+    tuple_handle = request.tuple_handle.handle if request.HasField("tuple_handle") else None
+    return xla_pb2.DeconstructTupleResponse(
+        element_handles=data_handles(service.deconstruct_tuple(tuple_handle))
+    )
 
-    def _unregister(
-        self, request: xla_pb2.UnregisterRequest, _: Cancellation
-    ) -> xla_pb2.UnregisterResponse:
-        self._service.unregister([data.handle for data in request.data])
-        return xla_pb2.UnregisterResponse()
 
-    def _deconstruct_tuple(
-        self, request: xla_pb2.DeconstructTupleRequest, _: Cancellation
-    ) -> xla_pb2.DeconstructTupleResponse:
-        tuple_handle = request.tuple_handle.handle if request.HasField("tuple_handle") else None
-        return xla_pb2.DeconstructTupleResponse(
-            element_handles=_data_handles(self._service.deconstruct_tuple(tuple_handle))
+def _unpack(
+    service: XlaService, request: xla_pb2.UnpackRequest, _: Cancellation
+) -> xla_pb2.UnpackResponse:
+    handle = request.data.handle if request.HasField("data") else None
+    return xla_pb2.UnpackResponse(tied_data=data_handles(service.deconstruct_tuple(handle)))
+
+
+def _get_shape(
+    service: XlaService, request: xla_pb2.GetShapeRequest, _: Cancellation
+) -> xla_pb2.GetShapeResponse:
+    handle = request.data.handle if request.HasField("data") else None
+    return xla_pb2.GetShapeResponse(shape=shape_to_proto(service.get_shape(handle)))
+
+
+def _get_computation_graph_stats(
+    service: XlaService, request: xla_pb2.ComputationGraphStatsRequest, _: Cancellation
+) -> xla_pb2.ComputationStatsResponse:
+    program = request.computation if request.HasField("computation") else None
+    cost = service.get_computation_graph_stats(program)
+    return xla_pb2.ComputationStatsResponse(
+        stats=xla_data_pb2.ComputationStats(
+            flop_count=cost.flops, transcendental_count=cost.transcendentals
         )
+    )
 
-    def _unpack(self, request: xla_pb2.UnpackRequest, _: Cancellation) -> xla_pb2.UnpackResponse:
-        handle = request.data.handle if request.HasField("data") else None
-        return xla_pb2.UnpackResponse(
-            tied_data=_data_handles(self._service.deconstruct_tuple(handle))
-        )
 
-    def _get_shape(
-        self, request: xla_pb2.GetShapeRequest, _: Cancellation
-    ) -> xla_pb2.GetShapeResponse:
-        handle = request.data.handle if request.HasField("data") else None
-        return xla_pb2.GetShapeResponse(shape=shape_to_proto(self._service.get_shape(handle)))
+def _load_data(
+    service: XlaService, request: xla_pb2.LoadDataRequest, _: Cancellation
+) -> xla_pb2.LoadDataResponse:
+    service.load_data(request.columnio_tablet_path)
 
-    def _get_computation_graph_stats(
-        self, request: xla_pb2.ComputationGraphStatsRequest, _: Cancellation
-    ) -> xla_pb2.ComputationStatsResponse:
-        program = request.computation if request.HasField("computation") else None
-        cost = self._service.get_computation_graph_stats(program)
-        return xla_pb2.ComputationStatsResponse(
-            stats=xla_data_pb2.ComputationStats(
-                flop_count=cost.flops, transcendental_count=cost.transcendentals
-            )
-        )
 
-    def _load_data(
-        self, request: xla_pb2.LoadDataRequest, _: Cancellation
-    ) -> xla_pb2.LoadDataResponse:
-        self._service.load_data(request.columnio_tablet_path)
+def _transfer_to_client(
+    service: XlaService, request: xla_pb2.TransferToClientRequest, _: Cancellation
+) -> bytes:
+    handle = request.data.handle if request.HasField("data") else None
+    shape = _shape(request)
+    literal = service.transfer_to_client(handle, shape)
+    return encode_literal_message(xla_pb2.TransferToClientResponse(), literal)
 
-    def _transfer_to_client(
-        self, request: xla_pb2.TransferToClientRequest, _: Cancellation
-    ) -> xla_pb2.TransferToClientResponse:
-        handle = request.data.handle if request.HasField("data") else None
-        shape = _shape(request)
-        literal = self._service.transfer_to_client(handle, shape)
-        return xla_pb2.TransferToClientResponse(literal=literal_to_proto(literal))
 
-    def _transfer_to_server(
-        self, request: xla_pb2.TransferToServerRequest, _: Cancellation
-    ) -> xla_pb2.TransferToServerResponse:
-        literal = request.literal if request.HasField("literal") else None
-        handle = self._service.transfer_to_server(literal, _device(request))
-        return xla_pb2.TransferToServerResponse(data=xla_data_pb2.GlobalDataHandle(handle=handle))
+def _transfer_to_server(
+    service: XlaService,
+    received: LiteralMessage[xla_pb2.TransferToServerRequest],
+    _: Cancellation,
+) -> xla_pb2.TransferToServerResponse:
+    handle = service.transfer_to_server(received.literal, _device(received.message))
+    return xla_pb2.TransferToServerResponse(data=xla_data_pb2.GlobalDataHandle(handle=handle))
 
-    def _transfer_to_infeed(
-        self, request: xla_pb2.TransferToInfeedRequest, cancellation: Cancellation
-    ) -> xla_pb2.TransferToInfeedResponse:
-        literal = request.literal if request.HasField("literal") else None
-        self._service.transfer_to_infeed(
-            literal, request.replica_id, _device(request), cancellation
-        )
-        return xla_pb2.TransferToInfeedResponse()
 
-    def _transfer_from_outfeed(
-        self, request: xla_pb2.TransferFromOutfeedRequest, cancellation: Cancellation
-    ) -> xla_pb2.TransferFromOutfeedResponse:
-        def encode(literal: Literal) -> xla_pb2.TransferFromOutfeedResponse:
-            return xla_pb2.TransferFromOutfeedResponse(literal=literal_to_proto(literal))
+def _transfer_to_infeed(
+    service: XlaService,
+    received: LiteralMessage[xla_pb2.TransferToInfeedRequest],
+    cancellation: Cancellation,
+    answer: Answer,
+) -> None:
+    request = received.message
+    service.transfer_to_infeed(
+        received.literal,
+        request.replica_id,
+        _device(request),
+        cancellation,
+        answering(answer, xla_pb2.TransferToInfeedResponse()),
+    )
 
-        return self._service.transfer_from_outfeed(
-            _shape(request), request.replica_id, _device(request), cancellation, encode
-        )
 
-    def _reset_device(
-        self, request: xla_pb2.ResetDeviceRequest, _: Cancellation
-    ) -> xla_pb2.ResetDeviceResponse:
-        self._service.reset_device()
-        return xla_pb2.ResetDeviceResponse()
+def _transfer_from_outfeed(
+    service: XlaService,
+    request: xla_pb2.TransferFromOutfeedRequest,
+    cancellation: Cancellation,
+    answer: Answer,
+) -> None:
+    def done(lent: LentLiteral | XlaError) -> None:
+        if isinstance(lent, XlaError):
+            answer.failed(lent)
+        else:
+            answer.later(functools.partial(taken, lent))
 
-    def _compute_constant_graph(
-        self, request: xla_pb2.ComputeConstantGraphRequest, cancellation: Cancellation
-    ) -> xla_pb2.ComputeConstantResponse:
-        program = request.computation if request.HasField("computation") else None
-        layout: Layout | None = None
-        if request.HasField("output_layout"):
-            layout = layout_from_proto(request.output_layout)
-        literal = self._service.compute_constant_graph(program, layout, cancellation)
-        return xla_pb2.ComputeConstantResponse(literal=literal_to_proto(literal))
+    def taken(lent: LentLiteral) -> bytes:
+        try:
+            data = encode_literal_message(xla_pb2.TransferFromOutfeedResponse(), lent.literal())
+            cancellation.check()
+        except BaseException:
+            lent.give_back()
+            raise
+        lent.keep()
+        return data
 
-    def _get_device_handles(
-        self, request: xla_pb2.GetDeviceHandlesRequest, _: Cancellation
-    ) -> xla_pb2.GetDeviceHandlesResponse:
-        handles = self._service.get_device_handles(request.device_count)
-        return xla_pb2.GetDeviceHandlesResponse(
-            device_handles=[
-                xla_data_pb2.DeviceHandle(handle=one.handle, device_count=one.device_count)
-                for one in handles
-            ]
-        )
+    service.transfer_from_outfeed(
+        _shape(request), request.replica_id, _device(request), cancellation, done
+    )
 
-    def _create_channel_handle(
-        self, request: xla_pb2.CreateChannelHandleRequest, _: Cancellation
-    ) -> xla_pb2.CreateChannelHandleResponse:
-        handle, channel_type = self._service.create_channel_handle(request.channel_type)
-        return xla_pb2.CreateChannelHandleResponse(
-            channel=xla_data_pb2.ChannelHandle(handle=handle, type=channel_type.name)
-        )
 
-    def _compile(
-        self, request: xla_pb2.CompileRequest, cancellation: Cancellation
-    ) -> xla_pb2.CompileResponse:
-        handle = self._service.compile(
-            request.computation if request.HasField("computation") else None,
-            request.execution_options,
-            [shape_from_proto(shape) for shape in request.input_shape_with_layout],
-            cancellation,
-        )
-        return xla_pb2.CompileResponse(handle=xla_data_pb2.ExecutionHandle(handle=handle))
+def _reset_device(
+    service: XlaService, request: xla_pb2.ResetDeviceRequest, _: Cancellation
+) -> xla_pb2.ResetDeviceResponse:
+    service.reset_device()
+    return xla_pb2.ResetDeviceResponse()
 
-    def _execute(
-        self, request: xla_pb2.ExecuteRequest, cancellation: Cancellation
-    ) -> xla_pb2.ExecuteResponse:
-        handle = request.handle.handle if request.HasField("handle") else None
-        arguments = [argument.handle for argument in request.arguments]
-        return _execute_response(self._service.execute(handle, arguments, cancellation))
 
-    def _execute_graph_parallel(
-        self, request: xla_pb2.ExecuteGraphParallelRequest, cancellation: Cancellation
-    ) -> xla_pb2.ExecuteParallelResponse:
-        executed = self._service.execute_graph_parallel(
-            [_graph_request(part) for part in request.requests], cancellation
-        )
-        return xla_pb2.ExecuteParallelResponse(responses=map(_execute_response, executed))
+def _compute_constant_graph(
+    service: XlaService, request: xla_pb2.ComputeConstantGraphRequest, cancellation: Cancellation
+) -> bytes:
+    program = request.computation if request.HasField("computation") else None
+    layout: Layout | None = None
+    if request.HasField("output_layout"):
+        layout = layout_from_proto(request.output_layout)
+    literal = service.compute_constant_graph(program, layout, cancellation)
+    return encode_literal_message(xla_pb2.ComputeConstantResponse(), literal)
 
-    def _wait_for_execution(
-        self, request: xla_pb2.WaitForExecutionRequest, _: Cancellation
-    ) -> xla_pb2.WaitForExecutionResponse:
-        self._service.wait_for_execution(request.execution.handle)
+
+def _get_device_handles(
+    service: XlaService, request: xla_pb2.GetDeviceHandlesRequest, _: Cancellation
+) -> xla_pb2.GetDeviceHandlesResponse:
+    handles = service.get_device_handles(request.device_count)
+    return xla_pb2.GetDeviceHandlesResponse(
+        device_handles=[
+            xla_data_pb2.DeviceHandle(handle=one.handle, device_count=one.device_count)
+            for one in handles
+        ]
+    )
+
+
+def _create_channel_handle(
+    service: XlaService, request: xla_pb2.CreateChannelHandleRequest, _: Cancellation
+) -> xla_pb2.CreateChannelHandleResponse:
+    handle, channel_type = service.create_channel_handle(request.channel_type)
+    return xla_pb2.CreateChannelHandleResponse(
+        channel=xla_data_pb2.ChannelHandle(handle=handle, type=channel_type.name)
+    )
+
+
+def _compile(
+    service: XlaService, request: xla_pb2.CompileRequest, cancellation: Cancellation
+) -> xla_pb2.CompileResponse:
+    handle = service.compile(
+        request.computation if request.HasField("computation") else None,
+        request.execution_options,
+        [shape_from_proto(shape) for shape in request.input_shape_with_layout],
+        cancellation,
+    )
+    return xla_pb2.CompileResponse(handle=xla_data_pb2.ExecutionHandle(handle=handle))
+
+
+def _execute(
+    service: XlaService, request: xla_pb2.ExecuteRequest, cancellation: Cancellation
+) -> xla_pb2.ExecuteResponse:
+    handle = request.handle.handle if request.HasField("handle") else None
+    arguments = [argument.handle for argument in request.arguments]
+    return _execute_response(service.execute(handle, arguments, cancellation))
+
+
+def _execute_graph_parallel(
+    service: XlaService, request: xla_pb2.ExecuteGraphParallelRequest, cancellation: Cancellation
+) -> xla_pb2.ExecuteParallelResponse:
+    executed = service.execute_graph_parallel(
+        [_graph_request(part) for part in request.requests], cancellation
+    )
+    return xla_pb2.ExecuteParallelResponse(responses=map(_execute_response, executed))
+
+
+ROWS: Mapping[str, Row] = MappingProxyType(
+    {
+        "Unregister": Unary(Pool.SHORT, _unregister),
+        "DeconstructTuple": Unary(Pool.SHORT, _deconstruct_tuple),
+        "Unpack": Unary(Pool.SHORT, _unpack),
+        "GetShape": Unary(Pool.SHORT, _get_shape),
+        "GetComputationGraphStats": Unary(Pool.COMPILE, _get_computation_graph_stats),
+        "LoadData": Unary(Pool.SHORT, _load_data),
+        "TransferToClient": Unary(Pool.SHORT, _transfer_to_client),
+        "TransferToServer": Unary(
+            Pool.SHORT,
+            _transfer_to_server,
+            decode=functools.partial(decode_literal_message, xla_pb2.TransferToServerRequest),
+        ),
+        "TransferToInfeed": Deferred(
+            Pool.SHORT,
+            _transfer_to_infeed,
+            decode=functools.partial(decode_literal_message, xla_pb2.TransferToInfeedRequest),
+        ),
+        "TransferFromOutfeed": Deferred(Pool.SHORT, _transfer_from_outfeed),
+        "ResetDevice": Unary(Pool.SHORT, _reset_device),
+        "ComputeConstantGraph": Unary(Pool.COMPILE, _compute_constant_graph),
+        "GetDeviceHandles": Unary(Pool.SHORT, _get_device_handles),
+        "CreateChannelHandle": Unary(Pool.SHORT, _create_channel_handle),
+        "Compile": Unary(Pool.COMPILE, _compile),
+        "Execute": Unary(Pool.EXECUTE, _execute),
+        "ExecuteGraphParallel": Unary(Pool.EXECUTE, _execute_graph_parallel),
+        "WaitForExecution": Unary(Pool.SHORT, wait_for_execution),
+    }
+)
+"""By the names of the rpcs; `rpc_handlers` refuses it unless it is total."""
 
 
 def _graph_request(request: xla_pb2.ExecuteGraphRequest) -> GraphRequest:
@@ -205,25 +249,8 @@ def _graph_request(request: xla_pb2.ExecuteGraphRequest) -> GraphRequest:
 def _execute_response(executed: Executed) -> xla_pb2.ExecuteResponse:
     return xla_pb2.ExecuteResponse(
         output=xla_data_pb2.GlobalDataHandle(handle=executed.output),
-        profile=_profile(executed.profile),
+        profile=profile_to_proto(executed.profile),
     )
-
-
-def _profile(profile: Profile) -> xla_data_pb2.ExecutionProfile:
-    return xla_data_pb2.ExecutionProfile(
-        compilation_cache_hit=profile.compilation_cache_hit,
-        compile_time_ms=profile.compile_time_ms,
-        compute_cycle_count=profile.compute_cycle_count,
-        compute_time_ns=profile.compute_time_ns,
-        compute_and_transfer_time_ns=profile.compute_and_transfer_time_ns,
-        executable_size_in_bytes=profile.executable_size_in_bytes,
-        profile_cache_hit=profile.profile_cache_hit,
-        warmup_run_executed=profile.warmup_run_executed,
-    )
-
-
-def _data_handles(handles: Sequence[int]) -> list[xla_data_pb2.GlobalDataHandle]:
-    return [xla_data_pb2.GlobalDataHandle(handle=handle) for handle in handles]
 
 
 def _shape(

@@ -45,14 +45,14 @@ class HostRun:
 
     def infeed(self, shape: Shape, instruction: HloInstruction) -> Any:
         """Wait for the next item of the device's infeed queue; it must have this shape."""
-        return self.feeds.take_infeed(shape, self.cancellation)
+        return self.feeds.take_infeed(shape, self.cancellation, instruction.name)
 
     def outfeed(self, value: Any, shape: Shape, instruction: HloInstruction) -> None:
         """Put a value into the device's outfeed queue, waiting while it is full.
 
         The value is copied: the memory it is in goes on to other values.
         """
-        self.feeds.put_outfeed(_copied(value), shape, self.cancellation)
+        self.feeds.put_outfeed(_copied(value), shape, self.cancellation, instruction.name)
 
     def send(self, channel_id: int, value: Any, shape: Shape) -> None:
         """Put a value of this shape on a channel, waiting while the channel is full."""

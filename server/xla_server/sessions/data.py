@@ -3,11 +3,14 @@
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, UnimplementedError
+from xla_contract.shape import Shape
 from xla_server.backends.backend import Buffer
+from xla_server.sessions.device_memory import DeviceMemory
 from xla_server.sessions.handles import HandleFactory, HandleKind, HandleTable
+from xla_server.sessions.pending import PendingValue
 
 
 class Reservation:
@@ -22,10 +25,18 @@ class Reservation:
         byte_size, self._byte_size = self._byte_size, 0
         return self._table._keep(buffer, byte_size)
 
+    def shrink(self, byte_size: int) -> None:
+        """Give back all but so many bytes."""
+        excess = self._byte_size - byte_size
+        if excess > 0:
+            self._byte_size = byte_size
+            self._table._give_back(excess)
+
     def release(self) -> None:
         """Give back the bytes, if no value took their place."""
         byte_size, self._byte_size = self._byte_size, 0
-        self._table._give_back(byte_size)
+        if byte_size:
+            self._table._give_back(byte_size)
 
 
 @dataclasses.dataclass(slots=True)
@@ -37,15 +48,22 @@ class _Held:
 
 
 class DataTable:
-    """Handle -> value, with the bytes of all distinct arrays counted once against a limit.
+    """Handle -> value of one session, the bytes of all distinct arrays counted once.
+
+    They count against `max_bytes` of the session and against the memory of all.
 
     The elements of a tuple are shared, not copied, by the handles DeconstructTuple gives; their
     bytes are freed with the last handle.
     """
 
-    def __init__(self, handles: HandleFactory, *, max_bytes: int, max_handles: int) -> None:
+    def __init__(
+        self, handles: HandleFactory, memory: DeviceMemory, *, max_bytes: int, max_handles: int
+    ) -> None:
         self.max_bytes = max_bytes
-        self._buffers: HandleTable[Buffer] = HandleTable(handles, HandleKind.DATA, max_handles)
+        self._memory = memory
+        self._buffers: HandleTable[Buffer | PendingValue] = HandleTable(
+            handles, HandleKind.DATA, max_handles
+        )
         self._held: dict[int, _Held] = {}
         self._used = 0
         self._reserved = 0
@@ -55,6 +73,11 @@ class DataTable:
     def used_bytes(self) -> int:
         """Bytes of the values kept, each distinct array once."""
         return self._used
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Bytes set aside for values about to be made."""
+        return self._reserved
 
     def __len__(self) -> int:
         return len(self._buffers)
@@ -66,24 +89,101 @@ class DataTable:
         Raises ResourceExhaustedError, with str(purpose), the limit and the use, when there is no
         room. What was not kept is given back at the end.
         """
-        with self._lock:
-            use = self._used + self._reserved
-            if use + byte_size > self.max_bytes:
-                raise ResourceExhaustedError(
-                    f"values may take {self.max_bytes} bytes on the devices, got {byte_size} "
-                    f"bytes more for {purpose} with {use} in use",
-                    hint="Unregister values that are no longer needed, or raise max_device_bytes.",
-                )
-            self._reserved += byte_size
-        reservation = Reservation(self, byte_size)
+        reservation = self.reserve(byte_size, purpose)
         try:
             yield reservation
         finally:
             reservation.release()
 
+    def reserve(self, byte_size: int, purpose: object) -> Reservation:
+        """As `reserving`, for who keeps or releases the reservation by itself."""
+        with self._lock:
+            use = self._used + self._reserved
+            if use + byte_size > self.max_bytes:
+                raise ResourceExhaustedError(
+                    f"values of a session may take {self.max_bytes} bytes on the devices, got "
+                    f"{byte_size} bytes more for {purpose} with {use} in use",
+                    hint="Unregister values that are no longer needed.",
+                )
+            self._memory.take(byte_size, purpose)
+            self._reserved += byte_size
+        return Reservation(self, byte_size)
+
     def get(self, handle: int) -> Buffer:
-        """The value; InvalidArgumentError when it was freed, NotFoundError when there never was."""
+        """The value; InvalidArgumentError when it was freed, NotFoundError when there never was.
+
+        For the output of an execution that has not ended NotYetError, and the execution's own
+        error where it failed.
+        """
+        buffer = self._buffers.get(handle)
+        return buffer.result() if isinstance(buffer, PendingValue) else buffer
+
+    def shape(self, handle: int) -> Shape:
+        """The shape of a value, known before the value is there; raises as `get`."""
+        entry = self._buffers.get(handle)
+        if isinstance(entry, PendingValue):
+            entry.require_no_error()
+        return entry.shape
+
+    def entry(self, handle: int) -> Buffer | PendingValue:
+        """As `get`, but the output of an execution that has not ended as what it is."""
         return self._buffers.get(handle)
+
+    def keep_all(self, buffers: Sequence[Buffer]) -> list[int]:
+        """Keep values whose bytes are set aside elsewhere: all, or none where handles run out."""
+        with self._lock:
+            handles = self._buffers.add_all(list(buffers))
+            for buffer in buffers:
+                self._count(buffer)
+        return handles
+
+    def expect(self, shapes: Sequence[Shape]) -> list[tuple[int, PendingValue]]:
+        """Handles for values that an execution will give, all or none; see `fulfil`."""
+        values = [PendingValue(shape) for shape in shapes]
+        return list(zip(self._buffers.add_all(list(values)), values, strict=True))
+
+    def fulfil(self, handle: int, pending: PendingValue, buffer: Buffer) -> None:
+        """Put a value in the place that `expect` gave it; a freed handle stays free."""
+        with self._lock:
+            for _ in range(pending.users + self._buffers.replace(handle, buffer)):
+                self._count(buffer)
+            pending.users = 0
+            pending.set(buffer)
+        pending.finish()
+
+    def hold(self, handles: Sequence[int]) -> list[Buffer | PendingValue]:
+        """The values of different handles, kept until `let_go` even where the handles are freed.
+
+        Raises as `get`, but for values that are still to come.
+        """
+        with self._lock:
+            entries = [self._buffers.get(handle) for handle in handles]
+            for entry in entries:
+                if isinstance(entry, PendingValue) and not entry.has_value:
+                    entry.users += 1
+                else:
+                    self._count(_buffer_of(entry))
+        return entries
+
+    def let_go(self, entries: Sequence[Buffer | PendingValue]) -> None:
+        """End a `hold`."""
+        with self._lock:
+            for entry in entries:
+                if isinstance(entry, PendingValue) and not entry.has_value:
+                    entry.users -= 1
+                else:
+                    self._discount(_buffer_of(entry))
+
+    def is_held_once(self, buffer: Buffer) -> bool:
+        """Whether one handle or `hold` alone has the memory of a value."""
+        with self._lock:
+            return all(self._held[id(leaf)].count == 1 for leaf in _leaves(buffer))
+
+    def remove_all(self, handles: Sequence[int]) -> None:
+        """Free different handles, all or none; raises as `get`, but for values still to come."""
+        with self._lock:
+            for buffer in self._buffers.remove_all(handles):
+                self._discount(buffer)
 
     def deconstruct(self, handle: int) -> list[int]:
         """A new handle for each element of a tuple, which stays valid.
@@ -91,7 +191,7 @@ class DataTable:
         Raises InvalidArgumentError for a value that is no tuple and UnimplementedError for a
         tuple that holds tuples.
         """
-        buffer = self._buffers.get(handle)
+        buffer = self.get(handle)
         if not buffer.shape.is_tuple:
             raise InvalidArgumentError(f"the value must be a tuple, got {buffer.shape}")
         if any(part.is_tuple for part in buffer.shape.tuple_shapes):
@@ -99,8 +199,8 @@ class DataTable:
                 f"only tuples without tuples inside are taken apart, got {buffer.shape}"
             )
         elements = list(buffer.elements)
-        handles = self._buffers.add_all(elements)
         with self._lock:
+            handles = self._buffers.add_all(list(elements))
             for element in elements:
                 self._count(element)
         return handles
@@ -109,22 +209,22 @@ class DataTable:
         """Free a handle; raises as `get` does."""
         buffer = self._buffers.remove(handle)
         with self._lock:
-            for leaf in _leaves(buffer):
-                held = self._held[id(leaf)]
-                held.count -= 1
-                if held.count == 0:
-                    del self._held[id(leaf)]
-                    self._used -= leaf.byte_size
+            self._discount(buffer)
+
+    def close(self) -> None:
+        """Free all handles; nothing can be kept any more."""
+        with self._lock:
+            for buffer in self._buffers.close():
+                self._discount(buffer)
 
     def _keep(self, buffer: Buffer, reserved: int) -> int:
-        try:
-            handle = self._buffers.add(buffer)
-        except ResourceExhaustedError:
-            self._give_back(reserved)
-            raise
         with self._lock:
-            self._reserved -= reserved
-            self._count(buffer)
+            try:
+                handle = self._buffers.add(buffer)
+                self._count(buffer)
+            finally:
+                self._reserved -= reserved
+                self._memory.change(-reserved)
         return handle
 
     def _count(self, buffer: Buffer) -> None:
@@ -132,11 +232,28 @@ class DataTable:
             held = self._held.setdefault(id(leaf), _Held(leaf))
             if held.count == 0:
                 self._used += leaf.byte_size
+                self._memory.change(leaf.byte_size)
             held.count += 1
+
+    def _discount(self, buffer: Buffer | PendingValue) -> None:
+        if isinstance(buffer, PendingValue):
+            return
+        for leaf in _leaves(buffer):
+            held = self._held[id(leaf)]
+            held.count -= 1
+            if held.count == 0:
+                del self._held[id(leaf)]
+                self._used -= leaf.byte_size
+                self._memory.change(-leaf.byte_size)
 
     def _give_back(self, byte_size: int) -> None:
         with self._lock:
             self._reserved -= byte_size
+            self._memory.change(-byte_size)
+
+
+def _buffer_of(entry: Buffer | PendingValue) -> Buffer:
+    return entry.result() if isinstance(entry, PendingValue) else entry
 
 
 def _leaves(buffer: Buffer) -> Iterator[Buffer]:

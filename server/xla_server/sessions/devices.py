@@ -1,7 +1,8 @@
 """Which device a device handle means."""
 
 import dataclasses
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 
 from xla_contract.errors import (
     FailedPreconditionError,
@@ -28,11 +29,13 @@ DEFAULT_DEVICE = DeviceHandle()
 
 
 class Devices:
-    """The devices of the platform with their feeds."""
+    """The devices of the platform with the feeds that one session has there."""
 
-    def __init__(self, devices: Sequence[Device], feeds: Sequence[DeviceFeeds]) -> None:
+    def __init__(self, devices: Sequence[Device], make_feeds: Callable[[], DeviceFeeds]) -> None:
         self._devices = tuple(devices)
-        self._feeds = tuple(feeds)
+        self._make_feeds = make_feeds
+        self._feeds: dict[int, DeviceFeeds] = {}
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._devices)
@@ -58,8 +61,17 @@ class Devices:
         return self._devices[ordinal]
 
     def feeds(self, device: Device) -> DeviceFeeds:
-        """The queues of a device."""
-        return self._feeds[device.ordinal]
+        """The queues of a device, made when they are first asked for."""
+        feeds = self._feeds.get(device.ordinal)
+        if feeds is None:
+            with self._lock:
+                feeds = self._feeds.setdefault(device.ordinal, self._make_feeds())
+        return feeds
+
+    def all_feeds(self) -> list[DeviceFeeds]:
+        """The queues that were asked for."""
+        with self._lock:
+            return list(self._feeds.values())
 
     def feeds_of_replica(self, handle: DeviceHandle | None, replica_id: int) -> DeviceFeeds:
         """The queues of one replica of a device handle.
@@ -71,7 +83,7 @@ class Devices:
             raise FailedPreconditionError(
                 f"replica_id must be below the replica count {REPLICA_COUNT}, got {replica_id}"
             )
-        return self._feeds[device.ordinal]
+        return self.feeds(device)
 
     def handles(self, device_count: int) -> tuple[DeviceHandle, ...]:
         """The handles of a set of virtual devices; nothing is reserved.
@@ -91,5 +103,5 @@ class Devices:
 
     def reset(self) -> None:
         """Empty the feeds of all devices."""
-        for feeds in self._feeds:
+        for feeds in self.all_feeds():
             feeds.reset()

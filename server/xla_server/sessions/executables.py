@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from xla_contract.errors import ResourceExhaustedError
+from xla_contract.errors import ResourceExhaustedError, XlaError
 from xla_server.backends.backend import Executable
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.handles import HandleFactory, HandleKind, HandleTable
@@ -30,21 +30,17 @@ class Compiled:
     cache_hit: bool
     compile_time_ns: int
     shared: _Shared
+    name: str = ""
+    """The program's."""
 
 
-class ExecutableTable:
-    """Handle -> executable. Programs of equal key are compiled once and share one executable.
+class SharedExecutables:
+    """The executables of all sessions: programs of equal key are compiled once and share one.
 
-    Each `keep` gives a handle of its own, so one client's Unregister does not take another's
-    executable away. Executables without users stay in a small cache, the oldest going first.
+    Executables without users stay in a small cache, the oldest going first.
     """
 
-    def __init__(
-        self, handles: HandleFactory, *, max_executables: int, max_handles: int, max_idle: int
-    ) -> None:
-        self._handles: HandleTable[Compiled] = HandleTable(
-            handles, HandleKind.EXECUTABLE, max_handles
-        )
+    def __init__(self, *, max_executables: int, max_idle: int) -> None:
         self._max_executables = max_executables
         self._max_idle = max_idle
         self._in_use: dict[bytes, _Shared] = {}
@@ -77,29 +73,6 @@ class ExecutableTable:
         """End a use."""
         self._leave(compiled.shared)
 
-    def keep(self, compiled: Compiled) -> int:
-        """A handle for the executable; the use that `acquire` began lasts until `remove`.
-
-        Raises ResourceExhaustedError at the limit of handles, which ends the use.
-        """
-        try:
-            return self._handles.add(compiled)
-        except ResourceExhaustedError:
-            self.release(compiled)
-            raise
-
-    def get(self, handle: int) -> Compiled:
-        """What `keep` took; InvalidArgumentError when freed, NotFoundError when never given."""
-        return self._handles.get(handle)
-
-    def has_issued(self, handle: int) -> bool:
-        """Whether this is the handle of an executable, live or freed."""
-        return self._handles.has_issued(handle)
-
-    def remove(self, handle: int) -> None:
-        """Free a handle; raises as `get` does."""
-        self.release(self._handles.remove(handle))
-
     def _join(self, key: bytes) -> tuple[_Shared, bool]:
         with self._lock:
             shared = self._in_use.get(key)
@@ -128,6 +101,53 @@ class ExecutableTable:
                 self._idle[shared.key] = shared
             while len(self._idle) > self._max_idle:
                 self._idle.popitem(last=False)
+
+
+class ExecutableTable:
+    """Handle -> executable, of one session.
+
+    Each `keep` gives a handle of its own, so that one Unregister does not take away what another
+    handle names.
+    """
+
+    def __init__(
+        self, handles: HandleFactory, shared: SharedExecutables, *, max_handles: int
+    ) -> None:
+        self._shared = shared
+        self._compiled: HandleTable[Compiled] = HandleTable(
+            handles, HandleKind.EXECUTABLE, max_handles
+        )
+
+    def __len__(self) -> int:
+        return len(self._compiled)
+
+    def keep(self, compiled: Compiled) -> int:
+        """A handle for the executable; the use that `acquire` began lasts until `remove`.
+
+        Raises as `HandleTable.add_all`, which ends the use.
+        """
+        try:
+            return self._compiled.add(compiled)
+        except XlaError:
+            self._shared.release(compiled)
+            raise
+
+    def get(self, handle: int) -> Compiled:
+        """What `keep` took; InvalidArgumentError when freed, NotFoundError when never given."""
+        return self._compiled.get(handle)
+
+    def has_issued(self, handle: int) -> bool:
+        """Whether this is the handle of an executable, live or freed."""
+        return self._compiled.has_issued(handle)
+
+    def remove(self, handle: int) -> None:
+        """Free a handle; raises as `get` does."""
+        self._shared.release(self._compiled.remove(handle))
+
+    def close(self) -> None:
+        """Free all handles; nothing can be kept any more."""
+        for compiled in self._compiled.close():
+            self._shared.release(compiled)
 
 
 def _succeeded(shared: _Shared) -> bool:

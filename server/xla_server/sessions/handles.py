@@ -1,22 +1,27 @@
 """The numbers by which clients name what the server keeps.
 
 A handle is a counter value sent through a permutation that only the server knows (a Feistel
-network keyed at start). So a client cannot guess the handle of another, and the server can tell a
-handle it gave out and freed from one it never gave without remembering the freed ones.
+network keyed anew for each session). So a client cannot guess the handle of another, and the server
+can tell a handle it gave out and freed from one it never gave without remembering the freed ones.
 """
 
 import enum
 import hashlib
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from xla_contract.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError
+from xla_contract.errors import (
+    InvalidArgumentError,
+    NotFoundError,
+    ResourceExhaustedError,
+    UnauthenticatedError,
+)
 
 V = TypeVar("V")
 
-_ROUNDS = 6
+_ROUNDS = 4
 _HALF_BITS = 31
 _HALF_MASK = (1 << _HALF_BITS) - 1
 _KIND_BITS = 3
@@ -32,6 +37,7 @@ class HandleKind(enum.IntEnum):
     DEVICE_TO_DEVICE_CHANNEL = 3
     DEVICE_TO_HOST_CHANNEL = 4
     HOST_TO_DEVICE_CHANNEL = 5
+    EXECUTION = 6
 
     @property
     def noun(self) -> str:
@@ -43,7 +49,11 @@ class HandleFactory:
     """Gives out handles, and knows the ones it gave out. Any thread may use it."""
 
     def __init__(self, key: bytes | None = None) -> None:
-        self._key = secrets.token_bytes(32) if key is None else key
+        key = secrets.token_bytes(32) if key is None else key
+        self._hashers = [
+            hashlib.blake2b(digest_size=4, key=key, salt=bytes([number]))
+            for number in range(_ROUNDS)
+        ]
         self._issued = dict.fromkeys(HandleKind, 0)
         self._lock = threading.Lock()
 
@@ -80,10 +90,9 @@ class HandleFactory:
         return left << _HALF_BITS | right
 
     def _round(self, number: int, half: int) -> int:
-        digest = hashlib.blake2b(
-            half.to_bytes(4, "big"), digest_size=4, key=self._key, salt=bytes([number])
-        ).digest()
-        return int.from_bytes(digest, "big") & _HALF_MASK
+        hasher = self._hashers[number].copy()
+        hasher.update(half.to_bytes(4, "big"))
+        return int.from_bytes(hasher.digest(), "big") & _HALF_MASK
 
 
 class HandleTable(Generic[V]):
@@ -94,21 +103,30 @@ class HandleTable(Generic[V]):
         self._kind = kind
         self._limit = limit
         self._values: dict[int, V] = {}
+        self._is_closed = False
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._values)
 
     def add(self, value: V) -> int:
-        """Keep a value under a new handle; raises ResourceExhaustedError at the limit."""
+        """Keep a value under a new handle; raises as `add_all` does."""
         return self.add_all([value])[0]
 
     def add_all(self, values: list[V]) -> list[int]:
-        """Keep all the values or, raising ResourceExhaustedError, none of them."""
+        """Keep all the values or none of them.
+
+        Raises ResourceExhaustedError at the limit, UnauthenticatedError when the table is closed.
+        """
         with self._lock:
+            if self._is_closed:
+                raise UnauthenticatedError(
+                    f"the session must be open to get a {self._kind.noun} handle, got one that "
+                    "has ended"
+                )
             if len(self._values) + len(values) > self._limit:
                 raise ResourceExhaustedError(
-                    f"the server keeps at most {self._limit} {self._kind.noun} handles, got "
+                    f"a session may have {self._limit} {self._kind.noun} handles, got "
                     f"{len(values)} more with {len(self._values)} in use",
                     hint="Unregister handles that are no longer needed.",
                 )
@@ -129,6 +147,29 @@ class HandleTable(Generic[V]):
         with self._lock:
             return self._found(handle, self._take)
 
+    def remove_all(self, handles: Sequence[int]) -> list[V]:
+        """Free handles, all or none of them; raises as `get` does. Each must be another."""
+        with self._lock:
+            for handle in handles:
+                self._found(handle, self._values.get)
+            return [self._found(handle, self._take) for handle in handles]
+
+    def replace(self, handle: int, value: V) -> bool:
+        """Let a handle name another value; False when it was freed meanwhile."""
+        with self._lock:
+            is_live = handle in self._values
+            if is_live:
+                self._values[handle] = value
+        return is_live
+
+    def close(self) -> list[V]:
+        """Free all handles and give what they named; nothing can be added any more."""
+        with self._lock:
+            self._is_closed = True
+            values = list(self._values.values())
+            self._values.clear()
+        return values
+
     def has_issued(self, handle: int) -> bool:
         """Whether this table has given out the handle, live or freed."""
         return self._factory.was_issued(handle, self._kind)
@@ -146,6 +187,6 @@ class HandleTable(Generic[V]):
                 "which was unregistered before"
             )
         raise NotFoundError(
-            f"a {self._kind.noun} handle of this server is needed, got {handle}, "
-            "which it never gave out"
+            f"a {self._kind.noun} handle of this session is needed, got {handle}, "
+            "which it was never given"
         )

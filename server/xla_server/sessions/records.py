@@ -12,15 +12,19 @@ from xla_server.sessions.devices import DeviceHandle
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
-    """What one server keeps at most."""
+    """What one server keeps at most, for all sessions together."""
 
     max_device_bytes: int
     max_message_bytes: int = 2**31 - 1
     max_executables: int = 1024
     max_idle_executables: int = 32
-    max_handles: int = 1_000_000
-    feed_items: int = 128
-    feed_bytes: int = 256 * 2**20
+    max_sessions: int = 4096
+    max_execution_threads: int = 256
+    shared_memory_bytes: int = 0
+    """Memory shared with clients on the same host; 0 for none."""
+    session_shared_memory_bytes: int = 2**30
+    upload_grace_seconds: float = 60.0
+    """How long an upload that broke off waits for its client."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,16 +52,21 @@ def present(handle: int | None) -> int:
     return handle
 
 
+def located(part: str, error: XlaError) -> XlaError:
+    """The error with the part of the request it is about, such as `argument 3`, in front."""
+    return type(error)(
+        f"{part}: {error.message}",
+        op=error.op,
+        instruction=error.instruction,
+        hint=error.hint,
+        incident=error.incident,
+    )
+
+
 @contextlib.contextmanager
 def part_of_request(part: str) -> Iterator[None]:
-    """Put the part of the request an error is about, such as `argument 3`, before its message."""
+    """Raise the errors of the block `located` in a part of the request."""
     try:
         yield
     except XlaError as error:
-        raise type(error)(
-            f"{part}: {error.message}",
-            op=error.op,
-            instruction=error.instruction,
-            hint=error.hint,
-            incident=error.incident,
-        ) from error.__cause__
+        raise located(part, error) from error.__cause__

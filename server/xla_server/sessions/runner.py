@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from xla_contract.errors import (
     FailedPreconditionError,
@@ -14,23 +14,20 @@ from xla_contract.errors import (
 )
 from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2, xla_pb2
-from xla_server.backends.backend import (
-    Backend,
-    Buffer,
-    Device,
-    Executable,
-    Execution,
-    Profile,
-)
+from xla_server.backends.backend import Buffer, Device, Executable, Execution, Profile
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import Channels
+from xla_server.evaluator.feeds import Feeds
 from xla_server.sessions.channels import CallChannels
 from xla_server.sessions.data import DataTable, Reservation
 from xla_server.sessions.devices import REPLICA_COUNT, Devices
+from xla_server.sessions.engine import Engine
 from xla_server.sessions.executables import Compiled, ExecutableTable
+from xla_server.sessions.feed_waiters import FeedUser
 from xla_server.sessions.parallel import run_together
 from xla_server.sessions.programs import Program, prepare_program, require_program
-from xla_server.sessions.records import Executed, GraphRequest, Limits, part_of_request, present
+from xla_server.sessions.quotas import CompileBudget, Slots
+from xla_server.sessions.records import Executed, GraphRequest, part_of_request, present
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,24 +53,29 @@ class _ExecutionOf:
 
 
 class ProgramRunner:
-    """Runs programs of one backend on the values of a table. Any thread may call any method."""
+    """Runs programs on the values of one session. Any thread may call any method."""
 
     def __init__(
         self,
-        backend: Backend,
+        engine: Engine,
         devices: Devices,
         data: DataTable,
         executables: ExecutableTable,
         *,
         channels: Channels,
-        limits: Limits,
+        running: Slots,
+        compiling: CompileBudget,
     ) -> None:
-        self._backend = backend
+        self._backend = engine.backend
+        self._programs = engine.programs
+        self._limits = engine.limits
+        self._quotas = engine.quotas
         self._devices = devices
         self._data = data
         self._executables = executables
         self._channels = channels
-        self._limits = limits
+        self._running = running
+        self._compiling = compiling
 
     def compile(
         self,
@@ -94,7 +96,8 @@ class ProgramRunner:
                 f"{len(options.device_handles)}"
             )
         prepared = prepare_program(proto, options, argument_shapes, self._devices.resolve(None))
-        return self._executables.keep(self._compiled(prepared, cancellation))
+        compiled = self._compiled(prepared, cancellation)
+        return self._executables.keep(dataclasses.replace(compiled, name=proto.name))
 
     def execute(
         self, handle: int | None, arguments: Sequence[int | None], cancellation: Cancellation
@@ -104,14 +107,17 @@ class ProgramRunner:
         Raises InvalidArgumentError when the handle names no executable and when the arguments
         do not equal the compiled parameters in number, shape and layout; and what running raises.
         """
-        compiled = self._compiled_under(handle)
+        compiled = self.compiled_under(handle)
         executable = compiled.executable
         buffers = self._arguments(arguments)
         _check_arguments(buffers, executable.program_shape.parameters)
         device = self._devices.resolve(None)
-        with self._reserving(executable) as reservation:
+        reservation = self.reserve(executable)
+        try:
             execution = self._run(executable, buffers, device, self._channels, cancellation)
-            return Executed(reservation.keep(execution.output), _profile(execution, compiled))
+            return Executed(reservation.keep(execution.output), profile_of(execution, compiled))
+        finally:
+            reservation.release()
 
     def execute_together(
         self, requests: Sequence[GraphRequest], cancellation: Cancellation
@@ -131,8 +137,8 @@ class ProgramRunner:
             channels = CallChannels(
                 [launch.compiled.executable.channel_ends for launch in launches],
                 self._channels,
-                max_items=self._limits.feed_items,
-                max_bytes=self._limits.feed_bytes,
+                max_items=self._quotas.queued_items,
+                max_bytes=self._quotas.queued_bytes,
             )
             jobs = [self._job(launch, channels) for launch in launches]
             executions = run_together(jobs, cancellation)
@@ -153,7 +159,7 @@ class ProgramRunner:
             shapes = [argument.shape for argument in arguments]
             program = prepare_program(proto, request.options, shapes, device)
             compiled = self._compiled(program, cancellation)
-            stack.callback(self._executables.release, compiled)
+            stack.callback(self._programs.release, compiled)
             reservation = stack.enter_context(self._reserving(compiled.executable))
             return _Launch(number, compiled, arguments, device, reservation)
 
@@ -176,7 +182,7 @@ class ProgramRunner:
         kept: list[Executed] = []
         try:
             for launch, execution in zip(launches, executions, strict=True):
-                profile = _profile(execution, launch.compiled)
+                profile = profile_of(execution, launch.compiled)
                 kept.append(Executed(launch.reservation.keep(execution.output), profile))
         except XlaError:
             for executed in kept:
@@ -186,12 +192,36 @@ class ProgramRunner:
 
     def _compiled(self, program: Program, cancellation: Cancellation) -> Compiled:
         def compile_program() -> Executable:
-            module = program.import_module(self._limits.max_device_bytes)
-            return self._backend.compile(
-                module, program.entry, seed=program.seed, options=program.options
-            )
+            with self._compiling.spending():
+                module = program.import_module(self._limits.max_device_bytes)
+                return self._backend.compile(
+                    module, program.entry, seed=program.seed, options=program.options
+                )
 
-        return self._executables.acquire(program.key, compile_program, cancellation)
+        return self._programs.acquire(program.key, compile_program, cancellation)
+
+    def run(
+        self,
+        executable: Executable,
+        arguments: Sequence[Buffer],
+        device: Device,
+        cancellation: Cancellation,
+        donated: Sequence[int] = (),
+        label: int = 0,
+    ) -> Execution:
+        """Run in a place of `running` that the caller has taken; raises as `Executable.execute`.
+
+        `donated` are numbers of arguments that nobody else uses; `label` is the handle of the
+        execution, where it was launched, for who asks what waits.
+        """
+        return executable.execute(
+            [self._on(device, argument) for argument in arguments],
+            device=device,
+            feeds=self._feeds(executable, device, label),
+            channels=self._channels,
+            cancellation=cancellation,
+            donated=donated,
+        )
 
     def _run(
         self,
@@ -201,13 +231,20 @@ class ProgramRunner:
         channels: Channels,
         cancellation: Cancellation,
     ) -> Execution:
-        return executable.execute(
-            [self._on(device, argument) for argument in arguments],
-            device=device,
-            feeds=self._devices.feeds(device),
-            channels=channels,
-            cancellation=cancellation,
-        )
+        self._running.take()
+        try:
+            return executable.execute(
+                [self._on(device, argument) for argument in arguments],
+                device=device,
+                feeds=self._feeds(executable, device),
+                channels=channels,
+                cancellation=cancellation,
+            )
+        finally:
+            self._running.give_back()
+
+    def _feeds(self, executable: Executable, device: Device, label: int = 0) -> Feeds:
+        return self._devices.feeds(device).used_by(FeedUser(executable.name, execution=label))
 
     def _on(self, device: Device, buffer: Buffer) -> Buffer:
         """The value on `device`; arguments kept on another one are copied there."""
@@ -248,16 +285,26 @@ class ProgramRunner:
                 buffers.append(self._data.get(present(handle)))
         return buffers
 
-    def _reserving(self, executable: Executable) -> contextlib.AbstractContextManager[Reservation]:
-        """Room for an execution, the arguments aside: they are kept already."""
+    def reserve(self, executable: Executable) -> Reservation:
+        """Set room aside for an execution, the arguments aside: they are kept already.
+
+        Raises ResourceExhaustedError, with the limit and the use, where there is none.
+        """
         use, result = executable.memory, executable.program_shape.result
         # What shares the memory of an argument or a constant counts as a value of its own.
-        return self._data.reserving(
-            use.added - use.results + max(use.results, result.byte_size),
-            _ExecutionOf(executable),
-        )
+        added = use.added - use.results + max(use.results, result.byte_size)
+        return self._data.reserve(added, _ExecutionOf(executable))
 
-    def _compiled_under(self, handle: int | None) -> Compiled:
+    @contextlib.contextmanager
+    def _reserving(self, executable: Executable) -> Iterator[Reservation]:
+        reservation = self.reserve(executable)
+        try:
+            yield reservation
+        finally:
+            reservation.release()
+
+    def compiled_under(self, handle: int | None) -> Compiled:
+        """The executable of a handle; InvalidArgumentError when it names none."""
         if handle is None:
             raise InvalidArgumentError("the request must hold an executable's handle, got none")
         try:
@@ -267,7 +314,7 @@ class ProgramRunner:
             raise InvalidArgumentError(error.message) from None
 
 
-def _profile(execution: Execution, compiled: Compiled) -> Profile:
+def profile_of(execution: Execution, compiled: Compiled) -> Profile:
     """The profile of an execution with what compiling cost, for the handle it was run by."""
     return execution.profile._replace(
         compilation_cache_hit=compiled.cache_hit,

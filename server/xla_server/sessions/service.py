@@ -1,26 +1,27 @@
-"""The service: one method per rpc, on the contract's own types.
+"""The service as one session sees it: one method per rpc, on the contract's own types.
 
 Semantics: those the contract states in xla_service.proto. Where the reference was weak this
 server does better, and the places say so.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NoReturn, TypeVar
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import NoReturn, Protocol, TypeVar, cast, runtime_checkable
 
 from xla_contract.errors import (
+    CancelledError,
     InvalidArgumentError,
-    NotFoundError,
     ResourceExhaustedError,
+    UnauthenticatedError,
     UnimplementedError,
     XlaError,
 )
 from xla_contract.layout import Layout
 from xla_contract.literal import Literal
-from xla_contract.literal_proto import literal_from_proto
+from xla_contract.literal_decoding import ReceivedLiteral
 from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_from_proto
-from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_pb2
-from xla_server.backends.backend import Backend
+from xla_contract.stubs import hlo_pb2, xla_pb2
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.cost import Cost, module_cost
 from xla_server.ir.importer import import_module
@@ -29,70 +30,176 @@ from xla_server.sessions.channels import ChannelType, ServerChannels
 from xla_server.sessions.constants import compute_constant
 from xla_server.sessions.data import DataTable
 from xla_server.sessions.devices import DeviceHandle, Devices
+from xla_server.sessions.engine import Engine
 from xla_server.sessions.executables import ExecutableTable
-from xla_server.sessions.feeds import DeviceFeeds
-from xla_server.sessions.handles import HandleFactory
+from xla_server.sessions.executions import executions_of
+from xla_server.sessions.feed_waiters import Done
+from xla_server.sessions.feeds import DeviceFeeds, LentLiteral
+from xla_server.sessions.handles import HandleFactory, HandleKind
 from xla_server.sessions.programs import require_program
-from xla_server.sessions.records import Executed, GraphRequest, Limits, present
+from xla_server.sessions.quotas import CompileBudget, Quotas, Slots
+from xla_server.sessions.records import Executed, GraphRequest, present
 from xla_server.sessions.runner import ProgramRunner
 
 T = TypeVar("T")
 
 
-class XlaService:
-    """Values, executables and feeds of one platform. Any thread may call any method."""
+class Closing(Protocol):
+    """What a session has of its own, beside values and executables."""
 
-    def __init__(self, backend: Backend, limits: Limits) -> None:
-        self._backend = backend
-        self._limits = limits
+    def close(self) -> None:
+        """Free it."""
+
+
+@runtime_checkable
+class Expiring(Protocol):
+    """Such a thing that keeps something for a while only."""
+
+    def expire(self) -> None:
+        """Drop what has been kept long enough."""
+
+
+P = TypeVar("P", bound=Closing)
+
+
+class XlaService:
+    """Values, executables, feeds and channels of one session.
+
+    Any thread may call any method, until `close`.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.limits = engine.limits
+        self.quotas = quotas = engine.quotas
         handles = HandleFactory()
-        self._data = DataTable(
-            handles, max_bytes=limits.max_device_bytes, max_handles=limits.max_handles
+        self.handles = handles
+        self.data = DataTable(
+            handles, engine.memory, max_bytes=quotas.device_bytes, max_handles=quotas.handles
         )
-        self._executables = ExecutableTable(
-            handles,
-            max_executables=limits.max_executables,
-            max_handles=limits.max_handles,
-            max_idle=limits.max_idle_executables,
+        self.executables = ExecutableTable(handles, engine.programs, max_handles=quotas.handles)
+        self.channels = ServerChannels(
+            handles, max_items=quotas.queued_items, max_bytes=quotas.queued_bytes
         )
-        self._channels = ServerChannels(
-            handles, max_items=limits.feed_items, max_bytes=limits.feed_bytes
+        self.devices = Devices(
+            engine.backend.devices,
+            lambda: DeviceFeeds(max_items=quotas.queued_items, max_bytes=quotas.queued_bytes),
         )
-        self._devices = Devices(
-            backend.devices,
-            [
-                DeviceFeeds(max_items=limits.feed_items, max_bytes=limits.feed_bytes)
-                for _ in backend.devices
-            ],
+        self.running = Slots(
+            quotas.concurrent_executions,
+            "executions at the same time",
+            "Wait for one to end, or launch them: those stand in line.",
         )
-        self._runner = ProgramRunner(
-            backend,
-            self._devices,
-            self._data,
-            self._executables,
-            channels=self._channels,
-            limits=limits,
+        self.compiling = CompileBudget(quotas.compile_seconds)
+        self.runner = ProgramRunner(
+            engine,
+            self.devices,
+            self.data,
+            self.executables,
+            channels=self.channels,
+            running=self.running,
+            compiling=self.compiling,
         )
+        self._calls: set[Cancellation] = set()
+        self._parts: dict[type[Closing], Closing] = {}
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    # The session ----------------------------------------------------------------------------
+
+    def part(self, kind: type[P], make: "Callable[[XlaService], P]") -> P:
+        """The session's one object of a kind, made when it is first asked for.
+
+        Its `close` is called when the session ends.
+        """
+        part = self._parts.get(kind)
+        if part is None:
+            with self._lock:
+                self._check_open()
+                part = self._parts.get(kind)
+                if part is None:
+                    part = self._parts[kind] = make(self)
+        return cast(P, part)
+
+    @contextlib.contextmanager
+    def calling(self, cancellation: Cancellation) -> Iterator[None]:
+        """A call of the session: it is cancelled when the session ends before it."""
+        self.begin_call(cancellation)
+        try:
+            yield
+        finally:
+            self.end_call(cancellation)
+
+    def begin_call(self, cancellation: Cancellation) -> None:
+        """As `calling`, until `end_call`."""
+        with self._lock:
+            self._check_open()
+            self._calls.add(cancellation)
+
+    def end_call(self, cancellation: Cancellation) -> None:
+        """End what `begin_call` began, or tried to."""
+        with self._lock:
+            self._calls.discard(cancellation)
+
+    def close(self) -> None:
+        """End calls and executions, and free everything."""
+        with self._lock:
+            self._is_closed = True
+            calls, parts = list(self._calls), list(self._parts.values())
+        for cancellation in calls:
+            cancellation.cancel(CancelledError("the session of the call was closed"))
+        for part in parts:
+            part.close()
+        self.devices.reset()
+        self.channels.reset()
+        self.data.close()
+        self.executables.close()
+
+    def expire(self) -> None:
+        """Drop what is kept for a while only, such as uploads that broke off."""
+        for part in list(self._parts.values()):
+            if isinstance(part, Expiring):
+                part.expire()
+
+    def use(self) -> Quotas:
+        """What the session has of its quotas; of queues, the fullest."""
+        feeds = [size for each in self.devices.all_feeds() for size in each.sizes()]
+        return Quotas(
+            device_bytes=self.data.used_bytes + self.data.reserved_bytes,
+            handles=max(len(self.data), len(self.executables)),
+            queued_items=max((items for items, _ in feeds), default=0),
+            queued_bytes=max((size for _, size in feeds), default=0),
+            concurrent_executions=self.running.used,
+            launched_executions=len(executions_of(self)),
+            compile_seconds=self.compiling.used,
+        )
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._is_closed
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise UnauthenticatedError("a session must be open to be used, got one that has ended")
 
     # Values ---------------------------------------------------------------------------------
 
     def transfer_to_server(
-        self, literal: xla_data_pb2.LiteralProto | None, device: DeviceHandle | None
+        self, literal: ReceivedLiteral | None, device: DeviceHandle | None
     ) -> int:
         """Keep a literal on a device, under a new handle.
 
         Raises InvalidArgumentError for a literal that is absent or malformed and
         ResourceExhaustedError, before anything is allocated, when there is no room for it.
         """
-        target = self._devices.resolve(device)
+        target = self.devices.resolve(device)
         if literal is None:
             raise InvalidArgumentError("the request must hold a literal, got none")
-        if not literal.HasField("shape"):
-            raise InvalidArgumentError("a literal must have a shape, got none")
-        shape = shape_from_proto(literal.shape)
-        with self._data.reserving(shape.byte_size, f"a literal of {shape}") as reservation:
-            value = literal_from_proto(literal, max_bytes=self._limits.max_device_bytes)
-            return reservation.keep(self._backend.to_device(value, target))
+        shape = literal.shape
+        with self.data.reserving(shape.byte_size, f"a literal of {shape}") as reservation:
+            value = literal.read(self.limits.max_device_bytes)
+            return reservation.keep(self.engine.backend.to_device(value, target))
 
     def transfer_to_client(self, handle: int | None, shape: Shape | None) -> Literal:
         """The value under a handle, laid out as `shape` or else as it is kept.
@@ -100,7 +207,7 @@ class XlaService:
         Raises InvalidArgumentError when `shape` has no layout or is not compatible (the reference
         lets that pass), ResourceExhaustedError when no message could hold the value.
         """
-        buffer = self._data.get(present(handle))
+        buffer = self.data.get(present(handle))
         if shape is not None:
             if not shape.has_layout:
                 raise InvalidArgumentError(
@@ -116,17 +223,19 @@ class XlaService:
 
     def get_shape(self, handle: int | None) -> Shape:
         """The shape of a value, with layout."""
-        return self._data.get(present(handle)).shape
+        return self.data.shape(present(handle))
 
     def deconstruct_tuple(self, handle: int | None) -> list[int]:
         """New handles for the elements of a tuple, which share its memory.
 
         Raises InvalidArgumentError for other values, UnimplementedError for nested tuples.
         """
-        return self._data.deconstruct(present(handle))
+        return self.data.deconstruct(present(handle))
 
     def unregister(self, handles: Sequence[int]) -> None:
-        """Free values and executables; all are tried, and the first error is raised.
+        """Free values and executables, forget executions; all are tried.
+
+        The first error is raised.
 
         Executables by the value of their ExecutionHandle: the reference cannot free them at all.
         """
@@ -140,28 +249,33 @@ class XlaService:
             raise first
 
     def _unregister(self, handle: int) -> None:
-        table = self._executables if self._executables.has_issued(handle) else self._data
-        table.remove(handle)
+        if self.executables.has_issued(handle):
+            self.executables.remove(handle)
+        elif self.handles.was_issued(handle, HandleKind.EXECUTION):
+            executions_of(self).forget(handle)
+        else:
+            self.data.remove(handle)
 
     # Feeds ----------------------------------------------------------------------------------
 
     def transfer_to_infeed(
         self,
-        literal: xla_data_pb2.LiteralProto | None,
+        literal: ReceivedLiteral | None,
         replica_id: int,
         device: DeviceHandle | None,
         cancellation: Cancellation,
+        done: Done,
     ) -> None:
-        """Queue a literal for infeed instructions, waiting while the queue is full.
+        """Queue a literal for infeed instructions and call `done`, once there is room.
 
-        Raises as `DeviceFeeds.transfer_to_infeed`, FailedPreconditionError for a replica_id out
-        of range, InvalidArgumentError for a literal that is absent or malformed.
+        Raises, or gives to `done`, as `DeviceFeeds.transfer_to_infeed`; FailedPreconditionError for
+        a replica_id out of range, InvalidArgumentError for a literal that is absent or malformed.
         """
-        feeds = self._devices.feeds_of_replica(device, replica_id)
+        feeds = self.devices.feeds_of_replica(device, replica_id)
         if literal is None:
             raise InvalidArgumentError("the request must hold a literal, got none")
-        value = literal_from_proto(literal, max_bytes=self._limits.max_device_bytes)
-        feeds.transfer_to_infeed(value, cancellation)
+        value = literal.read(self.limits.max_device_bytes)
+        feeds.transfer_to_infeed(value, cancellation, done)
 
     def transfer_from_outfeed(
         self,
@@ -169,36 +283,34 @@ class XlaService:
         replica_id: int,
         device: DeviceHandle | None,
         cancellation: Cancellation,
-        encode: Callable[[Literal], T],
-    ) -> T:
-        """What `encode` makes of the next value of outfeed, which is waited for.
+        done: Callable[[LentLiteral | XlaError], None],
+    ) -> None:
+        """Lend the next value of outfeed to `done`, once it is there.
 
-        The value leaves the queue only after `encode` has returned and nobody cancelled. Raises
-        as `DeviceFeeds.transferring_from_outfeed`, FailedPreconditionError for a replica_id out
-        of range, InvalidArgumentError without a shape. (A fed value of another shape is
-        INVALID_ARGUMENT and stays in the queue, where the reference answers INTERNAL.)
+        Raises, or gives to `done`, as `DeviceFeeds.transfer_from_outfeed`; FailedPreconditionError
+        for a replica_id out of range, InvalidArgumentError without a shape. (A fed value of another
+        shape is INVALID_ARGUMENT and stays in the queue, where the reference answers INTERNAL.)
         """
-        feeds = self._devices.feeds_of_replica(device, replica_id)
+        feeds = self.devices.feeds_of_replica(device, replica_id)
         if shape is None:
             raise InvalidArgumentError("the request must hold shape_with_layout, got none")
         self._check_sendable(shape)
-        with feeds.transferring_from_outfeed(shape, cancellation) as literal:
-            return encode(literal)
+        feeds.transfer_from_outfeed(shape, cancellation, done)
 
     def reset_device(self) -> None:
         """Empty the feeds of all devices and all channels. Values and executables stay."""
-        self._devices.reset()
-        self._channels.reset()
+        self.devices.reset()
+        self.channels.reset()
 
     # Devices and channels -------------------------------------------------------------------
 
     def get_device_handles(self, device_count: int) -> tuple[DeviceHandle, ...]:
         """The handles of a set of devices; raises as `Devices.handles`."""
-        return self._devices.handles(device_count)
+        return self.devices.handles(device_count)
 
     def create_channel_handle(self, channel_type: int) -> tuple[int, ChannelType]:
         """A new channel; InvalidArgumentError for a type that is none of the three."""
-        return self._channels.create(channel_type)
+        return self.channels.create(channel_type)
 
     # Programs -------------------------------------------------------------------------------
 
@@ -214,13 +326,13 @@ class XlaService:
         Programs and options of equal content share one executable (the reference compiles and
         keeps each of them).
         """
-        return self._runner.compile(program, options, argument_shapes, cancellation)
+        return self.runner.compile(program, options, argument_shapes, cancellation)
 
     def execute(
         self, handle: int | None, arguments: Sequence[int | None], cancellation: Cancellation
     ) -> Executed:
         """Run an executable on the default device; raises as `ProgramRunner.execute`."""
-        return self._runner.execute(handle, arguments, cancellation)
+        return self.runner.execute(handle, arguments, cancellation)
 
     def execute_graph_parallel(
         self, requests: Sequence[GraphRequest], cancellation: Cancellation
@@ -229,14 +341,7 @@ class XlaService:
 
         An empty list is an InvalidArgumentError (the reference does not look).
         """
-        return self._runner.execute_together(requests, cancellation)
-
-    def wait_for_execution(self, handle: int) -> NoReturn:
-        """Raise NotFoundError: no rpc of this contract starts an asynchronous execution."""
-        raise NotFoundError(
-            f"no execution with handle {handle} is running; Execute and ExecuteGraphParallel "
-            "return when the result is there, so there is nothing to wait for"
-        )
+        return self.runner.execute_together(requests, cancellation)
 
     def compute_constant_graph(
         self,
@@ -248,14 +353,14 @@ class XlaService:
         return compute_constant(
             require_program(program),
             output_layout,
-            max_bytes=min(self._limits.max_device_bytes, self._limits.max_message_bytes),
+            max_bytes=min(self.limits.max_device_bytes, self.limits.max_message_bytes),
             cancellation=cancellation,
         )
 
     def get_computation_graph_stats(self, program: hlo_pb2.HloModuleProto | None) -> Cost:
         """The cost of a program as it is given; raises as import and verification do."""
         module = import_module(
-            require_program(program), max_literal_bytes=self._limits.max_device_bytes
+            require_program(program), max_literal_bytes=self.limits.max_device_bytes
         )
         verify(module)
         return module_cost(module)
@@ -269,9 +374,9 @@ class XlaService:
 
     def _check_sendable(self, shape: Shape) -> None:
         """Refuse before anything is allocated what no message could carry."""
-        if shape.byte_size > self._limits.max_message_bytes:
+        if shape.byte_size > self.limits.max_message_bytes:
             raise ResourceExhaustedError(
-                f"a message may take {self._limits.max_message_bytes} bytes, got a value of "
+                f"a message may take {self.limits.max_message_bytes} bytes, got a value of "
                 f"{shape.byte_size} for {shape}",
                 hint="Slice the value on the device and transfer the parts.",
             )

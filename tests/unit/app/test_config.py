@@ -28,7 +28,7 @@ def test_flag_over_environment_over_file_over_default(tmp_path, monkeypatch):
     monkeypatch.setenv("XLA_SERVER_FEED_ITEMS", "30")
     settings = load_settings({"devices": 4, "feed_items": None}, config)
     assert (settings.devices, settings.feed_items, settings.max_executables) == (4, 30, 200)
-    assert settings.listen == "127.0.0.1:1685"
+    assert settings.listen == ("127.0.0.1:1685",)
     assert settings.platform is Platform.CPU
     assert 0 < settings.max_device_bytes <= available_memory() // 2
 
@@ -37,11 +37,30 @@ def test_flag_over_environment_over_file_over_default(tmp_path, monkeypatch):
     "listen", ["127.0.0.1:0", "localhost:65535", "[::1]:1685", "[::]:0", "unix:/tmp/s", "0.0.0.0:1"]
 )
 def test_addresses_that_can_be_listened_on(listen):
-    assert load_settings({"listen": listen}).listen == listen
+    assert load_settings({"listen": listen}).listen == (listen,)
+
+
+def test_several_addresses_come_from_every_source(tmp_path, monkeypatch):
+    config = tmp_path / "server.toml"
+    config.write_text("listen = ['127.0.0.1:1', 'unix:/tmp/s']\n")
+    both = ("127.0.0.1:1", "unix:/tmp/s")
+    assert load_settings({}, config).listen == both
+    assert load_settings({"listen": ["127.0.0.1:1", "unix:/tmp/s"]}).listen == both
+    assert load_settings({"listen": ["[::1]:2,127.0.0.1:1", "unix:/t"]}).listen == (
+        "[::1]:2",
+        "127.0.0.1:1",
+        "unix:/t",
+    )
+    monkeypatch.setenv("XLA_SERVER_LISTEN", "127.0.0.1:1, unix:/tmp/s")
+    assert load_settings({}).listen == both
 
 
 @pytest.mark.parametrize(
-    "listen", ["", "1685", ":1685", "host", "host:", "h:x", "::1:5", "h:70000"]
+    "listen",
+    [
+        *("", "1685", ":1685", "host", "host:", "h:x", "::1:5", "h:70000"),
+        *("unix:", "unix://", "unix-abstract:", "127.0.0.1:1,", [], ["127.0.0.1:1", "x"]),
+    ],
 )
 def test_other_addresses_are_refused(listen):
     with pytest.raises(ConfigurationError, match="listen"):

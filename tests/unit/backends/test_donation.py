@@ -131,3 +131,22 @@ def test_the_memory_of_a_result_goes_with_its_buffer() -> None:
     pair = compiled(lambda x, y: ops.tuple([x + 1.0, y * 2.0]), X, X)
     result = execute(pair, placed(X), placed(X))
     assert all(part.is_sole_owner for part in result.elements)
+
+
+def test_what_another_execution_is_reading_is_not_written_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reader = compiled(lambda x: x * 3.0, X)
+    argument = written(X)
+    address = argument.address
+    run = reader._program.run
+
+    def with_a_donation_in_between(*given: object) -> object:
+        result = execute(STEP, argument, placed(X), donated=[0])
+        assert result.address != address
+        return run(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(reader._program, "run", with_a_donation_in_between)
+    np.testing.assert_array_equal(execute(reader, argument).value, X * 3)
+    with pytest.raises(InvalidArgumentError, match="donated"):
+        execute(reader, argument)

@@ -3,6 +3,7 @@ import ctypes
 import numpy as np
 import pytest
 
+from xla_contract.aligned import aligned_empty
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
@@ -80,3 +81,40 @@ def test_memory_shared_by_two_buffers_has_no_sole_owner() -> None:
     del other
     assert buffer.is_sole_owner
     assert not HostBuffer(Literal.from_numpy(ROWS), DEVICE).is_sole_owner
+
+
+def placed(literal: Literal) -> HostBuffer:
+    return HostBuffer.placed(literal, DEVICE, BlockPool())
+
+
+def test_what_lies_askew_or_in_another_order_is_placed_in_one_copy() -> None:
+    received = np.frombuffer(b"x" + ROWS.tobytes() + ROWS.T.tobytes(), np.uint8)
+    for start, text in ((1, "f32[2,3]{1,0}"), (25, "f32[2,3]{0,1}")):
+        shape = Shape.parse(text)
+        flat = received[start : start + 24].view(np.float32)
+        buffer = placed(Literal.from_linear_memory(shape, flat))
+        assert buffer.address % 64 == 0
+        assert at(buffer.address, 6) == ROWS.ravel().tolist()
+        assert buffer.shape == shape
+        assert buffer.is_sole_owner
+        assert buffer.to_literal() == Literal.from_numpy(ROWS, shape)
+
+
+def test_what_lies_as_it_should_is_shared() -> None:
+    array = aligned_empty((2, 3), np.float32)
+    array[...] = ROWS
+    literal = Literal.from_numpy(array, copy=False)
+    assert placed(literal).to_literal() is literal
+
+
+def test_tuples_tokens_empty_and_dynamic_arrays_are_placed_too() -> None:
+    dynamic = Literal.from_numpy(ROWS[:1], Shape.parse("f32[<=2,3]"))
+    askew = np.frombuffer(b"x" + ROWS.tobytes(), np.uint8)[1:].view(np.float32)
+    dynamic_askew = Literal.from_linear_memory(dynamic.shape, askew, (1, 3))
+    literal = Literal.tuple_of(
+        [Literal.token(), Literal.from_numpy(ROWS[:0]), dynamic_askew, Literal.tuple_of([])]
+    )
+    buffer = placed(literal)
+    assert buffer.to_literal() == literal
+    assert buffer.elements[2].address % 64 == 0
+    assert buffer.elements[2].literal.dynamic_sizes == (1, 3)

@@ -189,10 +189,12 @@ class ListFeeds:
         self.items = items
         self.out: list[tuple[Value, Shape]] = []
 
-    def take_infeed(self, shape: Shape, cancellation: Cancellation) -> Value:
+    def take_infeed(self, shape: Shape, cancellation: Cancellation, instruction: str) -> Value:
         return self.items.pop(0)
 
-    def put_outfeed(self, value: Value, shape: Shape, cancellation: Cancellation) -> None:
+    def put_outfeed(
+        self, value: Value, shape: Shape, cancellation: Cancellation, instruction: str
+    ) -> None:
         self.out.append((value, shape))
 
 

@@ -18,11 +18,13 @@ PAIR = Shape.parse("(f32[2], s32[])")
 class OneItem:
     """Feeds that hold one item."""
 
-    def take_infeed(self, shape: Shape, cancellation: Cancellation) -> Value:
+    def take_infeed(self, shape: Shape, cancellation: Cancellation, instruction: str) -> Value:
         assert shape == PAIR
         return np.zeros(2, np.float32), np.array(1, np.int32)
 
-    def put_outfeed(self, value: Value, shape: Shape, cancellation: Cancellation) -> None:
+    def put_outfeed(
+        self, value: Value, shape: Shape, cancellation: Cancellation, instruction: str
+    ) -> None:
         raise AssertionError
 
 
@@ -40,6 +42,22 @@ def test_the_item_comes_with_a_token() -> None:
     assert isinstance(value, tuple)
     assert isinstance(value[1], Token)
     assert value[1] is TOKEN
+
+
+def test_elements_that_lie_askew_in_a_message_are_copied() -> None:
+    received = np.frombuffer(b"x" + np.array([1, 2], np.float32).tobytes(), np.uint8)
+
+    class Askew(OneItem):
+        def take_infeed(self, shape: Shape, cancellation: Cancellation, instruction: str) -> Value:
+            return received[1:].view(np.float32), np.array(1, np.int32)
+
+    token = HloInstruction("token", 0, Opcode.AFTER_ALL, Shape.token())
+    shape = Shape.tuple_of([PAIR, Shape.token()]).with_default_layout()
+    root = HloInstruction("root", 1, Opcode.INFEED, shape, (token,), InfeedAttributes(PAIR))
+    value = evaluate(HloComputation("main", 0, [token, root], root, ()), [], feeds=Askew())
+    (array, _), _ = value  # type: ignore[misc]
+    assert array.flags.aligned  # type: ignore[union-attr]
+    assert array.tolist() == [1, 2]  # type: ignore[union-attr]
 
 
 def test_refusals() -> None:

@@ -21,10 +21,12 @@ class Sink:
     def __init__(self) -> None:
         self.items: list[tuple[Value, Shape]] = []
 
-    def take_infeed(self, shape: Shape, cancellation: Cancellation) -> Value:
+    def take_infeed(self, shape: Shape, cancellation: Cancellation, instruction: str) -> Value:
         raise AssertionError
 
-    def put_outfeed(self, value: Value, shape: Shape, cancellation: Cancellation) -> None:
+    def put_outfeed(
+        self, value: Value, shape: Shape, cancellation: Cancellation, instruction: str
+    ) -> None:
         self.items.append((value, shape))
 
 

@@ -8,11 +8,13 @@ from xla_contract.descriptors import RPCS
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc.calls import Calls
-from xla_server.rpc.handlers import rpc_handlers
+from xla_server.rpc.handlers import Boundary
+from xla_server.rpc.methods import Deferred, Unary, rpc_handlers
 from xla_server.rpc.pools import Pool, Pools, PoolSizes
-from xla_server.rpc.servicer import Servicer
+from xla_server.rpc.servicer import ROWS
+from xla_server.sessions.engine import Engine
 from xla_server.sessions.records import Limits
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.registry import SessionRegistry
 
 
 @pytest.fixture
@@ -23,9 +25,14 @@ def pools():
 
 
 @pytest.fixture
-def methods():
-    service = XlaService(Interpreter(), Limits(max_device_bytes=1000))
-    return dict(Servicer(service).methods)
+def boundary():
+    engine = Engine(Interpreter(), Limits(max_device_bytes=1000))
+    return Boundary(SessionRegistry(engine), Calls(), 1000)
+
+
+@pytest.fixture
+def rows():
+    return dict(ROWS)
 
 
 class Context:
@@ -35,6 +42,9 @@ class Context:
 
     def peer(self) -> str:
         return "ipv4:127.0.0.1:1"
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return ()
 
     def add_callback(self, callback: object) -> bool:
         return True
@@ -52,34 +62,37 @@ def _answer(handlers, rpc: str, request: bytes) -> grpc.Status:
     return context.status
 
 
-def test_there_is_a_handler_for_every_rpc_and_no_other(pools, methods):
-    handlers = rpc_handlers(methods, pools, Calls(), max_message_bytes=1000)
+def test_there_is_a_handler_for_every_rpc_and_no_other(pools, rows, boundary):
+    handlers = rpc_handlers(RPCS, rows, pools, boundary)
     assert list(handlers) == [rpc.name for rpc in RPCS]
     assert len(handlers) == 18
-    del methods["Unpack"]
-    methods["Pack"] = (Pool.SHORT, lambda *_: None)
+    del rows["Unpack"]
+    rows["Pack"] = Unary(Pool.SHORT, lambda *_: None)
     with pytest.raises(ValueError, match=r"\['Pack', 'Unpack'\]"):
-        rpc_handlers(methods, pools, Calls(), max_message_bytes=1000)
+        rpc_handlers(RPCS, rows, pools, boundary)
 
 
-def test_calls_that_wait_have_threads_of_their_own(pools, methods):
-    handlers = rpc_handlers(methods, pools, Calls(), max_message_bytes=1000)
+def test_calls_that_wait_have_threads_of_their_own_or_none(pools, rows, boundary):
+    handlers = rpc_handlers(RPCS, rows, pools, boundary)
     threads = {
-        name: handler.unary_unary.experimental_thread_pool for name, handler in handlers.items()
+        name: handler.unary_unary.experimental_thread_pool
+        for name, handler in handlers.items()
+        if handler.unary_unary is not None
     }
-    waiting = {"Execute", "ExecuteGraphParallel", "TransferToInfeed", "TransferFromOutfeed"}
+    waiting = {"Execute", "ExecuteGraphParallel"}
     short = set(threads) - waiting
     assert not {threads[name] for name in waiting} & {threads[name] for name in short}
-    assert threads["Execute"] not in (threads["TransferToInfeed"], threads["TransferFromOutfeed"])
-    assert threads["TransferToInfeed"] is not threads["TransferFromOutfeed"]
+    assert all(
+        isinstance(rows[name], Deferred) for name in ("TransferToInfeed", "TransferFromOutfeed")
+    )
 
 
-def test_a_fault_is_logged_with_its_cause_and_told_without(pools, methods, caplog):
-    def fail(request, cancellation):
+def test_a_fault_is_logged_with_its_cause_and_told_without(pools, rows, boundary, caplog):
+    def fail(service, request, cancellation):
         raise ZeroDivisionError("the cause")
 
-    methods["GetShape"] = (Pool.SHORT, fail)
-    handlers = rpc_handlers(methods, pools, Calls(), max_message_bytes=1000)
+    rows["GetShape"] = Unary(Pool.SHORT, fail)
+    handlers = rpc_handlers(RPCS, rows, pools, boundary)
     with caplog.at_level(logging.ERROR):
         status = _answer(handlers, "GetShape", b"")
     assert status.code is grpc.StatusCode.INTERNAL
@@ -89,15 +102,15 @@ def test_a_fault_is_logged_with_its_cause_and_told_without(pools, methods, caplo
     assert record.args[0] in status.details
 
 
-def test_an_answer_too_large_is_refused(pools, methods):
+def test_an_answer_too_large_is_refused(pools, rows, boundary):
     handles = [SimpleNamespace(handle=n, device_count=9) for n in range(900)]
-    methods["GetDeviceHandles"] = (
+    rows["GetDeviceHandles"] = Unary(
         Pool.SHORT,
         lambda *_: xla_pb2.GetDeviceHandlesResponse(
             device_handles=[{"handle": one.handle, "device_count": 9} for one in handles]
         ),
     )
-    handlers = rpc_handlers(methods, pools, Calls(), max_message_bytes=1000)
+    handlers = rpc_handlers(RPCS, rows, pools, boundary)
     status = _answer(handlers, "GetDeviceHandles", b"")
     assert status.code is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert "1000" in status.details

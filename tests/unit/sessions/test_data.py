@@ -1,11 +1,17 @@
 import numpy as np
 import pytest
 
-from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, UnimplementedError
+from xla_contract.errors import (
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    UnauthenticatedError,
+    UnimplementedError,
+)
 from xla_contract.literal import Literal
 from xla_server.backends.backend import Buffer
 from xla_server.backends.interpreter import Interpreter
 from xla_server.sessions.data import DataTable
+from xla_server.sessions.device_memory import DeviceMemory
 from xla_server.sessions.handles import HandleFactory
 
 PLATFORM = Interpreter()
@@ -15,8 +21,9 @@ def _buffer(value: object) -> Buffer:
     return PLATFORM.to_device(Literal.from_numpy(value), PLATFORM.devices[0])
 
 
-def _table(**limits: int) -> DataTable:
-    return DataTable(HandleFactory(), **({"max_bytes": 100, "max_handles": 10} | limits))
+def _table(memory: DeviceMemory | None = None, **limits: int) -> DataTable:
+    memory = memory or DeviceMemory(100)
+    return DataTable(HandleFactory(), memory, **({"max_bytes": 100, "max_handles": 10} | limits))
 
 
 def _keep(table: DataTable, buffer: Buffer) -> int:
@@ -81,3 +88,32 @@ def test_only_flat_tuples_are_deconstructed():
     with pytest.raises(UnimplementedError):
         table.deconstruct(_keep(table, _buffer((array, (array,)))))
     assert table.deconstruct(_keep(table, _buffer(()))) == []
+
+
+def test_sessions_share_the_memory_of_the_devices():
+    memory = DeviceMemory(100)
+    mine, other = _table(memory, max_bytes=80), _table(memory, max_bytes=80)
+    kept = _keep(mine, _buffer(np.zeros(15, np.float32)))
+    with pytest.raises(ResourceExhaustedError, match=r"of a session may take 80.*40.*60 in use"):
+        mine.reserve(40, "a literal")
+    with pytest.raises(ResourceExhaustedError, match=r"values may take 100.*60.*60 in use"):
+        other.reserve(60, "a literal")
+    reservation = other.reserve(40, "a literal")
+    assert memory.used_bytes == 100
+    reservation.release()
+    reservation.release()
+    mine.remove(kept)
+    assert memory.used_bytes == 0
+
+
+def test_a_closed_table_frees_all_and_takes_nothing():
+    memory = DeviceMemory(100)
+    table = _table(memory)
+    handle = _keep(table, _buffer(np.zeros(5, np.float32)))
+    with table.reserving(20, "a result") as reservation:
+        table.close()
+        with pytest.raises(UnauthenticatedError, match="must be open"):
+            reservation.keep(_buffer(np.zeros(5, np.float32)))
+    assert memory.used_bytes == 0
+    with pytest.raises(InvalidArgumentError, match="unregistered"):
+        table.get(handle)

@@ -3,39 +3,58 @@ from types import SimpleNamespace
 
 import pytest
 
-from xla_contract.errors import CancelledError, InvalidArgumentError, ResourceExhaustedError
+from xla_contract.errors import (
+    CancelledError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    UnauthenticatedError,
+)
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.executables import ExecutableTable
+from xla_server.sessions.executables import ExecutableTable, SharedExecutables
 from xla_server.sessions.handles import HandleFactory
 
 
-def _table(max_executables: int = 10, max_idle: int = 10) -> ExecutableTable:
-    return ExecutableTable(
-        HandleFactory(), max_executables=max_executables, max_handles=100, max_idle=max_idle
-    )
+def _shared(max_executables: int = 10, max_idle: int = 10) -> SharedExecutables:
+    return SharedExecutables(max_executables=max_executables, max_idle=max_idle)
 
 
-def _acquire(table: ExecutableTable, key: bytes, compile_program=SimpleNamespace):
+def _table(shared: SharedExecutables) -> ExecutableTable:
+    return ExecutableTable(HandleFactory(), shared, max_handles=100)
+
+
+def _acquire(table: SharedExecutables, key: bytes, compile_program=SimpleNamespace):
     return table.acquire(key, compile_program, Cancellation())
 
 
 def test_equal_programs_are_compiled_once_and_counted():
-    table = _table()
-    first, second = _acquire(table, b"a"), _acquire(table, b"a")
+    shared = _shared()
+    table = _table(shared)
+    first, second = _acquire(shared, b"a"), _acquire(shared, b"a")
     assert (first.cache_hit, second.cache_hit) == (False, True)
     handles = [table.keep(first), table.keep(second)]
     assert table.get(handles[0]).executable is table.get(handles[1]).executable
-    assert len(table) == 1
+    assert (len(table), len(shared)) == (2, 1)
     table.remove(handles[0])
     with pytest.raises(InvalidArgumentError, match="unregistered"):
         table.get(handles[0])
     assert table.get(handles[1])
     table.remove(handles[1])
-    assert len(table) == 0
+    assert (len(table), len(shared)) == (0, 0)
+
+
+def test_a_closed_table_frees_all():
+    shared = _shared()
+    table = _table(shared)
+    table.keep(_acquire(shared, b"a"))
+    table.close()
+    assert len(shared) == 0
+    with pytest.raises(UnauthenticatedError, match="must be open"):
+        table.keep(_acquire(shared, b"a"))
+    assert len(shared) == 0
 
 
 def test_unused_executables_are_kept_for_a_while_the_oldest_going_first():
-    table = _table(max_idle=2)
+    table = _shared(max_idle=2)
     for key in (b"a", b"b", b"c"):
         table.release(_acquire(table, key))
     hits = {key: _acquire(table, key).cache_hit for key in (b"a", b"b", b"c")}
@@ -43,18 +62,18 @@ def test_unused_executables_are_kept_for_a_while_the_oldest_going_first():
 
 
 def test_the_limit_counts_what_is_in_use():
-    table = _table(max_executables=1)
+    table = _shared(max_executables=1)
     table.release(_acquire(table, b"idle"))
-    handle = table.keep(_acquire(table, b"a"))
+    held = _acquire(table, b"a")
     with pytest.raises(ResourceExhaustedError, match=r"at most 1 executables.*1 in use") as caught:
         _acquire(table, b"b")
     assert "Unregister" in caught.value.hint
-    table.remove(handle)
+    table.release(held)
     _acquire(table, b"b")
 
 
 def test_a_failed_compilation_is_forgotten():
-    table = _table()
+    table = _shared()
 
     def fail():
         raise InvalidArgumentError("no")
@@ -66,7 +85,7 @@ def test_a_failed_compilation_is_forgotten():
 
 
 def test_those_who_come_during_a_compilation_wait_for_it_or_give_up():
-    table = _table()
+    table = _shared()
     compiling, finish = threading.Event(), threading.Event()
 
     def compile_slowly():

@@ -1,3 +1,4 @@
+import queue
 import threading
 import time
 from collections.abc import Callable
@@ -10,11 +11,14 @@ from xla_contract.errors import (
     CancelledError,
     InvalidArgumentError,
     UnimplementedError,
+    XlaError,
 )
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.feeds import DeviceFeeds
+from xla_server.ops.evaluation import Value
+from xla_server.sessions.feed_waiters import FeedUser
+from xla_server.sessions.feeds import DeviceFeeds, LentLiteral, ProgramFeeds
 
 SCALAR = Shape.parse("s32[]")
 VECTOR = Shape.parse("f32[4]")
@@ -64,17 +68,52 @@ def _number(value: int) -> Literal:
     return Literal.from_numpy(np.int32(value))
 
 
+def _transfer(feeds: DeviceFeeds, literal: Literal, cancellation: Cancellation) -> None:
+    """TransferToInfeed, waited for."""
+    outcomes: queue.SimpleQueue[XlaError | None] = queue.SimpleQueue()
+    feeds.transfer_to_infeed(literal, cancellation, outcomes.put)
+    error = outcomes.get()
+    if error is not None:
+        raise error
+
+
 def _put(feeds: DeviceFeeds, value: object) -> None:
-    feeds.transfer_to_infeed(Literal.from_numpy(value), Cancellation())
+    _transfer(feeds, Literal.from_numpy(value), Cancellation())
+
+
+def _program(feeds: DeviceFeeds) -> ProgramFeeds:
+    return feeds.used_by(FeedUser("train"))
+
+
+def _take_in(feeds: DeviceFeeds, shape: Shape, cancellation: Cancellation) -> object:
+    return _program(feeds).take_infeed(shape, cancellation, "in")
 
 
 def _take(feeds: DeviceFeeds, shape: Shape = SCALAR) -> object:
-    return feeds.take_infeed(shape, Cancellation())
+    return _take_in(feeds, shape, Cancellation())
+
+
+def _put_out(
+    feeds: DeviceFeeds, value: Value, shape: Shape, cancellation: Cancellation | None = None
+) -> None:
+    _program(feeds).put_outfeed(value, shape, cancellation or Cancellation(), "out")
+
+
+def _lent(feeds: DeviceFeeds, shape: Shape, cancellation: Cancellation) -> LentLiteral:
+    """TransferFromOutfeed as far as the loan, waited for."""
+    outcomes: queue.SimpleQueue[LentLiteral | XlaError] = queue.SimpleQueue()
+    feeds.transfer_from_outfeed(shape, cancellation, outcomes.put)
+    outcome = outcomes.get()
+    if isinstance(outcome, XlaError):
+        raise outcome
+    return outcome
 
 
 def _take_out(feeds: DeviceFeeds, shape: Shape, cancellation: Cancellation) -> object:
-    with feeds.transferring_from_outfeed(shape, cancellation) as literal:
-        return literal.to_numpy()
+    lent = _lent(feeds, shape, cancellation)
+    value = lent.literal().to_numpy()
+    lent.keep()
+    return value
 
 
 def test_first_in_first_out_through_more_than_fits():
@@ -103,7 +142,7 @@ def test_a_tuple_goes_in_and_out_in_parts_or_whole():
 
 def test_a_tuple_is_never_interleaved():
     feeds = _feeds(items=3)
-    pairs = [Job(feeds.transfer_to_infeed, Literal.tuple_of([_number(n)] * 2)) for n in range(8)]
+    pairs = [Job(_transfer, feeds, Literal.tuple_of([_number(n)] * 2)) for n in range(8)]
     twice = Shape.tuple_of([SCALAR] * 2)
     taken = [_take(feeds, twice) for _ in pairs]
     assert sorted(int(left) for left, _ in taken) == list(range(8))
@@ -115,7 +154,7 @@ def test_a_full_queue_makes_them_wait(items, size):
     feeds = _feeds(items, size)
     for number in range(2):
         _put(feeds, np.int32(number))
-    third = Job(feeds.transfer_to_infeed, _number(2))
+    third = Job(_transfer, feeds, _number(2))
     assert third.waits()
     assert _take(feeds) == 0
     third.ended()
@@ -125,18 +164,18 @@ def test_a_full_queue_makes_them_wait(items, size):
 def test_what_is_larger_than_the_queue_goes_in_when_it_is_empty():
     feeds = _feeds(items=1, size=8)
     _put(feeds, (NUMBERS, NUMBERS))
-    assert Job(feeds.transfer_to_infeed, _number(1)).waits()
+    assert Job(_transfer, feeds, _number(1)).waits()
     _take(feeds, VECTOR)
 
 
 def test_a_taker_of_more_than_fits_gets_it_part_by_part():
     feeds = _feeds(items=1)
-    taker = Job(feeds.take_infeed, Shape.tuple_of([SCALAR] * 3))
+    taker = Job(_take_in, feeds, Shape.tuple_of([SCALAR] * 3))
     for number in range(3):
-        Job(feeds.transfer_to_infeed, _number(number)).ended()
+        Job(_transfer, feeds, _number(number)).ended()
     assert list(map(int, taker.ended().result)) == [0, 1, 2]
     _put(feeds, np.int32(3))
-    assert Job(feeds.transfer_to_infeed, _number(4)).waits()
+    assert Job(_transfer, feeds, _number(4)).waits()
 
 
 def test_another_shape_fails_the_taker_and_stays_in_the_queue():
@@ -150,42 +189,40 @@ def test_another_shape_fails_the_taker_and_stays_in_the_queue():
 
 def test_a_cancelled_taker_loses_nothing_and_a_cancelled_putter_leaves_nothing():
     feeds = _feeds(items=1)
-    for call, shape in ((feeds.take_infeed, PAIR), (lambda *a: _take_out(feeds, *a), PAIR)):
-        Job(call, shape).cancelled()
-    taker = Job(feeds.take_infeed, PAIR)
+    for call in (_take_in, _take_out):
+        Job(call, feeds, PAIR).cancelled()
+    taker = Job(_take_in, feeds, PAIR)
     _put(feeds, np.int32(1))
     assert taker.waits()
     taker.cancelled()
-    Job(feeds.transfer_to_infeed, Literal.tuple_of([_number(8), _number(9)])).cancelled()
+    Job(_transfer, feeds, Literal.tuple_of([_number(8), _number(9)])).cancelled()
     assert _take(feeds) == 1
-    assert Job(feeds.take_infeed, SCALAR).waits()
+    assert Job(_take_in, feeds, SCALAR).waits()
 
 
-def test_an_item_stays_when_handing_it_on_fails_or_comes_too_late():
+def test_an_item_stays_when_it_is_given_back():
     feeds = _feeds()
-    feeds.put_outfeed(np.array(7, np.int32), SCALAR, Cancellation())
-    with (
-        pytest.raises(RuntimeError),
-        feeds.transferring_from_outfeed(SCALAR, Cancellation()),
-    ):
-        raise RuntimeError
+    _put_out(feeds, np.array(7, np.int32), SCALAR)
     late = Cancellation()
-    with pytest.raises(CancelledError), feeds.transferring_from_outfeed(SCALAR, late):
-        late.cancel()
-    assert _take_out(feeds, SCALAR, Cancellation()) == 7
+    lent = _lent(feeds, SCALAR, late)
+    behind = Job(_take_out, feeds, SCALAR)
+    late.cancel()
+    assert behind.waits()
+    lent.give_back()
+    assert behind.ended().result == 7
+    lent.keep()
+    assert len(feeds.outfeed.queue) == 0
 
 
 def test_outfeed_waits_on_both_sides_and_gives_the_layout_asked_for():
     feeds = _feeds(items=1)
     shape = Shape.parse("f32[2,2]{0,1}")
-    asked = Job(lambda shape, c: _take_out(feeds, shape, c), shape)
+    asked = Job(_take_out, feeds, shape)
     assert asked.waits()
-    feeds.put_outfeed(NUMBERS.reshape(2, 2), Shape.parse("f32[2,2]"), Cancellation())
+    _put_out(feeds, NUMBERS.reshape(2, 2), Shape.parse("f32[2,2]"))
     np.testing.assert_array_equal(asked.ended().result, NUMBERS.reshape(2, 2))
-    feeds.put_outfeed(
-        (NUMBERS, np.array(1, np.int32)), Shape.tuple_of([VECTOR, SCALAR]), Cancellation()
-    )
-    blocked = Job(feeds.put_outfeed, NUMBERS, VECTOR)
+    _put_out(feeds, (NUMBERS, np.array(1, np.int32)), Shape.tuple_of([VECTOR, SCALAR]))
+    blocked = Job(_put_out, feeds, NUMBERS, VECTOR)
     assert blocked.waits()
     for shape in (VECTOR, SCALAR, VECTOR):
         _take_out(feeds, shape, Cancellation())
@@ -195,21 +232,21 @@ def test_outfeed_waits_on_both_sides_and_gives_the_layout_asked_for():
 def test_a_queued_part_does_not_hold_the_whole_it_was_cut_from():
     feeds = _feeds()
     whole = np.zeros(1000, np.float32)
-    feeds.put_outfeed(whole[:4], VECTOR, Cancellation())
-    with feeds.transferring_from_outfeed(VECTOR, Cancellation()) as literal:
-        assert not np.shares_memory(literal.value, whole)
+    _put_out(feeds, whole[:4], VECTOR)
+    literal = _lent(feeds, VECTOR, Cancellation()).literal()
+    assert not np.shares_memory(literal.value, whole)
 
 
 def test_reset_turns_away_who_waits_to_put_and_keeps_who_waits_to_take():
     feeds = _feeds(items=1)
-    taker = Job(lambda c: _take_out(feeds, SCALAR, c))
+    taker = Job(_take_out, feeds, SCALAR)
     _put(feeds, np.int32(1))
-    putter = Job(feeds.transfer_to_infeed, _number(2))
+    putter = Job(_transfer, feeds, _number(2))
     assert putter.waits()
     feeds.reset()
     assert isinstance(putter.ended().error, AbortedError)
     assert taker.waits()
-    feeds.put_outfeed(np.array(3, np.int32), SCALAR, Cancellation())
+    _put_out(feeds, np.array(3, np.int32), SCALAR)
     assert taker.ended().result == 3
     _put(feeds, np.int32(4))
     assert _take(feeds) == 4

@@ -1,0 +1,113 @@
+"""Unary rpcs that may wait, and hold no thread while they do.
+
+On the wire a unary call and one that streams a single response are the same, so these are
+registered as the latter: grpc then allows the behaviour to return before it has answered.
+"""
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias
+
+import grpc
+
+from xla_contract.descriptors import Rpc
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.ending import SendResponse, end_call
+from xla_server.rpc.handlers import Boundary, Decode, Response, session_token
+from xla_server.sessions.service import XlaService
+
+_LOG = logging.getLogger(__name__)
+
+DeferredMethod: TypeAlias = Callable[[XlaService, Any, Cancellation, "Answer"], None]
+"""Begins a call and returns; the answer is given later. Raises XlaError if it cannot begin."""
+
+
+class Answer:
+    """The answer of one call. Any thread may give it; what comes after the first is ignored."""
+
+    def __init__(
+        self,
+        finish: Callable[[Callable[[], Response]], None],
+        executor: ThreadPoolExecutor,
+    ) -> None:
+        self._finish = finish
+        self._executor = executor
+
+    def done(self, response: Response) -> None:
+        """Answer well. May wait until the message is on its way."""
+        self._finish(lambda: response)
+
+    def failed(self, error: BaseException) -> None:
+        """Answer with an error; does not wait."""
+
+        def fail() -> Response:
+            raise error
+
+        self._finish(fail)
+
+    def later(self, make_response: Callable[[], Response]) -> None:
+        """Answer with what `make_response` gives or raises, in a thread of the rpc's pool.
+
+        For who must not wait, such as a callback of a queue or of a cancellation.
+        """
+        self._executor.submit(self._finish, make_response)
+
+
+class DeferredHandler:
+    """One unary rpc that waits without a thread."""
+
+    experimental_non_blocking = True
+    """Read by grpc: the behaviour gets the callback that sends responses."""
+
+    def __init__(
+        self,
+        rpc: Rpc,
+        method: DeferredMethod,
+        boundary: Boundary,
+        executor: ThreadPoolExecutor,
+        *,
+        decode: Decode | None = None,
+    ) -> None:
+        self._rpc = rpc
+        self._method = method
+        self._boundary = boundary
+        self._decode = decode
+        self.experimental_thread_pool = executor
+
+    def __call__(
+        self, request: bytes, context: grpc.ServicerContext, send_response_callback: SendResponse
+    ) -> None:
+        """Begin one call; whatever goes wrong becomes a status."""
+        boundary, rpc = self._boundary, self._rpc
+        started = time.monotonic()
+        if _LOG.isEnabledFor(logging.DEBUG):
+            _LOG.debug("called", extra={"rpc": rpc.name, "peer": context.peer()})
+        uses = contextlib.ExitStack()
+        ending = threading.Lock()
+
+        def finish(make_response: Callable[[], Response]) -> None:
+            if not ending.acquire(blocking=False):
+                return
+            status = None
+            try:
+                send_response_callback(boundary.serialize(rpc, make_response()))
+            except BaseException as error:
+                seconds = time.monotonic() - started
+                status = boundary.status(rpc, error, context.peer(), seconds)
+            uses.close()
+            end_call(context, send_response_callback, status)
+
+        answer = Answer(finish, self.experimental_thread_pool)
+        try:
+            token = session_token(context.invocation_metadata())
+            session = uses.enter_context(boundary.sessions.using(token, context.peer()))
+            cancellation = uses.enter_context(boundary.calls.running(context))
+            uses.enter_context(session.service.calling(cancellation))
+            parsed = boundary.parse(rpc, request, self._decode)
+            self._method(session.service, parsed, cancellation, answer)
+        except BaseException as error:
+            answer.failed(error)

@@ -1,0 +1,39 @@
+"""The rpcs of xla_extension.proto: the groups they are written in, joined."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_server.rpc import extension_feeds, extension_run, extension_shared, extension_transfers
+from xla_server.rpc.extension_session import SessionRpcs
+from xla_server.rpc.methods import Row
+from xla_server.sessions.registry import SessionRegistry
+
+CAPABILITIES: Sequence[extension_pb2.Capability] = (
+    extension_pb2.CAPABILITY_CONVERSE,
+    extension_pb2.CAPABILITY_CHUNKED_TRANSFERS,
+    extension_pb2.CAPABILITY_FEED_STREAMS,
+    extension_pb2.CAPABILITY_RUN,
+    extension_pb2.CAPABILITY_LAUNCH,
+)
+"""What this server has, for clients to ask for."""
+
+
+def extension_rows(
+    sessions: SessionRegistry, max_message_bytes: int, shared_memory_socket: str = ""
+) -> dict[str, Row]:
+    """Rpc name -> how it is answered.
+
+    Without a socket for it there is no shared memory, and clients are told so.
+    """
+    capabilities = list(CAPABILITIES)
+    if shared_memory_socket:
+        capabilities.append(extension_pb2.CAPABILITY_SHARED_MEMORY)
+    groups: Sequence[Mapping[str, Row]] = (
+        SessionRpcs(sessions, capabilities, max_message_bytes, shared_memory_socket).rows,
+        extension_transfers.ROWS,
+        extension_feeds.ROWS,
+        extension_run.ROWS,
+        extension_shared.ROWS,
+    )
+    return dict(itertools.chain.from_iterable(group.items() for group in groups))

@@ -1,0 +1,327 @@
+"""Converse: many unary calls on one stream.
+
+The thread that has read a message answers the call itself, which saves the time that handing it to
+another would take, and then reads on. Only where an answer takes longer does a watch give the
+reading to another thread, so that a long call delays the others no more than a moment.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from xla_contract.descriptors import EXTENSION_RPCS, Rpc
+from xla_contract.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    UnimplementedError,
+    XlaError,
+)
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.calls import shutting_down
+from xla_server.rpc.conversation_watch import ConversationWatch
+from xla_server.rpc.deferred import Answer
+from xla_server.rpc.handlers import Boundary, Response
+from xla_server.rpc.methods import Deferred, Row, Unary
+from xla_server.rpc.pools import Pool, Pools
+from xla_server.rpc.streams import Stream
+from xla_server.rpc.waiting import deferring
+from xla_server.sessions.registry import Session
+
+_CONVERSE = next(rpc for rpc in EXTENSION_RPCS if rpc.name == "Converse")
+
+MAX_CALLS = 1024
+"""Calls of one stream that may be in progress."""
+
+_IN_PLACE = frozenset({Pool.SHORT, Pool.EXECUTE})
+"""Calls that the reading thread answers. Others have few threads, which all clients share."""
+
+Begin: TypeAlias = Callable[[Any, bytes, Cancellation, Answer], None]
+"""Begins a call on a service, given the bytes of its request; does not raise."""
+
+
+class Conversations:
+    """The streams of Converse of one server. `rows` are by paths without the first slash."""
+
+    def __init__(
+        self, rows: Mapping[str, tuple[Rpc, Row]], pools: Pools, boundary: Boundary
+    ) -> None:
+        self.boundary = boundary
+        self.threads = pools.executor(Pool.STREAM)
+        self.watch = ConversationWatch()
+        self._open: set[Conversation] = set()
+        self._is_draining = False
+        self._lock = threading.Lock()
+        self.methods: dict[str, tuple[Rpc, Begin]] = {
+            path: (rpc, _begin(rpc, row, pools, boundary))
+            for path, (rpc, row) in rows.items()
+            if isinstance(row, Unary | Deferred)
+        }
+
+    def serve(self, session: Session, stream: Stream, cancellation: Cancellation) -> None:
+        """Answer the calls of one stream until it ends."""
+        conversation = Conversation(self, session, stream, cancellation)
+        with self._lock:
+            self._open.add(conversation)
+            is_draining = self._is_draining
+        if is_draining:
+            conversation.drain()
+        try:
+            with self.boundary.sessions.attached(session), self.watch.watching(conversation):
+                conversation.run()
+        finally:
+            with self._lock:
+                self._open.discard(conversation)
+
+    def drain(self) -> None:
+        """Begin no more calls; streams end when those in progress have been answered."""
+        with self._lock:
+            self._is_draining = True
+            conversations = list(self._open)
+        for conversation in conversations:
+            conversation.drain()
+
+
+def _begin(rpc: Rpc, row: Unary | Deferred, pools: Pools, boundary: Boundary) -> Begin:
+    executor = pools.executor(row.pool)
+    decode = row.decode
+    method = deferring(row.method, executor) if isinstance(row, Unary) else row.method
+
+    def in_place(service: Any, request: bytes, cancellation: Cancellation, answer: Answer) -> None:
+        try:
+            method(service, boundary.parse(rpc, request, decode), cancellation, answer)
+        except BaseException as error:
+            answer.failed(error)
+
+    def in_pool(service: Any, request: bytes, cancellation: Cancellation, answer: Answer) -> None:
+        executor.submit(in_place, service, request, cancellation, answer)
+
+    return in_place if row.pool in _IN_PLACE or isinstance(row, Deferred) else in_pool
+
+
+class _Call:
+    """One call: what stops it, and its answer, which is given once."""
+
+    __slots__ = (
+        "_conversation",
+        "_ending",
+        "_number",
+        "_rpc",
+        "_started",
+        "cancellation",
+        "deadline",
+    )
+
+    def __init__(
+        self, conversation: "Conversation", request: extension_pb2.ConverseRequest, rpc: Rpc
+    ) -> None:
+        self._conversation = conversation
+        self._number = request.id
+        self._rpc = rpc
+        self._started = time.monotonic()
+        self._ending = threading.Lock()
+        self.cancellation = Cancellation()
+        self.deadline: float | None = None
+        if request.timeout_milliseconds:
+            self.deadline = self._started + request.timeout_milliseconds / 1000
+
+    def finish(self, make_response: Callable[[], Response]) -> None:
+        """Send what `make_response` gives, or the error it raises, unless there was an answer."""
+        if not self._ending.acquire(blocking=False):
+            return
+        conversation = self._conversation
+        response = extension_pb2.ConverseResponse(id=self._number)
+        serialize = conversation.boundary.serialize
+        try:
+            response.response = serialize(self._rpc, make_response())
+            data = serialize(self._rpc, response)
+        except BaseException as error:
+            response.ClearField("response")
+            response.status = conversation.status(self._rpc, error, self._started)
+            data = response.SerializeToString()
+        conversation.answer(self._number, self, data)
+
+
+class Conversation:
+    """One stream: its calls in progress, and which thread reads."""
+
+    def __init__(
+        self,
+        shared: Conversations,
+        session: Session,
+        stream: Stream,
+        cancellation: Cancellation,
+    ) -> None:
+        self.boundary = shared.boundary
+        self.answering = 0
+        """The turn in which the thread that reads is answering; 0 while it reads."""
+        self._shared = shared
+        self._session = session
+        self._stream = stream
+        self._cancellation = cancellation
+        self._calls: dict[int, _Call] = {}
+        self._turn = 0
+        self._unanswered = 0
+        self._is_half_closed = False
+        self._is_draining = False
+        self._error: BaseException | None = None
+        self._over = threading.Event()
+        self._lock = threading.Lock()
+
+    def run(self) -> None:
+        """Answer until the client has no more calls and all are answered, or it is gone."""
+        forget = self._cancellation.add_callback(self._cancel_all)
+        try:
+            self._read()
+            self._over.wait()
+            if self._error is not None:
+                raise self._error
+        finally:
+            forget()
+            self._cancel_all()
+
+    def hand_on(self, turn: int) -> None:
+        """Let another thread read, if the one that does is still answering in this turn."""
+        with self._lock:
+            if self.answering != turn:
+                return
+            self.answering = 0
+        # The threads are gone only when the server is.
+        with contextlib.suppress(RuntimeError):
+            self._shared.threads.submit(self._read)
+
+    def end_late_calls(self, now: float) -> float | None:
+        """End calls whose deadline has passed; gives the next deadline."""
+        following = None
+        for call in list(self._calls.values()):
+            deadline = call.deadline
+            if deadline is None:
+                continue
+            if deadline <= now:
+                call.deadline = None
+                call.cancellation.cancel(
+                    DeadlineExceededError("the deadline of the call passed before it finished")
+                )
+            elif following is None or deadline < following:
+                following = deadline
+        return following
+
+    def answer(self, number: int, call: _Call, response: bytes) -> None:
+        """Send an answer; a client that is gone needs none."""
+        with self._lock:
+            # First, for the client may use the number again once it has the answer.
+            if self._calls.get(number) is call:
+                del self._calls[number]
+        with contextlib.suppress(XlaError):
+            self._stream.send(response)
+        with self._lock:
+            self._unanswered -= 1
+            is_over = self._is_half_closed and not self._unanswered
+            is_drained = self._is_draining and not self._unanswered
+        if is_over:
+            self._over.set()
+        elif is_drained:
+            self._cancellation.cancel(shutting_down())
+
+    def drain(self) -> None:
+        """Begin no more calls, and end with UNAVAILABLE when those there are have been answered."""
+        with self._lock:
+            self._is_draining = True
+            is_drained = not self._unanswered
+        if is_drained:
+            self._cancellation.cancel(shutting_down())
+
+    def status(self, rpc: Rpc, error: BaseException, started: float) -> bytes:
+        """The serialized status that tells of an error."""
+        seconds = time.monotonic() - started
+        return self.boundary.status_bytes(rpc, error, self._session.peer, seconds)
+
+    def _read(self) -> None:
+        """Read and answer until the stream ends or another thread has taken over."""
+        watch, lock = self._shared.watch, self._lock
+        try:
+            while (data := self._stream.receive_bytes()) is not None:
+                turn = self._turn = self._turn + 1
+                self.answering = turn
+                if watch.is_asleep:
+                    watch.wake()
+                self._take(self._stream.parse(data))
+                with lock:
+                    if self.answering != turn:
+                        return
+                    self.answering = 0
+        except BaseException as error:
+            self._error = error
+            self._over.set()
+            return
+        with lock:
+            self._is_half_closed = True
+            is_over = not self._unanswered
+        if is_over:
+            self._over.set()
+
+    def _take(self, request: extension_pb2.ConverseRequest) -> None:
+        """Begin a call, or stop one."""
+        number = request.id
+        if request.cancel:
+            stopped = self._calls.get(number)
+            if stopped is not None:
+                stopped.cancellation.cancel(CancelledError("the client gave the call up"))
+            return
+        rpc, begin = self._shared.methods.get(request.method, (_CONVERSE, _refuse))
+        call = _Call(self, request, rpc)
+        refusal = self._refusal(request)
+        with self._lock:
+            self._unanswered += 1
+            if refusal is None:
+                self._calls[number] = call
+        if refusal is not None:
+            call.finish(lambda: _raise(refusal))
+            return
+        if self._cancellation.is_cancelled:
+            self._cancel_all()
+        answer = Answer(call.finish, self._shared.threads)
+        begin(self._session.service, request.request, call.cancellation, answer)
+
+    def _refusal(self, request: extension_pb2.ConverseRequest) -> XlaError | None:
+        """Why a call is not begun."""
+        if self._is_draining:
+            return shutting_down()
+        if request.id in self._calls:
+            return InvalidArgumentError(
+                f"the id of a call must not be in use on its stream, got {request.id}, which is"
+            )
+        if len(self._calls) >= MAX_CALLS:
+            return ResourceExhaustedError(
+                f"a stream may have {MAX_CALLS} calls in progress, got one more with "
+                f"{len(self._calls)} there",
+                hint="Wait for one to end.",
+            )
+        if request.method not in self._shared.methods:
+            return UnimplementedError(
+                "method must be the path of a unary rpc such as xla.XlaService/Execute, got "
+                f"{request.method!r:.200}"
+            )
+        return None
+
+    def _cancel_all(self) -> None:
+        error: XlaError = CancelledError("the stream of the call ended")
+        try:
+            self._cancellation.check()
+        except XlaError as cause:
+            error = cause
+        for call in list(self._calls.values()):
+            call.cancellation.cancel(error)
+        self._over.set()
+
+
+def _raise(error: XlaError) -> Response:
+    raise error
+
+
+def _refuse(_: Any, __: bytes, ___: Cancellation, ____: Answer) -> None:
+    raise AssertionError("a refused call is not begun")

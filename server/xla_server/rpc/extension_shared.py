@@ -1,0 +1,67 @@
+"""The rpcs of shared memory."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from xla_contract.shape_proto import shape_from_proto, shape_to_proto
+from xla_contract.stubs import xla_data_pb2
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.methods import Row, Unary
+from xla_server.rpc.pools import Pool
+from xla_server.sessions import shared_memory
+from xla_server.sessions.devices import DeviceHandle
+from xla_server.sessions.service import XlaService
+
+
+def _allocate(
+    service: XlaService, request: extension_pb2.AllocateSharedRequest, _: Cancellation
+) -> extension_pb2.AllocateSharedResponse:
+    offset, size = shared_memory.of(service).allocate(request.bytes)
+    return extension_pb2.AllocateSharedResponse(
+        allocation=extension_pb2.SharedAllocation(offset=offset, bytes=size)
+    )
+
+
+def _free(
+    service: XlaService, request: extension_pb2.FreeSharedRequest, _: Cancellation
+) -> extension_pb2.FreeSharedResponse:
+    shared_memory.of(service).free(request.offsets)
+    return extension_pb2.FreeSharedResponse()
+
+
+def _upload(
+    service: XlaService, request: extension_pb2.UploadSharedRequest, _: Cancellation
+) -> extension_pb2.UploadSharedResponse:
+    shape = shape_from_proto(request.shape) if request.HasField("shape") else None
+    device = None
+    if request.HasField("device_handle"):
+        device = DeviceHandle(request.device_handle.handle, request.device_handle.device_count)
+    handle = shared_memory.of(service).upload(request.offset, shape, device)
+    return extension_pb2.UploadSharedResponse(data=xla_data_pb2.GlobalDataHandle(handle=handle))
+
+
+def _download(
+    service: XlaService, request: extension_pb2.DownloadSharedRequest, cancellation: Cancellation
+) -> extension_pb2.DownloadSharedResponse:
+    handle = request.data.handle if request.HasField("data") else None
+    shape = None
+    if request.HasField("shape_with_layout"):
+        shape = shape_from_proto(request.shape_with_layout)
+    # A client that gave up may use the allocation for something else by now.
+    cancellation.check()
+    written, sizes = shared_memory.of(service).download(handle, request.offset, shape)
+    return extension_pb2.DownloadSharedResponse(
+        shape=shape_to_proto(written), bytes=written.byte_size, dynamic_sizes=sizes
+    )
+
+
+ROWS: Mapping[str, Row] = MappingProxyType(
+    {
+        "AllocateShared": Unary(Pool.SHORT, _allocate),
+        "FreeShared": Unary(Pool.SHORT, _free),
+        "UploadShared": Unary(Pool.SHORT, _upload),
+        "DownloadShared": Unary(Pool.SHORT, _download),
+    }
+)
+"""Rpc name -> how it is answered."""

@@ -1,0 +1,130 @@
+"""The rpcs of chunked transfers."""
+
+import threading
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from xla_contract.chunks import ChunkView, encode_chunk, scan_chunk, view_of
+from xla_contract.errors import InvalidArgumentError
+from xla_contract.shape import Shape
+from xla_contract.shape_proto import shape_from_proto, shape_to_proto
+from xla_contract.stubs import xla_data_pb2
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.methods import Row, Streaming, Unary
+from xla_server.rpc.pools import Pool
+from xla_server.rpc.streams import Stream
+from xla_server.sessions import uploads
+from xla_server.sessions.devices import DeviceHandle
+from xla_server.sessions.downloads import Download, downloading
+from xla_server.sessions.pending import NotYetError
+from xla_server.sessions.registry import Session
+from xla_server.sessions.service import XlaService
+
+
+def _upload(session: Session, stream: Stream, cancellation: Cancellation) -> None:
+    first = stream.receive()
+    if first is None or first.WhichOneof("part") != "start":
+        raise InvalidArgumentError(
+            f"an upload must begin with a start, got {'nothing' if first is None else 'a chunk'}"
+        )
+    start = first.start
+    device = None
+    if start.HasField("device_handle"):
+        device = DeviceHandle(start.device_handle.handle, start.device_handle.device_count)
+    incoming = uploads.of(session.service).begin(
+        start.upload_id,
+        shape_from_proto(start.shape) if start.HasField("shape") else None,
+        device,
+        start.offset,
+        cancellation.cancel,
+    )
+    try:
+        while (message := stream.receive_bytes()) is not None:
+            incoming.write(scan_chunk(message) or _parsed(stream, message))
+        handle = incoming.finish()
+    finally:
+        incoming.leave()
+    stream.send(extension_pb2.UploadResponse(data=_data(handle)))
+
+
+def _parsed(stream: Stream, message: bytes) -> ChunkView:
+    """A chunk in a form that only the official parser reads."""
+    request = stream.parse(message)
+    if request.WhichOneof("part") != "chunk":
+        raise InvalidArgumentError(
+            "chunks must follow the start of an upload, got a message of none"
+        )
+    return view_of(request.chunk)
+
+
+def _get_upload(
+    service: XlaService, request: extension_pb2.GetUploadRequest, _: Cancellation
+) -> extension_pb2.GetUploadResponse:
+    state = uploads.of(service).state(request.upload_id)
+    data = None if state.handle is None else _data(state.handle)
+    return extension_pb2.GetUploadResponse(offset=state.offset, size=state.size, data=data)
+
+
+def _abandon_upload(
+    service: XlaService, request: extension_pb2.AbandonUploadRequest, _: Cancellation
+) -> extension_pb2.AbandonUploadResponse:
+    uploads.of(service).abandon(request.upload_id)
+    return extension_pb2.AbandonUploadResponse()
+
+
+def _download(session: Session, stream: Stream, cancellation: Cancellation) -> None:
+    request = stream.receive()
+    handle = request.data.handle if request.HasField("data") else None
+    shape = None
+    if request.HasField("shape_with_layout"):
+        shape = shape_from_proto(request.shape_with_layout)
+    while True:
+        try:
+            with downloading(session.service, handle, shape, request.offset) as download:
+                _send_chunks(download, stream, cancellation)
+            return
+        except NotYetError as error:
+            _wait(error, cancellation)
+
+
+def _send_chunks(download: Download, stream: Stream, cancellation: Cancellation) -> None:
+    head = _head(download.shape, download.dynamic_sizes)
+    for chunk in download.chunks(cancellation):
+        # Messages one behind the other are one message: the fields of both.
+        stream.send(head + encode_chunk(*chunk))
+        head = b""
+
+
+def _head(shape: Shape, dynamic_sizes: tuple[int, ...]) -> bytes:
+    return extension_pb2.DownloadResponse(
+        shape=shape_to_proto(shape), dynamic_sizes=dynamic_sizes
+    ).SerializeToString()
+
+
+def _wait(pending: NotYetError, cancellation: Cancellation) -> None:
+    """Wait for what a call needs; a stream has a thread of its own to do it in."""
+    woken = threading.Event()
+    forget_value = pending.awaited.when_done(woken.set)
+    forget_call = cancellation.add_callback(woken.set)
+    try:
+        woken.wait()
+    finally:
+        forget_value()
+        forget_call()
+    cancellation.check()
+
+
+def _data(handle: int) -> xla_data_pb2.GlobalDataHandle:
+    return xla_data_pb2.GlobalDataHandle(handle=handle)
+
+
+ROWS: Mapping[str, Row] = MappingProxyType(
+    {
+        "Upload": Streaming(_upload),
+        "GetUpload": Unary(Pool.SHORT, _get_upload),
+        "AbandonUpload": Unary(Pool.SHORT, _abandon_upload),
+        "Download": Streaming(_download),
+    }
+)
+"""Rpc name -> how it is answered."""

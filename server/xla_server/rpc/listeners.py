@@ -1,0 +1,134 @@
+"""The addresses a server listens on: TCP ports and unix sockets."""
+
+import contextlib
+import dataclasses
+import errno
+import os
+import socket
+import stat
+from collections.abc import Callable, Iterator, Sequence
+
+_PREFIXES = ("unix://", "unix:")
+_ABSTRACT = "unix-abstract:"
+_PRIVATE = stat.S_IRUSR | stat.S_IWUSR
+_PROBE_SECONDS = 1.0
+
+
+class CannotListenError(Exception):
+    """The address cannot be listened on; the message says which and why."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _SocketFile:
+    """A unix socket in the file system, and which file it is."""
+
+    path: str
+    device: int
+    inode: int
+
+    def remove(self) -> None:
+        """Remove the file, if it is still this one."""
+        with contextlib.suppress(OSError):
+            found = os.lstat(self.path)
+            if (found.st_dev, found.st_ino) == (self.device, self.inode):
+                os.unlink(self.path)
+
+
+class Listeners:
+    """What was bound. `close` removes the sockets' files."""
+
+    def __init__(self, addresses: Sequence[str], bind: Callable[[str], int]) -> None:
+        """Bind all addresses with `bind`, grpc's, which gives the port or raises RuntimeError.
+
+        Only this user may connect to unix sockets. The file of one that nobody listens on is
+        replaced. Raises CannotListenError, with nothing left behind.
+        """
+        self._files: list[_SocketFile] = []
+        self.addresses: list[str] = []
+        """As clients name them, with the ports that were found."""
+        try:
+            for address in addresses:
+                self._bind(address, bind)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Remove the files of sockets; harmless when done."""
+        while self._files:
+            self._files.pop().remove()
+
+    def _bind(self, address: str, bind: Callable[[str], int]) -> None:
+        path = socket_path(address)
+        if path:
+            _make_way(address, path)
+        try:
+            with _private_files() if path else contextlib.nullcontext():
+                port = bind(address)
+        except RuntimeError:
+            raise CannotListenError(f"cannot listen on {address}: {_reason(address)}") from None
+        if path:
+            found = os.lstat(path)
+            self._files.append(_SocketFile(path, found.st_dev, found.st_ino))
+        is_unix = path or address.startswith(_ABSTRACT)
+        self.addresses.append(address if is_unix else f"{address.rpartition(':')[0]}:{port}")
+
+
+def socket_path(address: str) -> str:
+    """The path of an address unix:PATH or unix:///PATH; empty for any other."""
+    for prefix in _PREFIXES:
+        if address.startswith(prefix):
+            return address[len(prefix) :]
+    return ""
+
+
+def _make_way(address: str, path: str) -> None:
+    """Remove a socket that a server left behind; grpc would take one away from a live server."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise CannotListenError(f"cannot listen on {address}: {error.strerror}") from None
+    if not stat.S_ISSOCK(found.st_mode):
+        raise CannotListenError(f"cannot listen on {address}: there is a file that is no socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(_PROBE_SECONDS)
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            _SocketFile(path, found.st_dev, found.st_ino).remove()
+            return
+        except OSError as error:  # Not allowed, or too busy to answer: somebody is there.
+            reason = error.strerror or "it does not answer"
+            raise CannotListenError(f"cannot listen on {address}: {reason}") from None
+    raise CannotListenError(f"cannot listen on {address}: {os.strerror(errno.EADDRINUSE)}")
+
+
+@contextlib.contextmanager
+def _private_files() -> Iterator[None]:
+    """Sockets made meanwhile are this user's alone from their first moment."""
+    before = os.umask(0o777 & ~_PRIVATE)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def _reason(address: str) -> str:
+    """Why binding fails, asked of the system, for grpc does not tell."""
+    path = socket_path(address)
+    if path or address.startswith(_ABSTRACT):
+        parent = os.path.dirname(path) or "."
+        return "the socket cannot be made" if os.path.isdir(parent) else f"there is no {parent}"
+    host, _, port = address.rpartition(":")
+    try:
+        found = socket.getaddrinfo(
+            host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        for family, kind, protocol, _, place in found:
+            with socket.socket(family, kind, protocol) as probe:
+                probe.bind(place)
+    except (OSError, ValueError) as error:
+        return (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return "the address cannot be bound"

@@ -1,0 +1,266 @@
+"""The unix socket where clients on the same host get their session's arena.
+
+A client connects, sends the session's token and a line feed, and gets eight bytes, the size of the
+arena as a little-endian number, with a file descriptor of it (SCM_RIGHTS). Who may not have one is
+cut off without a word. The arena is there as long as the connection; the session counts as attached
+meanwhile. One thread serves all connections and never waits for any.
+"""
+
+import array
+import contextlib
+import dataclasses
+import logging
+import os
+import selectors
+import shutil
+import socket
+import stat
+import struct
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+
+from xla_contract.errors import XlaError
+from xla_server.sessions import shared_memory
+from xla_server.sessions.arena import Arena
+from xla_server.sessions.registry import SessionRegistry
+
+_LOG = logging.getLogger(__name__)
+
+GREETING_SECONDS = 5.0
+"""How long a client may take for its token."""
+
+_PREFIX = "xla-server-"
+_NAME = "shared-memory"
+_MOST_DEAD = 64
+"""Directories of dead servers that a new one looks after."""
+
+_LONGEST_TOKEN = 256
+_LONGEST_PARENT = 72
+"""Bytes of the path of a directory below which there is room for a socket's: 108 in all."""
+
+_TICK_SECONDS = 1.0
+_SIZE = struct.Struct("<Q")
+_CREDENTIALS = struct.Struct("3i")
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class _Connection:
+    """A client that is connected; without an arena until its token has come."""
+
+    connection: socket.socket
+    since: float
+    received: bytes = b""
+    arena: Arena | None = None
+    leaving: contextlib.ExitStack = dataclasses.field(default_factory=contextlib.ExitStack)
+
+
+def peer_user(connection: socket.socket) -> int:
+    """The user of the process at the other end, as the system knows it."""
+    size = _CREDENTIALS.size
+    _, user, _ = _CREDENTIALS.unpack(
+        connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    )
+    return int(user)
+
+
+class SharedMemorySocket:
+    """Listens from the beginning until `close`. Raises OSError when it cannot.
+
+    No more than `max_connections` clients are connected at the same time, all of this process's own
+    user, as `user_of` says.
+    """
+
+    def __init__(
+        self,
+        sessions: SessionRegistry,
+        *,
+        max_connections: int,
+        greeting_seconds: float = GREETING_SECONDS,
+        user_of: Callable[[socket.socket], int] = peer_user,
+    ) -> None:
+        self._sessions = sessions
+        self._max_connections = max_connections
+        self._greeting_seconds = greeting_seconds
+        self._user_of = user_of
+        self._connections: set[_Connection] = set()
+        self._is_closing = False
+        with contextlib.ExitStack() as undo:
+            self._directory = private_directory()
+            undo.callback(shutil.rmtree, self._directory, ignore_errors=True)
+            self.path = os.path.join(self._directory, _NAME)
+            self._listener = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            self._listener.setblocking(False)
+            # Under its name there is only a socket that is listened on, or a dead one.
+            unnamed = os.path.join(self._directory, "unnamed")
+            self._listener.bind(unnamed)
+            os.chmod(unnamed, stat.S_IRUSR | stat.S_IWUSR)
+            self._listener.listen(max_connections)
+            os.rename(unnamed, self.path)
+            self._woken, self._wake = socket.socketpair()
+            self._selector = selectors.DefaultSelector()
+            undo.pop_all()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._thread = threading.Thread(target=self._serve, name="shared memory", daemon=True)
+        self._thread.start()
+
+    def __len__(self) -> int:
+        """How many clients are connected."""
+        return len(self._connections)
+
+    def close(self) -> None:
+        """Cut all connections, free their arenas and remove the socket; harmless when done."""
+        if self._is_closing:
+            return
+        self._is_closing = True
+        self._wake.send(b"\0")
+        self._thread.join()
+        for connection in list(self._connections):
+            self._drop(connection)
+        self._selector.close()
+        for each in (self._listener, self._woken, self._wake):
+            each.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _serve(self) -> None:
+        is_paused = False
+        while not self._is_closing:
+            is_busy = bool(self._connections) or is_paused
+            events = self._selector.select(_TICK_SECONDS if is_busy else None)
+            if is_paused:
+                self._selector.register(self._listener, selectors.EVENT_READ)
+                is_paused = False
+            for key, _ in events:
+                if isinstance(key.data, _Connection):
+                    self._read(key.data)
+                elif key.fileobj is self._listener and not self._accept():
+                    # Out of descriptors: the listener would say again at once that there is one.
+                    self._selector.unregister(self._listener)
+                    is_paused = True
+            self._end_overdue()
+            self._sessions.engine.arenas.trim_idle()
+
+    def _accept(self) -> bool:
+        try:
+            connection, _ = self._listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return True
+        except OSError as error:
+            _LOG.warning("no connection for shared memory: %s", error)
+            return False
+        connection.setblocking(False)
+        reason = self._reason_against(connection)
+        if reason:
+            _LOG.warning("a client was refused shared memory: %s", reason)
+            connection.close()
+            return True
+        client = _Connection(connection, time.monotonic())
+        self._connections.add(client)
+        self._selector.register(connection, selectors.EVENT_READ, client)
+        return True
+
+    def _reason_against(self, connection: socket.socket) -> str:
+        """Why a client may not even say its token; empty if it may."""
+        if len(self._connections) >= self._max_connections:
+            return f"{len(self._connections)} are connected, which is the most"
+        try:
+            user = self._user_of(connection)
+        except OSError as error:
+            return str(error)
+        return "" if user == os.geteuid() else f"it is of user {user}, the server is not"
+
+    def _read(self, client: _Connection) -> None:
+        try:
+            received = client.connection.recv(_LONGEST_TOKEN)
+        except BlockingIOError:
+            return
+        except OSError:
+            received = b""
+        client.received += received
+        has_token = client.received.endswith(b"\n")
+        is_wrong = client.arena is not None or len(client.received) > _LONGEST_TOKEN
+        if not received or is_wrong:
+            self._drop(client)
+        elif has_token:
+            self._greet(client)
+
+    def _greet(self, client: _Connection) -> None:
+        """Give the client an arena for its token, or cut it off."""
+        try:
+            token = client.received[:-1].decode("ascii")
+            client.received = b""
+            with self._sessions.using(token, "") as session:
+                client.leaving.enter_context(self._sessions.attached(session))
+            memory = shared_memory.of(session.service)
+            client.arena = memory.connect()
+            client.leaving.callback(memory.disconnect, client.arena)
+            descriptor = client.arena.duplicate()
+            try:
+                rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))
+                client.connection.sendmsg([_SIZE.pack(client.arena.capacity)], [rights])
+            finally:
+                os.close(descriptor)
+        except (OSError, UnicodeDecodeError, XlaError) as error:
+            _LOG.info("a client was refused shared memory: %s", error)
+            self._drop(client)
+        except Exception:  # The thread is there for the others too.
+            _LOG.exception("a client was refused shared memory")
+            self._drop(client)
+
+    def _end_overdue(self) -> None:
+        """Cut off who is silent, and whose arena went with the session or to another connection."""
+        oldest = time.monotonic() - self._greeting_seconds
+        for client in list(self._connections):
+            is_silent = client.arena is None and client.since < oldest
+            if is_silent or (client.arena is not None and client.arena.is_closed):
+                self._drop(client)
+
+    def _drop(self, client: _Connection) -> None:
+        self._connections.discard(client)
+        self._selector.unregister(client.connection)
+        client.connection.close()
+        client.leaving.close()
+
+
+def private_directory() -> str:
+    """A new directory for sockets that nobody else may enter; raises OSError.
+
+    It is made in XDG_RUNTIME_DIR where that is one of this user's own, else among temporary files.
+    What servers that were killed left there is removed.
+    """
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    for parent in (runtime, tempfile.gettempdir(), "/tmp"):
+        is_candidate = os.path.isabs(parent) and len(os.fsencode(parent)) <= _LONGEST_PARENT
+        if is_candidate and (parent != runtime or _is_private(parent)):
+            with contextlib.suppress(OSError):
+                _remove_dead(parent)
+                return tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
+    raise OSError("there is no directory for a private socket")
+
+
+def _remove_dead(parent: str) -> None:
+    """Remove the directories of servers that are no more; raises OSError."""
+    with os.scandir(parent) as entries:
+        mine = [entry.path for entry in entries if entry.name.startswith(_PREFIX)]
+    for directory in mine[:_MOST_DEAD]:
+        if not _is_private(directory):
+            continue
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.setblocking(False)
+            try:
+                probe.connect(os.path.join(directory, _NAME))
+            except ConnectionRefusedError:
+                shutil.rmtree(directory, ignore_errors=True)
+            except OSError:  # Busy, or not named yet.
+                continue
+
+
+def _is_private(directory: str) -> bool:
+    try:
+        found = os.lstat(directory)
+    except OSError:
+        return False
+    is_open_to_others = found.st_mode & 0o077
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not is_open_to_others

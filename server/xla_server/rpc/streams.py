@@ -1,0 +1,146 @@
+"""Streaming rpcs: each has a thread of its own, which may wait for the client's next message."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import grpc
+
+from xla_contract.descriptors import Rpc
+from xla_contract.errors import CancelledError
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.ending import SendResponse, end_call
+from xla_server.rpc.handlers import Boundary, Response, session_token
+from xla_server.rpc.pools import Pool, Pools
+from xla_server.sessions.registry import Session
+
+StreamMethod: TypeAlias = Callable[[Session, "Stream", Cancellation], None]
+"""Serves one stream until it ends; raises XlaError."""
+
+
+class Stream:
+    """The messages of one call, both ways. One thread receives, any thread sends."""
+
+    def __init__(
+        self,
+        rpc: Rpc,
+        boundary: Boundary,
+        requests: Iterator[bytes],
+        context: grpc.ServicerContext,
+        send: SendResponse,
+        cancellation: Cancellation,
+    ) -> None:
+        self._rpc = rpc
+        self._boundary = boundary
+        self._requests = requests
+        self._context = context
+        self._send = send
+        self._cancellation = cancellation
+        # grpc takes one message at a time.
+        self._sending = threading.Lock()
+
+    def receive(self) -> Any:
+        """The client's next message, None once it has no more.
+
+        Raises InvalidArgumentError for bytes that are no message, and what the call's cancellation
+        raises.
+        """
+        request = self.receive_bytes()
+        return None if request is None else self.parse(request)
+
+    def parse(self, request: bytes) -> Any:
+        """A message of the client's; InvalidArgumentError for bytes that are none."""
+        return self._boundary.parse(self._rpc, request)
+
+    def receive_bytes(self) -> bytes | None:
+        """The client's next message, not parsed; raises as `receive` does."""
+        self._cancellation.check()
+        try:
+            return next(self._requests)
+        except StopIteration:
+            self._cancellation.check()
+            return None
+        except grpc.RpcError:
+            self._cancellation.check()
+            raise CancelledError("the client gave the call up") from None
+
+    def send(self, response: Response) -> None:
+        """Send a message, waiting for room; raises what the call's cancellation raises."""
+        data = self._boundary.serialize(self._rpc, response)
+        with self._sending:
+            self._cancellation.check()
+            self._send(data)
+        if not self._context.is_active():
+            self._cancellation.check()
+            raise CancelledError("the client gave the call up")
+
+
+class StreamHandler:
+    """One streaming rpc, whichever of its sides streams."""
+
+    experimental_non_blocking = True
+    """Read by grpc: the behaviour gets the callback that sends responses."""
+
+    def __init__(self, rpc: Rpc, method: StreamMethod, boundary: Boundary, pools: Pools) -> None:
+        self._rpc = rpc
+        self._method = method
+        self._boundary = boundary
+        self.experimental_thread_pool = pools.executor(Pool.STREAM)
+
+    def __call__(
+        self,
+        requests: "Iterator[bytes] | bytes",
+        context: grpc.ServicerContext,
+        send_response_callback: SendResponse,
+    ) -> None:
+        """Serve one stream; whatever goes wrong becomes a status."""
+        boundary = self._boundary
+        started = time.monotonic()
+        ending = threading.Lock()
+
+        def end(error: BaseException | None) -> None:
+            if not ending.acquire(blocking=False):
+                return
+            status = None
+            if error is not None:
+                seconds = time.monotonic() - started
+                status = boundary.status(self._rpc, error, context.peer(), seconds)
+            end_call(context, send_response_callback, status)
+
+        try:
+            token = session_token(context.invocation_metadata())
+            with (
+                boundary.sessions.using(token, context.peer()) as session,
+                boundary.calls.running(context) as cancellation,
+                session.service.calling(cancellation),
+            ):
+                # A thread that waits for a message is woken by the end of the call.
+                forget = cancellation.add_callback(lambda: end(_cause(cancellation)))
+                source = iter((requests,)) if isinstance(requests, bytes) else requests
+                stream = Stream(
+                    self._rpc, boundary, source, context, send_response_callback, cancellation
+                )
+                try:
+                    self._method(session, stream, cancellation)
+                    cancellation.check()
+                finally:
+                    forget()
+        except BaseException as error:
+            end(error)
+        else:
+            end(None)
+
+    def handler(self) -> "grpc.RpcMethodHandler[Any, Any]":
+        """What grpc calls; a side that does not stream sends one message."""
+        if self._rpc.request_streaming:
+            return grpc.stream_stream_rpc_method_handler(self)
+        return grpc.unary_stream_rpc_method_handler(self)
+
+
+def _cause(cancellation: Cancellation) -> BaseException | None:
+    try:
+        cancellation.check()
+    except BaseException as error:
+        return error
+    return None

@@ -1,0 +1,62 @@
+"""Unary rpcs that name what is not there yet: they are made again when it is."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.deferred import Answer, DeferredMethod
+from xla_server.rpc.handlers import Method, Response
+from xla_server.sessions.pending import NotYetError
+from xla_server.sessions.service import XlaService
+
+
+def deferring(method: Method, executor: ThreadPoolExecutor) -> DeferredMethod:
+    """A method that holds no thread while something it needs is still to come.
+
+    It is called again, in a thread of `executor`, when what it waited for is there.
+    """
+
+    def begin(
+        service: XlaService, request: Any, cancellation: Cancellation, answer: Answer
+    ) -> None:
+        def attempt() -> None:
+            try:
+                response = method(service, request, cancellation)
+            except NotYetError as error:
+                wait(error, lambda: executor.submit(attempt), cancellation, answer)
+            except BaseException as error:
+                answer.failed(error)
+            else:
+                answer.done(response)
+
+        attempt()
+
+    return begin
+
+
+def wait(
+    reason: NotYetError,
+    proceed: Callable[[], object],
+    cancellation: Cancellation,
+    answer: Answer,
+) -> None:
+    """Call `proceed` when what is awaited is there; answer with the cancellation if that is first.
+
+    Neither waits: both happen in the threads where they become known.
+    """
+
+    def cancelled() -> Response:
+        cancellation.check()
+        return b""
+
+    forget_call = cancellation.add_callback(lambda: answer.later(cancelled))
+
+    def on_done() -> None:
+        forget_call()
+        if not cancellation.is_cancelled:
+            proceed()
+
+    # What is awaited keeps the call in mind until it is done, though nobody needs it then.
+    forget_value = reason.awaited.when_done(on_done)
+    cancellation.add_callback(forget_value)

@@ -1,0 +1,117 @@
+"""Independent runs at the same time, each with an outcome of its own."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from xla_contract.errors import InvalidArgumentError, XlaError
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.sessions.executions import as_told
+from xla_server.sessions.pending import NotYetError, PendingValue
+from xla_server.sessions.steps import MAX_RUNS
+
+if TYPE_CHECKING:
+    from xla_server.sessions.service import XlaService
+
+Kept: TypeAlias = "extension_pb2.RunResponse"
+
+RunOne: TypeAlias = "Callable[[XlaService, extension_pb2.RunRequest, Cancellation], Kept]"
+
+
+class Batch:
+    """The runs of one RunBatch.
+
+    They run in threads of the engine, as many as the session may have at the same time. A thread
+    that has ended one goes on to the next, so that many small runs take few threads.
+    """
+
+    def __init__(
+        self,
+        service: "XlaService",
+        requests: Sequence[extension_pb2.RunRequest],
+        cancellation: Cancellation,
+        run: RunOne,
+        done: "Callable[[list[Kept | XlaError]], None]",
+    ) -> None:
+        self._service = service
+        self._requests = requests
+        self._cancellation = cancellation
+        self._run = run
+        self._done = done
+        self._outcomes: list[Kept | XlaError | None] = [None] * len(requests)
+        self._next = 0
+        self._left = len(requests)
+        self._threads = 0
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Begin; `done` is called with the outcomes, in order, in one of the threads.
+
+        Raises InvalidArgumentError for none or too many, NotYetError while a value that a run
+        names is not there.
+        """
+        if not 1 <= len(self._requests) <= MAX_RUNS:
+            raise InvalidArgumentError(
+                f"a batch must have between 1 and {MAX_RUNS} runs, got {len(self._requests)}"
+            )
+        for request in self._requests:
+            self._require_values(request)
+        self._add_thread()
+
+    def _require_values(self, request: extension_pb2.RunRequest) -> None:
+        for step in request.steps:
+            for argument in step.arguments:
+                if argument.WhichOneof("source") == "data":
+                    try:
+                        entry = self._service.data.entry(argument.data.handle)
+                        if isinstance(entry, PendingValue):
+                            entry.result()
+                    except XlaError:
+                        # The run's own outcome will say so.
+                        return
+
+    def _add_thread(self) -> None:
+        """One thread more while there are runs that nobody has begun."""
+        with self._lock:
+            wanted = (
+                self._next < len(self._requests) and self._threads < self._service.running.limit
+            )
+            self._threads += wanted
+        if wanted:
+            self._service.running.take_in_turn(self._start_thread)
+
+    def _start_thread(self) -> None:
+        # The threads are gone only when the server is; then nobody waits any more.
+        with contextlib.suppress(RuntimeError):
+            self._service.engine.execution_threads.submit(self._work)
+
+    def _work(self) -> None:
+        outcomes = None
+        try:
+            while outcomes is None:
+                with self._lock:
+                    number = self._next
+                    if number >= len(self._requests):
+                        return
+                    self._next += 1
+                self._add_thread()
+                self._outcomes[number] = self._outcome(self._requests[number])
+                with self._lock:
+                    self._left -= 1
+                    if not self._left:
+                        outcomes = [each for each in self._outcomes if each is not None]
+        finally:
+            self._service.running.give_back()
+        self._done(outcomes)
+
+    def _outcome(self, request: extension_pb2.RunRequest) -> "Kept | XlaError":
+        try:
+            self._cancellation.check()
+            return self._run(self._service, request, self._cancellation)
+        except NotYetError:
+            # It was there before, so the handle was freed and another run donated it.
+            return InvalidArgumentError("a value of the run was freed before the run began")
+        except BaseException as error:
+            return as_told(error)

@@ -1,0 +1,314 @@
+"""Executions that nobody stands and waits for: launched ones, and those of a batch.
+
+A launched execution has handles for its outputs before it has begun. Executions that name them
+begin when the outputs are there: they are chained by callbacks, and no thread waits.
+"""
+
+import contextlib
+import dataclasses
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from xla_contract.errors import (
+    CancelledError,
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+    ResourceExhaustedError,
+    XlaError,
+)
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_server.backends.backend import Profile
+from xla_server.backends.incidents import new_incident
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.sessions.handles import HandleKind, HandleTable
+from xla_server.sessions.pending import Completion, NotYetError, PendingValue, copy_of
+from xla_server.sessions.quotas import Slots
+from xla_server.sessions.records import located
+from xla_server.sessions.steps import Outcome, PreparedRun, prepare_run
+
+if TYPE_CHECKING:
+    from xla_server.sessions.service import XlaService
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Waited:
+    """What WaitForExecution gives: the first output, if any was kept, and what all cost."""
+
+    output: int | None
+    profile: Profile
+
+
+class LaunchedExecution:
+    """A run on its way. Implements Awaitable."""
+
+    def __init__(self, run: PreparedRun) -> None:
+        self.run = run
+        self.name = run.name
+        self.handle = 0
+        self.cancellation = Cancellation()
+        self.outputs: list[list[int]] = []
+        """The handles of the kept values, step by step."""
+        self.expected: list[tuple[int, PendingValue]] = []
+        self.error: XlaError | None = None
+        self.profile = Profile()
+        self._missing = 0
+        self._lock = threading.Lock()
+        self._claim = threading.Lock()
+        self._completion = Completion()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self._completion.is_done
+
+    def when_done(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` once it has ended, as Awaitable says."""
+        return self._completion.when_done(callback)
+
+    def when_ready(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once, when all arguments are there or will never be."""
+        pending = self.run.pending
+        self._missing = len(pending) + 1
+
+        def one_more() -> None:
+            with self._lock:
+                self._missing -= 1
+                is_ready = self._missing == 0
+            if is_ready:
+                callback()
+
+        for value in pending:
+            value.when_done(one_more)
+        one_more()
+
+    def claim(self) -> bool:
+        """Whether the caller is the one to end it: by running it, or by failing it unrun."""
+        return self._claim.acquire(blocking=False)
+
+    def finish(self) -> None:
+        """Say that it has ended."""
+        self._completion.finish()
+
+
+class Executions:
+    """The launched executions of one session. Any thread may call any method."""
+
+    def __init__(self, service: "XlaService") -> None:
+        self._service = service
+        self._engine = service.engine
+        quotas = service.quotas
+        self._table: HandleTable[LaunchedExecution] = HandleTable(
+            service.handles, HandleKind.EXECUTION, quotas.handles
+        )
+        self._launched = Slots(
+            quotas.launched_executions,
+            "executions that were launched and have not ended",
+            "Wait for one to end.",
+        )
+
+    def __len__(self) -> int:
+        return self._launched.used
+
+    def launch(self, request: extension_pb2.RunRequest) -> LaunchedExecution:
+        """Start a run and return; its outputs have handles at once.
+
+        Raises as `prepare_run`, InvalidArgumentError for results to be sent back, and
+        ResourceExhaustedError when the session has launched too many.
+        """
+        for number, step in enumerate(request.steps):
+            if step.output.fetch_bytes:
+                raise InvalidArgumentError(
+                    "nothing waits for results of a launched run to be sent back, so fetch_bytes "
+                    f"must be 0, got {step.output.fetch_bytes} in step {number}"
+                )
+        with contextlib.ExitStack() as undo:
+            run = prepare_run(self._service, request)
+            undo.callback(run.close)
+            self._launched.take()
+            undo.callback(self._launched.give_back)
+            execution = LaunchedExecution(run)
+            run.label = execution.handle = self._table.add(execution)
+            undo.callback(self._forget, execution.handle)
+            self._expect_outputs(execution)
+            undo.callback(
+                self._service.data.remove_all, [handle for handle, _ in execution.expected]
+            )
+            run.free_donated()
+            undo.pop_all()
+        self._engine.launched.add(1)
+        execution.cancellation.add_callback(lambda: self._on_cancel(execution))
+        execution.when_ready(lambda: self._line_up(execution))
+        return execution
+
+    def wait(self, handle: int) -> Waited:
+        """What an execution that has ended gave; it is then forgotten.
+
+        Raises NotYetError for one that has not ended, the error of one that failed,
+        NotFoundError for a handle of none.
+        """
+        execution = self._get(handle)
+        if not execution.is_done:
+            raise NotYetError(execution)
+        if self._forget(handle) is None:
+            raise _no_execution(handle)
+        if execution.error is not None:
+            raise copy_of(execution.error)
+        kept = [output for outputs in execution.outputs for output in outputs]
+        return Waited(kept[0] if kept else None, execution.profile)
+
+    def cancel(self, handle: int) -> bool:
+        """Stop an execution; False when it had ended. NotFoundError for a handle of none."""
+        execution = self._get(handle)
+        if execution.is_done:
+            return False
+        return execution.cancellation.cancel(CancelledError("CancelExecution was called"))
+
+    def has_issued(self, handle: int) -> bool:
+        """Whether this is the handle of an execution, known or forgotten."""
+        return self._table.has_issued(handle)
+
+    def forget(self, handle: int) -> None:
+        """Forget an execution, which goes on; NotFoundError for a handle of none."""
+        if self._forget(handle) is None:
+            raise _no_execution(handle)
+
+    def close(self) -> None:
+        """Cancel all."""
+        for execution in self._table.close():
+            execution.cancellation.cancel(CancelledError("the session was closed"))
+
+    def _expect_outputs(self, execution: LaunchedExecution) -> None:
+        shapes = [step.output.shapes(step.result) for step in execution.run.steps]
+        execution.expected = self._service.data.expect([one for each in shapes for one in each])
+        handles = iter([handle for handle, _ in execution.expected])
+        execution.outputs = [[next(handles) for _ in each] for each in shapes]
+
+    def _get(self, handle: int) -> LaunchedExecution:
+        try:
+            return self._table.get(handle)
+        except (InvalidArgumentError, NotFoundError):
+            raise _no_execution(handle) from None
+
+    def _forget(self, handle: int) -> LaunchedExecution | None:
+        try:
+            return self._table.remove(handle)
+        except (InvalidArgumentError, NotFoundError):
+            return None
+
+    def _line_up(self, execution: LaunchedExecution) -> None:
+        threads = self._engine.execution_threads
+        self._service.running.take_in_turn(lambda: _submit(threads.submit, self._run, execution))
+
+    def _on_cancel(self, execution: LaunchedExecution) -> None:
+        # One that runs sees it by itself.
+        if execution.claim():
+            _submit(self._engine.execution_threads.submit, self._fail_unrun, execution)
+
+    def _fail_unrun(self, execution: LaunchedExecution) -> None:
+        try:
+            execution.cancellation.check()
+        except XlaError as error:
+            self._end(execution, self._named(execution, error))
+
+    def _run(self, execution: LaunchedExecution) -> None:
+        """Run what has a place; the place is left at the end."""
+        error: XlaError | None = None
+        try:
+            if not execution.claim():
+                return
+            error = self._error_of_arguments(execution)
+            if error is None:
+                try:
+                    with execution.run.executing(execution.cancellation) as outcomes:
+                        execution.run.close()
+                        self._keep(execution, outcomes)
+                except BaseException as caught:
+                    # Whatever it was, there are those who wait.
+                    error = self._named(execution, caught)
+            self._end(execution, error)
+        finally:
+            self._service.running.give_back()
+
+    def _error_of_arguments(self, execution: LaunchedExecution) -> XlaError | None:
+        """The error of the execution that failed before: it is told as it is."""
+        try:
+            for value in execution.run.pending:
+                value.result()
+        except XlaError as error:
+            return error
+        return None
+
+    def _keep(self, execution: LaunchedExecution, outcomes: list[Outcome]) -> None:
+        execution.profile = _total([outcome.profile for outcome in outcomes])
+        buffers = [buffer for outcome in outcomes for buffer in outcome.kept]
+        for (handle, pending), buffer in zip(execution.expected, buffers, strict=True):
+            self._service.data.fulfil(handle, pending, buffer)
+
+    def _end(self, execution: LaunchedExecution, error: XlaError | None) -> None:
+        execution.run.close()
+        execution.error = error
+        if error is not None:
+            for _, pending in execution.expected:
+                pending.fail(error)
+        # The values belong to their handles and to those who wait for them.
+        execution.expected = []
+        self._launched.give_back()
+        self._engine.launched.add(-1)
+        execution.finish()
+
+    def _named(self, execution: LaunchedExecution, error: BaseException) -> XlaError:
+        """The error, saying which execution failed."""
+        return located(f"execution {execution.handle} of {execution.name}", as_told(error))
+
+
+def as_told(error: BaseException) -> XlaError:
+    """What a client may know of an error outside of a call; the log has the cause of faults."""
+    if isinstance(error, XlaError):
+        return error
+    if isinstance(error, MemoryError):
+        return ResourceExhaustedError(
+            "the server ran out of memory in this execution",
+            hint="Unregister values that are no longer needed, or use smaller ones.",
+        )
+    incident = new_incident()
+    _LOG.error("incident %s", incident, exc_info=error)
+    return InternalError(f"the server failed, incident {incident}", incident=incident)
+
+
+def executions_of(service: "XlaService") -> Executions:
+    """The launched executions of a session."""
+    return service.part(Executions, Executions)
+
+
+def _submit(
+    submit: Callable[..., object], job: Callable[[LaunchedExecution], None], one: LaunchedExecution
+) -> None:
+    # The threads are gone only when the server is; then nobody waits any more.
+    with contextlib.suppress(RuntimeError):
+        submit(job, one)
+
+
+def _no_execution(handle: int) -> NotFoundError:
+    return NotFoundError(
+        f"the handle of an execution of this session is needed, got {handle}, which is none or "
+        "was waited for before"
+    )
+
+
+def _total(profiles: list[Profile]) -> Profile:
+    """One profile for all steps: what they cost together."""
+    if len(profiles) == 1:
+        return profiles[0]
+    return Profile(
+        compilation_cache_hit=all(each.compilation_cache_hit for each in profiles),
+        compile_time_ms=sum(each.compile_time_ms for each in profiles),
+        compute_cycle_count=sum(each.compute_cycle_count for each in profiles),
+        compute_time_ns=sum(each.compute_time_ns for each in profiles),
+        compute_and_transfer_time_ns=sum(each.compute_and_transfer_time_ns for each in profiles),
+        executable_size_in_bytes=sum(each.executable_size_in_bytes for each in profiles),
+    )

@@ -1,0 +1,151 @@
+"""One upload: its destination, how much of it has arrived, and the stream that has it."""
+
+import threading
+from collections.abc import Callable
+
+from xla_contract.checksum import crc32
+from xla_contract.chunks import ChunkView, check_follows
+from xla_contract.errors import (
+    AbortedError,
+    DataLossError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    XlaError,
+)
+from xla_contract.linear_chunks import LinearWriter
+from xla_contract.shape import Shape
+from xla_server.backends.backend import Device
+from xla_server.sessions.data import Reservation
+from xla_server.sessions.service import XlaService
+
+
+class Upload:
+    """The array that `writer` makes, for a device; `reservation` has its memory set aside.
+
+    Any thread may call any method. The lock is held while a chunk is copied, never while one is
+    waited for. Times are those of the caller's clock.
+    """
+
+    def __init__(
+        self, writer: LinearWriter, device: Device, reservation: Reservation, now: float
+    ) -> None:
+        self.size = writer.shape.byte_size
+        self.received = 0
+        self._shape = writer.shape
+        self._device = device
+        self._writer: LinearWriter | None = writer
+        self._reservation = reservation
+        self._checksum = 0
+        self._owner: object = None
+        self._tell_owner: Callable[[XlaError], object] | None = None
+        self._left_at: float | None = now
+        self._dropped: XlaError | None = None
+        self._lock = threading.Lock()
+
+    def check_same(self, shape: Shape | None, device: Device) -> None:
+        """Raise InvalidArgumentError when a shape was said that is not the upload's."""
+        if shape is not None and shape != self._shape:
+            raise InvalidArgumentError(
+                f"an upload must keep its shape, got {shape} for one of {self._shape}"
+            )
+        if shape is not None and device != self._device:
+            raise InvalidArgumentError(
+                f"an upload must keep its device, got {device} for one to {self._device}"
+            )
+
+    def take_over(self, owner: object, offset: int, tell: Callable[[XlaError], object]) -> None:
+        """Give the upload to another stream, and end the one before.
+
+        Raises FailedPreconditionError when `offset` is not what has arrived. The stream before has
+        lost the upload then too, so that asking again gives an offset that stays.
+        """
+        with self._lock:
+            self._check_alive()
+            before, self._tell_owner = self._tell_owner, tell
+            self._owner = owner
+            self._left_at = None
+            received = self.received
+        if before is not None:
+            before(_taken_over())
+        if offset != received:
+            raise FailedPreconditionError(
+                f"an upload goes on where it broke off, got offset {offset} after {received} bytes",
+                hint="GetUpload tells the offset.",
+            )
+
+    def leave(self, owner: object, now: float) -> None:
+        """Say that a stream has ended; from now on the upload waits for another."""
+        with self._lock:
+            if self._owner is owner:
+                self._owner = self._tell_owner = None
+                self._left_at = now
+
+    def was_left_before(self, moment: float) -> bool:
+        """Whether the upload has waited for a stream since before `moment`."""
+        return self._left_at is not None and self._left_at <= moment
+
+    def write(self, owner: object, chunk: ChunkView) -> None:
+        """Take in the next chunk; raises as `IncomingUpload.write` does."""
+        with self._lock:
+            self._check_owner(owner)
+            assert self._writer is not None
+            check_follows(chunk, self.received, self.size)
+            self._writer.write(chunk.offset, chunk.data)
+            self._checksum = crc32(chunk.data, self._checksum)
+            self.received += len(chunk.data)
+            if chunk.checksum is not None and chunk.checksum != self._checksum:
+                raise DataLossError(
+                    f"the bytes must have the checksum sent, got {self._checksum:#010x} for "
+                    f"{self.size} bytes sent as {chunk.checksum:#010x}",
+                    hint="Upload the value again.",
+                )
+
+    def check_complete(self, owner: object) -> None:
+        """Raise InvalidArgumentError unless all bytes have arrived."""
+        with self._lock:
+            self._check_owner(owner)
+            if self.received != self.size:
+                raise InvalidArgumentError(
+                    f"the stream must end after the last byte, got its end after {self.received} "
+                    f"of {self.size} bytes"
+                )
+
+    def keep(self, service: XlaService) -> int:
+        """Make the memory a value on the device; gives its handle."""
+        with self._lock:
+            self._check_alive()
+            assert self._writer is not None
+            literal = self._writer.literal()
+            self._writer = None
+            self._dropped = AbortedError("the upload has finished")
+            buffer = service.engine.backend.to_device(literal, self._device)
+            try:
+                return self._reservation.keep(buffer)
+            finally:
+                self._reservation.release()
+
+    def drop(self, reason: XlaError) -> None:
+        """Free the memory; streams get `reason`. Harmless when that was done."""
+        with self._lock:
+            if self._dropped is not None:
+                return
+            self._dropped = reason
+            self._writer = None
+            tell, self._tell_owner = self._tell_owner, None
+            self._reservation.release()
+        if tell is not None:
+            tell(reason)
+
+    def _check_owner(self, owner: object) -> None:
+        self._check_alive()
+        if self._owner is not owner:
+            raise _taken_over()
+
+    def _check_alive(self) -> None:
+        if self._dropped is not None:
+            reason = self._dropped
+            raise type(reason)(reason.message, hint=reason.hint)
+
+
+def _taken_over() -> AbortedError:
+    return AbortedError("the upload goes on over another stream, which took the place of this one")

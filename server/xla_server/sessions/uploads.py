@@ -1,0 +1,305 @@
+"""Values that arrive in chunks, over one stream or, where streams break off, several.
+
+An upload has memory set aside and a destination of its final size from its start on. Its chunks
+follow one another, so what has arrived is told by one number. The destination becomes the value.
+"""
+
+import dataclasses
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+import numpy as np
+
+from xla_contract.chunks import ChunkView, check_follows
+from xla_contract.errors import (
+    AbortedError,
+    DataLossError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    ResourceExhaustedError,
+    XlaError,
+)
+from xla_contract.linear_chunks import LinearWriter
+from xla_contract.shape import Shape
+from xla_server.backends.backend import Device
+from xla_server.evaluator.memory import LARGE, require_bytes
+from xla_server.runtime.blocks import block_size
+from xla_server.sessions.devices import DeviceHandle
+from xla_server.sessions.service import XlaService
+from xla_server.sessions.upload import Upload
+
+MAX_UPLOADS = 64
+"""Uploads under way in a session."""
+
+MAX_FINISHED = 1024
+"""Uploads of a session that are remembered after their end."""
+
+MAX_ID_BYTES = 64
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class UploadState:
+    """How far an upload has come; `handle` is that of the value, once it is there."""
+
+    offset: int
+    size: int
+    handle: int | None = None
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class _Finished:
+    """What is left of an upload whose value is on the device."""
+
+    size: int
+    handle: int
+    since: float
+
+
+class Uploads:
+    """The uploads of one session. Any thread may call any method."""
+
+    def __init__(self, service: XlaService, clock: Callable[[], float] = time.monotonic) -> None:
+        self._service = service
+        self._grace_seconds = service.limits.upload_grace_seconds
+        self._clock = clock
+        self._under_way: dict[bytes, Upload] = {}
+        self._finished: OrderedDict[bytes, _Finished] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def begin(
+        self,
+        upload_id: bytes,
+        shape: Shape | None,
+        device: DeviceHandle | None,
+        offset: int,
+        on_taken_over: Callable[[XlaError], object],
+    ) -> "IncomingUpload":
+        """Begin an upload, or go on with one, for a stream that must `leave` it in the end.
+
+        The stream that had the upload before gets AbortedError, through its `on_taken_over`, which
+        must not wait. Raises InvalidArgumentError for an id or a shape that cannot be, and another
+        shape than at first; FailedPreconditionError for an offset that is not the one the upload
+        has come to; ResourceExhaustedError, before anything is allocated, when there are too many
+        uploads or there is no room for the value.
+        """
+        if not 0 < len(upload_id) <= MAX_ID_BYTES:
+            raise InvalidArgumentError(
+                f"upload_id must have 1 to {MAX_ID_BYTES} bytes, got {len(upload_id)}"
+            )
+        self.expire()
+        with self._lock:
+            finished = self._finished.get(upload_id)
+            if finished is not None:
+                return _again(finished, offset)
+            upload = self._under_way.get(upload_id)
+            if upload is None:
+                upload = self._new(shape, device, offset)
+                self._under_way[upload_id] = upload
+            else:
+                upload.check_same(shape, self._device(device))
+        return IncomingUpload(self, upload_id, upload).take_over(offset, on_taken_over)
+
+    def state(self, upload_id: bytes) -> UploadState:
+        """How far an upload has come; NotFoundError if there is none of this id."""
+        self.expire()
+        with self._lock:
+            finished = self._finished.get(upload_id)
+            if finished is not None:
+                return UploadState(finished.size, finished.size, finished.handle)
+            upload = self._under_way.get(upload_id)
+        if upload is None:
+            raise _unknown(upload_id)
+        return UploadState(upload.received, upload.size)
+
+    def abandon(self, upload_id: bytes) -> None:
+        """Free what has arrived, or forget an upload that has finished, whose value stays.
+
+        Raises NotFoundError if there is none of this id.
+        """
+        self.expire()
+        with self._lock:
+            if self._finished.pop(upload_id, None) is not None:
+                return
+            upload = self._under_way.pop(upload_id, None)
+        if upload is None:
+            raise _unknown(upload_id)
+        upload.drop(AbortedError("the upload was abandoned"))
+
+    def expire(self) -> None:
+        """Drop what broke off, and forget what finished, longer ago than the grace period."""
+        oldest = self._clock() - self._grace_seconds
+        with self._lock:
+            while self._finished:
+                upload_id, first = next(iter(self._finished.items()))
+                if first.since > oldest and len(self._finished) <= MAX_FINISHED:
+                    break
+                del self._finished[upload_id]
+            over = [key for key, each in self._under_way.items() if each.was_left_before(oldest)]
+            dropped = [self._under_way.pop(key) for key in over]
+        for upload in dropped:
+            upload.drop(AbortedError("the upload broke off and was not gone on with in time"))
+
+    def close(self) -> None:
+        """Free all that has arrived."""
+        with self._lock:
+            dropped = list(self._under_way.values())
+            self._under_way.clear()
+            self._finished.clear()
+        for upload in dropped:
+            upload.drop(AbortedError("the session of the upload has ended"))
+
+    def now(self) -> float:
+        """The time by the clock that uploads expire by."""
+        return self._clock()
+
+    def finish(self, upload_id: bytes, upload: Upload) -> int:
+        """Make the value of an upload whose bytes are all there; gives its handle."""
+        try:
+            handle = upload.keep(self._service)
+        except XlaError as error:
+            self.forget(upload_id, upload, error)
+            raise
+        with self._lock:
+            self._remove(upload_id, upload)
+            self._finished[upload_id] = _Finished(upload.size, handle, self._clock())
+        return handle
+
+    def forget(self, upload_id: bytes, upload: Upload, reason: XlaError) -> None:
+        """Drop an upload that cannot become a value any more."""
+        with self._lock:
+            self._remove(upload_id, upload)
+        upload.drop(reason)
+
+    def _remove(self, upload_id: bytes, upload: Upload) -> None:
+        if self._under_way.get(upload_id) is upload:
+            del self._under_way[upload_id]
+
+    def _new(self, shape: Shape | None, device: DeviceHandle | None, offset: int) -> Upload:
+        if offset != 0:
+            raise NotFoundError(
+                f"only an upload under way goes on, got offset {offset} for an id of none",
+                hint="Uploads that broke off are kept for the grace period of sessions.",
+            )
+        target = self._device(device)
+        checked = _checked(shape)
+        if len(self._under_way) >= MAX_UPLOADS:
+            raise ResourceExhaustedError(
+                f"a session may have {MAX_UPLOADS} uploads under way, got one more with "
+                f"{len(self._under_way)} there",
+                hint="Abandon those that will not go on.",
+            )
+        reservation = self._service.data.reserve(checked.byte_size, f"an upload of {checked}")
+        try:
+            if checked.byte_size >= LARGE:
+                require_bytes(checked.byte_size, checked)
+            block = self._service.engine.blocks.take(block_size(checked.byte_size))
+            memory = np.asarray(block)[: checked.byte_size]
+            return Upload(LinearWriter(checked, memory), target, reservation, self._clock())
+        except BaseException:
+            reservation.release()
+            raise
+
+    def _device(self, device: DeviceHandle | None) -> Device:
+        return self._service.devices.resolve(device)
+
+
+class IncomingUpload:
+    """An upload in the hands of one stream."""
+
+    def __init__(self, uploads: Uploads, upload_id: bytes, upload: Upload) -> None:
+        self._uploads = uploads
+        self._id = upload_id
+        self._upload = upload
+
+    def take_over(self, offset: int, tell: Callable[[XlaError], object]) -> "IncomingUpload":
+        """Become the upload's only stream; raises as `Uploads.begin` does."""
+        try:
+            self._upload.take_over(self, offset, tell)
+        except BaseException:
+            self.leave()
+            raise
+        return self
+
+    def write(self, chunk: ChunkView) -> None:
+        """Take in the next chunk.
+
+        Raises InvalidArgumentError for bytes that do not follow, are too many or are no values of
+        the shape; DataLossError, after which there is no such upload any more, for another
+        checksum than the chunk says; AbortedError when the upload was taken over or given up.
+        """
+        try:
+            self._upload.write(self, chunk)
+        except DataLossError as error:
+            self._uploads.forget(self._id, self._upload, error)
+            raise
+
+    def finish(self) -> int:
+        """The handle of the value, at the stream's end.
+
+        Raises InvalidArgumentError when bytes are missing, which may still come over another
+        stream; AbortedError when the upload was taken over or given up; ResourceExhaustedError
+        when there are too many handles.
+        """
+        self._upload.check_complete(self)
+        return self._uploads.finish(self._id, self._upload)
+
+    def leave(self) -> None:
+        """Say that the stream has ended, well or not."""
+        self._upload.leave(self, self._uploads.now())
+
+
+class _FinishedUpload(IncomingUpload):
+    """An upload that had finished before its client knew: nothing more can come."""
+
+    def __init__(self, finished: _Finished) -> None:
+        self._finished = finished
+
+    def write(self, chunk: ChunkView) -> None:
+        check_follows(chunk, self._finished.size, self._finished.size)
+
+    def finish(self) -> int:
+        return self._finished.handle
+
+    def leave(self) -> None:
+        """Nothing waits."""
+
+
+def of(service: XlaService) -> Uploads:
+    """The uploads of a session."""
+    return service.part(Uploads, Uploads)
+
+
+def _again(finished: _Finished, offset: int) -> IncomingUpload:
+    if offset != finished.size:
+        raise FailedPreconditionError(
+            f"an upload goes on where it broke off, got offset {offset} for one that has finished "
+            f"with {finished.size} bytes",
+            hint="Begin another upload under another upload_id.",
+        )
+    return _FinishedUpload(finished)
+
+
+def _checked(shape: Shape | None) -> Shape:
+    if shape is None:
+        raise InvalidArgumentError("a new upload must say its shape, got none")
+    if not shape.is_array:
+        raise InvalidArgumentError(
+            f"only an array is uploaded in chunks, got {shape}",
+            hint="Upload the elements of a tuple and make it with a program.",
+        )
+    if shape.layout is None:
+        raise InvalidArgumentError(f"shape must say its layout, got {shape} without")
+    if not shape.is_static:
+        raise InvalidArgumentError(f"shape must have static sizes, got {shape}")
+    return shape
+
+
+def _unknown(upload_id: bytes) -> NotFoundError:
+    return NotFoundError(
+        f"an upload of this session is needed, got id {upload_id[:MAX_ID_BYTES].hex()}, which "
+        "there never was or which has ended",
+        hint="Uploads that broke off are kept for the grace period of sessions.",
+    )

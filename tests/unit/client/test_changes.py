@@ -1,0 +1,45 @@
+import asyncio
+import threading
+import time
+
+from xla_client._changes import Changes
+
+
+def _change_later(changes: Changes, seen: list[int]) -> threading.Thread:
+    def change() -> None:
+        time.sleep(0.05)
+        with changes:
+            seen.append(1)
+            changes.notify()
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    return thread
+
+
+def test_threads_and_coroutines_are_woken():
+    changes, seen = Changes(), list[int]()
+    thread = _change_later(changes, seen)
+    with changes:
+        assert changes.wait_for(lambda: bool(seen), 10)
+    thread.join()
+    seen.clear()
+    thread = _change_later(changes, seen)
+
+    async def both() -> list[bool]:
+        waits = (changes.until(lambda: bool(seen), 10) for _ in range(2))
+        return list(await asyncio.gather(*waits))
+
+    assert asyncio.run(both()) == [True, True]
+    thread.join()
+
+
+def test_what_does_not_happen_is_waited_for_as_long_as_was_said():
+    changes = Changes()
+    with changes:
+        assert not changes.wait_for(lambda: False, 0.01)
+        changes.wait(0.01)
+        changes.wait(-1.0)
+    assert not asyncio.run(changes.until(lambda: False, 0.01))
+    with changes:
+        changes.notify()  # To a coroutine whose loop has ended.

@@ -1,0 +1,265 @@
+import contextlib
+import os
+import socket
+import stat
+import struct
+import tempfile
+import time
+
+import pytest
+
+from xla_server.backends.interpreter import Interpreter
+from xla_server.rpc import shared_memory_socket
+from xla_server.rpc.shared_memory_socket import SharedMemorySocket, private_directory
+from xla_server.sessions import shared_memory
+from xla_server.sessions.engine import Engine
+from xla_server.sessions.records import Limits
+from xla_server.sessions.registry import SessionRegistry
+
+CAPACITY = 1 << 20
+
+
+@pytest.fixture
+def sessions():
+    limits = Limits(
+        max_device_bytes=1 << 20, shared_memory_bytes=8 << 20, session_shared_memory_bytes=CAPACITY
+    )
+    registry = SessionRegistry(Engine(Interpreter(), limits), grace_seconds=10)
+    yield registry
+    registry.close_all()
+    registry.engine.arenas.close()
+
+
+@pytest.fixture
+def runtime(monkeypatch):
+    # The path of a socket is short, those of tests may be long.
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", directory)
+        yield directory
+
+
+@pytest.fixture
+def make(sessions, runtime, monkeypatch):
+    monkeypatch.setattr(shared_memory_socket, "_TICK_SECONDS", 0.05)
+    made = []
+
+    def start(**options):
+        made.append(SharedMemorySocket(sessions, **{"max_connections": 8} | options))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close()
+
+
+def connect(listening):
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(10)
+    connection.connect(listening.path)
+    return connection
+
+
+def arena_of(connection, token):
+    connection.sendall(token.encode() + b"\n")
+    data, descriptors, _, _ = socket.recv_fds(connection, 8, 4)
+    (size,) = struct.unpack("<Q", data)
+    (descriptor,) = descriptors
+    return size, descriptor
+
+
+def is_cut_off(connection):
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def wait_for(condition):
+    for _ in range(1000):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not come about")
+
+
+def test_a_token_is_answered_by_the_arena_of_its_session(make, sessions):
+    listening = make()
+    first, second = sessions.open(), sessions.open()
+    connections = [connect(listening) for _ in range(2)]
+    descriptors = []
+    for session, connection in zip((first, second), connections, strict=True):
+        size, descriptor = arena_of(connection, session.token)
+        descriptors.append(descriptor)
+        assert size == CAPACITY == os.fstat(descriptor).st_size
+    memory = shared_memory.of(first.service)
+    offset, size = memory.allocate(10)
+    os.pwrite(descriptors[0], b"first", offset)
+    assert os.pread(descriptors[1], 5, offset) != b"first"
+    for descriptor in descriptors:
+        os.close(descriptor)
+    for connection in connections:
+        connection.close()
+    wait_for(lambda: len(listening) == 0 and len(sessions.engine.arenas) == 0)
+    assert sessions.engine.arenas.lent_bytes == 0
+
+
+def test_the_socket_is_this_user_s_alone_and_goes_at_the_end(make, runtime):
+    listening = make()
+    for path, mode in ((listening.path, 0o600), (os.path.dirname(listening.path), 0o700)):
+        assert stat.S_IMODE(os.stat(path).st_mode) == mode
+    assert os.path.dirname(os.path.dirname(listening.path)) == runtime
+    listening.close()
+    assert os.listdir(runtime) == []
+
+
+@pytest.mark.parametrize(
+    "said", [b"no token\n", b"\n", b"\xff\xfe\n", b"x" * 1000, b"", "of another\n".encode("utf-16")]
+)
+def test_who_has_no_token_is_cut_off(make, sessions, said):
+    listening = make(greeting_seconds=0.1)
+    session = sessions.open()
+    connection = connect(listening)
+    connection.sendall(said)
+    assert is_cut_off(connection)
+    connection.close()
+    wait_for(lambda: len(listening) == 0)
+    connection = connect(listening)
+    os.close(arena_of(connection, session.token)[1])
+    connection.close()
+
+
+def test_another_user_is_cut_off_whatever_the_token(make, sessions):
+    listening = make(user_of=lambda _: os.geteuid() + 1)
+    session = sessions.open()
+    connection = connect(listening)
+    with contextlib.suppress(BrokenPipeError):
+        connection.send(session.token.encode() + b"\n")
+    assert is_cut_off(connection)
+    connection.close()
+    assert len(sessions.engine.arenas) == 0
+
+
+def test_credentials_that_cannot_be_had_are_no_reason_to_end(make, sessions):
+    def unknown(_):
+        raise OSError("gone")
+
+    listening = make(user_of=unknown)
+    for _ in range(2):
+        connection = connect(listening)
+        assert is_cut_off(connection)
+        connection.close()
+
+
+def test_who_is_silent_or_stops_half_way_is_cut_off(make, sessions):
+    listening = make(greeting_seconds=0.1)
+    silent, half = connect(listening), connect(listening)
+    half.send(sessions.open().token.encode()[:5])
+    assert is_cut_off(silent)
+    assert is_cut_off(half)
+    silent.close()
+    half.close()
+
+
+def test_who_goes_on_talking_is_cut_off(make, sessions):
+    listening = make()
+    connection = connect(listening)
+    os.close(arena_of(connection, sessions.open().token)[1])
+    connection.send(b"more")
+    assert is_cut_off(connection)
+    connection.close()
+
+
+def test_there_are_only_so_many_connections(make, sessions):
+    listening = make(max_connections=2)
+    kept = [connect(listening) for _ in range(2)]
+    wait_for(lambda: len(listening) == 2)
+    refused = connect(listening)
+    assert is_cut_off(refused)
+    kept[0].close()
+    wait_for(lambda: len(listening) == 1)
+    again = connect(listening)
+    os.close(arena_of(again, sessions.open().token)[1])
+    for each in (*kept, refused, again):
+        each.close()
+
+
+def test_a_new_connection_takes_the_place_of_the_one_before(make, sessions):
+    listening = make()
+    session = sessions.open()
+    first, second = connect(listening), connect(listening)
+    os.close(arena_of(first, session.token)[1])
+    shared_memory.of(session.service).allocate(10)
+    os.close(arena_of(second, session.token)[1])
+    assert is_cut_off(first)
+    assert len(sessions.engine.arenas) == 1
+    assert shared_memory.of(session.service).allocate(10)[0] == 0
+    first.close()
+    second.close()
+
+
+def test_the_end_of_a_session_ends_its_connection(make, sessions):
+    listening = make()
+    session = sessions.open()
+    connection = connect(listening)
+    os.close(arena_of(connection, session.token)[1])
+    sessions.close(session)
+    assert is_cut_off(connection)
+    assert len(sessions.engine.arenas) == 0
+    connection.close()
+
+
+def test_a_connection_keeps_its_session_attached(make, sessions):
+    listening = make()
+    session = sessions.open()
+    connection = connect(listening)
+    os.close(arena_of(connection, session.token)[1])
+    session.left_at -= 1000
+    assert sessions.expire(lambda _: False) == 0
+    connection.close()
+    wait_for(lambda: not session.attached)
+    session.left_at -= 1000
+    assert sessions.expire(lambda _: False) == 1
+
+
+def test_a_runtime_directory_of_others_is_not_used(monkeypatch, tmp_path):
+    tmp_path.chmod(0o755)
+    for unusable in (str(tmp_path), "relative", str(tmp_path / "none"), str(tmp_path / ("x" * 99))):
+        monkeypatch.setenv("XDG_RUNTIME_DIR", unusable)
+        made = private_directory()
+        assert not made.startswith((str(tmp_path), "relative"))
+        assert stat.S_IMODE(os.stat(made).st_mode) == 0o700
+        os.rmdir(made)
+
+
+def test_what_killed_servers_left_behind_is_removed(make, runtime):
+    living = make()
+    dead = os.path.join(runtime, "xla-server-dead")
+    starting = os.path.join(runtime, "xla-server-starting")
+    others = os.path.join(runtime, "of-another-program")
+    for directory in (dead, starting, others):
+        os.mkdir(directory, 0o700)
+    for directory in (dead, others):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as left:
+            left.bind(os.path.join(directory, "shared-memory"))
+    added = make()
+    assert {os.path.join(runtime, name) for name in os.listdir(runtime)} == {
+        starting,
+        others,
+        os.path.dirname(living.path),
+        os.path.dirname(added.path),
+    }
+
+
+def test_a_fault_of_one_greeting_is_none_of_the_others(make, sessions, monkeypatch):
+    listening = make()
+    session = sessions.open()
+    connect_arena = shared_memory.SharedMemory.connect
+    monkeypatch.setattr(shared_memory.SharedMemory, "connect", lambda _: 1 // 0)
+    connection = connect(listening)
+    connection.send(session.token.encode() + b"\n")
+    assert is_cut_off(connection)
+    connection.close()
+    monkeypatch.setattr(shared_memory.SharedMemory, "connect", connect_arena)
+    connection = connect(listening)
+    os.close(arena_of(connection, session.token)[1])
+    connection.close()

@@ -1,0 +1,238 @@
+"""Streams and deferred calls over a real channel, with methods of the test's own."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+import pytest
+
+from xla_contract.descriptors import EXTENSION_RPCS, RPCS, Rpc
+from xla_contract.errors import AbortedError, UnavailableError
+from xla_contract.stubs import xla_data_pb2, xla_pb2
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_server.backends.interpreter import Interpreter
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.calls import Calls
+from xla_server.rpc.deferred import Answer
+from xla_server.rpc.handlers import Boundary
+from xla_server.rpc.methods import Deferred, Row, Streaming, Unary, rpc_handlers
+from xla_server.rpc.pools import Pool, Pools, PoolSizes
+from xla_server.rpc.streams import Stream
+from xla_server.sessions.engine import Engine
+from xla_server.sessions.records import Limits
+from xla_server.sessions.registry import Session, SessionRegistry
+
+BY_NAME = {rpc.name: rpc for rpc in (*RPCS, *EXTENSION_RPCS)}
+
+
+class Served:
+    """A server of one rpc."""
+
+    def __init__(self, rpc: Rpc, row: Row) -> None:
+        self.rpc = rpc
+        self.calls = Calls()
+        self.sessions = SessionRegistry(Engine(Interpreter(), Limits(max_device_bytes=1000)))
+        self.pools = Pools(PoolSizes(short=1))
+        boundary = Boundary(self.sessions, self.calls, 1000)
+        handlers = rpc_handlers([rpc], {rpc.name: row}, self.pools, boundary)
+        service = rpc.path.split("/")[1]
+        self.server = grpc.server(
+            self.pools.executor(Pool.SHORT),
+            handlers=[grpc.method_handlers_generic_handler(service, handlers)],
+        )
+        port = self.server.add_insecure_port("127.0.0.1:0")
+        self.server.start()
+        self.channel = grpc.insecure_channel(f"127.0.0.1:{port}")
+
+    def callable(self) -> Any:
+        kinds = {
+            (False, False): self.channel.unary_unary,
+            (True, False): self.channel.stream_unary,
+            (False, True): self.channel.unary_stream,
+            (True, True): self.channel.stream_stream,
+        }
+        make = kinds[self.rpc.request_streaming, self.rpc.response_streaming]
+        return make(
+            self.rpc.path,
+            request_serializer=self.rpc.request.SerializeToString,
+            response_deserializer=self.rpc.response.FromString,
+        )
+
+
+@contextlib.contextmanager
+def serving(name: str, row: Row) -> Iterator[Served]:
+    served = Served(BY_NAME[name], row)
+    yield served
+    served.channel.close()
+    served.calls.cancel_all()
+    served.server.stop(None).wait()
+    assert served.pools.close(5)
+    # Whatever became of the calls, nobody uses a session any more.
+    assert all(not session.users for session in served.sessions._all())
+
+
+def shape() -> xla_pb2.GetShapeRequest:
+    return xla_pb2.GetShapeRequest(data=xla_data_pb2.GlobalDataHandle(handle=1))
+
+
+def test_messages_go_both_ways() -> None:
+    def double(session: Session, stream: Stream, _: Cancellation) -> None:
+        while (request := stream.receive()) is not None:
+            stream.send(extension_pb2.ConverseResponse(id=2 * request.id))
+
+    with serving("Converse", Streaming(double)) as served:
+        requests = (extension_pb2.ConverseRequest(id=number) for number in range(5))
+        assert [each.id for each in served.callable()(requests)] == [0, 2, 4, 6, 8]
+
+
+def test_one_side_alone_may_stream() -> None:
+    def count(session: Session, stream: Stream, _: Cancellation) -> None:
+        total = 0
+        while (request := stream.receive()) is not None:
+            total += len(request.chunk.data)
+        stream.send(extension_pb2.UploadResponse(data=xla_data_pb2.GlobalDataHandle(handle=total)))
+
+    with serving("Upload", Streaming(count)) as served:
+        chunk = extension_pb2.UploadRequest(chunk=extension_pb2.Chunk(data=b"abc"))
+        assert served.callable()(iter([chunk] * 3)).data.handle == 9
+
+    def repeat(session: Session, stream: Stream, _: Cancellation) -> None:
+        for number in range(stream.receive().offset):
+            stream.send(extension_pb2.DownloadResponse(chunk={"offset": number}))
+        assert stream.receive() is None
+
+    with serving("Download", Streaming(repeat)) as served:
+        answers = served.callable()(extension_pb2.DownloadRequest(offset=3))
+        assert [each.chunk.offset for each in answers] == [0, 1, 2]
+
+
+def test_an_error_of_a_stream_has_its_code_and_no_cause() -> None:
+    def fail(session: Session, stream: Stream, _: Cancellation) -> None:
+        request = stream.receive()
+        if request.id == 1:
+            raise AbortedError("another stream came")
+        raise ZeroDivisionError("the cause")
+
+    with serving("Converse", Streaming(fail)) as served:
+        for number, code in ((1, grpc.StatusCode.ABORTED), (2, grpc.StatusCode.INTERNAL)):
+            with pytest.raises(grpc.RpcError) as caught:
+                next(served.callable()(iter([extension_pb2.ConverseRequest(id=number)])))
+            error: Any = caught.value
+            assert error.code() is code
+            assert "the cause" not in error.details()
+
+
+def test_bytes_that_are_no_message_are_named() -> None:
+    def receive(session: Session, stream: Stream, _: Cancellation) -> None:
+        stream.receive()
+
+    with serving("Converse", Streaming(receive)) as served:
+        with pytest.raises(grpc.RpcError) as caught:
+            next(served.channel.stream_stream(served.rpc.path)(iter([b"\xff"])))
+        error: Any = caught.value
+        assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert "xla.ConverseRequest" in error.details()
+
+
+def test_a_stream_that_waits_is_woken_when_the_client_leaves() -> None:
+    ended = threading.Event()
+
+    def wait(session: Session, stream: Stream, _: Cancellation) -> None:
+        try:
+            while stream.receive() is not None:
+                stream.send(extension_pb2.ConverseResponse(id=1))
+        finally:
+            ended.set()
+
+    with serving("Converse", Streaming(wait)) as served:
+        forever = threading.Event()
+
+        def requests() -> Iterator[extension_pb2.ConverseRequest]:
+            yield extension_pb2.ConverseRequest()
+            forever.wait(20)
+
+        call = served.callable()(requests())
+        assert next(call).id == 1
+        call.cancel()
+        assert ended.wait(5)
+        forever.set()
+
+
+def test_a_stream_that_waits_is_told_when_the_server_stops() -> None:
+    def wait(session: Session, stream: Stream, _: Cancellation) -> None:
+        stream.send(extension_pb2.ConverseResponse(id=1))
+        stream.receive()
+
+    with serving("Converse", Streaming(wait)) as served:
+        forever = threading.Event()
+        call = served.callable()(iter(lambda: forever.wait(20), True))
+        assert next(call).id == 1
+        served.calls.cancel_all()
+        with pytest.raises(grpc.RpcError) as caught:
+            next(call)
+        error: Any = caught.value
+        assert error.code() is grpc.StatusCode.UNAVAILABLE
+        forever.set()
+
+
+def deferred(begin: Callable[[Cancellation, Answer], None]) -> Row:
+    return Deferred(Pool.SHORT, lambda service, request, cancel, answer: begin(cancel, answer))
+
+
+def test_calls_that_wait_hold_no_thread() -> None:
+    answers: list[Answer] = []
+    with serving("GetShape", deferred(lambda _, answer: answers.append(answer))) as served:
+        # There is one thread.
+        calls = [served.callable().future(shape()) for _ in range(8)]
+        while len(answers) < 8:
+            threading.Event().wait(0.01)
+        for number, answer in enumerate(answers):
+            answer.done(xla_pb2.GetShapeResponse(shape={"dimensions": [number]}))
+            answer.failed(AbortedError("too late"))
+        found = [call.result(5).shape.dimensions[0] for call in calls]
+        assert sorted(found) == list(range(8))
+
+
+def test_a_deferred_call_may_fail_at_once_or_later() -> None:
+    def fail(_: Cancellation, answer: Answer) -> None:
+        raise AbortedError("at once")
+
+    def later(_: Cancellation, answer: Answer) -> None:
+        answer.later(lambda: 1 // 0)  # type: ignore[arg-type, return-value]
+
+    for begin, code in ((fail, grpc.StatusCode.ABORTED), (later, grpc.StatusCode.INTERNAL)):
+        with serving("GetShape", deferred(begin)) as served:
+            with pytest.raises(grpc.RpcError) as caught:
+                served.callable()(shape(), timeout=5)
+            error: Any = caught.value
+            assert error.code() is code
+
+
+def test_a_deferred_call_is_cancelled_with_its_client() -> None:
+    left = threading.Event()
+
+    def begin(cancellation: Cancellation, answer: Answer) -> None:
+        def leave() -> None:
+            left.set()
+            answer.failed(UnavailableError("gone"))
+
+        cancellation.add_callback(leave)
+
+    with serving("GetShape", deferred(begin)) as served:
+        with pytest.raises(grpc.RpcError):
+            served.callable()(shape(), timeout=0.2)
+        assert left.wait(5)
+
+
+def test_rows_must_stream_as_the_contract_does() -> None:
+    pools = Pools(PoolSizes())
+    boundary: Any = None
+    for name, row in (
+        ("Converse", Unary(Pool.SHORT, lambda *_: b"")),
+        ("GetShape", Streaming(lambda *_: None)),
+    ):
+        with pytest.raises(ValueError, match="must stream as its contract says"):
+            rpc_handlers([BY_NAME[name]], {name: row}, pools, boundary)
+    pools.close(1)

@@ -1,0 +1,91 @@
+"""Runs of small programs, as their messages."""
+
+import numpy as np
+
+from xla_client import Builder, Computation, Shape, ops
+from xla_contract.literal import Literal
+from xla_contract.stubs import xla_data_pb2, xla_pb2
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.value_proto import value_to_proto
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.sessions.service import XlaService
+
+DOUBLE, ADD, PAIR, MATRIX = "double", "add", "pair", "matrix"
+
+
+def program(name: str) -> Computation:
+    builder = Builder(name)
+    shape = Shape.parse("f32[2,2]" if name == MATRIX else "f32[4]")
+    x = builder.parameter(0, shape)
+    if name == ADD:
+        return builder.build(x + builder.parameter(1, shape))
+    if name == PAIR:
+        return builder.build(ops.tuple([x, x + x]))
+    if name == "big":
+        return builder.build(ops.broadcast(x, [100]))
+    return builder.build(x + x)
+
+
+def endless() -> Computation:
+    """while(true) over its argument."""
+    shape = Shape.parse("f32[4]")
+    always, body, builder = Builder("always"), Builder("body"), Builder("endless")
+    always.parameter(0, shape)
+    step = body.parameter(0, shape) + np.float32(1)
+    x = builder.parameter(0, shape)
+    condition = always.build(always.constant(True))
+    return builder.build(ops.while_(condition, body.build(step), x))
+
+
+def compiled(service: XlaService, what: str | Computation) -> int:
+    computation = program(what) if isinstance(what, str) else what
+    request = xla_pb2.CompileRequest()
+    computation.write_to(request.computation)
+    shapes = [shape.with_default_layout() for shape in computation.program_shape.parameters]
+    return service.compile(request.computation, request.execution_options, shapes, Cancellation())
+
+
+def kept(service: XlaService, array: object) -> int:
+    literal = Literal.from_numpy(array)
+    device = service.devices.resolve(None)
+    with service.data.reserving(literal.shape.byte_size, "a test") as room:
+        return room.keep(service.engine.backend.to_device(literal, device))
+
+
+def value(array: object) -> extension_pb2.RunArgument:
+    return extension_pb2.RunArgument(value=value_to_proto(Literal.from_numpy(array)))
+
+
+def argument() -> extension_pb2.RunArgument:
+    return extension_pb2.RunArgument()
+
+
+def argument_of(handle: int, *, donate: bool = False) -> extension_pb2.RunArgument:
+    data = xla_data_pb2.GlobalDataHandle(handle=handle)
+    return extension_pb2.RunArgument(data=data, donate=donate)
+
+
+def result_of(number: int, *index: int, donate: bool = False) -> extension_pb2.RunArgument:
+    result = extension_pb2.StepResult(step=number, index=index)
+    return extension_pb2.RunArgument(result=result, donate=donate)
+
+
+def keep(flatten: bool = False) -> extension_pb2.RunOutput:
+    return extension_pb2.RunOutput(keep=True, flatten=flatten)
+
+
+def step(
+    executable: int,
+    *arguments: extension_pb2.RunArgument,
+    fetch: int = 0,
+    output: extension_pb2.RunOutput | None = None,
+) -> extension_pb2.RunStep:
+    return extension_pb2.RunStep(
+        executable=xla_data_pb2.ExecutionHandle(handle=executable),
+        arguments=arguments,
+        output=output or extension_pb2.RunOutput(fetch_bytes=fetch),
+    )
+
+
+def run_request(*steps: extension_pb2.RunStep) -> extension_pb2.RunRequest:
+    return extension_pb2.RunRequest(steps=steps)

@@ -1,0 +1,230 @@
+import contextlib
+import errno
+import fcntl
+import os
+import time
+
+import numpy as np
+import pytest
+
+from xla_contract.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    ResourceExhaustedError,
+)
+from xla_server.sessions import arena as arena_module
+from xla_server.sessions import arena_pool
+from xla_server.sessions.arena import Arena
+from xla_server.sessions.arena_pool import ArenaPool
+from xla_server.sessions.free_list import PAGE
+
+MIB = 1 << 20
+
+
+class Account:
+    used = 0
+
+    def grow(self, size):
+        self.used += size
+
+    def shrink(self, size):
+        self.used -= size
+
+
+@pytest.fixture
+def account():
+    return Account()
+
+
+@pytest.fixture
+def arena(account):
+    made = Arena(16 * MIB, account.grow, account.shrink)
+    yield made
+    made.close()
+
+
+def pages(arena):
+    descriptor = arena.duplicate()
+    try:
+        return os.fstat(descriptor).st_blocks * 512
+    finally:
+        os.close(descriptor)
+
+
+def wait_for(condition):
+    for _ in range(1000):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not come about")
+
+
+def test_only_what_is_allocated_has_memory(arena, account):
+    assert pages(arena) == account.used == 0
+    first, size = arena.allocate(MIB + 1)
+    assert (first, size) == (0, MIB + PAGE)
+    assert pages(arena) == account.used == arena.backed_bytes == size
+    arena.free(first)
+    assert arena.allocate(PAGE)[0] == 0
+    assert pages(arena) == account.used == size
+
+
+def test_nobody_can_change_the_size_or_the_seals(arena):
+    descriptor = arena.duplicate()
+    for size in (0, PAGE, 32 * MIB):
+        with pytest.raises(PermissionError):
+            os.ftruncate(descriptor, size)
+    with pytest.raises(PermissionError):
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
+    os.close(descriptor)
+
+
+def test_wrong_sizes_and_offsets_are_refused(arena):
+    for size in (0, -1, -(2**62)):
+        with pytest.raises(InvalidArgumentError, match=f"got {size}"):
+            arena.allocate(size)
+    with pytest.raises(ResourceExhaustedError):
+        arena.allocate(2**62)
+    offset, size = arena.allocate(10)
+    with (
+        pytest.raises(InvalidArgumentError, match=f"{size + 1} bytes for the {size}"),
+        arena.using(offset, size + 1),
+    ):
+        pass
+    for wrong in (offset + 1, PAGE, -1):
+        with pytest.raises(NotFoundError), arena.using(wrong, 1):
+            pass
+        with pytest.raises(NotFoundError):
+            arena.free(wrong)
+
+
+def test_a_part_in_use_is_free_only_afterwards(arena):
+    offset, size = arena.allocate(MIB)
+    with arena.using(offset, size) as memory, arena.using(offset, size):
+        arena.free(offset)
+        with pytest.raises(NotFoundError):
+            arena.free(offset)
+        with pytest.raises(NotFoundError), arena.using(offset, 1):
+            pass
+        assert arena.allocate(MIB)[0] != offset
+        memory[:] = 1
+    assert arena.allocate(MIB)[0] == offset
+
+
+def test_memory_lasts_as_long_as_a_use_of_it(arena, account):
+    offset, size = arena.allocate(MIB)
+    with arena.using(offset, size) as memory:
+        arena.close()
+        assert account.used == 0
+        memory[:] = 7
+        assert memory.sum(dtype=np.int64) == 7 * size
+    for call in (lambda: arena.allocate(1), lambda: arena.free(offset), arena.duplicate):
+        with pytest.raises(FailedPreconditionError):
+            call()
+    arena.close()
+
+
+def test_a_machine_without_memory_refuses_and_goes_on(arena, monkeypatch):
+    def none(*_):
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(arena_module, "_call", none)
+        with pytest.raises(ResourceExhaustedError, match="Cannot allocate memory"):
+            arena.allocate(MIB)
+    assert arena.part_count == 0
+    assert arena.allocate(2 * MIB)[0] == 0
+
+
+def test_an_older_kernel_backs_memory_in_its_own_way(arena, monkeypatch):
+    def unknown(*_):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(arena_module, "_call", unknown)
+    assert arena.allocate(MIB) == (0, MIB)
+    assert pages(arena) == MIB
+
+
+def test_trimming_takes_memory_of_idle_arenas_alone(arena, account):
+    offset, _ = arena.allocate(4 * MIB)
+    arena.trim(MIB)
+    assert pages(arena) == account.used == 4 * MIB
+    arena.free(offset)
+    arena.trim(MIB)
+    assert pages(arena) == account.used == MIB
+    arena.allocate(2 * MIB)
+    assert pages(arena) == account.used == 2 * MIB
+
+
+def test_the_next_arena_is_warm_and_nobody_has_had_it():
+    pool = ArenaPool(max_bytes=64 * MIB, session_bytes=16 * MIB, warm_bytes=MIB)
+    assert pool.used_bytes == 0
+    first = pool.acquire()
+    offset, size = first.allocate(2 * MIB)
+    with first.using(offset, size) as memory:
+        memory[:] = 255
+    kept = first.duplicate()
+    wait_for(lambda: pool.used_bytes == 3 * MIB and not pool.is_warming)
+    assert pool.lent_bytes == 2 * MIB
+    pool.release(first)
+    second = pool.acquire()
+    assert second.backed_bytes == MIB
+    offset, size = second.allocate(16 * MIB)
+    with second.using(offset, size) as memory:
+        assert not memory.any()
+        # Who kept the descriptor of one session sees nothing of the next.
+        os.pwrite(kept, b"x" * MIB, 0)
+        assert not memory.any()
+    os.close(kept)
+    pool.close()
+    assert pool.used_bytes == pool.lent_bytes == len(pool) == 0
+
+
+def test_all_arenas_together_stay_within_the_limit():
+    pool = ArenaPool(max_bytes=8 * MIB, session_bytes=64 * MIB, warm_bytes=0)
+    assert pool.session_bytes == 8 * MIB
+    first, second = pool.acquire(), pool.acquire()
+    first.allocate(5 * MIB)
+    with pytest.raises(ResourceExhaustedError, match=f"{8 * MIB} bytes, got .* {5 * MIB} in use"):
+        second.allocate(4 * MIB)
+    assert second.part_count == 0
+    first.free(0)
+    # What an idle arena only keeps gives way.
+    second.allocate(4 * MIB)
+    assert pool.used_bytes == 4 * MIB
+    pool.close()
+
+
+def test_idle_arenas_are_trimmed_after_a_while(monkeypatch):
+    pool = ArenaPool(max_bytes=64 * MIB, session_bytes=16 * MIB, warm_bytes=MIB)
+    arena = pool.acquire()
+    offset, _ = arena.allocate(4 * MIB)
+    arena.free(offset)
+    pool.trim_idle()
+    assert arena.backed_bytes == 4 * MIB
+    monkeypatch.setattr(arena_pool, "IDLE_SECONDS", 0.0)
+    pool.trim_idle()
+    assert arena.backed_bytes == MIB
+    pool.close()
+
+
+def test_an_arena_that_cannot_be_made_leaves_nothing(monkeypatch, account):
+    before = _memory_files()
+    monkeypatch.setattr(arena_module.mmap, "mmap", _refused)
+    with pytest.raises(OSError, match="no"):
+        Arena(MIB, account.grow, account.shrink)
+    assert _memory_files() <= before
+
+
+def _memory_files() -> set[str]:
+    """The descriptors of memory that this process has open; those of others come and go."""
+    links = {}
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            links[name] = os.readlink(f"/proc/self/fd/{name}")
+    return {name for name, link in links.items() if link.startswith("/memfd:")}
+
+
+def _refused(*_):
+    raise OSError("no")

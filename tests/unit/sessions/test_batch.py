@@ -1,0 +1,103 @@
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.unit.sessions.runs import (
+    DOUBLE,
+    argument_of,
+    compiled,
+    endless,
+    keep,
+    run_request,
+    step,
+    value,
+)
+from xla_contract.errors import CancelledError, InvalidArgumentError, XlaError
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.value_proto import value_from_proto
+from xla_server.backends.interpreter import Interpreter
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.extension_run import run_in_place
+from xla_server.sessions.batch import Batch
+from xla_server.sessions.engine import Engine
+from xla_server.sessions.executions import executions_of
+from xla_server.sessions.pending import NotYetError
+from xla_server.sessions.quotas import Quotas
+from xla_server.sessions.records import Limits
+from xla_server.sessions.service import XlaService
+
+ONES = np.ones(4, np.float32)
+
+
+@pytest.fixture
+def service() -> Iterator[XlaService]:
+    quotas = Quotas(device_bytes=1 << 20, concurrent_executions=2)
+    made = XlaService(Engine(Interpreter(), Limits(1 << 20), quotas))
+    yield made
+    made.close()
+
+
+def outcomes(
+    service: XlaService,
+    runs: Sequence[extension_pb2.RunRequest],
+    cancellation: Cancellation | None = None,
+) -> Any:
+    found: list[Any] = []
+    done = threading.Event()
+
+    def finish(given: Sequence[Any]) -> None:
+        found.extend(given)
+        done.set()
+
+    Batch(service, runs, cancellation or Cancellation(), run_in_place, finish).start()
+    assert done.wait(20)
+    return found
+
+
+def test_every_run_has_an_outcome_of_its_own(service: XlaService) -> None:
+    double = compiled(service, DOUBLE)
+    runs = [run_request(step(double, value(number * ONES), fetch=16)) for number in range(50)]
+    runs[7] = run_request(step(double))
+    runs[9] = run_request(step(double, argument_of(12345)))
+    for number, outcome in enumerate(outcomes(service, runs)):
+        if number in (7, 9):
+            assert isinstance(outcome, XlaError)
+            assert "step 0" in outcome.message
+        else:
+            array = value_from_proto(outcome.results[0].value).to_numpy()
+            np.testing.assert_array_equal(array, 2 * number * ONES)
+    assert service.running.used == 0
+
+
+def test_a_batch_has_a_size(service: XlaService) -> None:
+    for count in (0, 1025):
+        with pytest.raises(InvalidArgumentError, match=f"between 1 and 1024 runs, got {count}"):
+            outcomes(service, [extension_pb2.RunRequest()] * count)
+
+
+def test_all_runs_are_stopped_those_in_line_too(service: XlaService) -> None:
+    loop = compiled(service, endless())
+    cancellation = Cancellation()
+    threading.Timer(0.1, cancellation.cancel).start()
+    found = outcomes(service, [run_request(step(loop, value(ONES)))] * 5, cancellation)
+    assert [type(one) for one in found] == [CancelledError] * 5
+    assert service.running.used == 0
+    assert service.data.reserved_bytes == 0
+
+
+def test_a_batch_waits_for_values_before_it_takes_a_place(service: XlaService) -> None:
+    loop, double = compiled(service, endless()), compiled(service, DOUBLE)
+    gate = executions_of(service).launch(run_request(step(loop, value(ONES), output=keep())))
+    batch = [run_request(step(double, argument_of(gate.outputs[0][0]), fetch=16))]
+    with pytest.raises(NotYetError):
+        outcomes(service, batch)
+    executions_of(service).cancel(gate.handle)
+    done = threading.Event()
+    gate.when_done(done.set)
+    assert done.wait(20)
+    (found,) = outcomes(service, batch)
+    assert isinstance(found, CancelledError)
+    assert f"execution {gate.handle} of endless" in found.message

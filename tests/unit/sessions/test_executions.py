@@ -1,0 +1,244 @@
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from tests.unit.sessions.runs import (
+    ADD,
+    DOUBLE,
+    argument_of,
+    compiled,
+    endless,
+    keep,
+    kept,
+    run_request,
+    step,
+    value,
+)
+from xla_contract.errors import (
+    CancelledError,
+    InvalidArgumentError,
+    NotFoundError,
+    ResourceExhaustedError,
+    XlaError,
+)
+from xla_server.backends.interpreter import Interpreter
+from xla_server.sessions.engine import Engine
+from xla_server.sessions.executions import LaunchedExecution, Waited, executions_of
+from xla_server.sessions.pending import Awaitable, NotYetError
+from xla_server.sessions.quotas import Quotas
+from xla_server.sessions.records import Limits
+from xla_server.sessions.service import XlaService
+
+ONES = np.ones(4, np.float32)
+
+LAUNCHED = 130
+
+
+@pytest.fixture
+def service() -> Iterator[XlaService]:
+    quotas = Quotas(
+        device_bytes=1 << 20, handles=2000, concurrent_executions=2, launched_executions=LAUNCHED
+    )
+    made = XlaService(Engine(Interpreter(), Limits(1 << 20), quotas))
+    yield made
+    made.close()
+    until(lambda: made.engine.launched.value == 0 and made.engine.memory.used_bytes == 0)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def there(awaited: Awaitable) -> None:
+    done = threading.Event()
+    awaited.when_done(done.set)
+    assert done.wait(20)
+
+
+def launch(service: XlaService, executable: int, *arguments: object) -> LaunchedExecution:
+    request = run_request(step(executable, *arguments, output=keep()))  # type: ignore[arg-type]
+    return executions_of(service).launch(request)
+
+
+def output(execution: LaunchedExecution) -> int:
+    return execution.outputs[0][0]
+
+
+def waited(service: XlaService, execution: LaunchedExecution) -> Waited:
+    there(execution)
+    return executions_of(service).wait(execution.handle)
+
+
+def fetched(service: XlaService, handle: int) -> object:
+    return service.data.get(handle).to_literal().to_numpy()
+
+
+def test_outputs_are_there_before_they_have_values(service: XlaService) -> None:
+    loop, double = compiled(service, endless()), compiled(service, DOUBLE)
+    running = launch(service, loop, value(ONES))
+    assert service.get_shape(output(running)).dimensions == (4,)
+    with pytest.raises(NotYetError):
+        service.data.get(output(running))
+    with pytest.raises(NotYetError):
+        executions_of(service).wait(running.handle)
+    assert service.use().launched_executions == 1
+    waiting = launch(service, double, argument_of(output(running)))
+    assert executions_of(service).cancel(running.handle)
+    # The one that failed is named to all who use what it was to give.
+    for execution in (running, waiting):
+        with pytest.raises(CancelledError, match=f"execution {running.handle} of endless: "):
+            waited(service, execution)
+        with pytest.raises(CancelledError, match="of endless"):
+            service.data.get(output(execution))
+        with pytest.raises(CancelledError, match="of endless"):
+            service.get_shape(output(execution))
+    service.unregister([output(running), output(waiting)])
+
+
+def test_a_long_chain_runs_in_order_and_frees_what_it_donates(service: XlaService) -> None:
+    add = compiled(service, ADD)
+    held = one = kept(service, ONES)
+    executions = []
+    for _ in range(100):
+        executions.append(
+            launch(service, add, argument_of(held, donate=held != one), argument_of(one))
+        )
+        held = output(executions[-1])
+    last = waited(service, executions[-1])
+    assert last.output == held
+    assert last.profile.compute_time_ns > 0
+    np.testing.assert_array_equal(fetched(service, held), 101 * ONES)
+    assert len(service.data) == 2
+    with pytest.raises(NotFoundError, match="waited for before"):
+        executions_of(service).wait(executions[-1].handle)
+
+
+def test_the_failure_of_a_long_chain_reaches_its_end(service: XlaService) -> None:
+    loop, double = compiled(service, endless()), compiled(service, DOUBLE)
+    first = last = launch(service, loop, value(ONES))
+    for _ in range(LAUNCHED - 1):
+        last = launch(service, double, argument_of(output(last)))
+    executions_of(service).cancel(first.handle)
+    with pytest.raises(CancelledError, match=f"^execution {first.handle} of endless: [^:]*$"):
+        waited(service, last)
+
+
+def test_a_value_in_use_is_not_written_over(service: XlaService) -> None:
+    loop, double = compiled(service, endless()), compiled(service, DOUBLE)
+    held = kept(service, ONES)
+    gate = launch(service, loop, argument_of(held))
+    until(lambda: service.running.used == 1)
+    donor = launch(service, double, argument_of(held, donate=True))
+    waited(service, donor)
+    with pytest.raises(InvalidArgumentError, match="unregistered"):
+        service.data.get(held)
+    # What the execution that goes on uses counts still.
+    assert service.data.used_bytes == 32
+    executions_of(service).cancel(gate.handle)
+    there(gate)
+    until(lambda: service.data.used_bytes == 16)
+
+
+def test_an_output_freed_before_it_comes_is_freed_when_it_comes(service: XlaService) -> None:
+    double = compiled(service, DOUBLE)
+    loop = compiled(service, endless())
+    gates = [launch(service, loop, value(ONES)) for _ in range(2)]
+    execution = launch(service, double, value(ONES))
+    user = launch(service, double, argument_of(output(execution)))
+    service.unregister([output(execution)])
+    for gate in gates:
+        executions_of(service).cancel(gate.handle)
+    assert waited(service, execution).output is not None
+    waited(service, user)
+    np.testing.assert_array_equal(fetched(service, output(user)), 4 * ONES)
+    until(lambda: service.data.used_bytes == 16)
+
+
+def test_executions_beyond_the_quota_stand_in_line(service: XlaService) -> None:
+    loop, double = compiled(service, endless()), compiled(service, DOUBLE)
+    gates = [launch(service, loop, value(ONES)) for _ in range(2)]
+    until(lambda: service.running.used == 2)
+    waiting = launch(service, double, value(ONES))
+    with pytest.raises(ResourceExhaustedError, match="2 executions at the same time"):
+        service.running.take()
+    time.sleep(0.02)
+    assert not waiting.is_done
+    executions_of(service).cancel(gates[0].handle)
+    waited(service, waiting)
+    # One that stands in line is cancelled there.
+    launch(service, loop, value(ONES))
+    until(lambda: service.running.used == 2)
+    waiting = launch(service, double, value(ONES))
+    assert executions_of(service).cancel(waiting.handle)
+    with pytest.raises(CancelledError):
+        waited(service, waiting)
+
+
+def test_too_many_are_refused(service: XlaService) -> None:
+    loop = compiled(service, endless())
+    request = run_request(step(loop, value(ONES)))
+    for _ in range(LAUNCHED):
+        executions_of(service).launch(request)
+    before = len(service.data), service.data.reserved_bytes
+    with pytest.raises(ResourceExhaustedError, match=r"130 executions that.*with 130 there"):
+        launch(service, loop, value(ONES))
+    assert (len(service.data), service.data.reserved_bytes) == before
+
+
+def test_what_is_wrong_leaves_nothing_behind(service: XlaService) -> None:
+    double = compiled(service, DOUBLE)
+    held = kept(service, ONES)
+    for bad in (
+        step(double, value(ONES), fetch=16),
+        step(double, argument_of(77)),
+        step(double),
+    ):
+        with pytest.raises(XlaError):
+            executions_of(service).launch(run_request(bad))
+    assert service.use().launched_executions == 0
+    assert service.data.get(held)
+    for call in (executions_of(service).wait, executions_of(service).cancel):
+        for handle in (0, 77, double, held):
+            with pytest.raises(NotFoundError, match="handle of an execution"):
+                call(handle)
+
+
+def test_an_execution_can_be_forgotten(service: XlaService) -> None:
+    execution = launch(service, compiled(service, DOUBLE), value(ONES))
+    service.unregister([execution.handle])
+    with pytest.raises(NotFoundError):
+        executions_of(service).wait(execution.handle)
+    there(execution)
+    np.testing.assert_array_equal(fetched(service, output(execution)), 2 * ONES)
+
+
+def test_the_end_of_the_session_stops_all(service: XlaService) -> None:
+    loop = compiled(service, endless())
+    executions = [launch(service, loop, value(ONES)) for _ in range(5)]
+    until(lambda: service.running.used == 2)
+    service.close()
+    for execution in executions:
+        there(execution)
+    assert service.engine.memory.used_bytes == 0
+    with pytest.raises(XlaError):
+        launch(service, loop, value(ONES))
+
+
+def test_a_fault_is_told_with_its_incident(
+    service: XlaService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    double = compiled(service, DOUBLE)
+
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("secret")
+
+    monkeypatch.setattr(service.runner, "run", broken)
+    with pytest.raises(XlaError, match=r"of double: the server failed, incident \w+$") as caught:
+        waited(service, launch(service, double, value(ONES)))
+    assert caught.value.incident

@@ -1,0 +1,69 @@
+import pytest
+
+from xla_contract.errors import ResourceExhaustedError
+from xla_server.sessions.quotas import COMPILE_WINDOW_SECONDS, CompileBudget, Slots
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_slots_are_as_many_as_the_limit_says() -> None:
+    slots = Slots(2, "executions at the same time", "Wait.")
+    with slots.taken(), slots.taken():
+        with pytest.raises(
+            ResourceExhaustedError, match=r"2 executions at.*with 2 there"
+        ) as caught:
+            slots.take()
+        assert caught.value.hint == "Wait."
+    assert slots.used == 0
+
+
+def test_compiling_is_counted_for_an_hour() -> None:
+    clock = Clock()
+    budget = CompileBudget(10, clock)
+    for _ in range(2):
+        with budget.spending():
+            clock.now += 6
+    assert budget.used == 12
+    with (
+        pytest.raises(ResourceExhaustedError, match=r"for 10 s within an hour.*after 12.0 s"),
+        budget.spending(),
+    ):
+        pass
+    clock.now += COMPILE_WINDOW_SECONDS - 3
+    assert budget.used == 6
+    with budget.spending():
+        pass
+
+
+def test_compiling_that_fails_counts_too() -> None:
+    clock = Clock()
+    budget = CompileBudget(10, clock)
+
+    def fail() -> None:
+        clock.now += 3
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), budget.spending():
+        fail()
+    assert budget.used == 3
+
+
+def test_who_stands_in_line_gets_the_place_that_is_left() -> None:
+    slots = Slots(1, "executions at the same time", "Wait.")
+    turns: list[int] = []
+    for number in range(3):
+        slots.take_in_turn(lambda number=number: turns.append(number))  # type: ignore[misc]
+    assert turns == [0]
+    with pytest.raises(ResourceExhaustedError):
+        slots.take()
+    slots.give_back()
+    assert turns == [0, 1]
+    slots.give_back()
+    slots.give_back()
+    assert turns == [0, 1, 2]
+    assert slots.used == 0
