@@ -14,7 +14,13 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from digits_model import METRICS, classifier, initial_parameters, training_loop
+from digits_model import (
+    METRICS,
+    batch_shape,
+    classifier,
+    initial_parameters,
+    training_loop,
+)
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
@@ -50,8 +56,13 @@ def train(
         TextColumn("training"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
         TextColumn("loss {task.fields[loss]:.3f}  accuracy {task.fields[accuracy]:.3f}"),
     )  # fmt: skip
+
+    def feed() -> None:
+        with device.infeed(batch_shape(BATCH), timeout=STEP_TIMEOUT) as infeed:
+            infeed.send(batches(images, labels))
+
     with ThreadPoolExecutor(1) as feeder, Progress(*columns) as progress:
-        fed = feeder.submit(device.infeed, batches(images, labels), timeout=STEP_TIMEOUT)
+        fed = feeder.submit(feed)
         task = progress.add_task("training", total=steps, loss=float("nan"), accuracy=float("nan"))
         for loss, accuracy in device.outfeed(METRICS, steps, timeout=STEP_TIMEOUT):
             losses.append(float(loss))

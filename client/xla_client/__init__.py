@@ -29,8 +29,12 @@ from xla_client.client import (
 )
 from xla_client.computation import Computation
 from xla_client.device import Device
-from xla_client.executable import Executable, Execution, ExecutionProfile
+from xla_client.executable import Executable
+from xla_client.execution import Execution, ExecutionProfile
+from xla_client.feeds import FeedState, FeedStates, FeedWaiter
+from xla_client.infeed import Infeed
 from xla_client.local import Local
+from xla_client.outfeed import Outfeed
 from xla_contract.dimension_numbers import (
     ConvolutionDimensionNumbers,
     DotDimensionNumbers,
@@ -87,7 +91,11 @@ __all__ = [
     "Execution",
     "ExecutionProfile",
     "FailedPreconditionError",
+    "FeedState",
+    "FeedStates",
+    "FeedWaiter",
     "GatherDimensionNumbers",
+    "Infeed",
     "InternalError",
     "InvalidArgumentError",
     "Launch",
@@ -97,6 +105,7 @@ __all__ = [
     "NotFoundError",
     "Op",
     "OutOfRangeError",
+    "Outfeed",
     "PaddingConfig",
     "PaddingDimension",
     "PermissionDeniedError",

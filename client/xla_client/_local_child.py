@@ -6,6 +6,8 @@ import signal
 import sys
 import threading
 
+from xla_contract import malloc
+
 
 def _end_with_parent() -> None:
     while os.read(0, 4096):
@@ -15,6 +17,8 @@ def _end_with_parent() -> None:
 
 def main() -> None:
     """Run `xla_server` with this process's arguments."""
+    # Before the first thread, which would have memory of its own that no large message fits into.
+    malloc.tune()
     # By its file descriptor: at exit Python would wait for a thread inside sys.stdin.
     threading.Thread(target=_end_with_parent, name="parent watch", daemon=True).start()
     sys.argv[0] = "xla-server"

@@ -10,10 +10,23 @@ from google.protobuf.message import Message
 
 from xla_client._reclaim import Reclaimer
 from xla_client._transport import Pending, Transport
-from xla_contract.errors import XlaError
+from xla_client.large_tuples import (
+    download_elements,
+    is_put_together,
+    is_taken_apart,
+    upload_elements,
+)
+from xla_client.shared_memory import SharedMemory, is_enabled
+from xla_client.transfers import ChunkedTransfers, Progress
+from xla_contract import malloc
+from xla_contract.aligned import with_aligned_elements
+from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.literal import Literal
-from xla_contract.literal_proto import literal_from_proto, literal_to_proto
+from xla_contract.literal_encoding import encode_literal_message
+from xla_contract.shape import Shape
+from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_pb2
+from xla_contract.stubs.xla_extension_pb2 import CAPABILITY_CHUNKED_TRANSFERS
 
 CLOSE_TIMEOUT = 5.0
 """Seconds that closing may spend on telling the server what is free."""
@@ -32,37 +45,104 @@ def _close_open_sessions() -> None:
 class Session:
     """Calls to one server, with the handles they gave out."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, shared_memory: bool | None = None) -> None:
         self.transport = transport
+        self.shared_memory: SharedMemory | None = None
+        """Where large values pass, if the server is on this host."""
+        opened = transport.session
+        if opened is not None and opened.shared_memory_socket and is_enabled(shared_memory):
+            self.shared_memory = SharedMemory(opened.shared_memory_socket, opened.token, self.call)
+        self.chunks: ChunkedTransfers | None = None
+        """How large values travel otherwise, if the server takes them so."""
+        if opened is not None and CAPABILITY_CHUNKED_TRANSFERS in transport.capabilities:
+            self.chunks = ChunkedTransfers(transport, opened.max_message_bytes)
         self.reclaimer = Reclaimer(self._free)
         _OPEN.add(self)
 
-    def call(self, name: str, request: Message, timeout: float | None = None) -> Any:
+    def call(self, name: str, request: Message | bytes, timeout: float | None = None) -> Any:
         """Make a call, after freeing what has gathered; raises XlaError."""
         self.reclaimer.free_if_due()
         return self.transport.call(name, request, timeout)
 
-    def start(self, name: str, request: Message, timeout: float | None = None) -> Pending[Any]:
+    def start(
+        self, name: str, request: Message | bytes, timeout: float | None = None
+    ) -> Pending[Any]:
         """Make a call without waiting, after freeing what has gathered."""
         self.reclaimer.free_if_due()
         return self.transport.start(name, request, timeout)
 
-    def upload(self, literal: Literal, device: int, timeout: float | None = None) -> int:
+    def upload(
+        self,
+        literal: Literal,
+        device: int,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+    ) -> int:
         """Keep a literal on a device; gives its data handle."""
-        request = xla_pb2.TransferToServerRequest(
-            literal=literal_to_proto(literal), device_handle=device_handle(device)
-        )
-        handle: int = self.call("TransferToServer", request, timeout).data.handle
+        shape, target = literal.shape, device_handle(device)
+        if self.chunks is not None and is_put_together(shape):
+            return upload_elements(self, literal, target, timeout, progress)
+        handle = None
+        if self.shared_memory is not None:
+            handle = self.shared_memory.upload(literal, target, timeout)
+        if handle is None and self.chunks is not None and self.chunks.can_upload(shape):
+            self.reclaimer.free_if_due()
+            handle = self.chunks.upload(literal, target, self._limit(timeout), progress)
+            malloc.transferred(shape.byte_size)
+            return handle
+        if handle is None:
+            request = xla_pb2.TransferToServerRequest(device_handle=target)
+            handle = int(self.send("TransferToServer", request, literal, timeout).data.handle)
+        if progress is not None:
+            progress(shape.byte_size, shape.byte_size)
         return handle
 
     def download(
-        self, handle: int, shape: xla_data_pb2.ShapeProto, timeout: float | None = None
+        self,
+        handle: int,
+        shape: Shape,
+        timeout: float | None = None,
+        progress: Progress | None = None,
     ) -> Literal:
-        """The value of a data handle in the layout of `shape`."""
-        request = xla_pb2.TransferToClientRequest(
-            data=xla_data_pb2.GlobalDataHandle(handle=handle), shape_with_layout=shape
-        )
-        return literal_from_proto(self.call("TransferToClient", request, timeout).literal)
+        """The value of a data handle in the layouts of `shape`, which says all of them."""
+        if self.chunks is not None and is_taken_apart(shape):
+            return download_elements(self, handle, shape, timeout, progress)
+        wanted, literal = shape_to_proto(shape), None
+        if self.shared_memory is not None:
+            literal = self.shared_memory.download(handle, shape, timeout)
+        if literal is None and self.chunks is not None and self.chunks.can_download(shape):
+            self.reclaimer.free_if_due()
+            literal = self.chunks.download(handle, shape, self._limit(timeout), progress)
+            malloc.transferred(shape.byte_size)
+            return literal
+        if literal is None:
+            request = xla_pb2.TransferToClientRequest(
+                data=xla_data_pb2.GlobalDataHandle(handle=handle), shape_with_layout=wanted
+            )
+            literal = self.receive("TransferToClient", request, timeout)
+        if progress is not None:
+            progress(shape.byte_size, shape.byte_size)
+        return literal
+
+    def _limit(self, timeout: float | None) -> float | None:
+        return self.transport.timeout if timeout is None else timeout
+
+    def send(
+        self, name: str, request: Message, literal: Literal, timeout: float | None = None
+    ) -> Any:
+        """Make a call whose request carries a literal; raises XlaError."""
+        response = self.call(name, encode_literal_message(request, literal), timeout)
+        malloc.transferred(literal.shape.byte_size)
+        return response
+
+    def receive(self, name: str, request: Message, timeout: float | None = None) -> Literal:
+        """Make a call whose response carries a literal, and give that; raises XlaError."""
+        received = self.call(name, request, timeout).literal
+        if received is None:
+            raise InvalidArgumentError(f"{name}: the response must hold a literal, got none")
+        literal = with_aligned_elements(received.read())
+        malloc.transferred(literal.shape.byte_size)
+        return literal
 
     def hold(self, owner: object, handle: int, byte_size: int) -> "weakref.finalize[..., Any]":
         """Free `handle` after `owner` is collected."""
@@ -79,6 +159,8 @@ class Session:
             try:
                 self.reclaimer.free_everything()
             finally:
+                if self.shared_memory is not None:
+                    self.shared_memory.close()
                 self.transport.close()
                 _OPEN.discard(self)
 

@@ -1,24 +1,27 @@
 """The client's only knowledge of grpc: a channel, calls by name, and errors as exceptions."""
 
+import functools
+import importlib.metadata
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import grpc
 from google.protobuf.message import Message
-from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from xla_contract import errors
-from xla_contract.descriptors import RPCS
+from xla_client._conversation import BrokenOffError, Conversation
+from xla_client._errors import error_of, error_of_status
+from xla_client._stream import ClientStream
+from xla_contract.descriptors import EXTENSION_RPCS, RPCS, Rpc
 from xla_contract.errors import (
-    ERROR_BY_CODE,
     CancelledError,
     DeadlineExceededError,
-    StatusCode,
     UnavailableError,
-    UnknownError,
+    UnimplementedError,
     XlaError,
 )
+from xla_contract.literal_decoding import decode_literal_message
+from xla_contract.stubs import xla_extension_pb2
 
 ChannelCredentials: TypeAlias = grpc.ChannelCredentials
 """Made by `grpc.ssl_channel_credentials` and its kin."""
@@ -30,8 +33,27 @@ _OPTIONS = (
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
 )
-_ERROR_DOMAIN = "xla-service"
-_METADATA_FIELDS = ("op", "instruction", "hint", "incident")
+_SESSION_KEY = "xla-session"
+_CLIENT = f"xla_client {importlib.metadata.version('xla-service')}"
+_CAPABILITIES: list[Any] = [number for number in xla_extension_pb2.Capability.values() if number]
+
+_REPEATABLE = frozenset({"GetShape"})
+"""Calls that may be made again when nobody knows whether they were made."""
+
+_CONVERSED = _REPEATABLE | {
+    "CancelExecution",
+    "DeconstructTuple",
+    "Execute",
+    "Launch",
+    "Run",
+    "TransferToServer",
+    "Unpack",
+    "Unregister",
+}
+"""Calls that are made on a stream: their answers are small."""
+
+_CONVERSED_BYTES = 1 << 18
+"""The largest request that is sent on the stream."""
 
 M = TypeVar("M")
 
@@ -96,41 +118,134 @@ class Transport:
         self._calls = {
             rpc.name: self._channel.unary_unary(
                 rpc.path,
-                request_serializer=rpc.request.SerializeToString,
-                response_deserializer=rpc.response.FromString,
+                request_serializer=_serialized,
+                response_deserializer=_deserializer(rpc),
             )
-            for rpc in RPCS
+            for rpc in (*RPCS, *EXTENSION_RPCS)
+            if not (rpc.request_streaming or rpc.response_streaming)
         }
+        self._streams = {
+            rpc.name: rpc
+            for rpc in EXTENSION_RPCS
+            if rpc.request_streaming or rpc.response_streaming
+        }
+        self._conversed = {
+            rpc.name: (rpc.path[1:], _deserializer(rpc))
+            for rpc in (*RPCS, *EXTENSION_RPCS)
+            if rpc.name in _CONVERSED
+        }
+        self._conversation: Conversation | None = None
         self._closed = False
+        self.session: xla_extension_pb2.OpenSessionResponse | None = None
+        """What the server said of the session; None where it has none to offer."""
+        self.capabilities: frozenset[int] = frozenset()
+        """What the server has beside the rpcs of XlaService."""
 
-    def wait_until_ready(self, timeout: float) -> None:
-        """Wait for the connection; raises UnavailableError when it does not come about."""
-        ready = grpc.channel_ready_future(self._channel)
+    def open(self, timeout: float, resume_token: str = "") -> None:
+        """Connect and open a session, or go on with one, in one call.
+
+        A server without sessions has one for the connection. Raises UnavailableError when the
+        connection does not come about, and NotFoundError when the session to go on with is none.
+        """
+        request = xla_extension_pb2.OpenSessionRequest(
+            resume_token=resume_token, client=_CLIENT, capabilities=_CAPABILITIES
+        )
         try:
-            ready.result(timeout)
-        except grpc.FutureTimeoutError as error:
-            ready.cancel()
-            raise UnavailableError(
-                f"connect: a server must listen at the target, got no answer from {self.target} "
-                f"in {timeout} s",
-                op="connect",
-                hint="is the server up (xla-server serve), and do both ends agree about TLS?",
-            ) from error
+            session = self._calls["OpenSession"](
+                request, timeout=timeout, metadata=self._metadata, wait_for_ready=True
+            )
+        except grpc.RpcError as error:
+            raised = _exception("connect", error)
+            if isinstance(raised, UnimplementedError):
+                return
+            if isinstance(raised, DeadlineExceededError):
+                raise UnavailableError(
+                    "connect: a server must listen at the target, got no answer from "
+                    f"{self.target} in {timeout} s",
+                    op="connect",
+                    hint="is the server up (xla-server serve), and do both ends agree about TLS?",
+                ) from error
+            raise raised from error
+        self.session = session
+        self.capabilities = frozenset(session.capabilities)
+        self._metadata = (*self._metadata, (_SESSION_KEY, session.token))
+        if xla_extension_pb2.CAPABILITY_CONVERSE in self.capabilities:
+            self._conversation = Conversation(lambda: self.stream("Converse"))
+            self._conversation.open()
 
-    def call(self, name: str, request: Message, timeout: float | None = None) -> Any:
+    def stream(
+        self,
+        name: str,
+        request: Message | None = None,
+        timeout: float | None = None,
+        *,
+        parse: bool = True,
+    ) -> ClientStream:
+        """Begin a streaming call, with its one request where only the server streams.
+
+        `timeout` limits the whole of it; None is no limit. Without `parse` the server's messages
+        are given as bytes.
+        """
+        self._check_open(name)
+        rpc = self._streams[name]
+        serialize = rpc.request.SerializeToString
+        make = self._channel.unary_stream if request is not None else self._channel.stream_stream
+        method: Any = make(
+            rpc.path, response_deserializer=rpc.response.FromString if parse else None
+        )
+        first = None if request is None else serialize(request)
+
+        def begin(requests: Any) -> Any:
+            source = requests if first is None else first
+            return method(source, timeout=timeout, metadata=self._metadata)
+
+        return ClientStream(name, begin, serialize, _exception)
+
+    def call(self, name: str, request: Message | bytes, timeout: float | None = None) -> Any:
         """Make a call and wait for its response; raises XlaError.
 
+        The request may be serialized already. A response that carries a literal comes as a
+        LiteralMessage.
         `timeout` in seconds becomes the call's deadline; None takes the client's own.
         """
         self._check_open(name)
+        deadline = self._deadline(timeout)
+        # The stream has no deadlines of its own, and would not see that the server is gone.
+        if deadline is None and self._conversation is not None and name in self._conversed:
+            data = request if isinstance(request, bytes) else request.SerializeToString()
+            if len(data) <= _CONVERSED_BYTES:
+                answer = self._converse(self._conversation, name, data)
+                if answer is not None:
+                    return answer
+            request = data
         try:
-            return self._calls[name](
-                request, timeout=self._deadline(timeout), metadata=self._metadata
-            )
+            return self._calls[name](request, timeout=deadline, metadata=self._metadata)
         except grpc.RpcError as error:
             raise _exception(name, error) from error
 
-    def start(self, name: str, request: Message, timeout: float | None = None) -> Pending[Any]:
+    def _converse(self, conversation: Conversation, name: str, request: bytes) -> Any:
+        """Make a call on the stream; None when it is to be made otherwise."""
+        path, deserialize = self._conversed[name]
+        try:
+            answer = conversation.call(path, request)
+        except BrokenOffError as error:
+            if name in _REPEATABLE:
+                return None
+            raise UnavailableError(
+                f"{name}: the connection must last until the answer, got its end: "
+                f"{error.__cause__}",
+                op=name,
+                hint="The server may have made the call.",
+            ) from error
+        if answer is None:
+            return None
+        if answer.status:
+            raise error_of_status(name, answer.status)
+        return deserialize(answer.response)
+
+    def start(
+        self, name: str, request: Message | bytes, timeout: float | None = None
+    ) -> Pending[Any]:
         """Make a call without waiting."""
         self._check_open(name)
         call = self._calls[name].future(
@@ -141,6 +256,8 @@ class Transport:
     def close(self) -> None:
         """Close the channel; calls under way are cancelled."""
         self._closed = True
+        if self._conversation is not None:
+            self._conversation.close()
         self._channel.close()
 
     @property
@@ -156,30 +273,22 @@ class Transport:
             raise UnavailableError(f"{name}: the client must be open, got a closed one", op=name)
 
 
+def _serialized(request: Message | bytes) -> bytes:
+    return request if isinstance(request, bytes) else request.SerializeToString()
+
+
+def _deserializer(rpc: Rpc) -> Callable[[bytes], Any]:
+    """What makes a response of its bytes: a LiteralMessage where it carries a literal."""
+    if "literal" in rpc.response.DESCRIPTOR.fields_by_name:
+        return functools.partial(decode_literal_message, rpc.response)
+    return rpc.response.FromString
+
+
 def _exception(rpc: str, error: grpc.RpcError) -> XlaError:
     """The exception the server raised, or the one that says what happened on the way."""
     call: Any = error
-    code = StatusCode(call.code().value[0])
-    kind = ERROR_BY_CODE.get(code, UnknownError)
-    message = call.details() or code.name
-    info = _error_info(call)
-    if info is None:
-        return kind(f"{rpc}: {message}", op=rpc)
-    named = getattr(errors, info.reason, None)
-    # A newer server may name a class that is not known here; the code then decides.
-    if isinstance(named, type) and issubclass(named, kind):
-        kind = named
-    place = {field: info.metadata.get(field, "") for field in _METADATA_FIELDS}
-    return kind(message, **place)
-
-
-def _error_info(call: Any) -> error_details_pb2.ErrorInfo | None:
     try:
-        status = rpc_status.from_call(call)
+        details = rpc_status.from_call(call)
     except ValueError:
-        return None
-    for detail in status.details if status is not None else ():
-        info = error_details_pb2.ErrorInfo()
-        if detail.Unpack(info) and info.domain == _ERROR_DOMAIN:
-            return info
-    return None
+        details = None
+    return error_of(rpc, call.code().value[0], call.details() or "", details)

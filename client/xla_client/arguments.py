@@ -25,11 +25,7 @@ def on_device(
     Arrays must have the parameter's element type and dimensions, Python numbers and lists are
     converted to them. Raises InvalidArgumentError naming the argument otherwise.
     """
-    if len(arguments) != len(parameters):
-        raise InvalidArgumentError(
-            f"a program must get one argument per parameter, got {len(arguments)} for "
-            f"({', '.join(map(str, parameters))})"
-        )
+    require_count(arguments, parameters)
     buffers = []
     for number, (argument, shape) in enumerate(zip(arguments, parameters, strict=True)):
         try:
@@ -37,6 +33,24 @@ def on_device(
         except InvalidArgumentError as error:
             raise error.at(f"argument {number}") from error.__cause__
     return buffers
+
+
+def require_count(arguments: Sequence[Argument], parameters: Sequence[Shape]) -> None:
+    """Raise InvalidArgumentError unless there is one argument per parameter."""
+    if len(arguments) != len(parameters):
+        raise InvalidArgumentError(
+            f"a program must get one argument per parameter, got {len(arguments)} for "
+            f"({', '.join(map(str, parameters))})"
+        )
+
+
+def require_compatible(buffer: Buffer, shape: Shape) -> Buffer:
+    """The buffer; InvalidArgumentError unless it fits its parameter."""
+    if not buffer.shape.compatible(shape):
+        raise InvalidArgumentError(
+            f"a buffer must have the shape of its parameter, got {buffer.shape} for {shape}"
+        )
+    return buffer
 
 
 def as_literal(value: Argument, shape: Shape | None = None) -> Literal:
@@ -56,8 +70,4 @@ def _buffer(
     if not isinstance(argument, Buffer):
         literal = as_literal(argument, shape)
         return Buffer(session, session.upload(literal, device, timeout), literal.shape)
-    if not argument.shape.compatible(shape):
-        raise InvalidArgumentError(
-            f"a buffer must have the shape of its parameter, got {argument.shape} for {shape}"
-        )
-    return argument
+    return require_compatible(argument, shape)

@@ -5,11 +5,11 @@ from typing import Any
 from numpy.typing import DTypeLike
 
 from xla_client._session import Session
+from xla_client.transfers import Progress
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.layout import Layout
 from xla_contract.literal import Array, Literal, Nested
 from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 
 
@@ -46,17 +46,29 @@ class Buffer:
         """Whether `delete` was called."""
         return not self._finalizer.alive
 
-    def to_numpy(self, *, timeout: float | None = None) -> Nested:
-        """Fetch the value: an array, a tuple for a tuple, None for a token. Read only."""
-        return self.to_literal(timeout=timeout).to_numpy()
+    def to_numpy(self, *, timeout: float | None = None, progress: Progress | None = None) -> Nested:
+        """Fetch the value: an array, a tuple for a tuple, None for a token. Read only.
 
-    def to_literal(self, layout: Layout | None = None, *, timeout: float | None = None) -> Literal:
-        """Fetch the value, laid out for the wire as `layout` says, or row by row."""
+        `progress` is told, now and then, how many bytes have come, and of how many.
+        """
+        return self.to_literal(timeout=timeout, progress=progress).to_numpy()
+
+    def to_literal(
+        self,
+        layout: Layout | None = None,
+        *,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+    ) -> Literal:
+        """Fetch the value, laid out for the wire as `layout` says, or row by row.
+
+        `progress` is as in `to_numpy`.
+        """
         shape = self._shape.without_layout()
         if layout is not None:
             shape = shape.with_layout(layout)
-        wanted = shape_to_proto(shape.with_default_layout())
-        return self._session.download(self.handle, wanted, timeout)
+        wanted = shape.with_default_layout()
+        return self._session.download(self.handle, wanted, timeout, progress)
 
     def deconstruct(self, *, timeout: float | None = None) -> "tuple[Buffer, ...]":
         """The elements of a tuple, as buffers that share its memory; the tuple stays.
@@ -78,6 +90,14 @@ class Buffer:
         """Free the value now; a second call does nothing."""
         if self._finalizer.detach() is not None:
             self._session.delete(self._handle, timeout)
+
+    def give_up(self, *, is_freed: bool) -> None:
+        """End its life after it was donated; `is_freed` says whether the server has freed it."""
+        if not is_freed:
+            # It is not known: freeing what is free does no harm.
+            self._finalizer()
+        elif self._finalizer.detach() is not None:
+            self._session.reclaimer.forget(self._handle)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy is False:

@@ -14,10 +14,11 @@ from xla_client.computation import Computation
 from xla_client.device import Device
 from xla_client.executable import Executable
 from xla_client.options import LayoutChoice, compiled_shape, execution_options
+from xla_client.transfers import Progress
+from xla_contract import malloc
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.layout import Layout
 from xla_contract.literal import Nested
-from xla_contract.literal_proto import literal_from_proto
 from xla_contract.shape_proto import layout_to_proto, shape_from_proto, shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 
@@ -57,8 +58,8 @@ class Client:
     None means the client's own. Closing frees everything the client holds on the server.
     """
 
-    def __init__(self, transport: Transport) -> None:
-        self._session = Session(transport)
+    def __init__(self, transport: Transport, shared_memory: bool | None = None) -> None:
+        self._session = Session(transport, shared_memory)
 
     @property
     def target(self) -> str:
@@ -124,14 +125,20 @@ class Client:
         return [unpacked(output, timeout=timeout) for output in outputs]
 
     def to_device(
-        self, value: Argument, device: int = 0, *, timeout: float | None = None
+        self,
+        value: Argument,
+        device: int = 0,
+        *,
+        timeout: float | None = None,
+        progress: Progress | None = None,
     ) -> Buffer:
         """Keep an array, a Literal or a tuple of them on a device.
 
         A Literal keeps its layout; arrays are kept row by row, in the type numpy gives them.
+        `progress` is told, now and then, how many bytes have been sent, and of how many.
         """
         literal = as_literal(value)
-        handle = self._session.upload(literal, device, timeout)
+        handle = self._session.upload(literal, device, timeout, progress)
         return Buffer(self._session, handle, literal.shape)
 
     def adopt(self, handle: int, *, timeout: float | None = None) -> Buffer:
@@ -181,8 +188,7 @@ class Client:
         computation.write_to(request.computation)
         if layout is not None:
             request.output_layout.CopyFrom(layout_to_proto(layout))
-        response = self._session.call("ComputeConstantGraph", request, timeout)
-        return literal_from_proto(response.literal).to_numpy()
+        return self._session.receive("ComputeConstantGraph", request, timeout).to_numpy()
 
     def graph_stats(
         self, computation: Computation, *, timeout: float | None = None
@@ -245,17 +251,21 @@ def connect(
     metadata: Metadata = (),
     timeout: float | None = None,
     connect_timeout: float = 10.0,
+    shared_memory: bool | None = None,
 ) -> Client:
     """Connect to a server, usually as a context manager: `with connect("host:1685") as client`.
 
     `target` is "host:port" or "unix:/path". `credentials` (from grpc) turn on TLS, `metadata` is
     sent with every call, `timeout` is the deadline of calls that state none (None: no deadline).
+    `shared_memory` says whether large values may pass through memory shared with a server on this
+    host, which is tried by default (unless XLA_CLIENT_SHARED_MEMORY is 0 in the environment).
     Raises UnavailableError when there is no connection after `connect_timeout` seconds.
     """
+    malloc.tune()
     transport = Transport(target, credentials=credentials, metadata=metadata, timeout=timeout)
     try:
-        transport.wait_until_ready(connect_timeout)
+        transport.open(connect_timeout)
     except BaseException:  # Ctrl-C while waiting must not leave the channel open either.
         transport.close()
         raise
-    return Client(transport)
+    return Client(transport, shared_memory)

@@ -1,13 +1,14 @@
 """Devices of the server and their feeds."""
 
-from collections.abc import Iterable, Iterator
-
 from xla_client._session import Session, device_handle
 from xla_client.arguments import Argument, as_literal
+from xla_client.feeds import FeedStates, states_from_proto
+from xla_client.infeed import Infeed
+from xla_client.outfeed import DEFAULT_PREFETCH, Outfeed
 from xla_contract.literal import Nested
-from xla_contract.literal_proto import literal_from_proto, literal_to_proto
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
 
 
@@ -30,29 +31,16 @@ class Device:
 
         `shape` gives types to Python numbers and lists. Waits while the queue is full.
         """
-        request = xla_pb2.TransferToInfeedRequest(
-            literal=literal_to_proto(as_literal(value, shape)),
-            device_handle=device_handle(self._ordinal),
-        )
-        self._session.call("TransferToInfeed", request, timeout)
+        request = xla_pb2.TransferToInfeedRequest(device_handle=device_handle(self._ordinal))
+        self._session.send("TransferToInfeed", request, as_literal(value, shape), timeout)
 
-    def infeed(
-        self,
-        values: Iterable[Argument],
-        shape: Shape | None = None,
-        *,
-        timeout: float | None = None,
-    ) -> int:
-        """Queue every value of an iterable; gives their number.
+    def infeed(self, shape: Shape | None = None, *, timeout: float | None = None) -> Infeed:
+        """A way into the program's infeed: `with device.infeed() as feed: feed.send(values)`.
 
-        Waits while the queue is full, so a stream of any length goes in with little memory; run
-        it on a thread of its own beside `outfeed`. `timeout` is for each value.
+        `shape` is that of every value, if they have one; `timeout` is for each of them. Where the
+        server has streams of feeds, many values are on the way at once.
         """
-        count = 0
-        for value in values:
-            self.to_infeed(value, shape, timeout=timeout)
-            count += 1
-        return count
+        return Infeed(self._session, self._ordinal, shape, timeout)
 
     def from_outfeed(self, shape: Shape, *, timeout: float | None = None) -> Nested:
         """Wait for the next value of the program's outfeed.
@@ -64,21 +52,30 @@ class Device:
             shape_with_layout=shape_to_proto(shape.with_default_layout()),
             device_handle=device_handle(self._ordinal),
         )
-        response = self._session.call("TransferFromOutfeed", request, timeout)
-        return literal_from_proto(response.literal).to_numpy()
+        return self._session.receive("TransferFromOutfeed", request, timeout).to_numpy()
 
     def outfeed(
-        self, shape: Shape, count: int | None = None, *, timeout: float | None = None
-    ) -> Iterator[Nested]:
+        self,
+        shape: Shape | None = None,
+        count: int | None = None,
+        *,
+        timeout: float | None = None,
+        prefetch: int = DEFAULT_PREFETCH,
+    ) -> Outfeed:
         """The next `count` values of the outfeed as they come, or all there will ever be.
 
-        Without `count` the iteration ends only with the loop that drives it. `timeout` is for
-        each value.
+        `timeout` is for each value. Where the server has no streams of feeds, the shape must be
+        said. See `Outfeed`.
         """
-        received = 0
-        while count is None or received < count:
-            yield self.from_outfeed(shape, timeout=timeout)
-            received += 1
+        return Outfeed(self._session, self._ordinal, shape, count, timeout, prefetch)
+
+    def feeds(self, *, timeout: float | None = None) -> FeedStates:
+        """What both queues hold, and which instructions wait for what and why.
+
+        Raises UnimplementedError where the server has no streams of feeds.
+        """
+        request = extension_pb2.DescribeFeedsRequest(device_handle=device_handle(self._ordinal))
+        return states_from_proto(self._session.call("DescribeFeeds", request, timeout))
 
     def __repr__(self) -> str:
         return f"Device({self._ordinal})"

@@ -1,101 +1,31 @@
 """Compiled programs, and running them."""
 
-import dataclasses
-import threading
+from collections.abc import Sequence
 from typing import Any
 
+from xla_client import runs
+from xla_client._errors import error_of_status
 from xla_client._session import Session
-from xla_client._transport import Pending
 from xla_client.arguments import Argument, on_device
 from xla_client.buffer import Buffer, unpacked
+from xla_client.execution import Buffers, CalledExecution, Execution, LaunchedExecution
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.literal import Nested
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.shape import ProgramShape
 from xla_contract.stubs import xla_data_pb2, xla_pb2
+from xla_contract.stubs.xla_extension_pb2 import (
+    CAPABILITY_LAUNCH,
+    CAPABILITY_RUN,
+    LaunchRequest,
+    RunBatchRequest,
+    RunRequest,
+    RunResult,
+)
 
 _DEFAULT_DEVICE = 0
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ExecutionProfile:
-    """What a run cost, as the server measured it."""
-
-    compilation_cache_hit: bool = False
-    compile_time_ms: int = 0
-    compute_cycle_count: int = 0
-    compute_time_ns: int = 0
-    compute_and_transfer_time_ns: int = 0
-    executable_size_in_bytes: int = 0
-
-    @classmethod
-    def from_proto(cls, proto: xla_data_pb2.ExecutionProfile) -> "ExecutionProfile":
-        """The profile in a message."""
-        names = [field.name for field in dataclasses.fields(cls)]
-        return cls(**{name: getattr(proto, name) for name in names})
-
-
-class Execution:
-    """A run under way, from `Executable.submit`."""
-
-    def __init__(
-        self, session: Session, pending: Pending[Any], shape: Shape, arguments: list[Buffer]
-    ) -> None:
-        self._pending = pending
-        self._outcome = _Outcome(session, pending, shape, arguments)
-        # The callback, which outlives this object, makes sure that a result nobody asks for is
-        # freed too.
-        pending.add_done_callback(self._outcome.settle)
-
-    def result(self, timeout: float | None = None) -> Buffer | tuple[Buffer, ...]:
-        """Wait for the result, as `Executable.__call__` gives it.
-
-        Raises XlaError when the run failed, CancelledError when it was cancelled, and
-        DeadlineExceededError after `timeout` seconds, in which case the run goes on.
-        """
-        self._pending.result(timeout)
-        return unpacked(self._outcome.settled())
-
-    @property
-    def profile(self) -> ExecutionProfile:
-        """What the run cost; waits for it."""
-        return ExecutionProfile.from_proto(self._pending.result().profile)
-
-    def done(self) -> bool:
-        """Whether the run has finished, well or not."""
-        return self._pending.done()
-
-    def cancel(self) -> bool:
-        """Stop the run; False when it had finished before."""
-        return self._pending.cancel()
-
-
-class _Outcome:
-    def __init__(
-        self, session: Session, pending: Pending[Any], shape: Shape, arguments: list[Buffer]
-    ) -> None:
-        self._session = session
-        self._pending = pending
-        self._shape = shape
-        self._arguments = arguments
-        self._lock = threading.Lock()
-        self._buffer: Buffer | None = None
-
-    def settle(self) -> None:
-        """Take hold of the result, if there is one."""
-        with self._lock:
-            self._arguments = []
-            if self._buffer is None:
-                try:
-                    handle = self._pending.result().output.handle
-                except XlaError:
-                    return
-                self._buffer = Buffer(self._session, handle, self._shape)
-
-    def settled(self) -> Buffer:
-        """The result of a run that went well."""
-        self.settle()
-        assert self._buffer is not None
-        return self._buffer
+_BATCH = 128
+"""Runs of one message."""
 
 
 class Executable:
@@ -133,37 +63,159 @@ class Executable:
         return self._handle
 
     def __call__(
-        self, *arguments: Argument, timeout: float | None = None
-    ) -> Buffer | tuple[Buffer, ...]:
+        self, *arguments: Argument, donate: Sequence[int] = (), timeout: float | None = None
+    ) -> Buffers:
         """Run the program; the result stays on the server.
 
-        Buffers are used where they lie, anything else is uploaded first. A tuple comes back as a
-        tuple of buffers; a tuple that holds tuples as the one buffer it is. Raises
-        InvalidArgumentError for arguments that do not fit, and what the run raises.
+        Buffers are used where they lie; anything else goes along, or is uploaded first if it is
+        large. A tuple comes back as a tuple of buffers; a tuple that holds tuples as the one
+        buffer it is. `donate` are the numbers of arguments that are given up: the result may take
+        their memory, and Buffers among them are deleted. Raises InvalidArgumentError for
+        arguments that do not fit, and what the run raises.
         """
-        return unpacked(self._execute(arguments, timeout), timeout=timeout)
+        result = self._program_shape.result
+        if self._has(CAPABILITY_RUN) and (donate or not self._is_plain(arguments)):
+            step = self.step(arguments, donate, timeout)
+            runs.keep(step.message, result)
+            answer = self._run(step, timeout)
+            return runs.kept(self._session, [each.handle for each in answer.outputs], result)
+        return unpacked(self._execute(arguments, donate, timeout), timeout=timeout)
 
-    def run(self, *arguments: Argument, timeout: float | None = None) -> Nested:
-        """Run the program and fetch the result: an array, or (nested) tuples of arrays."""
-        return self._execute(arguments, timeout).to_numpy(timeout=timeout)
+    def run(
+        self, *arguments: Argument, donate: Sequence[int] = (), timeout: float | None = None
+    ) -> Nested:
+        """Run the program and fetch the result: an array, or (nested) tuples of arrays.
 
-    def submit(self, *arguments: Argument, timeout: float | None = None) -> Execution:
-        """Start a run and return at once; `timeout` limits the run itself."""
-        buffers = self._on_device(arguments, timeout)
-        pending = self._session.start("Execute", self._request(buffers), timeout)
-        return Execution(self._session, pending, self._program_shape.result, buffers)
+        As a call otherwise. Small arguments and a small result take one round trip.
+        """
+        result = self._program_shape.result
+        if not self._has(CAPABILITY_RUN):
+            return self._execute(arguments, donate, timeout).to_numpy(timeout=timeout)
+        step = self.step(arguments, donate, timeout)
+        if result.byte_size <= runs.FETCH_BYTES:
+            runs.fetch(step.message, result)
+            return runs.fetched(self._run(step, timeout).value)
+        step.message.output.keep = True
+        (output,) = self._run(step, timeout).outputs
+        return Buffer(self._session, output.handle, result).to_numpy(timeout=timeout)
+
+    def run_batch(
+        self,
+        batch: Sequence[Sequence[Argument]],
+        *,
+        return_exceptions: bool = False,
+        timeout: float | None = None,
+    ) -> list[Any]:
+        """Run the program on each of several lists of arguments at the same time.
+
+        Gives what `run` would, in order. When runs fail the first error is raised, or, with
+        `return_exceptions`, stands in place of their results.
+        """
+        if self._has(CAPABILITY_RUN) and self._program_shape.result.byte_size <= runs.FETCH_BYTES:
+            outcomes = self._run_batches(batch, timeout)
+        else:
+            outcomes = [self._outcome(arguments, timeout) for arguments in batch]
+        if not return_exceptions:
+            for outcome in outcomes:
+                if isinstance(outcome, XlaError):
+                    raise outcome
+        return outcomes
+
+    def submit(
+        self, *arguments: Argument, donate: Sequence[int] = (), timeout: float | None = None
+    ) -> Execution:
+        """Start a run and return at once; `timeout` limits the run itself.
+
+        An Execution may be an argument, as its buffers may, before it has a result.
+        """
+        given = [one.buffers if isinstance(one, Execution) else one for one in arguments]
+        session, result = self._session, self._program_shape.result
+        if not self._has(CAPABILITY_LAUNCH):
+            runs.require_numbers(donate, len(given))
+            buffers = self._on_device(given, timeout)
+            pending = session.start("Execute", self._request(buffers), timeout)
+            execution = CalledExecution(session, pending, result, buffers)
+            for number in donate:
+                buffers[number].give_up(is_freed=False)
+            return execution
+        step = self.step(given, donate, timeout)
+        runs.keep(step.message, result)
+        request = LaunchRequest(run=RunRequest(steps=[step.message]))
+        response = step.calling(lambda: session.call("Launch", request, timeout))
+        handles = [each.handle for each in response.outputs[0].outputs]
+        limit = session.transport.timeout if timeout is None else timeout
+        outputs = runs.kept(session, handles, result)
+        return LaunchedExecution(session, response.execution.handle, outputs, limit)
 
     def delete(self, *, timeout: float | None = None) -> None:
         """Free the program now; a second call does nothing."""
         if self._finalizer.detach() is not None:
             self._session.delete(self._handle, timeout)
 
-    def _execute(self, arguments: tuple[Argument, ...], timeout: float | None) -> Buffer:
+    def step(
+        self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
+    ) -> runs.Step:
+        """The step of a run of this program, as `runs.make_step` gives it."""
+        return runs.make_step(
+            self._session,
+            self.handle,
+            self._program_shape.parameters,
+            arguments,
+            donate=donate,
+            device=_DEFAULT_DEVICE,
+            timeout=timeout,
+        )
+
+    def _has(self, capability: int) -> bool:
+        return capability in self._session.transport.capabilities
+
+    def _is_plain(self, arguments: Sequence[Argument]) -> bool:
+        """Whether Execute does it in one round trip."""
+        return not runs.is_flat_tuple(self._program_shape.result) and all(
+            isinstance(argument, Buffer) for argument in arguments
+        )
+
+    def _run(self, step: runs.Step, timeout: float | None) -> RunResult:
+        request = RunRequest(steps=[step.message])
+        response = step.calling(lambda: self._session.call("Run", request, timeout))
+        result: RunResult = response.results[0]
+        return result
+
+    def _run_batches(self, batch: Sequence[Sequence[Argument]], timeout: float | None) -> list[Any]:
+        outcomes: list[Any] = []
+        for first in range(0, len(batch), _BATCH):
+            steps = [self.step(each, (), timeout) for each in batch[first : first + _BATCH]]
+            for step in steps:
+                runs.fetch(step.message, self._program_shape.result)
+            request = RunBatchRequest(runs=[RunRequest(steps=[step.message]) for step in steps])
+            response = self._session.call("RunBatch", request, timeout)
+            for step in steps:
+                step.end_donation(is_freed=False)
+            outcomes += [
+                error_of_status("RunBatch", each.status)
+                if each.WhichOneof("outcome") == "status"
+                else runs.fetched(each.response.results[0].value)
+                for each in response.outcomes
+            ]
+        return outcomes
+
+    def _outcome(self, arguments: Sequence[Argument], timeout: float | None) -> Any:
+        try:
+            return self.run(*arguments, timeout=timeout)
+        except XlaError as error:
+            return error
+
+    def _execute(
+        self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
+    ) -> Buffer:
+        runs.require_numbers(donate, len(arguments))
         buffers = self._on_device(arguments, timeout)
         response = self._session.call("Execute", self._request(buffers), timeout)
+        for number in donate:
+            buffers[number].give_up(is_freed=False)
         return Buffer(self._session, response.output.handle, self._program_shape.result)
 
-    def _on_device(self, arguments: tuple[Argument, ...], timeout: float | None) -> list[Buffer]:
+    def _on_device(self, arguments: Sequence[Argument], timeout: float | None) -> list[Buffer]:
         parameters = self._program_shape.parameters
         return on_device(self._session, arguments, parameters, _DEFAULT_DEVICE, timeout)
 

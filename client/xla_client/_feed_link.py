@@ -1,0 +1,194 @@
+"""One end of a feed stream that connects again by itself."""
+
+import threading
+import time
+from typing import Any
+
+from xla_client._changes import Changes
+from xla_client._session import Session
+from xla_client._stream import ClientStream
+from xla_contract.errors import CancelledError, DeadlineExceededError, UnavailableError, XlaError
+
+RECONNECT_SECONDS = 30.0
+"""How long a lost connection is sought before UnavailableError."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0
+"""Seconds between attempts to connect; each pause is twice the one before."""
+END_SECONDS = 5.0
+"""How long `close` waits for the server's word that a stream has ended."""
+
+
+class FeedLink:
+    """A stream of a session that outlives its connections: a thread receives, another sends.
+
+    What is here is guarded by `changes`.
+    """
+
+    def __init__(self, session: Session, rpc: str) -> None:
+        self.session = session
+        self.changes = Changes()
+        self.error: XlaError | None = None
+        """Why the link has ended before its time."""
+        self.is_closing = False
+        """Whether all that is still to come is the end."""
+        self.is_over = False
+        self.wake_at: float | None = None
+        """When `next_message` is to be asked again though nothing has changed."""
+        self._rpc = rpc
+        self._stream: ClientStream | None = None
+        self._half_closed: ClientStream | None = None
+        self._has_served = False
+        self._threads: tuple[threading.Thread, ...] = ()
+
+    # For the ends to say --------------------------------------------------------------------
+
+    def start_request(self) -> Any:
+        """The first request of a connection. Called inside."""
+        raise NotImplementedError
+
+    def take_response(self, response: Any) -> None:
+        """Take in a response, the first of a connection too; raises XlaError to end the link.
+
+        Called inside.
+        """
+        raise NotImplementedError
+
+    def next_message(self) -> Any:
+        """The next message to send; None when there is none. Called inside, when connected."""
+        raise NotImplementedError
+
+    # What they have -------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Connect, in the background."""
+        self._threads = tuple(
+            threading.Thread(target=work, name=f"xla-{self._rpc.lower()}", daemon=True)
+            for work in (self._receive, self._send)
+        )
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a stream to send on."""
+        return self._stream is not None
+
+    def check(self) -> None:
+        """Raise why the link has ended before its time. To be called inside."""
+        if self.error is not None:
+            raise self.error
+        if self.is_over:
+            raise CancelledError(f"{self._rpc}: the feed must be open to be used, got a closed one")
+
+    def close(self) -> None:
+        """Send what there is and end the stream; waits for that for a while, and not for ever."""
+        with self.changes:
+            self.is_closing = True
+            self.changes.notify()
+            # One of the link's own threads may come here when it collects garbage.
+            if threading.current_thread() not in self._threads:
+                self.changes.wait_for(lambda: self.is_over, END_SECONDS)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """End the stream whatever is under way; harmless when it has ended."""
+        with self.changes:
+            self.is_over = True
+            stream, self._stream = self._stream, None
+            self.changes.notify()
+        if stream is not None:
+            stream.cancel()
+
+    def late(self, what: str, timeout: float | None) -> DeadlineExceededError:
+        """The error of who has waited too long."""
+        return DeadlineExceededError(
+            f"{self._rpc}: {what} within the time given, got none in {timeout} s", op=self._rpc
+        )
+
+    def _receive(self) -> None:
+        pause = FIRST_PAUSE
+        lost_at: float | None = None
+        while True:
+            try:
+                self._serve()
+            except UnavailableError as error:
+                now = time.monotonic()
+                with self.changes:
+                    self._stream = None
+                    is_first = self._has_served or lost_at is None
+                    self._has_served = False
+                    lost_at = now if is_first or lost_at is None else lost_at
+                    pause = FIRST_PAUSE if is_first else min(2 * pause, LONGEST_PAUSE)
+                    is_lost = now - lost_at > RECONNECT_SECONDS or self.session.transport.closed
+                    if is_lost or self.is_over:
+                        self._end(error)
+                        return
+                    self.changes.wait_for(lambda: self.is_over, pause)
+            except XlaError as error:
+                self._end(error)
+                return
+            else:
+                self._end(None)
+                return
+
+    def _serve(self) -> None:
+        """Serve one connection to its good end; raises XlaError."""
+        with self.changes:
+            if self.is_over:
+                return
+            request = self.start_request()
+        stream = self.session.transport.stream(self._rpc)
+        stream.send(request)
+        while (response := stream.receive()) is not None:
+            with self.changes:
+                if self.is_over:
+                    stream.cancel()
+                    return
+                self.take_response(response)
+                self._has_served = True
+                self._stream = stream
+                self.changes.notify()
+
+    def _end(self, error: XlaError | None) -> None:
+        with self.changes:
+            if error is not None and not self.is_over:
+                self.error = error
+            self.is_over = True
+            self._stream = None
+            self.changes.notify()
+
+    def _send(self) -> None:
+        while True:
+            message: Any = None
+
+            def is_ready() -> bool:
+                nonlocal message
+                if self._stream is not None and message is None:
+                    self.wake_at = None
+                    message = self.next_message()
+                return message is not None or self.is_over or self._may_half_close()
+
+            with self.changes:
+                while not is_ready():
+                    pause = None if self.wake_at is None else self.wake_at - time.monotonic()
+                    self.changes.wait(pause)
+                stream = self._stream
+                if self.is_over:
+                    return
+                if message is None:
+                    self._half_closed = stream
+            if stream is None:
+                continue
+            if message is None:
+                stream.half_close()
+                continue
+            try:
+                stream.send(message)
+            except XlaError:
+                # The thread that receives is told the same and connects again.
+                with self.changes:
+                    if self._stream is stream:
+                        self._stream = None
+
+    def _may_half_close(self) -> bool:
+        stream = self._stream
+        return self.is_closing and stream is not None and stream is not self._half_closed

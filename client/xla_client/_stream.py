@@ -1,0 +1,125 @@
+"""One streaming call, both ways."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+
+from xla_contract.errors import CancelledError, XlaError
+
+_WAITING = 4
+"""Messages that wait for the transport before `send` waits for it."""
+
+
+class ClientStream:
+    """The messages of one call. One thread receives, any thread sends."""
+
+    def __init__(
+        self,
+        name: str,
+        begin: Callable[[Any], Any],
+        serialize: Callable[[Any], bytes],
+        as_exception: Callable[[str, grpc.RpcError], XlaError],
+    ) -> None:
+        self._name = name
+        self._serialize = serialize
+        self._as_exception = as_exception
+        self._outgoing = _Outgoing()
+        self._call = begin(self._outgoing)
+        if not self._call.add_callback(self._outgoing.end):
+            self._outgoing.end()
+
+    def send(self, message: Any) -> None:
+        """Send a message, or the bytes of one, waiting for room.
+
+        Raises the error the call ended with, if it has ended.
+        """
+        data = message if isinstance(message, bytes) else self._serialize(message)
+        if not self._outgoing.put(data):
+            raise self.error()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the call has not ended, as far as is known here."""
+        return bool(self._call.is_active())
+
+    def half_close(self) -> None:
+        """Say that nothing more will be sent."""
+        self._outgoing.close()
+
+    def receive(self) -> Any:
+        """The server's next message, None at the call's good end; raises XlaError."""
+        try:
+            return next(self._call)
+        except StopIteration:
+            return None
+        except grpc.RpcError as error:
+            raise self._as_exception(self._name, error) from error
+
+    def error(self) -> XlaError:
+        """Why the call has ended; waits for its end."""
+        try:
+            code = self._call.code()
+        except grpc.RpcError:
+            code = None
+        if code is None or code is grpc.StatusCode.OK:
+            return CancelledError(f"{self._name}: the call must go on to be used, got its end")
+        return self._as_exception(self._name, self._call)
+
+    def cancel(self) -> None:
+        """Give the call up."""
+        self._call.cancel()
+        self._outgoing.end()
+
+
+class _Outgoing:
+    """What waits to be sent: an iterator for grpc's thread."""
+
+    def __init__(self) -> None:
+        self._messages: deque[bytes] = deque()
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._is_ended = False
+
+    def put(self, data: bytes) -> bool:
+        """Add a message, waiting for room; False when the call has ended or was closed."""
+        with self._changed:
+            while len(self._messages) >= _WAITING and not self._is_over:
+                self._changed.wait()
+            if self._is_over:
+                return False
+            self._messages.append(data)
+            self._changed.notify_all()
+        return True
+
+    def close(self) -> None:
+        """Let the iterator end behind what waits."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        """Drop what waits: the call has ended."""
+        with self._changed:
+            self._is_ended = True
+            self._messages.clear()
+            self._changed.notify_all()
+
+    @property
+    def _is_over(self) -> bool:
+        return self._is_closed or self._is_ended
+
+    def __iter__(self) -> "_Outgoing":
+        return self
+
+    def __next__(self) -> bytes:
+        with self._changed:
+            while not self._messages and not self._is_over:
+                self._changed.wait()
+            if not self._messages:
+                raise StopIteration
+            data = self._messages.popleft()
+            self._changed.notify_all()
+            return data

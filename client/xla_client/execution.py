@@ -1,0 +1,225 @@
+"""Runs under way, and what runs cost."""
+
+import abc
+import asyncio
+import concurrent.futures
+import contextlib
+import dataclasses
+import functools
+import threading
+import weakref
+from collections.abc import Generator
+from typing import Any, TypeAlias
+
+from xla_client._session import Session
+from xla_client._transport import Pending
+from xla_client.buffer import Buffer, unpacked
+from xla_contract.errors import DeadlineExceededError, XlaError
+from xla_contract.shape import Shape
+from xla_contract.stubs import xla_data_pb2, xla_extension_pb2, xla_pb2
+
+Buffers: TypeAlias = "Buffer | tuple[Buffer, ...]"
+"""A result on the server: a tuple of arrays as the buffers of its elements."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ExecutionProfile:
+    """What a run cost, as the server measured it."""
+
+    compilation_cache_hit: bool = False
+    compile_time_ms: int = 0
+    compute_cycle_count: int = 0
+    compute_time_ns: int = 0
+    compute_and_transfer_time_ns: int = 0
+    executable_size_in_bytes: int = 0
+
+    @classmethod
+    def from_proto(cls, proto: xla_data_pb2.ExecutionProfile) -> "ExecutionProfile":
+        """The profile in a message."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        return cls(**{name: getattr(proto, name) for name in names})
+
+
+class Execution(abc.ABC):
+    """A run under way, from `Executable.submit`.
+
+    `result` waits for it, `future` is for concurrent.futures, and it can be awaited. Its `buffers`
+    may be arguments of further runs before they have values: a run that names them waits for
+    them on the server, and fails with the error of the run that failed.
+    """
+
+    def __init__(self) -> None:
+        self._future = _ExecutionFuture(weakref.WeakMethod(self.cancel))
+        self._profile = ExecutionProfile()
+
+    @property
+    @abc.abstractmethod
+    def buffers(self) -> Buffers:
+        """The result, as `result` gives it, without waiting where the server can launch."""
+
+    @abc.abstractmethod
+    def cancel(self) -> bool:
+        """Stop the run; False when it is known to have finished before."""
+
+    @abc.abstractmethod
+    def _watch(self) -> None:
+        """See to it that the future is set when the run has ended; may be called again."""
+
+    def future(self) -> "concurrent.futures.Future[Buffers]":
+        """The run as a future, always the same one; cancelling it stops the run.
+
+        It gives what `result` does, and raises XlaError.
+        """
+        self._watch()
+        return self._future
+
+    def result(self, timeout: float | None = None) -> Buffers:
+        """Wait for the result, as `Executable.__call__` gives it.
+
+        Raises XlaError when the run failed, CancelledError when it was cancelled, and
+        DeadlineExceededError after `timeout` seconds, in which case the run goes on.
+        """
+        try:
+            return self.future().result(timeout)
+        except concurrent.futures.TimeoutError:
+            raise DeadlineExceededError(
+                f"the result must come within the time given, got none in {timeout} s",
+                op="WaitForExecution",
+            ) from None
+
+    @property
+    def profile(self) -> ExecutionProfile:
+        """What the run cost; waits for it."""
+        self.future().result()
+        return self._profile
+
+    def done(self) -> bool:
+        """Whether the run has finished, well or not."""
+        return self.future().done()
+
+    def __await__(self) -> Generator[Any, None, Buffers]:
+        return asyncio.wrap_future(self.future()).__await__()
+
+
+class _ExecutionFuture(concurrent.futures.Future["Buffers"]):
+    """A future that stops its run when it is cancelled; then the run's error is CancelledError."""
+
+    def __init__(self, cancel_run: Any) -> None:
+        super().__init__()
+        self._cancel_run = cancel_run
+        self.set_running_or_notify_cancel()
+
+    def cancel(self) -> bool:
+        """Stop the run; True when it was told to."""
+        cancel = self._cancel_run()
+        return bool(cancel is not None and cancel())
+
+
+class LaunchedExecution(Execution):
+    """A run that goes on at the server by itself."""
+
+    def __init__(
+        self, session: Session, handle: int, buffers: Buffers, timeout: float | None
+    ) -> None:
+        super().__init__()
+        self._session = session
+        self._handle = handle
+        self._buffers = buffers
+        self._timeout = timeout
+        self._forget = session.hold(self, handle, 0)
+        self._lock = threading.Lock()
+        self._waiting: Pending[Any] | None = None
+        if timeout is not None:
+            self._watch()
+
+    @property
+    def buffers(self) -> Buffers:
+        """The result, whose values come when the run has ended."""
+        return self._buffers
+
+    def cancel(self) -> bool:
+        """Stop the run; False when it is known to have finished before."""
+        if self._future.done():
+            return False
+        self._watch()
+        request = xla_extension_pb2.CancelExecutionRequest()
+        request.execution.handle = self._handle
+        stopping = self._session.start("CancelExecution", request)
+        # A call that nobody holds is given up.
+        stopping.add_done_callback(functools.partial(_hold, stopping))
+        return True
+
+    def _watch(self) -> None:
+        with self._lock:
+            if self._waiting is not None:
+                return
+            request = xla_pb2.WaitForExecutionRequest()
+            request.execution.handle = self._handle
+            waiting = self._session.start("WaitForExecution", request, self._timeout)
+            self._waiting = waiting
+            # From now on the server forgets it by itself.
+            if self._forget.detach() is not None:
+                self._session.reclaimer.forget(self._handle)
+        waiting.add_done_callback(lambda: self._settle(waiting))
+
+    def _settle(self, waiting: Pending[Any]) -> None:
+        try:
+            response = waiting.result()
+        except DeadlineExceededError as error:
+            # The time given is the run's, which the server does not know of.
+            with contextlib.suppress(XlaError):
+                self.cancel()
+            self._future.set_exception(error)
+        except XlaError as error:
+            self._future.set_exception(error)
+        else:
+            self._profile = ExecutionProfile.from_proto(response.profile)
+            self._future.set_result(self._buffers)
+
+
+def _hold(_: object) -> None:
+    """Keep the argument as long as what calls this."""
+
+
+class CalledExecution(Execution):
+    """A run that is a call: what servers have that cannot launch."""
+
+    def __init__(
+        self, session: Session, pending: Pending[Any], shape: Shape, arguments: list[Buffer]
+    ) -> None:
+        super().__init__()
+        self._session = session
+        self._pending = pending
+        self._shape = shape
+        self._arguments = arguments
+        # The callback, which holds this object, makes sure that a result nobody asks for is
+        # freed too.
+        pending.add_done_callback(self._settle)
+
+    @property
+    def buffers(self) -> Buffers:
+        """The result; waits for it."""
+        return self.result()
+
+    def result(self, timeout: float | None = None) -> Buffers:
+        """Wait for the result; raises as `Execution.result`."""
+        whole: Any = super().result(timeout)
+        return unpacked(whole)
+
+    def cancel(self) -> bool:
+        """Stop the run; False when it had finished before."""
+        return self._pending.cancel()
+
+    def _watch(self) -> None:
+        pass
+
+    def _settle(self) -> None:
+        self._arguments = []
+        try:
+            response = self._pending.result()
+        except XlaError as error:
+            self._future.set_exception(error)
+        else:
+            self._profile = ExecutionProfile.from_proto(response.profile)
+            buffer = Buffer(self._session, response.output.handle, self._shape)
+            self._future.set_result(buffer)

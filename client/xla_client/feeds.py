@@ -1,0 +1,79 @@
+"""What the queues of a device hold, and who waits for what."""
+
+import dataclasses
+
+from xla_contract.shape import Shape
+from xla_contract.shape_proto import shape_from_proto
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FeedWaiter:
+    """Somebody who waits for a queue.
+
+    `instruction` of the module `name`, in the launched execution with the handle `execution` if
+    any; or, without instruction, the rpc `name`. `reason` says all of it in a sentence.
+    """
+
+    instruction: str
+    name: str
+    execution: int | None
+    shape: Shape | None
+    seconds: float
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FeedState:
+    """One queue: arrays in it and their bytes, what fits in, the first shapes, who waits.
+
+    All items up to the number `sequence` were received (infeed) or acknowledged (outfeed).
+    """
+
+    items: int
+    bytes: int
+    max_items: int
+    max_bytes: int
+    front: tuple[Shape, ...]
+    waiters: tuple[FeedWaiter, ...]
+    is_streaming: bool
+    is_closed: bool
+    sequence: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FeedStates:
+    """The queues of a device: what programs read, and what they wrote."""
+
+    infeed: FeedState
+    outfeed: FeedState
+
+
+def states_from_proto(response: extension_pb2.DescribeFeedsResponse) -> FeedStates:
+    """The states in an answer to DescribeFeeds."""
+    return FeedStates(_state(response.infeed), _state(response.outfeed))
+
+
+def _state(proto: extension_pb2.FeedState) -> FeedState:
+    return FeedState(
+        items=proto.items,
+        bytes=proto.bytes,
+        max_items=proto.capacity.items,
+        max_bytes=proto.capacity.bytes,
+        front=tuple(map(shape_from_proto, proto.front)),
+        waiters=tuple(map(_waiter, proto.waiters)),
+        is_streaming=proto.is_streaming,
+        is_closed=proto.is_closed,
+        sequence=proto.sequence,
+    )
+
+
+def _waiter(proto: extension_pb2.FeedWaiter) -> FeedWaiter:
+    return FeedWaiter(
+        instruction=proto.instruction,
+        name=proto.name,
+        execution=proto.execution.handle if proto.HasField("execution") else None,
+        shape=shape_from_proto(proto.shape) if proto.HasField("shape") else None,
+        seconds=proto.seconds,
+        reason=proto.reason,
+    )

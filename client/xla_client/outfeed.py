@@ -1,0 +1,339 @@
+"""The client's end of a device's outfeed."""
+
+import asyncio
+import time
+import weakref
+from collections import deque
+from types import TracebackType
+from typing import NamedTuple, Protocol, Self
+
+from xla_client._feed_link import FeedLink
+from xla_client._session import Session, device_handle
+from xla_contract.errors import InvalidArgumentError
+from xla_contract.feed_items import FeedItemDecoder, array_count, data_byte_size
+from xla_contract.literal import Nested
+from xla_contract.shape import Shape
+from xla_contract.shape_proto import shape_to_proto
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.stubs import xla_pb2
+
+DEFAULT_PREFETCH = 128
+"""Arrays on the way or waiting for the consumer."""
+PREFETCH_BYTES = 64 << 20
+"""Bytes of them, one item aside."""
+ACKNOWLEDGE_SECONDS = 0.002
+"""How long a consumer waits before what it has is acknowledged by itself."""
+
+
+class Outfeed:
+    """The values of a device's outfeed as they come, in order: `for value in device.outfeed()`.
+
+    Without a shape, values come as the program puts them, tuples whole. The iteration ends after
+    `count` values, when the queue is closed and empty, or with the loop that drives it. At most
+    `prefetch` arrays are fetched ahead of the consumer; a value is acknowledged when the next is
+    asked for, or at the end. Where the connection is lost the feed connects again and goes on,
+    every value coming once. An iterator of both kinds, for one consumer.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        device: int,
+        shape: Shape | None,
+        count: int | None,
+        timeout: float | None,
+        prefetch: int,
+    ) -> None:
+        if prefetch < 1:
+            raise InvalidArgumentError(f"prefetch must be at least 1, got {prefetch}")
+        self._session = session
+        self._device = device
+        self._left = count
+        self._timeout = session.transport.timeout if timeout is None else timeout
+        declared = None if shape is None else shape.with_default_layout()
+        self._receiver: _Receiver
+        if extension_pb2.CAPABILITY_FEED_STREAMS in session.transport.capabilities:
+            self._receiver = _StreamedOutfeed(session, device, declared, count, prefetch)
+        elif declared is None:
+            raise InvalidArgumentError(
+                "outfeed must be told the shape of its values where the server has no streams of "
+                "feeds, got none"
+            )
+        else:
+            self._receiver = _CalledOutfeed(session, device, declared)
+        self._finalizer = weakref.finalize(self, self._receiver.close)
+        # At the end of a process the session ends, and what it did not acknowledge with it.
+        self._finalizer.atexit = False
+
+    def get(self, *, timeout: float | None = None) -> Nested:
+        """The next value; raises DeadlineExceededError after `timeout` seconds.
+
+        That is the feed's own by default. Raises StopIteration at the end.
+        """
+        if self._left == 0:
+            self.close()
+            raise StopIteration
+        value = self._receiver.get(self._timeout if timeout is None else timeout)
+        if isinstance(value, _End):
+            raise StopIteration
+        if self._left is not None:
+            self._left -= 1
+        return value
+
+    def drain(self, *, timeout: float | None = None) -> None:
+        """Wait until the device's outfeed is empty, which takes somebody who reads it."""
+        request = extension_pb2.DrainFeedRequest(
+            device_handle=device_handle(self._device),
+            direction=extension_pb2.FEED_DIRECTION_OUTFEED,
+        )
+        self._session.call("DrainFeed", request, timeout)
+
+    def close_queue(self, *, discard: bool = False, timeout: float | None = None) -> int:
+        """Let programs put nothing into the device's outfeed any more; those that want to fail.
+
+        With `discard` what was not acknowledged is dropped; gives how many arrays. What is there
+        still comes, and is the end. Another feed opens the queue again.
+        """
+        request = extension_pb2.CloseFeedRequest(
+            device_handle=device_handle(self._device),
+            direction=extension_pb2.FEED_DIRECTION_OUTFEED,
+            discard=discard,
+        )
+        discarded: int = self._session.call("CloseFeed", request, timeout).discarded
+        return discarded
+
+    def close(self) -> None:
+        """Acknowledge what the consumer has and leave; harmless when done before."""
+        self._finalizer()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Nested:
+        return self.get()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Nested:
+        if self._left == 0:
+            self.close()
+            raise StopAsyncIteration
+        value = await self._receiver.aget(self._timeout)
+        if isinstance(value, _End):
+            raise StopAsyncIteration
+        if self._left is not None:
+            self._left -= 1
+        return value
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class _End:
+    """There are no more values."""
+
+
+_END = _End()
+
+
+class _Receiver(Protocol):
+    """The way values take."""
+
+    def get(self, timeout: float | None) -> "Nested | _End": ...
+
+    async def aget(self, timeout: float | None) -> "Nested | _End": ...
+
+    def close(self) -> None: ...
+
+
+class _Value(NamedTuple):
+    """A value that has come, with its number and what it uses of a credit."""
+
+    sequence: int
+    value: Nested
+    arrays: int
+    byte_size: int
+
+
+class _StreamedOutfeed(FeedLink):
+    """Values over an Outfeed stream."""
+
+    def __init__(
+        self,
+        session: Session,
+        device: int,
+        declared: Shape | None,
+        count: int | None,
+        prefetch: int,
+    ) -> None:
+        super().__init__(session, "Outfeed")
+        self._device = device
+        self._declared = None if declared is None else shape_to_proto(declared)
+        self._decoder = FeedItemDecoder(declared)
+        self._arrays = 1 if declared is None else max(1, len(tuple(declared.leaves())))
+        self._to_come = count
+        self._prefetch = prefetch
+        self._ready: deque[_Value] = deque()
+        self._here = self._here_bytes = 0
+        self._credit_items = self._credit_bytes = 0
+        self._given: _Value | None = None
+        self._received = self._consumed = self._acknowledged = 0
+        self._waiting_since: float | None = None
+        self.begin()
+
+    def get(self, timeout: float | None) -> "Nested | _End":
+        with self.changes:
+            self._finish_last()
+            if not self.changes.wait_for(self._is_there, timeout):
+                raise self.late("a value must come", timeout)
+            return self._take()
+
+    async def aget(self, timeout: float | None) -> "Nested | _End":
+        with self.changes:
+            self._finish_last()
+        if not await self.changes.until(self._is_there, timeout):
+            raise self.late("a value must come", timeout)
+        with self.changes:
+            return self._take()
+
+    def close(self) -> None:
+        with self.changes:
+            self._finish_last()
+        super().close()
+
+    def start_request(self) -> extension_pb2.OutfeedRequest:
+        self._credit_items = self._credit_bytes = 0
+        self._acknowledged = 0
+        self._credit_items, self._credit_bytes = self._grantable()
+        return extension_pb2.OutfeedRequest(
+            start=extension_pb2.OutfeedStart(
+                device_handle=device_handle(self._device),
+                shape_with_layout=self._declared,
+                # What was received is not asked for again; at first it is for the server to say.
+                next_sequence=self._received + 1 if self._received else 0,
+                credit=extension_pb2.Credit(items=self._credit_items, bytes=self._credit_bytes),
+            )
+        )
+
+    def take_response(self, response: extension_pb2.OutfeedResponse) -> None:
+        for item in response.items.items:
+            arrays, byte_size = array_count(item.value), data_byte_size(item.value)
+            self._credit_items -= arrays
+            self._credit_bytes -= byte_size
+            if item.sequence <= self._received:
+                continue
+            value = self._decoder.literal(item.value).to_numpy()
+            self._ready.append(_Value(item.sequence, value, arrays, byte_size))
+            self._here += arrays
+            self._here_bytes += byte_size
+            self._received = item.sequence
+            if self._to_come is not None:
+                self._to_come -= 1
+
+    def next_message(self) -> extension_pb2.OutfeedRequest | None:
+        is_due = self._is_due()
+        if self._consumed > self._acknowledged and not is_due:
+            is_due = self.is_closing or self._has_waited()
+        if not is_due:
+            return None
+        items, byte_size = self._grantable()
+        self._credit_items += items
+        self._credit_bytes += byte_size
+        self._acknowledged = self._consumed
+        return extension_pb2.OutfeedRequest(
+            progress=extension_pb2.OutfeedProgress(
+                acknowledged=self._consumed,
+                credit=extension_pb2.Credit(items=items, bytes=byte_size),
+            )
+        )
+
+    def _has_waited(self) -> bool:
+        """Whether the consumer waits for long enough that no more is worth being waited for."""
+        if self._waiting_since is None:
+            return False
+        due = self._waiting_since + ACKNOWLEDGE_SECONDS
+        if time.monotonic() >= due:
+            return True
+        self.wake_at = due
+        return False
+
+    def _grantable(self) -> tuple[int, int]:
+        """Credit that may be given: for what the consumer can still take here."""
+        items = self._prefetch - self._here
+        if self._to_come is not None:
+            items = min(items, self._to_come * self._arrays)
+        items -= self._credit_items
+        byte_size = max(PREFETCH_BYTES - self._here_bytes, 0 if self._here else 1)
+        return max(0, items), max(0, byte_size - self._credit_bytes)
+
+    def _finish_last(self) -> None:
+        """The consumer is done with the value it has."""
+        given, self._given = self._given, None
+        if given is not None:
+            self._here -= given.arrays
+            self._here_bytes -= given.byte_size
+            self._consumed = given.sequence
+        is_waiting = not self._ready
+        self._waiting_since = time.monotonic() if is_waiting else None
+        # The thread that sends has something to do only now and then.
+        if is_waiting or self._is_due():
+            self.changes.notify()
+
+    def _is_due(self) -> bool:
+        """Whether enough room has gathered to be told."""
+        items, byte_size = self._grantable()
+        return 4 * items >= self._prefetch or 4 * byte_size >= PREFETCH_BYTES
+
+    def _is_there(self) -> bool:
+        return bool(self._ready) or self.is_over
+
+    def _take(self) -> "Nested | _End":
+        self._waiting_since = None
+        if self._ready:
+            self._given = self._ready.popleft()
+            return self._given.value
+        if self.error is not None:
+            raise self.error
+        return _END
+
+
+class _CalledOutfeed:
+    """Values by a call of TransferFromOutfeed each, from servers without streams of feeds."""
+
+    def __init__(self, session: Session, device: int, declared: Shape) -> None:
+        self._session = session
+        self._device = device
+        self._declared = declared
+
+    def get(self, timeout: float | None) -> "Nested | _End":
+        request = xla_pb2.TransferFromOutfeedRequest(
+            shape_with_layout=shape_to_proto(self._declared),
+            device_handle=device_handle(self._device),
+        )
+        return self._session.receive("TransferFromOutfeed", request, timeout).to_numpy()
+
+    async def aget(self, timeout: float | None) -> "Nested | _End":
+        return await asyncio.to_thread(self.get, timeout)
+
+    def close(self) -> None:
+        """There is nothing to let go."""

@@ -1,0 +1,136 @@
+"""Messages of Run, RunBatch and Launch: several executions in one round trip."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from xla_client._session import Session
+from xla_client.arguments import Argument, as_literal, require_compatible, require_count
+from xla_client.buffer import Buffer
+from xla_contract.aligned import with_aligned_elements
+from xla_contract.errors import InvalidArgumentError
+from xla_contract.literal import Nested
+from xla_contract.shape import Shape
+from xla_contract.shape_proto import shape_to_proto
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.value_proto import value_from_proto, value_to_proto
+
+INLINE_BYTES = 1 << 17
+"""Of the arguments that are sent along with a run; what is larger is uploaded first."""
+
+FETCH_BYTES = 1 << 20
+"""The largest result that is sent back with the answer; what is larger is downloaded."""
+
+Results: TypeAlias = "Buffer | tuple[Buffer, ...]"
+
+
+@dataclasses.dataclass(slots=True)
+class Step:
+    """A step with the buffers it names, which must stay alive until the server has it."""
+
+    message: extension_pb2.RunStep
+    alive: list[Buffer]
+    donated: list[Buffer]
+
+    def calling(self, call: Callable[[], Any]) -> Any:
+        """The answer of a call that makes the step; what it donates cannot be used afterwards."""
+        is_freed = False
+        try:
+            answer = call()
+            is_freed = True
+        finally:
+            self.end_donation(is_freed=is_freed)
+        return answer
+
+    def end_donation(self, *, is_freed: bool) -> None:
+        """End the lives of the buffers that were donated."""
+        for buffer in self.donated:
+            buffer.give_up(is_freed=is_freed)
+
+
+def make_step(
+    session: Session,
+    executable: int,
+    parameters: Sequence[Shape],
+    arguments: Sequence[Argument],
+    *,
+    donate: Sequence[int],
+    device: int,
+    timeout: float | None,
+) -> Step:
+    """The step that runs an executable; small arguments go along, large ones are uploaded.
+
+    `donate` are numbers of arguments to be given up: Buffers among them cannot be used after
+    the call. Raises InvalidArgumentError naming the argument that does not fit.
+    """
+    require_count(arguments, parameters)
+    require_numbers(donate, len(arguments))
+    step = Step(extension_pb2.RunStep(), [], [])
+    step.message.executable.handle = executable
+    room = INLINE_BYTES
+    for number, (argument, shape) in enumerate(zip(arguments, parameters, strict=True)):
+        message = step.message.arguments.add(donate=number in donate)
+        try:
+            if isinstance(argument, Buffer):
+                buffer = require_compatible(argument, shape)
+                if number in donate:
+                    step.donated.append(buffer)
+            else:
+                literal = as_literal(argument, shape)
+                if literal.shape.byte_size <= room:
+                    room -= literal.shape.byte_size
+                    message.value.CopyFrom(value_to_proto(literal))
+                    message.donate = False
+                    continue
+                buffer = Buffer(session, session.upload(literal, device, timeout), literal.shape)
+                message.donate = True
+                step.donated.append(buffer)
+        except InvalidArgumentError as error:
+            raise error.at(f"argument {number}") from error.__cause__
+        message.data.handle = buffer.handle
+        step.alive.append(buffer)
+    return step
+
+
+def require_numbers(donate: Iterable[int], count: int) -> None:
+    """Raise InvalidArgumentError unless these are numbers of arguments."""
+    for number in donate:
+        if not 0 <= number < count:
+            raise InvalidArgumentError(
+                f"donate must have numbers of arguments, got {number} with {count} arguments"
+            )
+
+
+def keep(message: extension_pb2.RunStep, result: Shape) -> None:
+    """Let a step keep its result; a tuple without tuples inside as its elements."""
+    message.output.keep = True
+    message.output.flatten = is_flat_tuple(result)
+
+
+def fetch(message: extension_pb2.RunStep, result: Shape) -> None:
+    """Let a step send its result back, row by row."""
+    message.output.fetch_bytes = FETCH_BYTES
+    if not result.byte_size:
+        return
+    wanted = result.without_layout().with_default_layout()
+    if wanted != result:
+        message.output.shape_with_layout.CopyFrom(shape_to_proto(wanted))
+
+
+def is_flat_tuple(shape: Shape) -> bool:
+    """Whether this is a tuple without tuples inside."""
+    return shape.is_tuple and not any(part.is_tuple for part in shape.tuple_shapes)
+
+
+def kept(session: Session, handles: Sequence[int], result: Shape) -> Results:
+    """The buffers of a result that was kept as `keep` says."""
+    if is_flat_tuple(result):
+        pairs = zip(handles, result.tuple_shapes, strict=True)
+        return tuple(Buffer(session, handle, shape) for handle, shape in pairs)
+    (handle,) = handles
+    return Buffer(session, handle, result)
+
+
+def fetched(value: extension_pb2.Value) -> Nested:
+    """The arrays of a result that was sent back."""
+    return with_aligned_elements(value_from_proto(value)).to_numpy()
