@@ -45,7 +45,12 @@ def test_batches_stream_in_while_results_stream_out(client):
     device = client.device(0)
     batches = ((np.full(3, n, np.float32), np.int32(2)) for n in range(steps))
     sent: list[int] = []
-    feeder = threading.Thread(target=lambda: sent.append(device.infeed(batches)))
+
+    def feed() -> None:
+        with device.infeed(ITEM) as infeed:
+            sent.append(infeed.send(batches))
+
+    feeder = threading.Thread(target=feed)
     feeder.start()
     sums = [float(total[0]) for total in device.outfeed(Shape.parse("f32[3]"), steps)]
     feeder.join()
@@ -81,8 +86,8 @@ def test_outfeed_without_end_stops_with_its_reader(client):
 
 def test_full_queue_makes_the_sender_wait_until_its_deadline(client):
     endless = (np.float32(1) for _ in range(10**6))
-    with pytest.raises(xc.DeadlineExceededError):
-        client.device(1).infeed(endless, timeout=0.3)
+    with pytest.raises(xc.DeadlineExceededError), client.device(1).infeed(timeout=0.3) as infeed:
+        infeed.send(endless)
     client.reset_device()
 
 

@@ -104,7 +104,7 @@ def test_a_second_signal_cuts_the_grace_period_short(tmp_path):
 
 def test_a_client_that_gives_up_frees_its_thread(tmp_path):
     """With one thread for each kind of call, the next call shows that the last one ended."""
-    flags = [f"--{kind}-threads=1" for kind in ("short", "compile", "execute", "outfeed")]
+    flags = [f"--{kind}-threads=1" for kind in ("short", "compile", "execute")]
     with start_server(tmp_path, *flags) as server:
         raw = Raw(server.address)
         handle = raw.compile(modules.echo_feed())
@@ -162,7 +162,7 @@ def test_a_unix_socket_and_ipv6_are_listened_on(tmp_path):
         targets.append("[::1]:0")
     for listen in targets:
         with start_server(tmp_path, "--listen", listen) as server:
-            raw = Raw(server.address)
+            raw = Raw(server.ready["addresses"][-1])
             raw.upload(np.float32(1))
             raw.close()
 

@@ -1,0 +1,375 @@
+"""Feeds as streams, between real processes."""
+
+import asyncio
+import contextlib
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import numpy as np
+import pytest
+
+import xla_client as xc
+from tests.e2e.feed_programs import COUNT, relay, sink, source
+from tests.e2e.process import start_server
+from xla_client.feeds import FeedState
+from xla_contract.feed_items import FeedItemEncoder, items_part
+from xla_contract.literal import Literal
+from xla_contract.stubs import xla_data_pb2
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+
+VECTOR = xc.Shape.parse("f32[4]")
+QUEUE = 8
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    flags = ("--platform", "interpreter", "--feed-items", str(QUEUE), "--feed-bytes", "4096")
+    with start_server(tmp_path_factory.mktemp("server"), *flags) as server:
+        yield server.address
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[xc.Client]:
+    with xc.connect(address, timeout=30) as client:
+        yield client
+
+
+def _wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _infeed(client: xc.Client) -> FeedState:
+    return client.device().feeds().infeed
+
+
+def test_many_items_pass_in_order_both_ways(client):
+    run = client.compile(relay(1000)).submit()
+
+    def feed() -> int:
+        with client.device().infeed(COUNT) as infeed:
+            return infeed.send(range(1000))
+
+    with ThreadPoolExecutor(1) as executor:
+        sent = executor.submit(feed)
+        received = [int(value) for value in client.device().outfeed(COUNT, 1000)]
+    assert sent.result() == 1000
+    assert received == list(range(1000))
+    assert run.result().to_numpy() == 1000
+
+
+def test_coroutines_feed_and_read(client):
+    run = client.compile(relay(300)).submit()
+
+    async def numbers():
+        for number in range(200):
+            await asyncio.sleep(0)
+            yield number
+
+    async def feed() -> None:
+        async with client.device().infeed(COUNT) as infeed:
+            assert await infeed.asend(range(100)) == 100
+            assert await infeed.asend(numbers()) == 200
+            await infeed.aflush()
+
+    async def both() -> list[int]:
+        feeding = asyncio.create_task(feed())
+        async with client.device().outfeed(count=300) as values:
+            received = [int(value) async for value in values]
+        await feeding
+        return received
+
+    assert asyncio.run(both()) == [*range(100), *range(200)]
+    run.result()
+
+
+def test_a_tuple_comes_whole_and_a_layout_as_asked(client):
+    pair = xc.Shape.parse("(f32[2,3], s32[])")
+    client.compile(relay(2, pair)).submit()
+    matrix = np.arange(6, dtype=np.float32).reshape(2, 3)
+    with client.device().infeed(pair) as feed:
+        feed.send([(matrix, n) for n in range(2)])
+    laid_out = xc.Shape.parse("(f32[2,3]{0,1}, s32[])")
+    for shape in (None, laid_out):
+        [(value, _)] = client.device().outfeed(shape, 1)
+        np.testing.assert_array_equal(value, matrix)
+
+
+def test_a_value_that_does_not_fit_is_refused_and_the_program_waits_on(client):
+    run = client.compile(sink(2, VECTOR)).submit()
+    _wait_until(lambda: bool(_infeed(client).waiters))
+    with client.device().infeed() as feed:
+        feed.put(np.int32(1))
+        with pytest.raises(xc.InvalidArgumentError, match="of module sink waits for f32"):
+            feed.flush()
+        [waiter] = _infeed(client).waiters
+        assert "item 1 of the stream was refused" in waiter.reason
+        assert waiter.shape is not None
+        assert str(waiter.shape) == "f32[4]"
+        feed.send([np.zeros(4, np.float32)] * 2)
+    run.result()
+    with pytest.raises(xc.InvalidArgumentError), client.device().infeed(VECTOR) as feed:
+        feed.put(np.zeros(5, np.float32))
+
+
+def test_a_refusal_does_not_drop_what_comes_behind_it(client):
+    feed = client.device().infeed(VECTOR)
+    values = [np.zeros(4, np.float32)] * QUEUE
+    feed.send(values)
+    # As a client that does not check would send it; there is no credit for it yet.
+    feed._shape = None
+    feed.put(np.int32(1))
+    feed.send(values * 2)
+    run = client.compile(sink(3 * QUEUE, VECTOR)).submit()
+    with pytest.raises(xc.InvalidArgumentError):
+        feed.close()
+    run.result()
+
+
+def test_what_the_server_refuses_of_another_writer_names_the_declared_shape(client):
+    feed = client.device().infeed(VECTOR)
+    # As a client that does not check would send it.
+    feed._shape = None
+    feed.put(np.int32(1))
+    with pytest.raises(xc.InvalidArgumentError, match=r"Infeed: .* got s32\[\] for f32\[4\]"):
+        feed.close()
+
+
+def test_a_deadlock_is_explained(client):
+    """Two programs, one that wants more than it is fed, one that fills a queue nobody reads."""
+    wanting = client.compile(sink(3)).submit()
+    filling = client.compile(source(QUEUE + 2)).submit()
+    device = client.device()
+    with device.infeed(COUNT) as feed:
+        feed.send([1, 2])
+    _wait_until(lambda: bool(device.feeds().infeed.waiters and device.feeds().outfeed.waiters))
+    states = device.feeds()
+    [taker], [putter] = states.infeed.waiters, states.outfeed.waiters
+    assert taker.name == "sink"
+    assert taker.instruction.startswith("infeed")
+    assert taker.reason.endswith("of module sink waits for s32[]; the queue is empty")
+    assert taker.seconds >= 0
+    assert putter.name == "source"
+    assert f"the queue holds {QUEUE} of {QUEUE} items" in putter.reason
+    assert (states.outfeed.items, states.outfeed.max_items) == (QUEUE, QUEUE)
+    assert [str(shape) for shape in states.outfeed.front] == ["s32[]"] * QUEUE
+    device.to_infeed(np.int32(3))
+    assert [int(value) for value in device.outfeed(COUNT, QUEUE + 2)] == list(range(QUEUE + 2))
+    wanting.result()
+    filling.result()
+
+
+def test_a_launched_execution_that_waits_is_named(client):
+    executable = client.compile(sink(1))
+    step = extension_pb2.RunStep(
+        executable=xla_data_pb2.ExecutionHandle(handle=executable.handle),
+        output=extension_pb2.RunOutput(keep=True),
+    )
+    request = extension_pb2.LaunchRequest(run=extension_pb2.RunRequest(steps=[step]))
+    launched = client._session.call("Launch", request).execution.handle
+    _wait_until(lambda: bool(_infeed(client).waiters))
+    [waiter] = _infeed(client).waiters
+    assert waiter.execution == launched
+    client.device().to_infeed(np.int32(1))
+    _wait_until(lambda: not _infeed(client).waiters)
+
+
+def test_a_full_queue_makes_the_sender_wait_without_harm(client):
+    device = client.device()
+    feed = device.infeed(COUNT, timeout=0.3)
+    numbers = itertools.count()
+    with pytest.raises(xc.DeadlineExceededError):
+        feed.send(numbers)
+    sent = next(numbers) - 1
+    state = _infeed(client)
+    assert state.items == QUEUE
+    assert state.is_streaming
+    assert any("has used its credit" in waiter.reason for waiter in state.waiters)
+    with pytest.raises(xc.DeadlineExceededError, match="must receive all"):
+        feed.flush()
+    run = client.compile(sink(sent)).submit()
+    feed.close()
+    run.result()
+    assert _infeed(client).items == 0
+
+
+def test_a_slow_reader_is_sent_no_more_than_its_credit(client):
+    run = client.compile(source(50)).submit()
+    values = client.device().outfeed(COUNT, prefetch=4)
+    assert int(next(values)) == 0
+    _wait_until(lambda: client.device().feeds().outfeed.items == QUEUE)
+    time.sleep(0.1)
+    state = client.device().feeds().outfeed
+    # What was sent still takes room: the rest of the queue has not been sent.
+    assert len(state.front) == QUEUE - 4
+    assert not run.done()
+    assert [int(value) for value in itertools.islice(values, 49)] == list(range(1, 50))
+    run.result()
+    values.close()
+
+
+def test_who_stops_early_leaves_the_rest_to_the_next(client):
+    client.compile(source(6)).submit().result()
+    received = []
+    for value in client.device().outfeed(COUNT):
+        received.append(int(value))
+        if len(received) == 2:
+            break
+    assert received == [0, 1]
+    assert int(client.device().from_outfeed(COUNT)) == 2
+    assert [int(value) for value in client.device().outfeed(COUNT, 3)] == [3, 4, 5]
+    with pytest.raises(xc.DeadlineExceededError):
+        client.device().outfeed(COUNT, timeout=0.1).get()
+
+
+def test_drain_waits_for_the_program(client):
+    device = client.device()
+    with device.infeed(COUNT) as feed:
+        feed.send(range(3))
+        with pytest.raises(xc.DeadlineExceededError):
+            feed.drain(timeout=0.2)
+        client.compile(relay(3)).submit()
+        feed.drain()
+    assert _infeed(client).items == 0
+    values = device.outfeed(COUNT)
+    with pytest.raises(xc.DeadlineExceededError):
+        values.drain(timeout=0.2)
+    assert [int(next(values)) for _ in range(3)] == [0, 1, 2]
+    values.close()
+    values.drain()
+
+
+def test_closing_a_queue_ends_who_waits_and_a_new_feed_opens_it(client):
+    device = client.device()
+    run = client.compile(sink(3)).submit()
+    feed = device.infeed(COUNT)
+    feed.put(1)
+    _wait_until(lambda: bool(_infeed(client).waiters))
+    assert feed.close_queue() == 0
+    with pytest.raises(xc.AbortedError, match="must be open"):
+        run.result()
+    with pytest.raises(xc.AbortedError):
+        device.to_infeed(np.int32(1))
+    assert _infeed(client).is_closed
+    with device.infeed(COUNT) as feed:
+        feed.put(2)
+    client.compile(sink(1)).run()
+
+
+def test_a_closed_outfeed_ends_the_iteration(client):
+    device = client.device()
+    client.compile(source(3)).run()
+    values = device.outfeed(COUNT)
+    assert int(next(values)) == 0
+    assert values.close_queue() == 0
+    assert [int(value) for value in values] == [1, 2]
+    with pytest.raises(xc.AbortedError, match="must be open"):
+        client.compile(source(1)).run()
+
+
+def test_another_feed_of_the_session_takes_over(client):
+    first = client.device().infeed(COUNT)
+    first.put(1)
+    first.flush()
+    with client.device().infeed(COUNT) as second:
+        second.put(2)
+    with pytest.raises(xc.AbortedError, match="another Infeed stream"):
+        first.flush()
+    client.compile(relay(2)).submit()
+    assert [int(value) for value in client.device().outfeed(COUNT, 2)] == [1, 2]
+
+
+def test_feeds_belong_to_a_session(address, client):
+    with xc.connect(address, timeout=30) as other, other.device().infeed(COUNT) as feed:
+        feed.put(1)
+        feed.flush()
+        assert _infeed(other).items == 1
+        assert _infeed(client).items == 0
+
+
+def test_calls_serve_where_the_server_has_no_streams(client):
+    client._session.transport.capabilities = frozenset()
+    run = client.compile(relay(20)).submit()
+    with client.device().infeed(COUNT) as feed:
+        feed.send(range(5))
+
+        async def rest() -> None:
+            await feed.asend(range(5, 20))
+
+        values = client.device().outfeed(COUNT, 20)
+        assert [int(next(values)) for _ in range(5)] == [0, 1, 2, 3, 4]
+        asyncio.run(rest())
+        assert [int(value) for value in values] == list(range(5, 20))
+    run.result()
+    with pytest.raises(xc.InvalidArgumentError, match="must be told the shape"):
+        client.device().outfeed()
+
+
+class _Plain:
+    """A stream of a client that keeps no rules, in the default session of its connection."""
+
+    def __init__(self, address: str, name: str) -> None:
+        self._channel = grpc.insecure_channel(address)
+        call = self._channel.stream_stream(
+            f"/xla.XlaExtensionService/{name}",
+            response_deserializer=getattr(extension_pb2, f"{name}Response").FromString,
+        )
+        self._call = call
+
+    def run(self, *requests: bytes) -> tuple[list[object], grpc.StatusCode, str]:
+        stream = self._call(iter(requests), timeout=10)
+        responses = []
+        with contextlib.suppress(grpc.RpcError):
+            responses.extend(stream)
+        self._channel.close()
+        return responses, stream.code(), stream.details()
+
+
+def _item(number: int) -> bytes:
+    value = FeedItemEncoder().value(Literal.from_numpy(np.int32(number)))
+    return items_part([(number, value)])
+
+
+def test_streams_that_keep_no_rules_end_with_the_reason(address):
+    start = extension_pb2.InfeedRequest(start=extension_pb2.InfeedStart()).SerializeToString()
+    for requests, code, words in (
+        ((_item(1),), grpc.StatusCode.INVALID_ARGUMENT, "first InfeedRequest must hold start"),
+        ((start, start), grpc.StatusCode.INVALID_ARGUMENT, "must hold items or flush, got start"),
+        ((start, _item(2)), grpc.StatusCode.INVALID_ARGUMENT, "got 2 where 1 comes next"),
+        (
+            (start, *(_item(n) for n in range(1, QUEUE + 2))),
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            f"got item {QUEUE + 1} with 0 items",
+        ),
+        ((start, b"\xff"), grpc.StatusCode.INVALID_ARGUMENT, "bytes that are none"),
+    ):
+        _, got, details = _Plain(address, "Infeed").run(*requests)
+        assert got is code, details
+        assert words in details
+    outfeed = extension_pb2.OutfeedRequest
+    start = outfeed(start=extension_pb2.OutfeedStart()).SerializeToString()
+    progress = extension_pb2.OutfeedProgress(acknowledged=1)
+    for requests, words in (
+        ((start, start), "must hold progress, got start"),
+        ((start, outfeed(progress=progress).SerializeToString()), "up to 0, got 1"),
+        (
+            (outfeed(start=extension_pb2.OutfeedStart(next_sequence=-1)).SerializeToString(),),
+            "next_sequence must not be negative",
+        ),
+    ):
+        _, got, details = _Plain(address, "Outfeed").run(*requests)
+        assert got is grpc.StatusCode.INVALID_ARGUMENT, details
+        assert words in details
+    responses, code, _ = _Plain(address, "Outfeed").run(start)
+    assert code is grpc.StatusCode.OK
+    assert responses[0].started.next_sequence == 1
+
+
+def test_a_queue_must_be_named(client):
+    with pytest.raises(xc.InvalidArgumentError, match="direction must be"):
+        client._session.call("DrainFeed", extension_pb2.DrainFeedRequest())

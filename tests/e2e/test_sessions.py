@@ -1,0 +1,211 @@
+"""Sessions over real processes: what belongs to whom, and what stays when a client goes."""
+
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from grpc import StatusCode
+
+import xla_client
+from tests.e2e import modules
+from tests.e2e.process import Raw, refused, start_server
+from xla_contract.descriptors import EXTENSION_RPCS
+from xla_contract.stubs import xla_data_pb2, xla_pb2
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+
+GRACE = 1.0
+
+
+class Extension:
+    """`extension.OpenSession(request)` and the other unary rpcs, with a token once there is one."""
+
+    def __init__(self, address: str, token: str = "") -> None:
+        self._channel = grpc.insecure_channel(address)
+        self.token = token
+        for rpc in EXTENSION_RPCS:
+            if not (rpc.request_streaming or rpc.response_streaming):
+                setattr(self, rpc.name, self._caller(rpc))
+
+    def _caller(self, rpc: Any) -> Callable[[Any], Any]:
+        method = self._channel.unary_unary(
+            rpc.path,
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=rpc.response.FromString,
+        )
+
+        def call(request: Any) -> Any:
+            return method(request, metadata=[("xla-session", self.token)] if self.token else ())
+
+        return call
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        raise AttributeError(name)
+
+    def open(self, **fields: Any) -> Any:
+        session = self.OpenSession(extension_pb2.OpenSessionRequest(**fields))
+        self.token = session.token
+        return session
+
+    def live_bytes(self) -> int:
+        """Bytes of all sessions, seen from one that is open for as long as that takes."""
+        self.open()
+        answer = self.DescribeSession(extension_pb2.DescribeSessionRequest())
+        self.CloseSession(extension_pb2.CloseSessionRequest())
+        return int(answer.server_device_bytes)
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    flags = ["--platform", "interpreter", "--session-grace-seconds", str(GRACE)]
+    quotas = ["--session-device-bytes", "4000", "--session-executions", "2"]
+    with start_server(tmp_path_factory.mktemp("server"), *flags, *quotas) as server:
+        yield server.address
+
+
+def eventually(question: Callable[[], bool], seconds: float = 15.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not question():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def shape_request(handle: int) -> xla_pb2.GetShapeRequest:
+    return xla_pb2.GetShapeRequest(data=xla_data_pb2.GlobalDataHandle(handle=handle))
+
+
+def test_a_session_says_what_it_may_have(address: str) -> None:
+    with contextlib.closing(Extension(address)) as extension:
+        session = extension.open(client="a test")
+        assert len(session.token) >= 43
+        assert session.quotas.device_bytes == 4000
+        assert session.quotas.concurrent_executions == 2
+        assert session.grace_seconds == GRACE
+        assert session.max_message_bytes > 0
+        few = extension.open(capabilities=[1, 12345])
+        assert set(few.capabilities) <= {1}
+        extension.CloseSession(extension_pb2.CloseSessionRequest())
+
+
+def test_the_handles_of_another_client_are_not_found(address: str) -> None:
+    with xla_client.connect(address) as mine, xla_client.connect(address) as other:
+        buffer = mine.to_device(np.float32([1, 2]))
+        with pytest.raises(xla_client.NotFoundError, match="of this session"):
+            other.adopt(buffer.handle)
+        with contextlib.closing(Raw(address)) as raw:
+            refused(StatusCode.NOT_FOUND, raw.GetShape, shape_request(buffer.handle))
+        assert buffer.to_numpy().tolist() == [1, 2]
+
+
+def test_plain_clients_have_a_session_for_each_connection(address: str) -> None:
+    mine, other = Raw(address), Raw(address)
+    # Channels to one target share a connection unless they are told otherwise.
+    channel = grpc.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)])
+    get_shape = channel.unary_unary("/xla.XlaService/GetShape")
+    handle = mine.upload(np.float32(1)).handle
+    assert mine.GetShape(shape_request(handle))
+    refused(StatusCode.NOT_FOUND, get_shape, shape_request(handle).SerializeToString())
+    for each in (mine, other, channel):
+        each.close()
+
+
+def test_values_of_a_plain_client_go_some_time_after_its_connection(address: str) -> None:
+    with contextlib.closing(Extension(address)) as watcher:
+        # What tests before left behind goes some time later.
+        assert eventually(lambda: watcher.live_bytes() == 0)
+        raw = Raw(address)
+        raw.upload(np.zeros(100, np.float32))
+        for _ in range(10):
+            time.sleep(GRACE / 5)
+            assert watcher.live_bytes() == 400
+        raw.close()
+        assert eventually(lambda: watcher.live_bytes() == 0)
+
+
+def test_a_client_that_comes_back_finds_all_in_place(address: str) -> None:
+    first = Extension(address)
+    token = first.open().token
+    raw = Raw(address)
+    metadata = [("xla-session", token)]
+    request = xla_pb2.TransferToServerRequest(literal=modules.literal(np.float32([1, 2, 3])))
+    handle = raw.TransferToServer(request, metadata=metadata).data.handle
+    first.close()
+    raw.close()
+    time.sleep(GRACE / 2)
+    second = Extension(address)
+    assert second.open(resume_token=token).token == token
+    raw = Raw(address)
+    data = xla_pb2.TransferToClientRequest(data=xla_data_pb2.GlobalDataHandle(handle=handle))
+    assert raw.TransferToClient(data, metadata=metadata).literal.f32s == [1, 2, 3]
+    second.CloseSession(extension_pb2.CloseSessionRequest())
+    for call, request, code in (
+        (raw.TransferToClient, data, StatusCode.UNAUTHENTICATED),
+        (raw.GetShape, shape_request(handle), StatusCode.UNAUTHENTICATED),
+    ):
+        refused(code, call, request, metadata=metadata)
+    with pytest.raises(grpc.RpcError, match="live session"):
+        Extension(address).open(resume_token=token)
+    raw.close()
+    second.close()
+
+
+def test_quotas_are_told_with_their_use(address: str) -> None:
+    with xla_client.connect(address) as client, xla_client.connect(address) as other:
+        kept = client.to_device(np.zeros(900, np.float32))
+        with pytest.raises(xla_client.ResourceExhaustedError, match=r"4000 bytes.*800.*3600 in"):
+            client.to_device(np.zeros(200, np.float32))
+        assert other.to_device(np.zeros(900, np.float32)).shape
+        kept.delete()
+        assert client.to_device(np.zeros(200, np.float32)).shape
+
+
+def test_an_executable_is_shared_and_each_session_frees_its_own(address: str) -> None:
+    with xla_client.connect(address) as mine, xla_client.connect(address) as other:
+        builder = xla_client.Builder("shared")
+        computation = builder.build(builder.constant(np.float32(7)))
+        first, second = mine.compile(computation), other.compile(computation)
+        assert second.run() == 7
+        first.delete()
+        assert second.run() == 7
+
+
+def test_feeds_belong_to_a_session(address: str) -> None:
+    with xla_client.connect(address) as mine, xla_client.connect(address) as other:
+        mine.device().to_infeed(np.float32(1))
+        other.device().to_infeed(np.float32(2))
+        builder = xla_client.Builder("feed")
+        computation = builder.build(builder.infeed(xla_client.Shape.parse("f32[]")))
+        assert other.compile(computation).run() == 2
+        assert mine.compile(computation).run() == 1
+
+
+def test_a_killed_client_leaves_nothing_behind(address: str) -> None:
+    program = (
+        "import sys, numpy, xla_client\n"
+        "client = xla_client.connect(sys.argv[1])\n"
+        "kept = client.to_device(numpy.zeros(300, numpy.float32))\n"
+        "print('ready', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with contextlib.closing(Extension(address)) as watcher:
+        # What tests before left behind goes some time later.
+        assert eventually(lambda: watcher.live_bytes() == 0)
+        command = [sys.executable, "-c", program, address]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as client:
+            assert client.stdout is not None
+            assert client.stdout.readline() == "ready\n"
+            assert watcher.live_bytes() == 1200
+            client.kill()
+        assert eventually(lambda: watcher.live_bytes() == 0)

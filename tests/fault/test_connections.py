@@ -1,0 +1,255 @@
+"""Clients that connect and say nothing, and a server that is stopped while it streams."""
+
+import contextlib
+import queue
+import signal
+import socket
+import time
+
+import grpc
+import numpy as np
+import pytest
+from grpc import StatusCode
+
+import xla_client as xc
+from tests.e2e import modules
+from tests.e2e.process import Raw, start_server
+from xla_contract.descriptors import EXTENSION_RPCS
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.stubs import xla_pb2
+
+HALF_OPEN = 200
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+SETTINGS = bytes(3) + b"\x04\x00" + bytes(4)
+CHUNK = 1 << 20
+SIZE = 4 * CHUNK
+PATHS = {rpc.name: rpc for rpc in EXTENSION_RPCS}
+
+
+def headers(path):
+    """A frame that begins a call on stream 1 and leaves its message out."""
+
+    def literal(name, value):
+        return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
+
+    block = b"\x83\x86\x04" + bytes([len(path)]) + path + b"\x01\x01a"
+    block += literal(b"content-type", b"application/grpc") + literal(b"te", b"trailers")
+    return len(block).to_bytes(3, "big") + b"\x01\x04" + (1).to_bytes(4, "big") + block
+
+
+def half_open(address, number):
+    """A connection that stops after nothing, the preface, a call's headers or half a frame."""
+    host, _, port = address.rpartition(":")
+    connection = socket.create_connection((host, int(port)), timeout=10)
+    said = (
+        b"",
+        PREFACE,
+        PREFACE[:9],
+        PREFACE + SETTINGS,
+        PREFACE + SETTINGS + headers(b"/xla.XlaService/Execute"),
+        PREFACE + SETTINGS + headers(b"/xla.XlaExtensionService/Upload"),
+        PREFACE + SETTINGS + headers(b"/xla.XlaExtensionService/Converse"),
+        PREFACE + SETTINGS + headers(b"/xla.XlaService/Execute")[:20],
+    )
+    connection.sendall(said[number % len(said)])
+    return connection
+
+
+def counters(client):
+    """Sessions, and bytes on the devices once what the client dropped is free."""
+    client.free_unused()
+    request = extension_pb2.DescribeSessionRequest()
+    use = client._session.call("DescribeSession", request)
+    return use.server_sessions, use.server_device_bytes
+
+
+def wait_for(condition):
+    """Wait until a condition holds that is looked at for the last time after 15 s."""
+    deadline = time.monotonic() + 15
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.01)
+
+
+def wait_for_log(server, words):
+    wait_for(lambda: words in server.log.read_text())
+
+
+def test_200_connections_that_stop_half_way_keep_nobody_from_being_served(tmp_path):
+    flags = ("--platform", "interpreter", "--session-grace-seconds", "1")
+    with start_server(tmp_path, *flags) as server, contextlib.ExitStack() as stack:
+        client = stack.enter_context(xc.connect(server.address, timeout=20))
+        before = counters(client)
+        connections = [half_open(server.address, number) for number in range(HALF_OPEN)]
+        for connection in connections:
+            stack.callback(connection.close)
+        for _ in range(20):
+            array = np.arange(1 << 16, dtype=np.float32)
+            assert np.array_equal(client.to_device(array).to_numpy(), array)
+        with xc.connect(server.address, timeout=20) as another:
+            assert another.to_device(7).to_numpy() == 7
+        for connection in connections:
+            connection.close()
+        wait_for(lambda: counters(client) == before)
+        server.process.terminate()
+        assert server.process.wait(60) == 0
+
+
+class Streaming:
+    """One streaming call, whose requests are put in by hand."""
+
+    def __init__(self, channel, name):
+        rpc = PATHS[name]
+        kind = "stream_stream" if rpc.response_streaming else "stream_unary"
+        make = getattr(channel, kind)
+        method = make(rpc.path, rpc.request.SerializeToString, rpc.response.FromString)
+        self._requests = queue.SimpleQueue()
+        source = iter(self._requests.get, None)
+        self.call = method(source, timeout=60) if kind == "stream_stream" else None
+        self.future = method.future(source, timeout=60) if kind == "stream_unary" else None
+
+    def send(self, *messages):
+        for message in messages:
+            self._requests.put(message)
+
+    def close(self):
+        self._requests.put(None)
+
+
+def upload_start():
+    return extension_pb2.UploadRequest(
+        start=extension_pb2.UploadStart(
+            upload_id=b"one", shape=modules.shape(f"u8[{SIZE}]"), offset=0
+        )
+    )
+
+
+def chunks(data, first, end):
+    for number in range(first, end):
+        part = data[number * CHUNK : (number + 1) * CHUNK]
+        chunk = extension_pb2.Chunk(offset=number * CHUNK, data=part)
+        yield extension_pb2.UploadRequest(chunk=chunk)
+
+
+def ends_unavailable(call, *arguments):
+    with pytest.raises(grpc.RpcError) as caught:
+        call(*arguments)
+    assert caught.value.code() is StatusCode.UNAVAILABLE, caught.value.details()
+
+
+def is_unavailable(raw):
+    with pytest.raises(grpc.RpcError) as caught:
+        raw.GetShape(xla_pb2.GetShapeRequest())
+    return caught.value.code() is StatusCode.UNAVAILABLE
+
+
+def begin_upload(channel, data):
+    """An upload of which half has arrived."""
+    upload = Streaming(channel, "Upload")
+    upload.send(upload_start(), *chunks(data, 0, 2))
+    get = channel.unary_unary(
+        PATHS["GetUpload"].path,
+        PATHS["GetUpload"].request.SerializeToString,
+        PATHS["GetUpload"].response.FromString,
+    )
+
+    def has_begun():
+        with contextlib.suppress(grpc.RpcError):  # Not even the start has come.
+            return get(extension_pb2.GetUploadRequest(upload_id=b"one")).offset == 2 * CHUNK
+        return False
+
+    wait_for(has_begun)
+    return upload
+
+
+def begin_infeed(channel):
+    """A stream of items nobody takes."""
+    infeed = Streaming(channel, "Infeed")
+    infeed.send(extension_pb2.InfeedRequest(start=extension_pb2.InfeedStart()))
+    assert next(infeed.call).WhichOneof("part") == "started"
+    return infeed
+
+
+def begin_outfeed(channel):
+    """A stream that waits for items."""
+    outfeed = Streaming(channel, "Outfeed")
+    credit = extension_pb2.Credit(items=1, bytes=100)
+    start = extension_pb2.OutfeedStart(credit=credit)
+    outfeed.send(extension_pb2.OutfeedRequest(start=start))
+    assert next(outfeed.call).WhichOneof("part") == "started"
+    return outfeed
+
+
+def test_what_streams_may_end_while_the_server_drains(tmp_path):
+    data = np.random.default_rng(0).integers(0, 256, SIZE, np.uint8).tobytes()
+    flags = ("--platform", "interpreter", "--grace-seconds", "20", "--log-level", "debug")
+    with start_server(tmp_path, *flags) as server:
+        raw = Raw(server.address)
+        channel = raw._channel  # Its connection is the session.
+        upload = begin_upload(channel, data)
+        request = xla_pb2.ComputeConstantGraphRequest(computation=modules.countdown(20_000))
+        running = raw.ComputeConstantGraph.future(request, timeout=60)
+        wait_for_log(server, "ComputeConstantGraph")
+        server.process.send_signal(signal.SIGTERM)
+        # New connections are soon refused, calls on old ones too.
+        for calling in (raw, Raw(server.address)):
+            wait_for(lambda calling=calling: is_unavailable(calling))
+            assert all(is_unavailable(calling) for _ in range(10))
+        upload.send(*chunks(data, 2, 4))
+        upload.close()
+        assert upload.future.result().data.handle
+        assert running.result().literal.s32s == [0]
+        assert server.process.wait(60) == 0
+        assert "drained" in server.log.read_text()
+
+
+def test_what_streams_on_is_ended_at_the_deadline(tmp_path):
+    data = bytes(SIZE)
+    flags = ("--platform", "interpreter", "--grace-seconds", "0.5", "--log-level", "debug")
+    with start_server(tmp_path, *flags) as server:
+        raw = Raw(server.address)
+        channel = raw._channel  # Its connection is the session.
+        resident = raw.upload(np.zeros(64 << 20, np.uint8))
+        download = channel.unary_stream(
+            PATHS["Download"].path,
+            PATHS["Download"].request.SerializeToString,
+            PATHS["Download"].response.FromString,
+        )(extension_pb2.DownloadRequest(data=resident), timeout=60)
+        next(download)  # And no more is read: the server waits for room.
+        upload = begin_upload(channel, data)
+        infeed = begin_infeed(channel)
+        outfeed = begin_outfeed(channel)
+        handle = raw.compile(modules.echo_feed())
+        waiting = raw.Execute.future(xla_pb2.ExecuteRequest(handle=handle), timeout=60)
+        endless = raw.ComputeConstantGraph.future(
+            xla_pb2.ComputeConstantGraphRequest(computation=modules.endless()), timeout=60
+        )
+        wait_for_log(server, "ComputeConstantGraph")
+        wait_for_log(server, "Execute")
+        server.process.send_signal(signal.SIGTERM)
+        for future in (upload.future, waiting, endless):
+            ends_unavailable(future.result)
+        for stream in (infeed.call, outfeed.call):
+            ends_unavailable(list, stream)
+        # Chunks that were under way arrive, then it ends.
+        ends_unavailable(list, download)
+        assert server.process.wait(60) == 0
+        assert "Traceback" not in server.log.read_text()
+
+
+def test_shared_memory_is_used_until_the_server_has_drained(tmp_path):
+    flags = ("--platform", "interpreter", "--grace-seconds", "20", "--log-level", "debug")
+    with (
+        start_server(tmp_path, *flags) as server,
+        xc.connect(server.address, timeout=30) as client,
+    ):
+        array = np.arange(1 << 18, dtype=np.float32)
+        buffer = client.to_device(array)
+        kept = buffer.to_numpy()
+        assert client._session.shared_memory.is_connected
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(60) == 0
+        # What was given out is the client's, server or not.
+        assert np.array_equal(kept, array)
+        with pytest.raises(xc.UnavailableError):
+            client.to_device(array, timeout=5)
