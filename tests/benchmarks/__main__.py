@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import pathlib
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,33 +15,58 @@ from rich.table import Table
 
 import xla_client
 from tests.benchmarks import echo_server, suites
+from tests.benchmarks.calls import calls
+from tests.benchmarks.chunked_transfers import chunked_transfers
+from tests.benchmarks.feeds_suite import feeds
+from tests.benchmarks.literals import literals
+from tests.benchmarks.shared_memory import shared_memory
+from tests.benchmarks.unary_bulk import unary_bulk
+from xla_contract import malloc
 
 OUTPUT = pathlib.Path("build/bench.json")
 
 
 @contextlib.contextmanager
-def echo_channel() -> Iterator[grpc.Channel]:
-    """A channel to a bare echo server in a process of its own."""
+def echo_peers() -> Iterator[tuple[grpc.Channel, socket.socket]]:
+    """A channel and a TCP connection to bare servers in a process of their own."""
     command = [sys.executable, "-m", "tests.benchmarks.echo_server"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        port = process.stdout.readline().strip()
+        port, tcp_port = process.stdout.readline().split()
         try:
-            with grpc.insecure_channel(f"127.0.0.1:{port}", echo_server.UNLIMITED) as channel:
-                yield channel
+            with (
+                grpc.insecure_channel(f"127.0.0.1:{port}", echo_server.UNLIMITED) as channel,
+                socket.create_connection(("127.0.0.1", int(tcp_port))) as connection,
+            ):
+                yield channel, connection
         finally:
             process.kill()
 
 
+def one_message_at_a_time(target: str) -> xla_client.Client:
+    """A client that transfers as with a server that has nothing but the rpcs of XlaService."""
+    client = xla_client.connect(target, shared_memory=False)
+    client._session.chunks = None
+    return client
+
+
 def main() -> None:
     """Measure, print, write."""
-    rows = list(suites.literals())
-    with xla_client.Local() as client, echo_channel() as echo:
-        rows += suites.transport(client, echo)
+    malloc.tune()
+    rows = list(literals())
+    with xla_client.Local() as client, echo_peers() as (echo, tcp):
+        rows += calls(client, echo)
+        rows += feeds(client, echo)
+        with one_message_at_a_time(client.target) as unary:
+            rows += unary_bulk(unary, echo, tcp)
+        with xla_client.connect(client.target, shared_memory=False) as chunked:
+            rows += chunked_transfers(chunked, echo)
+        rows += shared_memory(client)
         rows += suites.programs(client)
-    table = Table("what", "peer", "speed, peer = 1")
+    table = Table("what", "peer", "speed, peer = 1", "gate")
     for row in rows:
-        table.add_row(row.name, row.peer, f"{row.speed:.2f}")
+        gate = "" if row.gate is None else f"{row.gate}{'' if row.speed >= row.gate else ' missed'}"
+        table.add_row(row.name, row.peer, f"{row.speed:.2f}", gate)
     Console().print(table)
     OUTPUT.parent.mkdir(exist_ok=True)
     OUTPUT.write_text(

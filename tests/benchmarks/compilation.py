@@ -11,8 +11,7 @@ from xla_server.backends.backend import Executable
 from xla_server.backends.cpu import Cpu
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.ir.importer import import_module
-from xla_server.sessions.executables import ExecutableTable
-from xla_server.sessions.handles import HandleFactory
+from xla_server.sessions.executables import SharedExecutables
 from xla_server.sessions.programs import prepare_program
 
 REPETITIONS = 5
@@ -47,10 +46,10 @@ class Program:
 
     def repeated(self, cpu: Cpu, executable: Executable) -> float:
         """The seconds from the bytes to an executable that the server has."""
-        table = ExecutableTable(HandleFactory(), max_executables=9, max_handles=9, max_idle=9)
+        table = SharedExecutables(max_executables=9, max_idle=9)
         return min(self._looked_up(cpu, table, executable) for _ in range(1 + REPETITIONS))
 
-    def _looked_up(self, cpu: Cpu, table: ExecutableTable, executable: Executable) -> float:
+    def _looked_up(self, cpu: Cpu, table: SharedExecutables, executable: Executable) -> float:
         started = time.perf_counter()
         proto = hlo_pb2.HloModuleProto.FromString(self.serialized)
         shapes = program_shape_from_proto(proto.host_program_shape).parameters

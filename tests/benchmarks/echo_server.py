@@ -1,8 +1,14 @@
-"""The peer of the transport benchmarks: a bare gRPC server that moves bytes and does nothing."""
+"""The peers of the transport benchmarks: bare gRPC and bare TCP that move bytes and do nothing."""
 
+import itertools
+import socket
+import threading
+from collections.abc import Iterator
 from concurrent import futures
 
 import grpc
+
+from xla_contract import malloc
 
 UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
@@ -10,9 +16,12 @@ UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_le
 def serve() -> None:
     """Serve `/bench.Echo/Echo` (returns the request), `Sink` (returns nothing) and `Source`.
 
-    `Source` answers with as many zero bytes as the decimal number in the request says. Prints
-    the port when ready and runs until killed.
+    `Source` answers with as many zero bytes as the decimal number in the request says;
+    `StreamSink` and `StreamSource` take and give many messages on one stream. Beside them,
+    a TCP socket reads blocks as `send_block` writes them. Prints both ports when ready and runs
+    until killed. The allocator is tuned as a server of ours tunes it: that is no merit of the wire.
     """
+    malloc.tune()
     source: dict[int, bytes] = {}
 
     def produce(request: bytes, _: grpc.ServicerContext) -> bytes:
@@ -23,12 +32,52 @@ def serve() -> None:
     handlers = {
         name: grpc.unary_unary_rpc_method_handler(behavior) for name, behavior in behaviors.items()
     }
+    handlers["StreamSink"] = grpc.stream_unary_rpc_method_handler(_count)
+    handlers["StreamSource"] = grpc.unary_stream_rpc_method_handler(_repeat)
     server = grpc.server(futures.ThreadPoolExecutor(16), options=UNLIMITED)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bench.Echo", handlers),))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    print(port, flush=True)
+    print(port, _listen_to_blocks(), flush=True)
     server.wait_for_termination()
+
+
+def _count(requests: Iterator[bytes], _: grpc.ServicerContext) -> bytes:
+    """The number of messages of a stream."""
+    return str(sum(1 for _ in requests)).encode()
+
+
+def _repeat(request: bytes, _: grpc.ServicerContext) -> Iterator[bytes]:
+    """As many messages of zeros as the first number says, of as many bytes as the second."""
+    count, size = map(int, request.split())
+    return itertools.repeat(bytes(size), count)
+
+
+def send_block(connection: socket.socket, block: memoryview) -> None:
+    """Send the size of a block and the block, and wait for the word that it was read."""
+    connection.sendall(len(block).to_bytes(8, "little"))
+    connection.sendall(block)
+    connection.recv(1)
+
+
+def _listen_to_blocks() -> int:
+    listener = socket.create_server(("127.0.0.1", 0))
+    threading.Thread(target=_read_blocks, args=(listener,), daemon=True).start()
+    port: int = listener.getsockname()[1]
+    return port
+
+
+def _read_blocks(listener: socket.socket) -> None:
+    connection, _ = listener.accept()
+    memory = bytearray()
+    while header := connection.recv(8):
+        size = int.from_bytes(header, "little")
+        if len(memory) < size:
+            memory = bytearray(size)
+        into = memoryview(memory)[:size]
+        while into:
+            into = into[connection.recv_into(into) :]
+        connection.sendall(b"\1")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ class Comparison:
     peer: str
     ours_seconds: float
     peer_seconds: float
+    gate: float | None = None
+    """The least speed wanted, if one is."""
 
     @property
     def speed(self) -> float:
@@ -29,6 +31,7 @@ def compare(
     *,
     rounds: int = 7,
     calls: int = 1,
+    gate: float | None = None,
 ) -> Comparison:
     """Time both, alternating, `rounds` times `calls` calls each, after one warm-up of each."""
     ours()
@@ -40,4 +43,5 @@ def compare(
             for _ in range(calls):
                 function()
             into.append((time.perf_counter() - start) / calls)
-    return Comparison(name, peer, statistics.median(samples[0]), statistics.median(samples[1]))
+    ours_seconds, peer_seconds = map(statistics.median, samples)
+    return Comparison(name, peer, ours_seconds, peer_seconds, gate)

@@ -1,68 +1,14 @@
-"""What is measured: transport against a bare echo, execution against jaxlib's CPU backend."""
+"""Execution against jaxlib's CPU backend."""
 
 import functools
 from collections.abc import Callable, Iterator
 
-import grpc
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import xla_client
 from tests.benchmarks.harness import Comparison, compare
-from xla_contract.literal import Literal
-from xla_contract.literal_proto import literal_from_proto, literal_to_proto
-from xla_contract.stubs import xla_data_pb2
-
-MEBIBYTE = 1 << 20
-
-
-def literals() -> Iterator[Comparison]:
-    """Encoding and decoding of a literal of 1e6 f32 against the obvious way."""
-    array = np.random.default_rng(0).standard_normal(1_000_000).astype(np.float32)
-    literal = Literal.from_numpy(array)
-
-    def naive() -> object:
-        proto = xla_data_pb2.LiteralProto()
-        proto.f32s.extend(array.tolist())
-        return proto
-
-    encoded = literal_to_proto(literal)
-    yield compare(
-        "fill a literal, 1e6 f32", "f32s.extend(tolist())", lambda: literal_to_proto(literal), naive
-    )
-    yield compare(
-        "read a literal, 1e6 f32",
-        "np.array(list(f32s))",
-        lambda: literal_from_proto(encoded).to_numpy(),
-        lambda: np.array(list(encoded.f32s), np.float32),
-    )
-
-
-def transport(client: xla_client.Client, echo: grpc.Channel) -> Iterator[Comparison]:
-    """Calls that do no work, and transfers, against a server that moves bare bytes."""
-    call = {name: echo.unary_unary(f"/bench.Echo/{name}") for name in ("Echo", "Sink", "Source")}
-    builder = xla_client.Builder("null")
-    executable = client.compile(builder.build(builder.constant(np.float32(1))))
-    yield compare(
-        "null Execute", "echo of 64 bytes", executable, lambda: call["Echo"](bytes(64)), calls=200
-    )
-    array = np.zeros(16 * MEBIBYTE // 4, np.float32)
-    payload = array.tobytes()
-    yield compare(
-        "upload 16 MiB f32",
-        "raw bytes to a sink",
-        lambda: client.to_device(array),
-        lambda: call["Sink"](payload),
-    )
-    resident = client.to_device(array)
-    size = str(array.nbytes).encode()
-    yield compare(
-        "download 16 MiB f32",
-        "raw bytes from a source",
-        resident.to_numpy,
-        lambda: call["Source"](size),
-    )
 
 
 def run_to_the_end(compiled: Callable[..., object], arguments: list[jax.Array]) -> object:
