@@ -7,7 +7,7 @@ SOURCES := protos/xla_contract client server
 DEMO_OUTPUT ?= build/digits.png
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test conformance conformance-cpu golden operations ulps lint types layers bench bench-cpu fmt clean
+.PHONY: help setup demo serve test transfer-large conformance conformance-cpu golden operations ulps lint baseline types layers bench bench-cpu fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
@@ -39,6 +39,9 @@ serve: $(STAMP) ## run a server on 127.0.0.1:1685
 test: lint types layers ## everything CI checks: lint, types, layers, tests
 	$(BIN)/python -m pytest -n 2
 
+transfer-large: $(STAMP) ## 3 GiB up and down through real processes, with bounded memory (takes 12 GiB)
+	$(BIN)/python -m pytest -n 0 --timeout 900 -s tests/large/transfer_of_3_gib.py
+
 conformance: $(STAMP) ## the whole oracle sweep against XLA's CPU backend (`make test` takes a slice)
 	CONFORMANCE=full $(BIN)/python -m pytest -n 2 --timeout 1200 tests/conformance
 
@@ -57,9 +60,14 @@ operations: $(STAMP) ## write docs/OPERATIONS.md: operations, element types, pla
 ulps: $(STAMP) ## write docs/FUNCTIONS.md: errors of functions; FUNCTIONS=exp,tanh WHOLE=1 narrow it
 	$(BIN)/python -m tests.ulps --functions "$(FUNCTIONS)" $(if $(WHOLE),--whole)
 
-lint: $(STAMP) ## ruff: style and formatting
+lint: $(STAMP) ## ruff and buf: style and formatting, and that no client of the protos breaks
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/buf lint protos
+	$(BIN)/buf breaking protos --against protos/baseline.binpb
+
+baseline: $(STAMP) ## write protos/baseline.binpb: what protos/ must stay compatible with
+	$(BIN)/buf build protos --exclude-source-info -o protos/baseline.binpb
 
 types: $(STAMP) ## mypy, strict
 	$(BIN)/mypy

@@ -21,6 +21,7 @@ from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 from google.protobuf.message import Message
 
 SERVICE_NAME = "xla.XlaService"
+EXTENSION_NAME = "xla.XlaExtensionService"
 
 
 @dataclass(frozen=True)
@@ -111,3 +112,5 @@ def _descriptors(roots: Iterable[Descriptor]) -> Iterator[Descriptor]:
 POOL: DescriptorPool = _load_pool()
 SERVICE: ServiceDescriptor = POOL.FindServiceByName(SERVICE_NAME)
 RPCS: tuple[Rpc, ...] = rpcs_of(SERVICE)
+EXTENSION: ServiceDescriptor = POOL.FindServiceByName(EXTENSION_NAME)
+EXTENSION_RPCS: tuple[Rpc, ...] = rpcs_of(EXTENSION)

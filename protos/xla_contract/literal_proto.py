@@ -9,7 +9,6 @@ Reading checks a message before it allocates anything for it: all sizes come fro
 that is already here, and a shape that claims more than the payload holds is refused.
 """
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -18,50 +17,13 @@ from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, XlaError
 from xla_contract.index import memory_element_count
 from xla_contract.literal import Array, Literal, storage
+from xla_contract.literal_payload import PAYLOAD_FIELDS, PayloadField
 from xla_contract.shape import UNBOUNDED, Shape
 from xla_contract.shape_proto import shape_from_proto, shape_to_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.varint import encode_varint, encode_varints
 
 _LENGTH_DELIMITED = 2
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Field:
-    """The payload field of an element type.
-
-    `per_element` counts entries of the field (bytes, for a bytes field) to an element;
-    `packed` is "" for a bytes field, else how an entry is encoded: "fixed" or "varint".
-    """
-
-    name: str
-    per_element: int
-    packed: str = ""
-
-
-_PACKED: dict[ElementType, _Field] = {
-    ElementType.PRED: _Field("preds", 1, "varint"),
-    ElementType.S32: _Field("s32s", 1, "varint"),
-    ElementType.S64: _Field("s64s", 1, "varint"),
-    ElementType.U32: _Field("u32s", 1, "varint"),
-    ElementType.U64: _Field("u64s", 1, "varint"),
-    ElementType.F32: _Field("f32s", 1, "fixed"),
-    ElementType.F64: _Field("f64s", 1, "fixed"),
-    ElementType.C64: _Field("c64s", 2, "fixed"),
-    ElementType.C128: _Field("c128s", 2, "fixed"),
-}
-
-_FIELDS: dict[ElementType, _Field] = _PACKED | {
-    element_type: _Field(f"{element_type.text}s", element_type.byte_width)
-    for element_type in ElementType
-    if element_type.is_array and element_type not in _PACKED
-}
-"""The total table array element type -> payload field; a test proves it total."""
-
-_NUMBERS: dict[str, int] = {
-    field.name: xla_data_pb2.LiteralProto.DESCRIPTOR.fields_by_name[field.name].number
-    for field in _FIELDS.values()
-}
 
 
 def literal_to_proto(literal: Literal) -> xla_data_pb2.LiteralProto:
@@ -99,7 +61,7 @@ def _fill(proto: xla_data_pb2.LiteralProto, literal: Literal) -> None:
     if not shape.is_array:
         return
     proto.dynamic_sizes.extend(literal.dynamic_sizes)
-    field = _FIELDS[shape.element_type]
+    field = PAYLOAD_FIELDS[shape.element_type]
     bits = storage(literal.linear_memory(), shape.element_type)
     little = bits.astype(bits.dtype.newbyteorder("<"), copy=False)
     if not field.packed:
@@ -107,7 +69,7 @@ def _fill(proto: xla_data_pb2.LiteralProto, literal: Literal) -> None:
     elif little.size:
         # Parsing packed wire bytes fills a repeated field about 100 times faster than extend().
         payload = little.data.cast("B") if field.packed == "fixed" else _varints(literal, little)
-        tag = encode_varint(_NUMBERS[field.name] << 3 | _LENGTH_DELIMITED)
+        tag = encode_varint(field.number << 3 | _LENGTH_DELIMITED)
         proto.MergeFromString(b"".join((tag, encode_varint(len(payload)), payload)))
 
 
@@ -159,7 +121,7 @@ def _read_array(proto: xla_data_pb2.LiteralProto, shape: Shape) -> Literal:
         raise InvalidArgumentError(f"literal {shape}: the shape must have a layout, got none")
     if UNBOUNDED in shape.dimensions:
         raise InvalidArgumentError(f"literal {shape}: every dimension must be bounded, got ?")
-    field = _FIELDS[shape.element_type]
+    field = PAYLOAD_FIELDS[shape.element_type]
     _refuse_other_fields(proto, shape, field.name)
     payload = getattr(proto, field.name)
     count = memory_element_count(shape)
@@ -176,7 +138,7 @@ def _read_array(proto: xla_data_pb2.LiteralProto, shape: Shape) -> Literal:
         raise InvalidArgumentError(f"literal {shape}: {error.message}") from error
 
 
-def _decode(payload: Any, field: _Field, element_type: ElementType) -> Array:
+def _decode(payload: Any, field: PayloadField, element_type: ElementType) -> Array:
     dtype = element_type.dtype
     if field.packed:
         entries = np.asarray(payload, dtype=element_type.real_component.dtype)
@@ -187,7 +149,7 @@ def _decode(payload: Any, field: _Field, element_type: ElementType) -> Array:
     return bits.astype(bits.dtype.newbyteorder("="), copy=False).view(dtype)
 
 
-def _payload_text(field: _Field, length: int) -> str:
+def _payload_text(field: PayloadField, length: int) -> str:
     if not field.packed and field.per_element > 1:
         return f"{length} bytes of {field.name} ({field.per_element} an element)"
     if field.per_element > 1:

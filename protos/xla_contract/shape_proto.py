@@ -6,6 +6,7 @@ Retired fields of old writers are read where they still mean something (padding)
 over where they do not (rank, DENSE format).
 """
 
+import functools
 from typing import Any
 
 from xla_contract.element_type import ElementType
@@ -66,7 +67,19 @@ def shape_from_proto(proto: xla_data_pb2.ShapeProto) -> Shape:
     Raises InvalidArgumentError for an unknown element type, nesting deeper than MAX_NESTING,
     dimensions on a tuple or elements in an array, and whatever Shape and Layout refuse.
     """
-    return _read_shape(proto, 0)
+    data = proto.SerializeToString()
+    if len(data) > _REMEMBERED_BYTES:
+        return _read_shape(proto, 0)
+    return _remembered(data)
+
+
+_REMEMBERED_BYTES = 256
+"""Messages of shapes up to this size are read once; the same few come again and again."""
+
+
+@functools.lru_cache(maxsize=1024)
+def _remembered(data: bytes) -> Shape:
+    return _read_shape(xla_data_pb2.ShapeProto.FromString(data), 0)
 
 
 def program_shape_to_proto(program: ProgramShape) -> xla_data_pb2.ProgramShapeProto:

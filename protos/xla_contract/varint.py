@@ -3,11 +3,18 @@
 Source: the protobuf encoding specification.
 """
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-# Ten scratch bytes an element are needed; a chunk keeps them inside the cache.
-_CHUNK = 1 << 14
+Integers = npt.NDArray[np.unsignedinteger[npt.NBitBase]]
+
+BLOCK = 1 << 14
+"""Integers that are encoded at a time: up to 50 scratch bytes for each stay inside the cache."""
+
+MAX_BYTES = 10
+"""The bytes of the longest varint, that of 64 bits."""
 
 
 def encode_varint(value: int) -> bytes:
@@ -20,22 +27,76 @@ def encode_varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-def encode_varints(values: "npt.NDArray[np.unsignedinteger[npt.NBitBase]]") -> bytes:
-    """The varints of a one-dimensional array of unsigned integers, one after another."""
-    if not values.size or int(values.max()) <= 0x7F:
+def encode_varints(values: Integers) -> bytes:
+    """The varints of a one-dimensional array of unsigned integers, one after another.
+
+    Scratch memory does not grow with the array.
+    """
+    starts = range(0, values.size, BLOCK)
+    return b"".join([_encode(values[start : start + BLOCK]) for start in starts])
+
+
+def _encode(values: Integers) -> bytes:
+    least, most = _width(int(values.min())), _width(int(values.max()))
+    if most == 1:
         return values.astype(np.uint8).tobytes()
-    return b"".join(
-        _encode_chunk(values[start : start + _CHUNK].astype(np.uint64))
-        for start in range(0, values.size, _CHUNK)
-    )
+    # A word for four bytes, for eight, or two words: whatever the longest takes.
+    dtype = np.dtype("<u4" if most <= 4 else "<u8")
+    words = np.empty((values.size, 1 if most <= 8 else 2), dtype)
+    for number in range(words.shape[1]):
+        shifted = values.astype(dtype, copy=False) >> dtype.type(56 * number)
+        words[:, number] = _in_septets(shifted)
+    if least == most:
+        words |= _words(_CONTINUED, words)[most]
+        return words.view(np.uint8)[:, :most].tobytes()
+    widths = np.full(values.size, least, np.uint8)
+    for width in range(least, most):
+        widths += values >= values.dtype.type(1 << 7 * width)
+    used = np.empty_like(words)
+    for number in range(words.shape[1]):
+        words[:, number] |= _words(_CONTINUED, words)[:, number].take(widths)
+        used[:, number] = _words(_USED, words)[:, number].take(widths)
+    encoded = np.compress(used.view(np.bool_).reshape(-1), words.view(np.uint8).reshape(-1))
+    return encoded.tobytes()
 
 
-def _encode_chunk(values: "npt.NDArray[np.uint64]") -> bytes:
-    groups = max(1, (int(values.max()).bit_length() + 6) // 7)
-    septets = values[:, None] >> (np.arange(groups, dtype=np.uint64) * np.uint64(7))
-    used = septets != 0
-    used[:, 0] = True
-    encoded = (septets & np.uint64(0x7F)).astype(np.uint8)
-    encoded[:, :-1] |= used[:, 1:].view(np.uint8) << np.uint8(7)
-    kept: npt.NDArray[np.uint8] = encoded[used]
-    return kept.tobytes()
+def _in_septets(values: Integers) -> Integers:
+    """Each integer's lowest 28 bits (of 4 bytes) or 56 (of 8), seven to a byte, lowest first."""
+    # Halves of what is left move apart until each byte has seven bits.
+    for low, high, step in _SPREADING[values.itemsize]:
+        moved = values & high
+        moved <<= step
+        values = values & low
+        values |= moved
+    return values
+
+
+_SPREADING: dict[int, tuple[tuple[Any, Any, Any], ...]] = {
+    4: (
+        (np.uint32(0x00003FFF), np.uint32(0x0FFFC000), np.uint32(2)),
+        (np.uint32(0x007F007F), np.uint32(0x3F803F80), np.uint32(1)),
+    ),
+    8: (
+        (np.uint64(0x000000000FFFFFFF), np.uint64(0x00FFFFFFF0000000), np.uint64(4)),
+        (np.uint64(0x00003FFF00003FFF), np.uint64(0x0FFFC0000FFFC000), np.uint64(2)),
+        (np.uint64(0x007F007F007F007F), np.uint64(0x3F803F803F803F80), np.uint64(1)),
+    ),
+}
+
+
+def _width(value: int) -> int:
+    return max(1, (value.bit_length() + 6) // 7)
+
+
+def _table(byte: int, left_out: int) -> bytes:
+    """For each width, 16 bytes whose first, as many as the width but `left_out`, are `byte`."""
+    rows = (bytes([byte] * max(0, width - left_out)) for width in range(MAX_BYTES + 1))
+    return b"".join(row.ljust(16, b"\0") for row in rows)
+
+
+_CONTINUED = _table(0x80, 1)
+_USED = _table(1, 0)
+
+
+def _words(table: bytes, like: Integers) -> Integers:
+    return np.frombuffer(table, like.dtype).reshape(MAX_BYTES + 1, -1)[:, : like.shape[1]]

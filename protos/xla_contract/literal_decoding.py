@@ -1,0 +1,230 @@
+"""Messages that carry a literal, read without a copy of its elements.
+
+The bytes of the usual form are scanned by hand and the literal is a view of them: `literal` and
+its shape once, the payload once and in one piece, no tuple, no unknown field, all lengths inside,
+one value for each element. Whatever else the bytes are, protobuf's own parser decides, and the
+literal is read from its message: other legal forms give the same literal, illegal ones the same
+errors.
+"""
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+import numpy as np
+from google.protobuf.message import DecodeError, Message
+
+from xla_contract.aligned import aligned_empty
+from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, XlaError
+from xla_contract.literal import Array, Literal
+from xla_contract.literal_payload import PAYLOAD_FIELDS
+from xla_contract.literal_proto import literal_from_proto
+from xla_contract.shape import UNBOUNDED, Shape
+from xla_contract.shape_proto import shape_from_proto
+from xla_contract.stubs import xla_data_pb2
+from xla_contract.value_proto import literal_of_memory
+
+M = TypeVar("M", bound=Message)
+
+_LENGTH_DELIMITED = 2
+_FIELDS = xla_data_pb2.LiteralProto.DESCRIPTOR.fields_by_name
+_SHAPE = _FIELDS["shape"].number
+_SIZES = _FIELDS["dynamic_sizes"].number
+
+_MAX_FIELDS = 64
+_MAX_SMALL_BYTES = 4096
+_MAX_SHAPE_BYTES = 128
+"""Bounds of the usual form; so short a shape cannot nest deeper than any parser allows."""
+
+
+class ReceivedLiteral:
+    """A literal in a message that came in: read already, or still to be checked."""
+
+    __slots__ = ("_proto", "_value")
+
+    def __init__(self, received: Literal | xla_data_pb2.LiteralProto) -> None:
+        self._value = received if isinstance(received, Literal) else None
+        self._proto = None if isinstance(received, Literal) else received
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it was read without protobuf's parser."""
+        return self._proto is None
+
+    @property
+    def shape(self) -> Shape:
+        """What it says its shape is; raises InvalidArgumentError without one."""
+        if self._value is not None:
+            return self._value.shape
+        assert self._proto is not None
+        if not self._proto.HasField("shape"):
+            raise InvalidArgumentError("a literal must have a shape, got none")
+        return shape_from_proto(self._proto.shape)
+
+    def read(self, max_bytes: int | None = None) -> Literal:
+        """The literal, which may share the memory of the received bytes, at any alignment.
+
+        Raises as `literal_from_proto`.
+        """
+        if self._value is None:
+            assert self._proto is not None
+            return literal_from_proto(self._proto, max_bytes=max_bytes)
+        shape = self._value.shape
+        if max_bytes is not None and shape.byte_size > max_bytes:
+            raise ResourceExhaustedError(
+                f"literal {shape}: values may take {max_bytes} bytes, got {shape.byte_size}"
+            )
+        return self._value
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LiteralMessage(Generic[M]):
+    """A message and the literal in it, which `message` itself may lack."""
+
+    message: M
+    literal: ReceivedLiteral | None
+
+
+def decode_literal_message(kind: type[M], data: bytes) -> LiteralMessage[M]:
+    """The message of a kind that has a field `literal`; raises DecodeError as protobuf does."""
+    try:
+        return _scan(kind, data)
+    except (_UnusualError, DecodeError, XlaError):
+        pass
+    message = kind.FromString(data)
+    literal = ReceivedLiteral(message.literal) if message.HasField("literal") else None  # type: ignore[attr-defined]
+    return LiteralMessage(message, literal)
+
+
+class _UnusualError(Exception):
+    """The bytes are not of the usual form; no judgement about whether they are legal."""
+
+
+def _scan(kind: type[M], data: bytes) -> LiteralMessage[M]:
+    fields = kind.DESCRIPTOR.fields_by_number
+    number = kind.DESCRIPTOR.fields_by_name["literal"].number
+    literal: Literal | None = None
+    rest = []
+    for field in _fields(data, 0, len(data)):
+        if field.number != number:
+            if field.number not in fields:
+                raise _UnusualError
+            rest.append((field.start, field.end))
+        elif literal is not None or field.wire_type != _LENGTH_DELIMITED:
+            raise _UnusualError
+        else:
+            literal = _literal(data, field.value, field.end)
+    if literal is None:
+        raise _UnusualError
+    return LiteralMessage(kind.FromString(_small(data, rest)), ReceivedLiteral(literal))
+
+
+def _literal(data: bytes, start: int, end: int) -> Literal:
+    shape: Shape | None = None
+    payload: _Field | None = None
+    sizes = []
+    for field in _fields(data, start, end):
+        if field.number == _SIZES:
+            sizes.append((field.start, field.end))
+        elif field.wire_type != _LENGTH_DELIMITED:
+            raise _UnusualError
+        elif field.number == _SHAPE:
+            if shape is not None or field.end - field.value > _MAX_SHAPE_BYTES:
+                raise _UnusualError
+            shape = _shape(data[field.value : field.end])
+        elif payload is None:
+            payload = field
+        else:
+            raise _UnusualError
+    if shape is None or sys.byteorder != "little":
+        raise _UnusualError
+    if payload is None:
+        memory = np.empty(0, np.uint8)
+    elif payload.number == PAYLOAD_FIELDS[shape.element_type].number:
+        memory = np.frombuffer(data, np.uint8, payload.end - payload.value, payload.value)
+    else:
+        raise _UnusualError
+    dynamic_sizes: tuple[int, ...] = ()
+    if sizes:
+        parsed = xla_data_pb2.LiteralProto.FromString(_small(data, sizes))
+        dynamic_sizes = tuple(parsed.dynamic_sizes)
+    return literal_of_memory(shape, _fixed_width(shape, memory), dynamic_sizes)
+
+
+@functools.lru_cache(maxsize=1024)
+def _shape(data: bytes) -> Shape:
+    """The shape of an array that has a layout and bounds; raises _UnusualError for others."""
+    shape = shape_from_proto(xla_data_pb2.ShapeProto.FromString(data))
+    if not shape.is_array or shape.layout is None or UNBOUNDED in shape.dimensions:
+        raise _UnusualError
+    return shape
+
+
+def _fixed_width(shape: Shape, memory: Array) -> Array:
+    """The bytes of the elements in memory.
+
+    Integers that are varints of one byte each are widened here; protobuf reads longer ones as fast
+    as numpy could.
+    """
+    element_type = shape.element_type
+    if PAYLOAD_FIELDS[element_type].packed != "varint" or element_type.byte_width == 1:
+        return memory
+    if memory.size and memory.max() > 0x7F:
+        raise _UnusualError
+    wide = aligned_empty((memory.size,), element_type.dtype)
+    wide[...] = memory
+    return wide.view(np.uint8)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Field:
+    """A field in the bytes of a message: where it starts, where its value does, where it ends."""
+
+    number: int
+    wire_type: int
+    start: int
+    value: int
+    end: int
+
+
+def _fields(data: bytes, start: int, end: int) -> Iterator[_Field]:
+    """The fields between two positions; raises _UnusualError where protobuf must decide."""
+    at = start
+    for _ in range(_MAX_FIELDS):
+        if at == end:
+            return
+        tag, value = _varint(data, at, end)
+        number, wire_type = tag >> 3, tag & 7
+        if wire_type == _LENGTH_DELIMITED:
+            size, value = _varint(data, value, end)
+            stop = value + size
+        elif wire_type == 0:
+            _, stop = _varint(data, value, end)
+        else:
+            raise _UnusualError
+        if stop > end or not number:
+            raise _UnusualError
+        yield _Field(number, wire_type, at, value, stop)
+        at = stop
+    raise _UnusualError
+
+
+def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """A varint of five bytes at most in its shortest form, and where it ends."""
+    result = 0
+    for number in range(at, min(at + 5, end)):
+        byte = data[number]
+        result |= (byte & 0x7F) << 7 * (number - at)
+        if byte < 0x80:
+            if not byte and number > at:
+                break
+            return result, number + 1
+    raise _UnusualError
+
+
+def _small(data: bytes, spans: list[tuple[int, int]]) -> bytes:
+    if sum(stop - start for start, stop in spans) > _MAX_SMALL_BYTES:
+        raise _UnusualError
+    return b"".join([data[start:stop] for start, stop in spans])
