@@ -1,5 +1,6 @@
 """Simplifications of what cuts out and puts together."""
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -216,7 +217,8 @@ def simplify_gather(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     operand, indices = i.operands
     numbers, sizes = i.attributes.dimension_numbers, i.attributes.slice_sizes
     mapped = numbers.start_index_map
-    if indices.shape.element_count != len(mapped):
+    # Where nothing is mapped, any number of windows has no indices.
+    if i.shape.element_count != math.prod(sizes):
         return None
     if numbers.operand_batching_dims or not i.shape.element_count or not sizes:
         return None

@@ -213,6 +213,11 @@ STAYS: dict[str, tuple[Any, ...]] = {
         [X, "s32[]"],
         "f32[2,3] dynamic-slice(x0, x1, n), dynamic_slice_sizes={2,3}",
     ),
+    "gather_of_two_windows_without_indices": (
+        ["pred[1]", "s8[0,2]"],
+        "pred[2] gather(x0, x1), offset_dims={}, collapsed_slice_dims={0}, "
+        "start_index_map={}, index_vector_dim=0, slice_sizes={1}",
+    ),
     "gather_of_more": (
         [X],
         "f32[2,6] gather(x0, k), offset_dims={1}, collapsed_slice_dims={0}, "
