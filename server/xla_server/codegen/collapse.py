@@ -1,5 +1,6 @@
 """Neighbouring dimensions made one loop where every index moves through them as through one."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 from xla_server.codegen.affine import Affine, Computed, Variable, multi_index, variable
@@ -20,21 +21,28 @@ def collapsed(
     """
     single = [Variable(size, "i") for size in dimensions]
     stores = tuple(make(tuple(variable(loop) for loop in single)))
-    groups = _groups(single, list(indices_of(stores)))
+    groups = groups_of(single, list(indices_of(stores)))
     if len(groups) == sum(loop.size != 1 for loop in single):
         return tuple(loop for loop in single if loop.size != 1), stores
-    loops, index = [], []
+    loops, places = merged(groups)
+    at = tuple(places.get(loop, Affine(0)) for loop in single)
+    return loops, tuple(make(at))
+
+
+def merged(
+    groups: Iterable[Sequence[Variable]],
+) -> tuple[tuple[Variable, ...], dict[Variable, Affine]]:
+    """A loop for each group of loops, and where the old ones are then."""
+    loops = []
+    places: dict[Variable, Affine] = {}
     for group in groups:
         sizes = [loop.size for loop in group]
-        merged = Variable(_product(sizes), "i")
-        loops.append(merged)
-        index += list(zip(group, multi_index(variable(merged), sizes), strict=True))
-    places = dict(index)
-    at = tuple(places.get(loop, Affine(0)) for loop in single)
-    return tuple(loops), tuple(make(at))
+        loops.append(Variable(math.prod(sizes), "i"))
+        places.update(zip(group, multi_index(variable(loops[-1]), sizes), strict=True))
+    return tuple(loops), places
 
 
-def _groups(loops: Sequence[Variable], indices: Sequence[Affine]) -> list[list[Variable]]:
+def groups_of(loops: Sequence[Variable], indices: Sequence[Affine]) -> list[list[Variable]]:
     """Runs of neighbours that can be merged; loops of one trip are left out."""
     coefficients = [
         {atom: factor for atom, factor in index.terms if isinstance(atom, Variable)}
@@ -81,10 +89,3 @@ def indices_of(stores: Iterable[Store]) -> Iterable[Affine]:
             found[node.index] = None
         waiting += node.inputs()
     return found
-
-
-def _product(sizes: Sequence[int]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total

@@ -34,6 +34,7 @@ from xla_server.codegen.direct_values import (
     truth,
     widened,
 )
+from xla_server.codegen.shared_functions import SharedFunction
 
 _STATUS = ir.IntType(32)
 _DEEPEST = 16
@@ -68,23 +69,42 @@ def function_module(function: Callable[..., None], symbol: str) -> ir.Module:
     return _module(_Text.of(function), symbol)
 
 
+def write_function(code: Any, function: Callable[..., Any]) -> None:
+    """Give an LLVM function of int64 the code of one of Python.
+
+    Raises UnsupportedError.
+    """
+    builder, result = _write(code, _Text.of(function), code.args)
+    if result is None:
+        builder.ret_void()
+    else:
+        builder.ret(widened(builder, result)[1])
+
+
 def _module(text: "_Text", symbol: str) -> ir.Module:
     """A module of one function that follows numba's convention."""
     module = ir.Module(symbol)
     place = ir.PointerType(ir.IntType(8))
     words = [WORD] * len(text.parameters)
     code = ir.Function(module, ir.FunctionType(_STATUS, [place, place, *words]), symbol)
+    builder, result = _write(code, text, code.args[2:])
+    if result is not None:
+        raise UnsupportedError("a kernel with a result")
+    builder.ret(ir.Constant(_STATUS, 0))
+    return module
+
+
+def _write(code: Any, text: "_Text", args: Sequence[Any]) -> tuple[Any, Typed | None]:
+    """Write a function's body but for its return: the builder at that place, and the result."""
     builder = ir.IRBuilder(code.append_basic_block("entry"))
     # Places for variables go to the entry block, which ends when all of them are known.
     entry = builder.block
     start = code.append_basic_block("start")
     builder.position_at_end(start)
-    given = [(types.int64, argument) for argument in code.args[2:]]
-    if _Function(builder, {start}, text, given, _DEEPEST).write() is not None:
-        raise UnsupportedError("a kernel with a result")
-    builder.ret(ir.Constant(_STATUS, 0))
+    given = [(types.int64, argument) for argument in args]
+    result = _Function(builder, {start}, text, given, _DEEPEST).write()
     ir.IRBuilder(entry).branch(start)
-    return module
+    return builder, result
 
 
 class _Text:
@@ -222,9 +242,17 @@ class _Function(Expressions):
         if not self._is_left:
             b.store(b.add(b.load(counter), ir.Constant(WORD, step), flags=("nsw",)), counter)
             back = self._go_to(test)
-            if is_short(loop):
+            if is_short(loop) and not self._shares(loop):
                 write_out(back)
         self._go_on_at(after)
+
+    def _shares(self, loop: ast.For) -> bool:
+        """Whether a loop calls a function that is not written out: then nor is the loop."""
+        return any(
+            isinstance(self._text.names.get(node.id), SharedFunction)
+            for node in ast.walk(loop)
+            if isinstance(node, ast.Name)
+        )
 
     def _repeat(self, condition: ast.expr, body: Sequence[ast.stmt]) -> None:
         test, inside, after = self._blocks("test", "body", "after")

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from xla_contract.dimension_numbers import WindowDimension
 from xla_server.codegen.product_tiles import LEVELS, VECTORS, lanes, tallest, tile_name
+from xla_server.codegen.tail import NO_TAIL, TailText
 
 BOX_BYTES = 1 << 18
 """Of the input for a block of rows: a share of a core's cache."""
@@ -186,31 +187,54 @@ def tiles(size: int) -> list[tuple[int, int]]:
     return [run for run in runs if run[1]]
 
 
-def phase_source(phase: Phase) -> str:
-    """The kernel's text: arguments are input, kernel, result and memory for boxes."""
+def phase_source(
+    phase: Phase, places: Sequence[int] = (0, 1, 2, 3), tail: TailText = NO_TAIL
+) -> str:
+    """The kernel's text, with what is done to each block's results.
+
+    `places` are the numbers of input, kernel, result and memory for boxes among its arguments.
+    """
     first = phase.lines[0]
     blocks = -(-first.results // phase.block)
     share = [f"whole_div(mul({trip}, {phase.tasks}), {phase.trips})" for trip in ("t", "add(t, 1)")]
     lines = [
-        "source = peek_i64(buffers, 0)",
-        "weights = peek_i64(buffers, 1)",
-        "result = peek_i64(buffers, 2)",
-        *([] if phase.is_inside else ["scratch = peek_i64(buffers, 3)"]),
+        f"source = peek_i64(buffers, {places[0]})",
+        f"weights = peek_i64(buffers, {places[1]})",
+        f"result = peek_i64(buffers, {places[2]})",
+        *([] if phase.is_inside else [f"scratch = peek_i64(buffers, {places[3]})"]),
+        *tail.first,
         "for t in range(start, stop):",
         f"    for task in range({', '.join(share)}):",
     ]
-    body = [
+    row = f"whole_mod(task, {blocks}) * {phase.block}"
+    if len(phase.lines) == 1:
         # The last block begins earlier, and does some results once more.
-        f"row = minimum(whole_mod(task, {blocks}) * {phase.block}, {first.results - phase.block})",
+        row = f"minimum({row}, {first.results - phase.block})"
+    body = [
+        f"row = {row}",
         f"rest = whole_div(task, {blocks})",
         f"group = whole_mod(rest, {phase.groups})",
         f"image = whole_div(rest, {phase.groups})",
         *_input_lines(phase),
         *_panel_lines(phase),
+        *(_tail_lines(phase, tail) if tail.loops else []),
     ]
     text = ["def kernel(buffers, start, stop):"]
     text += [f"    {line}" for line in lines] + [f"            {line}" for line in body]
-    return "\n".join(text) + "\n"
+    return tail.constants + "\n".join(text) + "\n"
+
+
+def _tail_lines(phase: Phase, tail: TailText) -> list[str]:
+    """What is done to a block, which is rows of the only phase there is and of all features."""
+    first, *others = phase.lines
+    row = math.prod(line.results for line in others)
+    return [
+        f"first_row = (image * {first.results} + row) * {row}",
+        f"last_row = first_row + minimum({phase.block}, {first.results} - row) * {row}",
+        f"first_column = group * {phase.outputs}",
+        f"last_column = first_column + {phase.outputs}",
+        *tail.loops,
+    ]
 
 
 def _input_lines(phase: Phase) -> list[str]:
@@ -225,7 +249,7 @@ def _input_lines(phase: Phase) -> list[str]:
             f"base = base + group * {phase.inputs * phase.width}",
         ]
     size = math.prod(phase.box) * phase.pitch * phase.width
-    lines = [f"box = scratch + t * {size}", "place = 0", f"image_at = source + image * {image}"]
+    lines = [f"box = scratch + t * {size}", "place = box", f"image_at = source + image * {image}"]
     depth = 0
     *outer, last = range(len(phase.lines))
     for d in outer:
@@ -240,7 +264,7 @@ def _input_lines(phase: Phase) -> list[str]:
         depth += 1
     pad = "    " * depth
     line = phase.lines[last]
-    unit = phase.pitch
+    unit = phase.pitch * phase.width
     offset = str(line.start) + (f" + row * {line.step}" if last == 0 else "")
     # Rows outside of the input have nothing but zeros on their left.
     lines += [
@@ -252,16 +276,12 @@ def _input_lines(phase: Phase) -> list[str]:
             f"{pad}{name} = select(eq(p{d}, q{d}), {name}, {phase.box[last]})"
             for name in ("low", "high")
         ]
-    moved = " + ".join([f"q{d} * {strides[d] // phase.width}" for d in outer] or ["0"])
-    kind = phase.kind
+    moved = " + ".join([f"q{d} * {strides[d]}" for d in outer] or ["0"])
     lines += [
-        f"{pad}at = {moved} + ({offset}) * {unit}",
-        f"{pad}for u in range(0, low * {unit}):",
-        f"{pad}    store_{kind}(box, place + u, to_{kind}(0))",
-        f"{pad}for u in range(low * {unit}, high * {unit}):",
-        f"{pad}    store_{kind}(box, place + u, load_{kind}(image_at, at + u))",
-        f"{pad}for u in range(high * {unit}, {phase.box[last] * unit}):",
-        f"{pad}    store_{kind}(box, place + u, to_{kind}(0))",
+        f"{pad}clear_bytes(place, low * {unit})",
+        f"{pad}copy_bytes(place + low * {unit}, "
+        f"image_at + {moved} + ({offset} + low) * {unit}, (high - low) * {unit})",
+        f"{pad}clear_bytes(place + high * {unit}, ({phase.box[last]} - high) * {unit})",
         f"{pad}place = place + {phase.box[last] * unit}",
         f"base = box + group * {phase.inputs * phase.width}",
     ]
@@ -344,14 +364,13 @@ def _tile_lines(
     phase: Phase, places: Sequence[int], stored: Sequence[int], columns: int, numbers: str
 ) -> list[str]:
     """The tiles of a block and a panel."""
-    vectors = -(-columns // lanes(phase.kind))
     *outer, last = phase.lines
     lines: list[str] = []
     for number, line in enumerate(outer):
         pad = "    " * number
-        results = line.results if number else phase.block
+        rest = f"minimum({phase.block}, {line.results} - row)"
         lines += [
-            f"{pad}for y{number} in range(0, {results}):",
+            f"{pad}for y{number} in range(0, {line.results if number else rest}):",
             f"{pad}    left{number} = {_named('left', number)} + "
             f"y{number} * {line.step * places[number]}",
             f"{pad}    to{number} = {_named('to', number)} + "
@@ -363,7 +382,7 @@ def _tile_lines(
     for (at, rows), (end, _) in itertools.pairwise([*tiles(size), (size, 0)]):
         lines += [
             f"{pad}for x in range(0, {(end - at) // rows}):",
-            f"{pad}    {tile_name(phase.kind, rows, vectors)}("
+            f"{pad}    {tile_name(phase.kind, rows, columns)}("
             f"{left} + {at * step} + x * {rows * step}, factors, "
             f"{to} + {at * ahead} + x * {rows * ahead}, {step}, {ahead}, {columns}, 0, {numbers})",
         ]

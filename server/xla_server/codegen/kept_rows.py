@@ -57,8 +57,7 @@ class KeptRow:
     @property
     def byte_size(self) -> int:
         """Bytes of the row, a whole number of cache lines."""
-        width = _WIDTH.get(self.type) or int(self.type[1:]) // 8
-        return -(-self.size * width // 64) * 64
+        return -(-self.size * width_of(self.type) // 64) * 64
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -216,6 +215,16 @@ class _Keeping:
         return kind, self._place(atom.operand, loop), atom.divisor
 
 
+def width_of(computed_type: str) -> int:
+    """Bytes that a value of a computed type takes on the stack."""
+    return _WIDTH.get(computed_type) or int(computed_type[1:]) // 8
+
+
+def cost_of(node: Apply) -> int:
+    """How many cheap operations take as long."""
+    return _COST.get(node.function.split("_", maxsplit=1)[0], 1)
+
+
 def _cost(node: Node, loop: Variable) -> int:
     """What it takes to compute a node once, without what is the same for the whole row."""
     total = 0
@@ -226,6 +235,6 @@ def _cost(node: Node, loop: Variable) -> int:
         if part not in seen and loop in part.variables:
             seen.add(part)
             if isinstance(part, Apply):
-                total += _COST.get(part.function.split("_", maxsplit=1)[0], 1)
+                total += cost_of(part)
             waiting += part.inputs()
     return total

@@ -8,8 +8,9 @@ and raises nothing. numba compiles it without the wrappers that Python would nee
 import dataclasses
 import functools
 import hashlib
+import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from numba import types
@@ -18,7 +19,9 @@ from xla_server.codegen.direct_compiler import function_module, kernel_module
 from xla_server.codegen.direct_values import UnsupportedError
 from xla_server.codegen.kernel_cache import KernelCache
 from xla_server.codegen.kernel_compiler import Loader, compile_object, object_of_module
-from xla_server.codegen.namespace import NAMESPACE
+from xla_server.codegen.memory import COMPUTED, MEMORY
+from xla_server.codegen.namespace import NAMESPACE, SHARED
+from xla_server.codegen.shared_functions import SharedFunction, symbols_in
 
 ARGUMENTS = (types.int64, types.int64, types.int64)
 
@@ -51,6 +54,7 @@ class Kernels:
         self._loader = Loader()
         self._kernels: dict[str, Kernel] = {}
         self._native: dict[str, int] = {}
+        self._shared: set[str] = set()
         self._lock = threading.Lock()
 
     def get(self, source: str) -> Kernel:
@@ -87,11 +91,21 @@ class Kernels:
         symbol = symbol_of(source)
         try:
             code = self._kept(symbol, lambda: kernel_object(source))
+            self._load_shared(code)
             return Kernel(self._loader.load(code, symbol), self._loader, len(code))
         except MemoryError:
             raise
         except Exception as error:
             raise KernelError(source) from error
+
+    def _load_shared(self, code: bytes) -> None:
+        """Load the functions that object code calls and that are not its own."""
+        for symbol in symbols_in(code):
+            if symbol not in self._shared:
+                self._shared.add(symbol)
+                found = self._kept(symbol, SHARED[symbol].object_code)
+                self._load_shared(found)
+                self._loader.load(found, symbol)
 
     def _kept(self, symbol: str, compiled: Callable[[], bytes]) -> bytes:
         """Object code from the disk, or compiled and left there."""
@@ -122,7 +136,17 @@ def kernel_object(source: str) -> bytes:
         module = kernel_module(source, room, symbol)
     except UnsupportedError:
         return compile_object(room["kernel"], ARGUMENTS, symbol)
-    return object_of_module(module)
+    return object_of_module(module, optimised=not _is_glue(source, room))
+
+
+def _is_glue(source: str, names: Mapping[str, Any]) -> bool:
+    """Whether a kernel does nothing for elements itself, but calls functions that do for long."""
+    called = [names[word] for word in set(re.findall(r"\w+", source)) if word in names]
+    stores = any(instruction in called for instruction in _STORES)
+    return not stores and any(isinstance(f, SharedFunction) and f.is_long for f in called)
+
+
+_STORES = [MEMORY[f"{store}_{kind}"] for store in ("store", "poke") for kind in COMPUTED]
 
 
 @functools.cache

@@ -100,15 +100,18 @@ def compile_object(function: Callable[..., Any], arguments: Sequence[Any], symbo
         return library.object_code(result.fndesc.llvm_func_name, symbol)
 
 
-def object_of_module(written: Any) -> bytes:
-    """Object code of an LLVM module, one of llvmlite.ir, whose functions follow the convention."""
+def object_of_module(written: Any, *, optimised: bool = True) -> bytes:
+    """Object code of an LLVM module, one of llvmlite.ir.
+
+    It can do without being optimised where it is written as it is to be.
+    """
     with global_compiler_lock:
         codegen = registry.cpu_target.target_context.codegen()
         written.triple = llvm.get_process_triple()
         written.data_layout = codegen._data_layout
         module = llvm.parse_assembly(str(written))
         module.verify()
-        return _object_code(module)
+        return _object_code(module, optimised)
 
 
 class Loader:
@@ -153,16 +156,21 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
         return _object_code(module)
 
 
-def _object_code(module: Any) -> bytes:
+def _object_code(module: Any, optimised: bool = True) -> bytes:
     machine = _shared_machine()
+    if optimised:
+        _optimise(module, machine)
+    code: bytes = machine.emit_object(module)
+    return code
+
+
+def _optimise(module: Any, machine: Any) -> None:
     options = llvm.create_pipeline_tuning_options(speed_level=_SPEED_LEVEL)
     options.loop_vectorization = bool(config.LOOP_VECTORIZE)
     options.slp_vectorization = bool(config.SLP_VECTORIZE)
     options.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    code: bytes = machine.emit_object(module)
-    return code
 
 
 _SPEED_LEVEL = 3

@@ -18,7 +18,9 @@ from xla_server.codegen.lower_dot import BY_BLAS
 from xla_server.codegen.lower_loops import lower_loop
 from xla_server.codegen.lowering import Lower, Lowering, Tree
 from xla_server.codegen.patches import Axis, Line, Matrix, gather_lines, index_lines
+from xla_server.codegen.tail import Tail
 from xla_server.codegen.trace_elementwise import literal
+from xla_server.fusion.convolution_tails import takes_tail
 from xla_server.ir.module import HloInstruction
 
 SMALL_WORK = 1 << 14
@@ -76,6 +78,19 @@ def lower_convolution(lowering: Lowering, i: HloInstruction) -> Tree:
         )
     )
     return result
+
+
+def lower_convolution_fusion(lowering: Lowering, fusion: HloInstruction, i: HloInstruction) -> Tree:
+    """A convolution by tiles, whose blocks go through the fusion's tail as soon as they are there.
+
+    Others, which only come from outside, are loop nests.
+    """
+    phases = direct_phases(i) if takes_tail(i) else None
+    if phases is None:
+        return lower_loop(lowering, fusion)
+    tail = Tail.of(lowering, fusion, i)
+    lower_directly(lowering, i, phases, tail)
+    return tail.tree
 
 
 def _is_product(i: HloInstruction) -> bool:

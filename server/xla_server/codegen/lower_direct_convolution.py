@@ -15,7 +15,9 @@ from xla_server.codegen.direct_convolution import (
 from xla_server.codegen.lower_transpose import transposition, transposition_source
 from xla_server.codegen.lowering import Lowering
 from xla_server.codegen.patches import Axis, Matrix, gather_lines
-from xla_server.codegen.winograd import SIDE, Tiled, fits, kernel_source, tiled_source
+from xla_server.codegen.tail import NO_TAIL, Tail, TailText
+from xla_server.codegen.winograd import Tiled, fits, kernel_source, tiled_source
+from xla_server.codegen.winograd_transforms import SIDE
 from xla_server.ir.module import HloInstruction
 
 FEWEST_COLUMNS = 8
@@ -74,10 +76,18 @@ def _is_last(order: Sequence[int]) -> bool:
     return (order[0], *order[2:], order[1]) == tuple(range(len(order)))
 
 
-def lower_directly(lowering: Lowering, i: HloInstruction, phases: Sequence[Phase]) -> Value:
-    """Kernels for the phases, which share the result, and what brings arrays into order."""
+def lower_directly(
+    lowering: Lowering, i: HloInstruction, phases: Sequence[Phase], tail: Tail | None = None
+) -> Value:
+    """Kernels for the phases, which share the result, and what brings arrays into order.
+
+    A tail is of one phase whose result is in order.
+    """
     numbers = i.attributes.dimension_numbers
-    base, kernel = (lowering.array(operand) for operand in i.operands)
+    if tail is None:
+        base, kernel = (lowering.array(operand) for operand in i.operands)
+    else:
+        base, kernel = (tail.arguments[tail.argument(operand)] for operand in i.operands)
     batch, feature, *spatial = numbers.input_order
     base = _in_order(lowering, base, (batch, *spatial, feature), f"{i.name}.input")
     outputs, inputs = (
@@ -89,41 +99,60 @@ def lower_directly(lowering: Lowering, i: HloInstruction, phases: Sequence[Phase
     by_points = fits(phases) and not any(i.attributes.precision)
     if phases[0].is_packed and not by_points:
         packed = lowering.new(kernel.shape, f"{i.name}.panels")
-        text, work = packing_source(phases[0]), 2 * phases[0].outputs * phases[0].groups
+        source, work = packing_source(phases[0]), 2 * phases[0].outputs * phases[0].groups
         lowering.add(
             KernelThunk(
-                packed.name, text, phases[0].depth, work, (kernel, packed), (kernel,), (packed,)
+                packed.name, source, phases[0].depth, work, (kernel, packed), (kernel,), (packed,)
             )
         )
         kernel = packed
     batch, feature, *spatial = numbers.output_order
     order = (batch, *spatial, feature)
-    result = lowering.new(_permuted(i.shape, order), i.name)
+    result = tail.product if tail else lowering.new(_permuted(i.shape, order), i.name)
     if by_points:
         points = _at_points(lowering, phases[0], kernel)
-        _add_tiled(lowering, Tiled(phases[0]), (base, points, kernel), result)
+        _add_tiled(lowering, Tiled(phases[0]), (base, points, kernel), result, tail)
         phases = ()
     for number, phase in enumerate(phases):
-        arguments: tuple[Value, ...] = (base, kernel, result)
-        writes: tuple[Value, ...] = (result,)
+        values = [base, kernel, result]
         if phase.scratch:
             shape = Shape.array(i.shape.element_type, (phase.scratch,))
-            box = lowering.new(shape, f"{i.name}.box")
-            arguments, writes = (*arguments, box), (*writes, box)
+            values.append(lowering.new(shape, f"{i.name}.box"))
+        places, text, arguments = _with_tail(tail, values)
         lowering.add(
             KernelThunk(
                 i.name,
-                phase_source(phase),
+                phase_source(phase, places, text),
                 phase.trips,
-                phase.work,
+                phase.work + text.work * result.shape.element_count // phase.trips,
                 arguments,
-                (base, kernel),
-                writes,
+                *_used(arguments, values[2:], tail),
                 updates=(result,) if number else (),
             )
         )
     back = [order.index(d) for d in range(len(order))]
     return _in_order(lowering, result, back, i.name)
+
+
+def _with_tail(
+    tail: Tail | None, values: Sequence[Value]
+) -> tuple[list[int], TailText, tuple[Value, ...]]:
+    """The numbers of values among a kernel's arguments, its tail's text, and the arguments."""
+    arguments = tuple(dict.fromkeys([*(tail.arguments if tail else ()), *values]))
+    places = [arguments.index(value) for value in values]
+    if tail is None:
+        return places, NO_TAIL, arguments
+    features = tail.producer.shape.dimensions[-1]
+    text = tail.text(tail.producer.shape.element_count // features, features)
+    return places, text, arguments
+
+
+def _used(
+    arguments: Sequence[Value], written: Sequence[Value], tail: Tail | None
+) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+    """The values that a kernel only reads, and those that it writes."""
+    writes = tuple(dict.fromkeys([*written, *(tail.writes if tail else ())]))
+    return tuple(value for value in arguments if value not in writes), writes
 
 
 def _at_points(lowering: Lowering, phase: Phase, kernel: Value) -> Value:
@@ -138,20 +167,24 @@ def _at_points(lowering: Lowering, phase: Phase, kernel: Value) -> Value:
 
 
 def _add_tiled(
-    lowering: Lowering, tiled: Tiled, operands: tuple[Value, ...], result: Value
+    lowering: Lowering,
+    tiled: Tiled,
+    operands: tuple[Value, ...],
+    result: Value,
+    tail: Tail | None,
 ) -> None:
     """The kernel of a convolution by tiles: of the input, transformed weights, and weights."""
     shape = Shape.array(result.shape.element_type, (tiled.scratch,))
     scratch = lowering.new(shape, f"{result.name}.tiles")
+    places, text, arguments = _with_tail(tail, [*operands, result, scratch])
     lowering.add(
         KernelThunk(
             result.name,
-            tiled_source(tiled),
+            tiled_source(tiled, places, text),
             tiled.trips,
-            tiled.work,
-            (*operands, result, scratch),
-            operands,
-            (result, scratch),
+            tiled.work + text.work * result.shape.element_count // tiled.trips,
+            arguments,
+            *_used(arguments, (result, scratch), tail),
         )
     )
 

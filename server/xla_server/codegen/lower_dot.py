@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.opcode import Opcode
-from xla_server.buffers.code import KernelThunk
+from xla_contract.shape import Shape
+from xla_server.buffers.code import KernelThunk, Value
+from xla_server.codegen.gemm import Gemm, Side, layout_source, product_source
+from xla_server.codegen.gemm_tiles import KINDS, Kind
 from xla_server.codegen.kernel_types import KERNEL_TYPE
 from xla_server.codegen.lower_loops import lower_loop
 from xla_server.codegen.lowering import Lower, Lowering, Tree
@@ -26,17 +29,24 @@ _LARGEST_PIECE = 1 << 32
 
 _VECTOR = 16
 
+MOST_PANELS = 1 << 26
+"""Bytes of right matrices of which copies are made, where BLAS makes them piece by piece."""
+
+STORED = MappingProxyType(
+    {"f32": "f32", "f64": "f64", "s8": "i8", "u8": "u8", "s16": "i16", "s32": "i32", "u32": "i32"}
+)
+"""What panels call the types of elements."""
+
 
 def lower_dot(lowering: Lowering, i: HloInstruction) -> Tree:
-    """One BLAS call for each piece of each batch element; integers by a loop nest."""
-    if not is_by_blas(i):
+    """Kernels of panels and tiles; BLAS for other matrices of its types; else a loop nest."""
+    if gemm_of(i) is None and not is_by_blas(i):
         return lower_loop(lowering, i)
     result = lowering.new(i.shape, i.name)
     if not i.shape.element_count:
         return result
     a, b = (lowering.array(operand) for operand in i.operands)
-    text, trips, work = _source(i, (0, 1, 2), NO_TAIL, _blocks(i))
-    lowering.add(KernelThunk(i.name, text, trips, work, (a, b, result), (a, b), (result,)))
+    _add(lowering, i, i.name, (a, b, result), NO_TAIL, (a, b, result), (a, b), (result,))
     return result
 
 
@@ -47,13 +57,78 @@ def lower_dot_fusion(lowering: Lowering, fusion: HloInstruction, dot: HloInstruc
     tail = Tail.of(lowering, fusion, dot)
     columns = dot.shape.dimensions[-1]
     text = tail.text(dot.shape.element_count // columns, columns)
-    a, b = (tail.argument(part) for part in dot.operands)
-    places = (a, b, tail.arguments.index(tail.product))
-    source, trips, work = _source(dot, places, text, _blocks(dot, text.needs_rows))
-    lowering.add(
-        KernelThunk(fusion.name, source, trips, work, tail.arguments, tail.reads, tail.writes)
-    )
+    a, b = (tail.arguments[tail.argument(part)] for part in dot.operands)
+    values = (a, b, tail.product)
+    _add(lowering, dot, fusion.name, values, text, tail.arguments, tail.reads, tail.writes)
     return tail.tree
+
+
+def _add(
+    lowering: Lowering,
+    i: HloInstruction,
+    name: str,
+    values: tuple[Value, Value, Value],
+    tail: TailText,
+    arguments: tuple[Value, ...],
+    reads: tuple[Value, ...],
+    writes: tuple[Value, ...],
+) -> None:
+    """Add the kernels of a product. `values` are both operands and the product."""
+    gemm = gemm_of(i, tail.needs_rows)
+    a, b, product = values
+    if gemm is not None and gemm.is_laid_out_ahead:
+        width = i.shape.element_type.byte_width
+        shape = Shape.array(i.shape.element_type, (gemm.batch * gemm.right_bytes // width,))
+        panels = lowering.new(shape, f"{name}.panels")
+        text, trips, work = layout_source(gemm)
+        lowering.add(KernelThunk(panels.name, text, trips, work, (b, panels), (b,), (panels,)))
+        arguments, reads, b = (*arguments, panels), (*reads, panels), panels
+    places = (arguments.index(a), arguments.index(b), arguments.index(product))
+    if gemm is None:
+        text, trips, work = _source(i, places, tail, _blocks(i, tail.needs_rows))
+    else:
+        text, trips, work = product_source(gemm, places, tail)
+    lowering.add(KernelThunk(name, text, trips, work, arguments, reads, writes))
+
+
+def gemm_of(i: HloInstruction, whole_rows: bool = False) -> Gemm | None:
+    """A dot as a product of panels and tiles; None where it is none or BLAS does it better."""
+    types = tuple(part.shape.element_type.text for part in i.operands)
+    kind = _kind(types, i.shape.element_type.text)
+    if kind is None or not is_canonical(i):
+        return None
+    numbers = i.attributes.dimension_numbers
+    lhs, rhs = (operand.shape for operand in i.operands)
+    left, right = (
+        Side(STORED[name], is_across)
+        for name, is_across in zip(
+            types,
+            (
+                numbers.lhs_contracting_dimensions[0] == lhs.rank - 1,
+                numbers.rhs_contracting_dimensions[0] == rhs.rank - 1,
+            ),
+            strict=True,
+        )
+    )
+    batch = i.shape.dimensions[0] if numbers.lhs_batch_dimensions else 1
+    rows, columns = i.shape.dimensions[-2:]
+    gemm = Gemm(kind, left, right, batch, rows, columns, _depth(i), whole_rows)
+    if gemm.rows < 2 or 2 * gemm.columns < kind.lanes:
+        return None
+    copied = gemm.batch * gemm.right_bytes if gemm.is_laid_out_ahead else 0
+    return None if copied > MOST_PANELS and is_by_blas(i) else gemm
+
+
+def _kind(operands: tuple[str, ...], result: str) -> Kind | None:
+    """How elements of these types are multiplied."""
+    if result in ("f32", "f64") and set(operands) == {result}:
+        return KINDS[result]
+    if result in ("s32", "u32"):
+        if set(operands) <= {"s32", "u32"}:
+            return KINDS["i32"]
+        if set(operands) <= {"s8", "u8", "s16"}:
+            return KINDS["i16"]
+    return None
 
 
 def _source(

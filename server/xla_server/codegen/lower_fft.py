@@ -1,5 +1,6 @@
-"""Lowering of fft: a kernel for each dimension, whose trips are the rows along it.
+"""Lowering of fft: a kernel for each dimension, whose trips are some of the lines along it.
 
+Each call of a transform makes its plan anew, which takes as long as six lines: a call gets many.
 Without the native loops of codegen/transforms.py, the host evaluates it.
 """
 
@@ -14,6 +15,12 @@ from xla_server.codegen.lower_host import lower_host
 from xla_server.codegen.lowering import Lower, Lowering, Tree
 from xla_server.codegen.transforms import TRANSFORMS
 from xla_server.ir.module import HloInstruction
+
+FEWEST_LINES = 48
+"""Of one call, so that the plan takes little beside them."""
+
+MOST_PIECES = 64
+"""Into which the lines of a transform are dealt."""
 
 
 def lower_fft(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -49,47 +56,46 @@ def _add(
     lowering: Lowering, name: str, transform: str, source: Value, target: Value, dimension: int
 ) -> None:
     """The row that transforms one dimension, in place where source and target are the same."""
-    size, new_size = source.shape.dimensions[dimension], target.shape.dimensions[dimension]
-    inner = math.prod(source.shape.dimensions[dimension + 1 :])
-    rows = source.shape.element_count // size
     old, new = (value.shape.element_type for value in (source, target))
     real = min(old, new, key=lambda element: element.byte_width)
     real = real.real_component if real.is_complex else real
-    inverse = transform in ("ifft", "irfft")
-    factor = f"div(to_{real.text}(1), to_{real.text}({new_size if inverse else 1}))"
+    size, new_size = (value.shape.dimensions[dimension] for value in (source, target))
+    outer = math.prod(source.shape.dimensions[:dimension])
+    inner = math.prod(source.shape.dimensions[dimension + 1 :])
+    # Bytes from line to line in both ways there are to go, and from element to element.
+    across = (old.byte_width, new.byte_width)
+    along = (size * inner * old.byte_width, new_size * inner * new.byte_width)
     step_in, step_out = inner * old.byte_width, inner * new.byte_width
-    call = f"{transform}_{real.text}"
-    if inner == 1:
-        loop = f"""    {call}((source + start * {size * step_in},
-        target + start * {new_size * step_out}, stop - start, {size}, {new_size},
-        {size * step_in}, {new_size * step_out}, {step_in}, {step_out}), factor)
-"""
-    else:
-        # The rows between two elements of a row lie side by side.
-        loop = f"""    at = start
-    while at < stop:
-        block = whole_div(at, {inner})
-        column = at - block * {inner}
-        end = min(stop, (block + 1) * {inner})
-        {call}((source + block * {size * step_in} + column * {old.byte_width},
-            target + block * {new_size * step_out} + column * {new.byte_width},
-            end - at, {size}, {new_size}, {old.byte_width}, {new.byte_width},
-            {step_in}, {step_out}), factor)
-        at = end
-"""
+    # A call goes one way: the longer one, so that there are few calls.
+    batch, groups, ahead, apart = (
+        (inner, outer, across, along) if inner > outer else (outer, inner, along, across)
+    )
+    pieces = 1
+    while 2 * pieces * FEWEST_LINES <= batch and pieces * groups < MOST_PIECES:
+        pieces *= 2
+    lines = -(-batch // pieces)
+    pieces = -(-batch // lines)
+    inverse = transform in ("ifft", "irfft")
     source_text = f"""def kernel(buffers, start, stop):
     target = peek_i64(buffers, 0)
     source = {"target" if source is target else "peek_i64(buffers, 1)"}
-    factor = {factor}
-{loop}"""
+    factor = div(to_{real.text}(1), to_{real.text}({new_size if inverse else 1}))
+    for trip in range(start, stop):
+        group = whole_div(trip, {pieces})
+        first = whole_mod(trip, {pieces}) * {lines}
+        {transform}_{real.text}((source + group * {apart[0]} + first * {ahead[0]},
+            target + group * {apart[1]} + first * {ahead[1]},
+            minimum({lines}, {batch} - first), {size}, {new_size},
+            {ahead[0]}, {ahead[1]}, {step_in}, {step_out}), factor)
+"""
     others = () if source is target else (source,)
     # About five operations for each doubling of the size.
-    work = 5 * new_size * max(1, new_size.bit_length())
+    work = 5 * new_size * max(1, new_size.bit_length()) * lines
     lowering.add(
         KernelThunk(
             name,
             source_text,
-            rows,
+            groups * pieces,
             work,
             (target, *others),
             others,

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from xla_contract.opcode import Opcode
 from xla_contract.ops.fusion import FusionKind
+from xla_server.codegen.lower_convolution import lower_convolution_fusion
 from xla_server.codegen.lower_dot import lower_dot_fusion
 from xla_server.codegen.lower_loops import lower_loop
 from xla_server.codegen.lowering import Lower, Lowering, Tree
@@ -14,7 +15,9 @@ from xla_server.ir.module import HloInstruction
 LowerTail: TypeAlias = Callable[[Lowering, HloInstruction, HloInstruction], Tree]
 """Adds the rows of an output fusion, given with the dot or convolution that it holds."""
 
-PRODUCERS: Mapping[Opcode, LowerTail] = MappingProxyType({Opcode.DOT: lower_dot_fusion})
+PRODUCERS: Mapping[Opcode, LowerTail] = MappingProxyType(
+    {Opcode.DOT: lower_dot_fusion, Opcode.CONVOLUTION: lower_convolution_fusion}
+)
 """What an output fusion may hold, and how it is lowered then."""
 
 

@@ -10,10 +10,13 @@ from xla_server.codegen.affine import Affine, linear
 from xla_server.codegen.collapse import collapsed
 from xla_server.codegen.columns import column_source
 from xla_server.codegen.graph import Load, Store
+from xla_server.codegen.interleaved import interleaved
 from xla_server.codegen.kernel_types import KERNEL_TYPE
 from xla_server.codegen.lowering import Lower, Lowering, Tree
 from xla_server.codegen.nest import Nest, all_nodes, source_of
+from xla_server.codegen.pieces import pieces_source
 from xla_server.codegen.rules import RULES
+from xla_server.codegen.short_rows import short_row_source
 from xla_server.codegen.trace import Index, Tracer
 from xla_server.codegen.trace_movement import start_indices
 from xla_server.ir.module import HloInstruction
@@ -52,9 +55,11 @@ def add_kernel(
             for number, value in enumerate(values)
         ]
 
-    nest = Nest(*collapsed(dimensions, make))
+    sizes, stores = interleaved(dimensions, make)
+    nest = Nest(*collapsed(sizes, stores))
     columns = column_source(nest)
-    source = columns or source_of(nest)
+    source = columns or pieces_source(nest, sizes, stores) or short_row_source(nest)
+    source = source or source_of(nest)
     used = {node.argument for node in all_nodes(nest.stores) if isinstance(node, Load)}
     lowering.add(
         KernelThunk(

@@ -18,7 +18,7 @@ from xla_server.codegen.lower_loops import array_shapes
 from xla_server.codegen.lowering import Lower, Lowering, Tree
 from xla_server.codegen.scalar_text import scalar_text
 from xla_server.codegen.sort_keys import Key, element_key, key_of
-from xla_server.codegen.sorting import COUNT_WORDS
+from xla_server.codegen.sorting import COUNT_WORDS, sorter_name
 from xla_server.ir.module import HloComputation, HloInstruction
 
 _SLOTS = 32
@@ -98,8 +98,7 @@ def lower_topk(lowering: Lowering, i: HloInstruction) -> Tree:
 _KEYS = """            order = scratch
             for i in range({length}):
 {load}{key}                poke_i64(order, {entry})
-{second}            order = sort_entries(order, scratch + {room}, scratch + {counts},
-                {length}, {words}, {first}, {last})
+{second}            order = {sorter}(order, scratch + {room}, scratch + {counts}, {length})
             for i in range({count}):
                 number = {number}
 """
@@ -114,7 +113,6 @@ def _by_key(
     """
     words = 1 if key.bytes <= 4 else 2
     name = key.text.results[0]
-    first = 4 if words == 1 else 0
     body = _KEYS.format(
         length=length,
         load=_loads(types, key.uses, "a", f"base + i * {inner}", 4),
@@ -123,9 +121,7 @@ def _by_key(
         second="" if words == 1 else _lines(4, ["poke_i64(order, 2 * i + 1, i)"]),
         room=8 * words * length,
         counts=16 * words * length,
-        words=words,
-        first=first,
-        last=first + key.bytes,
+        sorter=sorter_name(words, key.bytes),
         count=length if count is None else count,
         number=f"bit_and(peek_i64(order, i), {2**32 - 1})"
         if words == 1
@@ -134,8 +130,13 @@ def _by_key(
     return key.text.constants, body, 2 * words * length + COUNT_WORDS
 
 
-_SELECT = """            for i in range({length}):
+_SELECT = """            for i in range({count}):
 {load}{key}                keep_entry(scratch, {count}, i, {name})
+            limit = peek_i64(scratch, 0)
+            for i in range({count}, {length}):
+{load}{key}                if {name} < limit:
+                    keep_entry(scratch, {count}, i, {name})
+                    limit = peek_i64(scratch, 0)
             sort_heap(scratch, {count})
             for i in range({count}):
                 number = peek_i64(scratch, 2 * i + 1)

@@ -39,6 +39,8 @@ _IR: dict[str, Any] = {
     "c128": ir.LiteralStructType([ir.DoubleType(), ir.DoubleType()]),
 }
 
+_BYTES = ir.PointerType(ir.IntType(8))
+
 
 def _element(builder: Any, args: Sequence[Any], storage: Any) -> Any:
     pointer = builder.inttoptr(args[0], ir.PointerType(storage))
@@ -221,6 +223,34 @@ def room_for(typing_context, size):  # type: ignore[no-untyped-def]
 
 
 @instruction
+def copy_bytes(typing_context, target, source, count):  # type: ignore[no-untyped-def]
+    """Copy `count` bytes, at least none, to where no part of them is."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+        pointers = [builder.inttoptr(address, _BYTES) for address in args[:2]]
+        types_of = [_BYTES, _BYTES, ir.IntType(64)]
+        copy = builder.module.declare_intrinsic("llvm.memcpy", types_of)
+        builder.call(copy, [*pointers, args[2], ir.Constant(ir.IntType(1), 0)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+@instruction
+def clear_bytes(typing_context, target, count):  # type: ignore[no-untyped-def]
+    """Set `count` bytes, at least none, to zero."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+        pointer = builder.inttoptr(args[0], _BYTES)
+        fill = builder.module.declare_intrinsic("llvm.memset", [_BYTES, ir.IntType(64)])
+        nothing = ir.Constant(ir.IntType(8), 0)
+        builder.call(fill, [pointer, nothing, args[1], ir.Constant(ir.IntType(1), 0)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@instruction
 def watch_i64(typing_context, address):  # type: ignore[no-untyped-def]
     """An int64 that another thread may write, read anew each time."""
 
@@ -266,6 +296,8 @@ MEMORY: dict[str, Any] = {
     **{f"to_{name}": _cast(name) for name in COMPUTED},
     **{f"bits_{name}": _bits(name) for name in NUMBERS},
     "room_for": room_for,
+    "copy_bytes": copy_bytes,
+    "clear_bytes": clear_bytes,
     "watch_i64": watch_i64,
     "half_to_f32": half_to_f32,
     "f32_to_half": f32_to_half,

@@ -4,6 +4,7 @@ from typing import Any
 
 from xla_server.codegen.constants import CONSTANTS
 from xla_server.codegen.functions import FUNCTIONS
+from xla_server.codegen.gemm_functions import GEMM_FUNCTIONS
 from xla_server.codegen.intrinsics import ARITHMETIC
 from xla_server.codegen.lapack import LAPACK
 from xla_server.codegen.memory import MEMORY
@@ -11,9 +12,12 @@ from xla_server.codegen.perturbed import PERTURBED
 from xla_server.codegen.product_tiles import PRODUCT_TILES
 from xla_server.codegen.products import PRODUCTS
 from xla_server.codegen.random_words import RANDOM_WORDS
+from xla_server.codegen.shared_functions import SharedFunction
 from xla_server.codegen.sorting import SORTING
 from xla_server.codegen.tiles import TILES
 from xla_server.codegen.transforms import TRANSFORMS
+from xla_server.codegen.winograd_block import WINOGRAD_BLOCK
+from xla_server.codegen.winograd_transforms import TRANSFORMATIONS
 
 NAMESPACE: dict[str, Any] = {
     **ARITHMETIC,
@@ -21,6 +25,7 @@ NAMESPACE: dict[str, Any] = {
     **CONSTANTS,
     **FUNCTIONS,
     **PRODUCTS,
+    **GEMM_FUNCTIONS,
     **SORTING,
     **LAPACK,
     **PERTURBED,
@@ -28,5 +33,14 @@ NAMESPACE: dict[str, Any] = {
     **PRODUCT_TILES,
     **TILES,
     **TRANSFORMS,
+    **TRANSFORMATIONS,
+    **WINOGRAD_BLOCK,
 }
 """Every function of kernels by its name."""
+
+SHARED: dict[str, SharedFunction] = {
+    function.symbol: function
+    for function in NAMESPACE.values()
+    if isinstance(function, SharedFunction)
+}
+"""Those that are compiled by themselves, by their symbols."""

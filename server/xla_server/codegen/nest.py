@@ -108,8 +108,7 @@ class Printer:
             outside.lines += block.lines or ["    " * block.depth + "pass"]
             block = outside
         trips = math.prod(loop.size for loop in outer)
-        work = max(1, math.prod(loop.size for loop in inner)) * self._cost()
-        return Source(self._text(trip, body), trips, work)
+        return Source(self._text(trip, body), trips, self._work(outer))
 
     def _begin(self) -> None:
         """Write where buffers are, and the rows that loops share."""
@@ -139,13 +138,12 @@ class Printer:
                 found.add(node.argument)
         return found
 
-    def _cost(self) -> int:
-        """Operations for one element, those of folds times their lengths."""
-        total = 0
-        for node in all_nodes(self._nest.stores):
-            length = math.prod(v.size for v in node.variables if v not in self._nest.loops)
-            total += max(1, length)
-        return total
+    def _work(self, outer: Sequence[Variable]) -> int:
+        """Operations of a trip: each node as often as the loops inside of it ask for it."""
+        nodes = [node.variables for node in all_nodes(self._nest.stores)]
+        stores = [variables_of(store.offset) for store in self._nest.stores]
+        inner = [[v.size for v in variables if v not in outer] for variables in (*nodes, *stores)]
+        return sum(map(math.prod, inner))
 
     def _open_outer(self, loops: Sequence[Variable], trip: str, body: Block) -> None:
         """Name the outer variables, which one loop runs over."""

@@ -13,15 +13,18 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import types
 
-from xla_server.codegen.instruction import instruction
+from xla_server.codegen.instruction import Instruction, instruction
+from xla_server.codegen.shared_functions import SharedFunction
+from xla_server.codegen.vectors import Vectors
 
 LEVELS = 4
 """Loops of a sum."""
 
-_WORD, _NUMBER = ir.IntType(64), ir.IntType(32)
-_FORM = {"f32": ir.FloatType(), "f64": ir.DoubleType()}
+_WORD = ir.IntType(64)
 _BYTES = {"f32": 4, "f64": 8}
 _ARGUMENTS = 7 + 3 * LEVELS
+_ROWS_OF_A_POINTER = 7
+"""Rows told from one pointer by 0 to 6 steps: those are 1, 3 or 5, times 1, 2 or 4 by itself."""
 
 
 @functools.cache
@@ -44,136 +47,117 @@ VECTORS = 2
 """Vectors of a tile that is not narrower."""
 
 
-def tile_name(kind: str, rows: int, vectors: int) -> str:
+def tile_name(kind: str, rows: int, columns: int) -> str:
     """What kernels call the function of a tile.
 
     Its operands are int64: addresses of the left side, the right side and the result; bytes from
-    row to row on the left side and in the result; columns to be done, as many as the vectors have
-    or fewer; whether to add to the result (1) or set it (0); then for each loop, outermost first,
-    its trips and the bytes of a step on the left and on the right.
+    row to row on the left side and in the result; columns to be done; whether to add to the
+    result (1) or set it (0); then for each loop, outermost first, its trips and the bytes of a
+    step on the left and on the right.
     """
-    return f"product_tile_{kind}_{rows}x{vectors}"
+    vectors, rest = -(-columns // lanes(kind)), columns % lanes(kind)
+    return _name(kind, rows, vectors, rest > 0)
 
 
-def _tile(kind: str, rows: int, vectors: int) -> Any:
-    symbol = f"xla_{tile_name(kind, rows, vectors)}"
+def _name(kind: str, rows: int, vectors: int, is_partial: bool) -> str:
+    return f"product_tile_{kind}_{rows}x{vectors}{'_partial' if is_partial else ''}"
 
-    def generate(context: Any, b: Any, signature: Any, args: Sequence[Any]) -> Any:
-        function = b.module.globals.get(symbol)
-        if function is None:
-            form = ir.FunctionType(ir.VoidType(), [_WORD] * _ARGUMENTS)
-            function = ir.Function(b.module, form, symbol)
-            function.linkage = "internal"
-            function.attributes.add("noinline")
-            _Tile(function, kind, rows, vectors).define()
-        b.call(function, args)
-        return context.get_dummy_value()
 
-    def tile(typing_context, *operands):  # type: ignore[no-untyped-def]
-        return types.void(*[types.int64] * _ARGUMENTS), generate
+def _tile(kind: str, rows: int, vectors: int, is_partial: bool) -> SharedFunction:
+    def write(function: Any) -> None:
+        _Tile(function, kind, rows, vectors, is_partial).define()
 
-    tile.__name__ = tile_name(kind, rows, vectors)
-    return instruction(tile)
+    name = _name(kind, rows, vectors, is_partial)
+    return SharedFunction(name, _ARGUMENTS, write, is_long=True)
 
 
 class _Tile:
-    """The function of a tile while it is written."""
+    """The function of a tile while it is written.
 
-    def __init__(self, function: Any, kind: str, rows: int, vectors: int) -> None:
+    Of one that `is_partial` the last vector has fewer columns, which takes a mask.
+    """
+
+    def __init__(self, function: Any, kind: str, rows: int, vectors: int, is_partial: bool) -> None:
         self._function = function
-        self._element = _FORM[kind]
-        self._lanes = lanes(kind)
-        self._vector = ir.VectorType(self._element, self._lanes)
-        self._bytes = _BYTES[kind]
-        self._rows, self._vectors = rows, vectors
         self._builder = ir.IRBuilder(function.append_basic_block("entry"))
+        self._do = Vectors(self._builder, kind, lanes(kind))
+        self._bytes = lanes(kind) * _BYTES[kind]
+        self._rows, self._vectors = rows, vectors
+        self._is_partial = is_partial
 
     def define(self) -> None:
         """Write it."""
-        b = self._builder
+        b, do = self._builder, self._do
         left, right, result, row_step, result_step, columns, adds, *loops = self._function.args
-        sums = [b.alloca(self._vector) for _ in range(self._rows * self._vectors)]
-        masks = [self._mask(columns, number) for number in range(self._vectors)]
-        is_added = b.icmp_unsigned("!=", adds, ir.Constant(_WORD, 0))
-        start, old, new = (
-            self._function.append_basic_block(name) for name in ("start", "old", "new")
-        )
-        b.cbranch(is_added, old, new)
+        masks: list[Any] = [None] * self._vectors
+        if self._is_partial:
+            masks[-1] = do.mask(columns, (self._vectors - 1) * lanes(do.kind))
+        start, old = (self._function.append_basic_block(name) for name in ("start", "old"))
+        entry = b.block
+        b.cbranch(b.icmp_unsigned("!=", adds, _word(0)), old, start)
         b.position_at_end(old)
-        for place, address, mask in self._results(sums, result, result_step, masks):
-            b.store(self._read(address, mask), place)
-        b.branch(start)
-        b.position_at_end(new)
-        for place in sums:
-            b.store(ir.Constant(self._vector, None), place)
+        found = [do.load(*place) for place in self._results(result, result_step, masks)]
         b.branch(start)
         b.position_at_end(start)
+        sums = []
+        for value in found:
+            phi = b.phi(do.form)
+            phi.add_incoming(do.zero, entry)
+            phi.add_incoming(value, old)
+            sums.append(phi)
 
-        def add_products(left: Any, right: Any) -> None:
-            self._add_products(left, right, row_step, masks, sums)
+        def add_products(left: Any, right: Any, sums: Sequence[Any]) -> list[Any]:
+            return self._add_products(left, right, row_step, masks, sums)
 
-        self._nest(loops, left, right, add_products)
-        for place, address, mask in self._results(sums, result, result_step, masks):
-            self._write(b.load(place), address, mask)
+        sums = self._nest(loops, left, right, sums, add_products)
+        places = self._results(result, result_step, masks)
+        for value, place in zip(sums, places, strict=True):
+            do.store(value, *place)
         b.ret_void()
 
-    def _mask(self, columns: Any, number: int) -> Any:
-        """Which lanes of a vector are columns."""
+    def _results(self, result: Any, step: Any, masks: Sequence[Any]) -> list[tuple[Any, Any]]:
+        """(address, mask) of each vector of the result."""
         b = self._builder
-        form = ir.VectorType(_WORD, self._lanes)
-        first = number * self._lanes
-        places = ir.Constant(form, list(range(first, first + self._lanes)))
-        return b.icmp_signed("<", places, self._splat(columns, form))
+        return [
+            (b.add(start, _word(number * self._bytes)), mask)
+            for start in self._row_starts(result, step)
+            for number, mask in enumerate(masks)
+        ]
 
-    def _splat(self, value: Any, form: Any) -> Any:
+    def _row_starts(self, start: Any, step: Any) -> list[Any]:
+        """The addresses of rows, in terms that the processor adds up while it loads."""
         b = self._builder
-        single = b.insert_element(ir.Constant(form, ir.Undefined), value, ir.Constant(_NUMBER, 0))
-        zeros = ir.Constant(ir.VectorType(_NUMBER, self._lanes), None)
-        return b.shuffle_vector(single, ir.Constant(form, ir.Undefined), zeros)
-
-    def _results(
-        self, sums: Sequence[Any], result: Any, step: Any, masks: Sequence[Any]
-    ) -> list[tuple[Any, Any, Any]]:
-        """(place of a sum, its address in the result, its mask) for each."""
-        b = self._builder
-        found = []
+        starts = []
         for row in range(self._rows):
-            start = b.add(result, b.mul(step, ir.Constant(_WORD, row)))
-            for number, mask in enumerate(masks):
-                address = b.add(start, ir.Constant(_WORD, number * self._lanes * self._bytes))
-                found.append((sums[row * self._vectors + number], address, mask))
-        return found
+            number = row % _ROWS_OF_A_POINTER
+            if not number:
+                if row:
+                    start = b.add(start, b.mul(step, _word(_ROWS_OF_A_POINTER)))
+                start = self._opaque(start)
+            factor = number & -number
+            moved = b.mul(b.mul(step, _word(number // factor)), _word(factor)) if number else None
+            starts.append(start if moved is None else b.add(start, moved))
+        return starts
 
-    def _called(self, name: str, kind: Any, *args: Any) -> Any:
-        """The result of an LLVM intrinsic on vectors."""
-        b = self._builder
-        full = name.format(f"v{self._lanes}f{8 * self._bytes}")
-        function = b.module.globals.get(full)
-        if function is None:
-            form = ir.FunctionType(kind, [arg.type for arg in args])
-            function = ir.Function(b.module, form, full)
-        return b.call(function, args)
+    def _opaque(self, word: Any) -> Any:
+        """The same number, of which LLVM does not know how it comes about.
 
-    def _pointer(self, address: Any) -> Any:
-        return self._builder.inttoptr(address, ir.PointerType(self._vector))
-
-    def _read(self, address: Any, mask: Any) -> Any:
-        align, nothing = ir.Constant(_NUMBER, self._bytes), ir.Constant(self._vector, None)
-        args = (self._pointer(address), align, mask, nothing)
-        return self._called("llvm.masked.load.{}.p0", self._vector, *args)
-
-    def _write(self, value: Any, address: Any, mask: Any) -> None:
-        align = ir.Constant(_NUMBER, self._bytes)
-        args = (value, self._pointer(address), align, mask)
-        self._called("llvm.masked.store.{}.p0", ir.VoidType(), *args)
+        It would else find that each row is one step further than the one before, and add it.
+        """
+        form = ir.FunctionType(_WORD, [_WORD])
+        return self._builder.asm(form, "", "=r,0", [word], False)
 
     def _nest(
-        self, loops: Sequence[Any], left: Any, right: Any, body: Callable[[Any, Any], None]
-    ) -> None:
-        """Loops around `body`, which gets the addresses on both sides."""
+        self,
+        loops: Sequence[Any],
+        left: Any,
+        right: Any,
+        sums: list[Any],
+        body: Callable[[Any, Any, Sequence[Any]], list[Any]],
+    ) -> list[Any]:
+        """Loops around `body`, which gets the addresses on both sides and gives the new sums."""
         if not loops:
-            body(left, right)
-            return
+            return body(left, right, sums)
         b = self._builder
         trips, left_step, right_step, *inner = loops
         before = b.block
@@ -182,45 +166,67 @@ class _Tile:
         )
         b.branch(test)
         b.position_at_end(test)
-        number, on_left, on_right = (b.phi(_WORD) for _ in range(3))
+        phis = [b.phi(value.type) for value in (trips, left, right, *sums)]
+        number, on_left, on_right, *partial = phis
         b.cbranch(b.icmp_signed("<", number, trips), inside, after)
         b.position_at_end(inside)
-        self._nest(inner, on_left, on_right, body)
+        added = self._nest(inner, on_left, on_right, partial, body)
         following = (
-            b.add(number, ir.Constant(_WORD, 1)),
+            b.add(number, _word(1)),
             b.add(on_left, left_step),
             b.add(on_right, right_step),
+            *added,
         )
-        start = (ir.Constant(_WORD, 0), left, right)
-        for phi, first, next_ in zip((number, on_left, on_right), start, following, strict=True):
+        start = (_word(0), left, right, *sums)
+        for phi, first, next_ in zip(phis, start, following, strict=True):
             phi.add_incoming(first, before)
             phi.add_incoming(next_, b.block)
         b.branch(test)
         b.position_at_end(after)
+        return partial
 
     def _add_products(
         self, left: Any, right: Any, row_step: Any, masks: Sequence[Any], sums: Sequence[Any]
-    ) -> None:
-        b = self._builder
-        size = self._lanes * self._bytes
+    ) -> list[Any]:
+        b, do = self._builder, self._do
         factors = [
-            self._read(b.add(right, ir.Constant(_WORD, number * size)), mask)
+            do.load(b.add(right, _word(number * self._bytes)), mask)
             for number, mask in enumerate(masks)
         ]
-        for row in range(self._rows):
-            address = b.add(left, b.mul(row_step, ir.Constant(_WORD, row)))
-            single = b.load(b.inttoptr(address, ir.PointerType(self._element)))
-            factor = self._splat(single, self._vector)
+        added = []
+        for row, address in enumerate(self._row_starts(left, row_step)):
+            factor = do.splat(do.element(address))
             for number, other in enumerate(factors):
-                place = sums[row * self._vectors + number]
-                args = (factor, other, b.load(place))
-                b.store(self._called("llvm.fma.{}", self._vector, *args), place)
+                added.append(do.fma(factor, other, sums[row * self._vectors + number]))
+        return added
 
 
-PRODUCT_TILES: dict[str, Any] = {
-    tile_name(kind, rows, vectors): _tile(kind, rows, vectors)
-    for kind in _FORM
+def _word(number: int) -> Any:
+    return ir.Constant(_WORD, number)
+
+
+@instruction
+def product_tile_at(typing_context, address, *operands):  # type: ignore[no-untyped-def]
+    """Call the function of a tile by its address; its operands follow."""
+
+    def generate(context: Any, b: Any, signature: Any, args: Sequence[Any]) -> Any:
+        form = ir.FunctionType(ir.VoidType(), [_WORD] * _ARGUMENTS)
+        b.call(b.inttoptr(args[0], ir.PointerType(form)), args[1:])
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * (1 + _ARGUMENTS)), generate
+
+
+_TILES = [
+    _tile(kind, rows, vectors, is_partial)
+    for kind in _BYTES
     for rows in range(1, tallest() + 1)
     for vectors in range(1, VECTORS + 1)
+    for is_partial in (False, True)
+]
+PRODUCT_TILES: dict[str, Instruction] = {
+    **{tile.__name__: tile for tile in _TILES},
+    **{address.__name__: address for address in (tile.address() for tile in _TILES)},
+    "product_tile_at": product_tile_at,
 }
-"""Every function of this module by its name in kernels."""
+"""Every function of this module by its name in kernels, and what gives their addresses."""

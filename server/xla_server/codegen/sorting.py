@@ -4,21 +4,26 @@ An entry is one or two words of 64 bits: a signed key, and in its lower half or 
 the number of the element. Addresses and words are int64.
 """
 
+import functools
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 from numba import njit
 
+from xla_server.codegen.direct_compiler import write_function
 from xla_server.codegen.intrinsics import bit_and, bit_xor, shift_right_logical
 from xla_server.codegen.memory import MEMORY
+from xla_server.codegen.shared_functions import SharedFunction
 
 _peek, _poke = MEMORY["peek_i64"], MEMORY["poke_i64"]
 
 COUNT_WORDS = 8 * 256
-"""Words of scratch memory for the counts of `sort_entries`."""
+"""Words of scratch memory for the counts of a sort."""
 
 
 @njit(error_model="numpy")
-def sort_entries(entries, room, counts, length, words, first, last):  # type: ignore[no-untyped-def]
+def _sort_entries(entries, room, counts, length, words, first, last):  # type: ignore[no-untyped-def]
     """Sort entries by bytes first .. last - 1 of their keys, equal ones in their order.
 
     `room` is memory for as many entries again; the address of the sorted ones is the result.
@@ -71,8 +76,7 @@ def sort_entries(entries, room, counts, length, words, first, last):  # type: ig
     return entries
 
 
-@njit(error_model="numpy")
-def sink_entry(heap, length, at, key, number):  # type: ignore[no-untyped-def]
+def _sink_entry(heap, length, at, key, number):  # type: ignore[no-untyped-def]
     """Put an entry of two words at a place of a heap, largest first, or below where it belongs."""
     while True:
         child = 2 * at + 1
@@ -95,21 +99,22 @@ def sink_entry(heap, length, at, key, number):  # type: ignore[no-untyped-def]
     _poke(heap, 2 * at + 1, number)
 
 
-@njit(error_model="numpy")
-def keep_entry(heap, count, seen, key):  # type: ignore[no-untyped-def]
-    """Offer entry number `seen`, numbers counting up from 0, to a heap of the `count` smallest."""
-    if seen < count:
-        _poke(heap, 2 * seen, key)
-        _poke(heap, 2 * seen + 1, seen)
-        if seen == count - 1:
-            for at in range(count // 2 - 1, -1, -1):
-                sink_entry(heap, count, at, _peek(heap, 2 * at), _peek(heap, 2 * at + 1))
-    elif key < _peek(heap, 0):
+def _keep_entry(heap, count, seen, key):  # type: ignore[no-untyped-def]
+    """Put entry number `seen`, numbers counting up from 0, into a heap of the `count` smallest.
+
+    It is one of the first `count`, or less than the largest that is there.
+    """
+    if seen >= count:
         sink_entry(heap, count, 0, key, seen)
+        return
+    _poke(heap, 2 * seen, key)
+    _poke(heap, 2 * seen + 1, seen)
+    if seen == count - 1:
+        for at in range(count // 2 - 1, -1, -1):
+            sink_entry(heap, count, at, _peek(heap, 2 * at), _peek(heap, 2 * at + 1))
 
 
-@njit(error_model="numpy")
-def sort_heap(heap, count):  # type: ignore[no-untyped-def]
+def _sort_heap(heap, count):  # type: ignore[no-untyped-def]
     """Put the entries of a heap in order, smallest first."""
     for last in range(count - 1, 0, -1):
         key, number = _peek(heap, 2 * last), _peek(heap, 2 * last + 1)
@@ -118,9 +123,44 @@ def sort_heap(heap, count):  # type: ignore[no-untyped-def]
         sink_entry(heap, last, 0, key, number)
 
 
+def _shared(function: Callable[..., Any], name: str, *, returns: bool = False) -> SharedFunction:
+    count = len(inspect.signature(function).parameters)
+    write = functools.partial(write_function, function=function)
+    return SharedFunction(name, count, write, returns=returns, optimised=True)
+
+
+def _sorter(words: int, size: int) -> SharedFunction:
+    """`_sort_entries` for entries of these words and keys of so many bytes.
+
+    In one word the key is the upper half.
+    """
+    first = 4 if words == 1 else 0
+    last = first + size
+
+    def sort(entries, room, counts, length):  # type: ignore[no-untyped-def]
+        return _sort_entries(entries, room, counts, length, words, first, last)
+
+    return _shared(sort, sorter_name(words, size), returns=True)
+
+
+def sorter_name(words: int, size: int) -> str:
+    """What kernels call the function that sorts entries, by words of one and bytes of its key.
+
+    It takes the addresses of entries, of room for as many, and of counts, and how many there are.
+    It returns the address of the sorted ones.
+    """
+    return f"sort_entries_{words}_{size}"
+
+
+sink_entry: Any = _shared(_sink_entry, "sink_entry")
+
 SORTING: dict[str, Any] = {
-    "sort_entries": sort_entries,
-    "keep_entry": keep_entry,
-    "sort_heap": sort_heap,
+    "sink_entry": sink_entry,
+    **{
+        sorter_name(words, size): _sorter(words, size)
+        for words, size in ((1, 1), (1, 2), (1, 4), (2, 8))
+    },
+    "keep_entry": _shared(_keep_entry, "keep_entry"),
+    "sort_heap": _shared(_sort_heap, "sort_heap"),
 }
 """Every function of this module by its name in kernels."""

@@ -136,7 +136,11 @@ class _TailPrinter(Printer):
         ]
         needs_rows = any(isinstance(node, Folded) for node in all_nodes(self._nest.stores))
         return TailText(
-            constants, _shifted(self._top.lines), _shifted(loops), self._cost(), needs_rows
+            constants,
+            _shifted(self._top.lines),
+            _shifted(loops),
+            self._work(self._nest.loops),
+            needs_rows,
         )
 
 

@@ -1,16 +1,16 @@
 """Square tiles transposed in registers.
 
-A tile of N rows of N elements is loaded into N vectors, which log2 N rounds of exchanges
-transpose: a round swaps blocks of half the size beside the diagonal.
+A tile of N rows of N elements is loaded into N vectors, which log2 N rounds transpose. Where rows
+are long a round swaps blocks of half the size beside the diagonal. Short ones, which processors
+have instructions for, are merged: each row of the upper half with one of the lower half.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
-from numba import types
 
-from xla_server.codegen.instruction import instruction
+from xla_server.codegen.shared_functions import SharedFunction
 
 SIDES = (16, 8, 4)
 """Rows of a tile, largest first. Sixteen times 4 bytes are a line of the cache."""
@@ -18,6 +18,9 @@ SIDES = (16, 8, 4)
 _WORD, _NUMBER = ir.IntType(64), ir.IntType(32)
 _REGISTERS = 1024
 """Bytes that a tile may have: what 16 of the widest registers hold."""
+
+_SHORT = 16
+"""Bytes of a row up to which there are instructions that merge two."""
 
 
 def side_of(width: int, rows: int, columns: int) -> int | None:
@@ -28,7 +31,7 @@ def side_of(width: int, rows: int, columns: int) -> int | None:
     return None
 
 
-def _tile(width: int, side: int) -> Any:
+def _tile(width: int, side: int) -> SharedFunction:
     """Transpose a tile: (source, bytes from row to row of it, target, bytes from row to row)."""
     vector = ir.VectorType(ir.IntType(8 * width), side)
 
@@ -36,24 +39,33 @@ def _tile(width: int, side: int) -> Any:
         address = b.add(start, b.mul(ahead, ir.Constant(_WORD, row)))
         return b.inttoptr(address, ir.PointerType(vector))
 
-    def generate(context: Any, b: Any, signature: Any, args: Sequence[Any]) -> Any:
-        source, source_ahead, target, target_ahead = args
+    def write(function: Any) -> None:
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        source, source_ahead, target, target_ahead = function.args
         rows = [b.load(place(b, source, source_ahead, row), align=width) for row in range(side)]
         half = side // 2
         while half:
-            rows = _exchanged(b, rows, half)
+            is_short = side * width <= _SHORT
+            rows = _merged(b, rows) if is_short else _exchanged(b, rows, half)
             half //= 2
         for row, value in enumerate(rows):
             b.store(value, place(b, target, target_ahead, row), align=width)
-        return context.get_dummy_value()
+        b.ret_void()
 
-    word = types.int64
+    return SharedFunction(tile_name(width, side), 4, write)
 
-    def transpose(typing_context, source, source_ahead, target, target_ahead):  # type: ignore[no-untyped-def]
-        return types.void(word, word, word, word), generate
 
-    transpose.__name__ = tile_name(width, side)
-    return instruction(transpose)
+def _merged(b: Any, rows: Sequence[Any]) -> list[Any]:
+    """Rows after the round that takes elements in turn from each row and that half a tile below."""
+    side = len(rows)
+    half = side // 2
+    result = []
+    for upper, lower in zip(rows[:half], rows[half:], strict=True):
+        for first in (0, half):
+            lanes = [lane for n in range(first, first + half) for lane in (n, side + n)]
+            mask = ir.Constant(ir.VectorType(_NUMBER, side), lanes)
+            result.append(b.shuffle_vector(upper, lower, mask))
+    return result
 
 
 def _exchanged(b: Any, rows: Sequence[Any], half: int) -> list[Any]:
@@ -75,10 +87,10 @@ def tile_name(width: int, side: int) -> str:
     return f"transpose_{8 * width}_{side}"
 
 
-TILES: dict[str, Any] = {
+TILES: dict[str, SharedFunction] = {
     tile_name(width, side): _tile(width, side)
     for width in (1, 2, 4, 8)
     for side in SIDES
     if side * side * width <= _REGISTERS
 }
-"""Every instruction of this module by its name in kernels."""
+"""Every function of this module by its name in kernels."""

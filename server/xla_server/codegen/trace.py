@@ -18,6 +18,9 @@ MOST_COPIES = 5000
 
 Index: TypeAlias = tuple[Affine, ...]
 
+NEVER = Literal("b1(0)", "b1")
+"""What holds for no element."""
+
 Rule: TypeAlias = Callable[["Tracer", HloInstruction, Index, int], Node]
 """One element of an instruction's result (of element `number` of its tuple) at an index."""
 
@@ -85,7 +88,9 @@ class Tracer:
             self.guard = outer
 
     def inside(self, index: Affine, low: int, high: int) -> Node | None:
-        """Whether low <= index < high; None where that is always so."""
+        """Whether low <= index < high; None where that is always so, NEVER where it never is."""
+        if index.high < low or index.low >= high:
+            return NEVER
         found: Node | None = None
         position = Position(index)
         if index.low < low:

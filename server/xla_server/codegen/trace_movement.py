@@ -7,7 +7,7 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_server.codegen.affine import Affine, linear, multi_index
 from xla_server.codegen.graph import Node, Position
-from xla_server.codegen.trace import Index, Rule, Tracer
+from xla_server.codegen.trace import NEVER, Index, Rule, Tracer
 from xla_server.codegen.trace_elementwise import converted
 from xla_server.ir.module import HloInstruction
 
@@ -108,7 +108,7 @@ def trace_pad(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
     if guard is None:
         return t.operand(i, 0, tuple(moved))
     value = t.operand(i, 1, ())
-    if 0 in sizes:
+    if guard is NEVER or 0 in sizes:
         return value
     return _choose(t, guard, t.guarded(guard, lambda: t.operand(i, 0, tuple(moved))), value)
 
@@ -128,6 +128,8 @@ def trace_concatenate(t: Tracer, i: HloInstruction, index: Index, number: int) -
         guard = t.inside(inner, 0, size)
         if guard is None:
             return t.operand(i, n, moved)
+        if guard is NEVER:
+            continue
         found = t.guarded(guard, lambda n=n, moved=moved: t.operand(i, n, moved))  # type: ignore[misc]
         node = found if node is None else _choose(t, guard, found, node)
     assert node is not None
@@ -175,6 +177,8 @@ def trace_same(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
 def _both(t: Tracer, left: Node | None, right: Node | None) -> Node | None:
     if left is None or right is None:
         return right if left is None else left
+    if left is NEVER or right is NEVER:
+        return NEVER
     return t.apply("bit_and", [left, right], "b1")
 
 

@@ -2,6 +2,7 @@
 
 from xla_server.ir.module import HloModule
 from xla_server.passes.algebraic_simplifier import AlgebraicSimplifier
+from xla_server.passes.argument_of_extremum import ArgumentOfExtremum
 from xla_server.passes.batch_norm_expander import BatchNormExpander
 from xla_server.passes.bitcast_expander import BitcastExpander
 from xla_server.passes.call_inliner import CallInliner
@@ -83,7 +84,9 @@ PIPELINE: tuple[Pass, ...] = (
     TransposedDot(),
     # After simplification, which finds the true sizes and the transposes that are none.
     DotCanonicaliser(),
-    # After the dots, some of which became reductions.
+    # After simplification, which shows what reductions start from and which results are read.
+    ArgumentOfExtremum(),
+    # After the dots, some of which became reductions, and that split, which makes others.
     TreeReduction(),
     # Both leave reshapes.
     Fixpoint("clean-up", (*_LOCAL, EmptyArrays())),

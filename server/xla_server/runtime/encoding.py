@@ -22,9 +22,16 @@ from xla_server.buffers.code import (
 )
 from xla_server.codegen.kernel import Kernel, Kernels
 from xla_server.runtime import executor
+from xla_server.runtime.copies import copy_range
 
 PARALLEL_WORK = 1 << 16
 """Operations below which a loop is not worth a second thread."""
+
+_ALIGNED = 64
+"""Trips that chunks are whole numbers of, so that vectors of the next one begin with a line."""
+
+COPY_BYTES = 1 << 18
+"""That a thread copies at once of an array that is not small."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,7 +68,7 @@ def encode(code: Code, assignment: Assignment, kernels: Kernels) -> Encoded:
     order = [_CANCELLATION_PLACE, *parameters, *results, *constants, *arena]
     slots = {place: number for number, place in enumerate(order)}
     compiled = kernels.get_all(row.source for row in rows if isinstance(row, KernelThunk))
-    tables = _Tables(rows, assignment, slots, compiled)
+    tables = _Tables(rows, assignment, slots, compiled, kernels)
     return Encoded(
         np.array(tables.rows, np.int64),
         np.array(tables.indices or [0], np.int64),
@@ -89,10 +96,12 @@ class _Tables:
         assignment: Assignment,
         slots: dict[Place, int],
         compiled: dict[str, Kernel],
+        kernels: Kernels,
     ) -> None:
         self._assignment = assignment
         self._slots = slots
         self._compiled = compiled
+        self._kernels = kernels
         self._labels: dict[Label, int] = {}
         self.rows: list[list[int]] = []
         self.indices: list[int] = []
@@ -115,17 +124,23 @@ class _Tables:
             return self._slots[_CANCELLATION_PLACE]
         return self._slots[self._assignment.places[value]]
 
+    def _loop(self, address: int, values: Iterable[Value], trips: int, chunk: int) -> list[int]:
+        """The row that calls a kernel on these values."""
+        first = len(self.indices)
+        self.indices += map(self._slot, values)
+        return [executor.KERNEL, address, first, trips, chunk]
+
     def _numbers(self, row: Row) -> list[int]:
         match row:
             case KernelThunk():
-                chunk = max(1, PARALLEL_WORK // max(1, row.work))
-                first = len(self.indices)
-                self.indices += map(self._slot, row.arguments)
                 address = self._compiled[row.source].address
-                return [executor.KERNEL, address, first, row.trips, chunk]
+                return self._loop(address, row.arguments, row.trips, chunk_of(row.work))
             case CopyThunk():
-                size = row.target.byte_size
-                return [executor.COPY, self._slot(row.target), self._slot(row.source), size]
+                size, places = row.target.byte_size, (row.target, row.source)
+                if size > 2 * COPY_BYTES:
+                    copier = self._kernels.native(copy_range, 3)
+                    return self._loop(copier, places, size, COPY_BYTES)
+                return [executor.COPY, *map(self._slot, places), size]
             case Jump():
                 return [executor.JUMP, self._labels[row.label]]
             case Branch():
@@ -138,6 +153,12 @@ class _Tables:
                 self.hosts[len(self.rows)] = row
                 return [executor.HOST]
         raise AssertionError(row)
+
+
+def chunk_of(work: int) -> int:
+    """The trips that a thread does at once, where each takes so many operations."""
+    chunk = max(1, PARALLEL_WORK // max(1, work))
+    return chunk if chunk < _ALIGNED else chunk // _ALIGNED * _ALIGNED
 
 
 def _named(row: Row) -> tuple[Value, ...]:

@@ -14,6 +14,7 @@ from xla_server.codegen.direct_compiler import function_module, kernel_module
 from xla_server.codegen.direct_values import UnsupportedError
 from xla_server.codegen.kernel import ARGUMENTS
 from xla_server.codegen.kernel_compiler import Loader, compile_object, object_of_module
+from xla_server.codegen.sorting import _sort_entries
 from xla_server.runtime import executor, threads
 
 _peek, _poke = kernels.NAMESPACE["peek_i64"], kernels.NAMESPACE["poke_i64"]
@@ -72,6 +73,7 @@ FUNCTIONS = {
     "added": _adder(5),
     "at_times": _at_times,
     "endless": _endless,
+    "sort_entries": _sort_entries,
 }
 HEAD = "def kernel(buffers, start, stop):\n    b = peek_i64(buffers, 0)\n"
 
@@ -127,7 +129,7 @@ DIRECT = {
     "function of a function": "poke_i64(b, 0, added(start, True) + added(stop, False))\n"
     "poke_i64(b, 1, added(start, stop > 3))",
     "sort": "for i in range(16):\n    poke_i64(b, i, 10 - i * i % 7)\n"
-    "sort_heap(b, 8)\nkeep_entry(b, 8, 9, 3)",
+    "poke_i64(b, 15, sort_entries(b, b, b, 7, 2, 0, 8) - b)",
     **{
         f"{source} to {target}": f"for i in range(stop):\n"
         f"    poke_{target}(b, i, to_{target}(peek_{source}(peek_i64(buffers, 1), i)))"
@@ -225,7 +227,7 @@ def test_functions_of_the_runtime_need_no_numba(monkeypatch):
 def test_functions_of_kernels_need_no_numba():
     calls = {
         "product_into_f32": "b, 2, False, b, 2, True, b, 2, 2, 2, 2, stop > 3",
-        "sort_entries": "b, b, b, stop, 1, 4, 8",
+        "sort_entries_1_4": "b, b, b, stop",
         "keep_entry": "b, 8, 9, 3",
         "sort_heap": "b, 8",
     }

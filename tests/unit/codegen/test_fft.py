@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import assert_equal_bits
-from tests.unit.codegen.compiled import both, imported, on_cpu
+from tests.unit.codegen.compiled import both, built, imported, on_cpu
 from xla_client import ops
 from xla_client.builder import Op
 from xla_contract.element_type import ElementType as E
 from xla_contract.ops.fft import FftType
+from xla_server.backends.compilation import compile_module
 from xla_server.codegen import lower_fft, transforms
+from xla_server.codegen.lowering import kernels_of
 
 SIZES = [
     ((1,), 1),
@@ -77,6 +79,29 @@ def test_parts_by_several_threads(count: int) -> None:
     def function(a: Op) -> Op:
         return ops.fft(a, FftType.FFT, (300, 400)[2 - count :])
 
+    ((ours, expected),) = both(function, array)
+    np.testing.assert_allclose(ours, expected, atol=2e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    ("sizes", "trips"),
+    [
+        ((1000, 8), [16]),
+        ((40, 250), [1, 4]),
+        ((5, 16, 4), [1, 4]),
+        ((200, 16, 4), [64, 16]),
+        ((9, 1), [1]),
+    ],
+    ids=["rows", "columns", "few_lines", "columns_across_blocks", "one_column"],
+)
+def test_a_plan_is_made_for_many_lines(sizes: tuple[int, ...], trips: list[int]) -> None:
+    array = drawn(FftType.FFT, E.F32, sizes)
+
+    def function(a: Op) -> Op:
+        return ops.fft(a, FftType.IFFT, sizes[len(sizes) - len(trips) :])
+
+    code = compile_module(built(function, (array,))).code
+    assert [kernel.trips for kernel in kernels_of(code)] == trips
     ((ours, expected),) = both(function, array)
     np.testing.assert_allclose(ours, expected, atol=2e-6 * np.abs(expected).max())
 

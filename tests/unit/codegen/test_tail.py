@@ -1,4 +1,4 @@
-"""What follows a dot, done block by block."""
+"""What follows a dot or a convolution, done block by block."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,9 @@ from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from xla_server.backends.compilation import compile_module
 from xla_server.backends.cpu import Cpu
+from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.lowering import kernels_of
+from xla_server.ir.module import HloModule
 
 _RANDOM = np.random.default_rng(0)
 
@@ -69,11 +71,17 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }
 
 
+def _multiplying(module: HloModule) -> list[KernelThunk]:
+    """The kernels, but for those that lay out panels."""
+    rows = kernels_of(compile_module(module).code)
+    return [row for row in rows if "gemm_layout" not in row.source]
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_one_kernel_as_interpreted(name: str) -> None:
     function, arguments = PROGRAMS[name]
     module = imported(lower(function, *arguments))
-    assert len(kernels_of(compile_module(module).code)) == 1
+    assert len(_multiplying(module)) == 1
     (compiled,), (expected,) = on_cpu(module, arguments), interpreted(module, arguments)
     assert (compiled.dtype, compiled.shape) == (expected.dtype, expected.shape)
     relative = 1e-2 if name == "another_type" else 1e-5
@@ -86,7 +94,7 @@ def test_one_kernel_as_interpreted(name: str) -> None:
 def test_the_product_may_be_a_result_too() -> None:
     arguments = (_f32(70, 60), _f32(60, 50), _f32(50))
     module = imported(lower(_both, *arguments))
-    assert len(kernels_of(compile_module(module).code)) == 1
+    assert len(_multiplying(module)) == 1
     for compiled, expected in zip(
         on_cpu(module, arguments), interpreted(module, arguments), strict=True
     ):
@@ -106,3 +114,66 @@ def test_a_batch_of_products_of_one_element_each() -> None:
     module = imported(lower(_inner, *arguments))
     (compiled,), (expected,) = on_cpu(module, arguments), interpreted(module, arguments)
     np.testing.assert_allclose(compiled, expected, rtol=1e-5, atol=1e-5)
+
+
+def _convolution(stride: int, *, bias: bool, name: str = "relu") -> Callable[..., Any]:
+    def convolve(x: Any, w: Any, b: Any) -> Any:
+        import jax
+        import jax.numpy as jnp
+
+        product = jax.lax.conv_general_dilated(
+            x, w, (stride,) * (x.ndim - 2), "SAME", dimension_numbers=_LABELS[x.ndim]
+        )
+        if name == "half":
+            return (product + b).astype(jnp.bfloat16)
+        if name == "both":
+            return product, product + b
+        return jax.nn.relu(product + b if bias else product)
+
+    return convolve
+
+
+_LABELS = {4: ("NHWC", "HWIO", "NHWC"), 5: ("NDHWC", "DHWIO", "NDHWC")}
+CONVOLUTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
+    # The last block has fewer rows.
+    "tiles": (
+        _convolution(2, bias=True), (_f32(3, 37, 19, 5), _f32(3, 3, 5, 40), _f32(40)), 1,
+    ),
+    "laid_out_panels": (
+        _convolution(2, bias=True), (_f32(2, 21, 19, 5), _f32(3, 3, 5, 72), _f32(72)), 2,
+    ),
+    "three_dimensions": (
+        _convolution(1, bias=True), (_f32(2, 9, 6, 7, 3), _f32(2, 3, 2, 3, 12), _f32(12)), 1,
+    ),
+    "residual": (
+        _convolution(1, bias=True), (_f32(2, 11, 9, 5), _f32(3, 3, 5, 24), _f32(2, 11, 9, 24)), 1,
+    ),
+    "points": (
+        _convolution(1, bias=True), (_f32(2, 27, 31, 19), _f32(3, 3, 19, 37), _f32(37)), 2,
+    ),
+    "another_type": (
+        _convolution(1, bias=True, name="half"),
+        (_f32(1, 14, 15, 16), _f32(3, 3, 16, 16), _f32(16)),
+        2,
+    ),
+    "product_too": (
+        _convolution(1, bias=True, name="both"),
+        (_f32(1, 14, 15, 16), _f32(3, 3, 16, 16), _f32(16)),
+        2,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions_with_what_follows_as_interpreted(name: str) -> None:
+    function, arguments, kernels = CONVOLUTIONS[name]
+    module = imported(lower(function, *arguments))
+    assert len(kernels_of(compile_module(module).code)) == kernels
+    results = on_cpu(module, arguments, Cpu(threads=3))
+    for compiled, exact in zip(results, interpreted(module, arguments), strict=True):
+        assert (compiled.dtype, compiled.shape) == (exact.dtype, exact.shape)
+        wide = exact.astype(np.float64)
+        bound = (1e-2 if name == "another_type" else 2e-5) * np.abs(wide).max()
+        np.testing.assert_allclose(compiled.astype(np.float64), wide, rtol=0, atol=bound)
+    for one, other in zip(results, on_cpu(module, arguments, Cpu(threads=1)), strict=True):
+        assert_equal_bits(one, other)

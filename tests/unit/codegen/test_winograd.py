@@ -14,7 +14,7 @@ from xla_server.buffers.code import KernelThunk
 from xla_server.codegen import lower_convolution
 from xla_server.codegen.lowering import lower
 from xla_server.codegen.lowerings import LOWERINGS
-from xla_server.codegen.winograd import RESULTS, SIDE, TAPS, matrices
+from xla_server.codegen.winograd_transforms import RESULTS, SIDE, TAPS, matrices
 
 NHWC = ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
 HIGHEST = 2

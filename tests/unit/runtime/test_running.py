@@ -13,6 +13,7 @@ from xla_server.backends.cpu import Cpu, CpuExecutable
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels
 from xla_server.evaluator.feeds import NoFeeds
+from xla_server.runtime.encoding import COPY_BYTES, chunk_of
 from xla_server.runtime.program import KEPT_RUNS
 
 X = np.linspace(-3, 3, 1 << 20, dtype=np.float32)
@@ -50,6 +51,25 @@ def test_helpers_and_caller_together_do_every_element_once(cpu: Cpu) -> None:
     executable = compiled(cpu, lambda x: x * 2.0 + 1.0, X)
     for _ in range(20):
         np.testing.assert_array_equal(run(cpu, executable, X), X * 2 + 1)
+
+
+def test_threads_share_the_copy_of_a_large_array(cpu: Cpu) -> None:
+    x, at = X[: 2 * (COPY_BYTES // 4) + 9], np.int32(7)
+    executable = compiled(
+        cpu, lambda x, at: ops.dynamic_update_slice(x, ops.slice(x, [0], [2]), [at]), x, at
+    )
+    expected = x.copy()
+    expected[7:9] = x[:2]
+    for _ in range(20):
+        np.testing.assert_array_equal(run(cpu, executable, x, at), expected)
+
+
+def test_chunks_begin_with_whole_lines() -> None:
+    assert [chunk_of(work) for work in (1 << 20, 4000, 1000, 24, 0)] == [
+        *(1, 16, 64),
+        2688,
+        1 << 16,
+    ]
 
 
 def test_executions_side_by_side_share_the_helpers(cpu: Cpu) -> None:

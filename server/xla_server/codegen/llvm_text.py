@@ -1,0 +1,195 @@
+"""LLVM functions written as text, which takes a tenth of the time that building them does.
+
+Operands and results of instructions are names or constants without their types.
+"""
+
+from collections.abc import Sequence
+
+
+class FunctionText:
+    """A function over int64 that returns nothing, while it is written.
+
+    Glue around the loops of others is compiled in less time, and runs a little longer.
+    """
+
+    def __init__(self, symbol: str, parameters: Sequence[str], *, is_glue: bool = False) -> None:
+        self._attributes = "noinline optnone " if is_glue else ""
+        self._symbol = symbol
+        self._parameters = parameters
+        self._lines: list[str] = ["entry:"]
+        self._count = 0
+        self._declared: dict[str, str] = {}
+        self.block = "entry"
+
+    def let(self, text: str) -> str:
+        """A new name for the result of an instruction."""
+        self._count += 1
+        name = f"%v{self._count}"
+        self._lines.append(f"  {name} = {text}")
+        return name
+
+    def do(self, text: str) -> None:
+        """An instruction without a result."""
+        self._lines.append(f"  {text}")
+
+    def later(self) -> tuple[str, int]:
+        """A new name, and the line that `fill` is to give it a value in."""
+        self._count += 1
+        self._lines.append("")
+        return f"%v{self._count}", len(self._lines) - 1
+
+    def fill(self, line: int, text: str) -> None:
+        """Write a line that was left empty."""
+        self._lines[line] = f"  {text}"
+
+    def label(self) -> str:
+        """The name of a block to come."""
+        self._count += 1
+        return f"b{self._count}"
+
+    def start(self, label: str) -> None:
+        """Go on in a block, which whatever comes before has jumped to."""
+        self._lines.append(f"{label}:")
+        self.block = label
+
+    def call(self, result: str, function: str, operands: Sequence[str]) -> str:
+        """An LLVM intrinsic's result. Operands have their types with them."""
+        kinds = ", ".join(operand[: operand.rindex(" ")] for operand in operands)
+        self._declared[function] = f"declare {result} @{function}({kinds})"
+        text = f"call {result} @{function}({', '.join(operands)})"
+        if result == "void":
+            self.do(text)
+            return ""
+        return self.let(text)
+
+    def pointer(self, address: str) -> str:
+        """The pointer of an address."""
+        return self.let(f"inttoptr i64 {address} to ptr")
+
+    def behind(self, pointer: str, count: int | str) -> str:
+        """The pointer so many bytes behind another."""
+        return pointer if count == 0 else self.let(f"getelementptr i8, ptr {pointer}, i64 {count}")
+
+    def splat(self, kind: str, lanes: int, value: str) -> str:
+        """A vector of one value."""
+        single = self.let(f"insertelement <{lanes} x {kind}> poison, {kind} {value}, i32 0")
+        return self.let(
+            f"shufflevector <{lanes} x {kind}> {single}, <{lanes} x {kind}> poison, "
+            f"<{lanes} x i32> zeroinitializer"
+        )
+
+    def mask(self, lanes: int, first: int, count: str) -> str:
+        """Which of the lanes, numbered from `first` on, are below a count."""
+        numbers = ", ".join(f"i32 {first + lane}" for lane in range(lanes))
+        below = self.splat("i32", lanes, self.let(f"trunc i64 {count} to i32"))
+        return self.let(f"icmp slt <{lanes} x i32> <{numbers}>, {below}")
+
+    def plus(self, one: str, other: str) -> str:
+        """The sum of two numbers."""
+        return self.let(f"add i64 {one}, {other}")
+
+    def minus(self, one: str, other: str) -> str:
+        """The difference of two numbers."""
+        return self.let(f"sub i64 {one}, {other}")
+
+    def divided(self, one: str, other: str) -> tuple[str, str]:
+        """(remainder, quotient) of numbers that are not negative."""
+        return self.let(f"urem i64 {one}, {other}"), self.let(f"udiv i64 {one}, {other}")
+
+    def address(self, start: str, *terms: tuple[str, str | int]) -> str:
+        """start + the sum of the products."""
+        for one, other in terms:
+            start = self.plus(start, self.let(f"mul i64 {one}, {other}"))
+        return start
+
+    def smaller(self, one: str, other: str) -> str:
+        """The smaller of two numbers."""
+        less = self.let(f"icmp slt i64 {one}, {other}")
+        return self.let(f"select i1 {less}, i64 {one}, i64 {other}")
+
+    def read(self, vector: str, place: str, align: int, mask: str) -> str:
+        """A vector from memory, zeros where the mask is off."""
+        where = f"<{lanes_of(vector)} x i1> {mask}"
+        given = [f"ptr {place}", f"i32 {align}", where, f"{vector} zeroinitializer"]
+        return self.call(vector, f"llvm.masked.load.{suffix_of(vector)}.p0", given)
+
+    def write(self, vector: str, value: str, place: str, align: int, mask: str) -> None:
+        """A vector to memory, but for what the mask leaves out."""
+        where = f"<{lanes_of(vector)} x i1> {mask}"
+        given = [f"{vector} {value}", f"ptr {place}", f"i32 {align}", where]
+        self.call("void", f"llvm.masked.store.{suffix_of(vector)}.p0", given)
+
+    def text(self) -> str:
+        """All of it, with what it calls."""
+        parameters = ", ".join(f"i64 %{name}" for name in self._parameters)
+        return "\n".join(
+            [
+                *self._declared.values(),
+                f"define void @{self._symbol}({parameters}) {self._attributes}{{",
+                *self._lines,
+                "  ret void",
+                "}\n",
+            ]
+        )
+
+
+_SUFFIX = {"float": "f32", "double": "f64"}
+
+
+def lanes_of(vector: str) -> int:
+    """The lanes of a vector type."""
+    return int(vector[1 : vector.index(" ")])
+
+
+def suffix_of(vector: str) -> str:
+    """What intrinsics on a vector type end in."""
+    form = vector[vector.rindex(" ") + 1 : -1]
+    return f"v{lanes_of(vector)}{_SUFFIX.get(form, form)}"
+
+
+class ModuleText:
+    """A module's text, to which its compiler adds what it is compiled for."""
+
+    def __init__(self, functions: str) -> None:
+        self._functions = functions
+        self.triple = ""
+        self.data_layout = ""
+
+    def __str__(self) -> str:
+        target = f'target triple = "{self.triple}"\ntarget datalayout = "{self.data_layout}"\n'
+        return target + self._functions
+
+
+class Loop:
+    """A loop that is run at least once: counts from `first` up to below `stop`.
+
+    `values` are what `carried`, (type, first value), are in a trip; `number` is the trip's.
+    """
+
+    def __init__(
+        self,
+        f: FunctionText,
+        first: str,
+        stop: str,
+        by: int | str,
+        carried: Sequence[tuple[str, str]],
+    ) -> None:
+        self._f, self._stop, self._by = f, stop, by
+        self._before, self._body = f.block, f.label()
+        self._carried = [("i64", first), *carried]
+        f.do(f"br label %{self._body}")
+        f.start(self._body)
+        self._places = [f.later() for _ in self._carried]
+        self.number, *self.values = (name for name, _ in self._places)
+
+    def end(self, following: Sequence[str] = ()) -> None:
+        """The end of the body, with what the carried values are in the next trip."""
+        f = self._f
+        number = f.let(f"add nsw i64 {self.number}, {self._by}")
+        rows = zip(self._places, self._carried, (number, *following), strict=True)
+        for (name, line), (kind, first), next_ in rows:
+            phi = f"phi {kind} [{first}, %{self._before}], [{next_}, %{f.block}]"
+            f.fill(line, f"{name} = {phi}")
+        more, after = f.let(f"icmp slt i64 {number}, {self._stop}"), f.label()
+        f.do(f"br i1 {more}, label %{self._body}, label %{after}")
+        f.start(after)

@@ -1,0 +1,163 @@
+"""The place of the largest or smallest element of rows: the extremum first, then where it is.
+
+Frameworks state it as one reduction of pairs, each step of which depends on the one before. Two
+reductions, one of values and one of indices, can be done many elements at a time.
+"""
+
+import dataclasses
+
+import ml_dtypes
+
+from xla_contract.element_type import ElementType
+from xla_contract.opcode import Opcode
+from xla_contract.ops.compare import CompareAttributes, ComparisonDirection, ComparisonType
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.passes.build import (
+    binary_computation,
+    broadcast,
+    constant,
+    count,
+    full,
+    reduce,
+    splat,
+)
+from xla_server.passes.edit import Editor, rewrite, users
+from xla_server.passes.tree_reduction import neutral_of
+
+_EXTREMUM = {ComparisonDirection.GT: Opcode.MAXIMUM, ComparisonDirection.LT: Opcode.MINIMUM}
+
+Reducers = dict[tuple[Opcode, ElementType], HloComputation]
+
+
+@dataclasses.dataclass(frozen=True)
+class ArgumentOfExtremum:
+    """Splits reductions of (value, index) along rows, of which only the index is read.
+
+    The index of the first of several equal extrema is wanted, or of the first NaN. Indices must
+    count the elements of the row, and the initial pair must lose against them.
+    """
+
+    name: str = "argument-of-extremum"
+
+    def apply(self, module: HloModule) -> bool:
+        """Split everywhere; whether anything was."""
+        editor = Editor(module)
+        reducers: Reducers = {}
+        changed = False
+        for computation in list(module.computations):
+            readers = users(computation)
+
+            def split(
+                i: HloInstruction, readers: dict[HloInstruction, list[HloInstruction]] = readers
+            ) -> HloInstruction | None:
+                if i.opcode is not Opcode.GET_TUPLE_ELEMENT or i.attributes.index != 1:
+                    return None
+                if readers.get(i.operands[0]) != [i]:
+                    return None
+                return _split(i.operands[0], reducers, editor)
+
+            changed |= rewrite(computation, split, editor)
+        module.computations[:0] = reducers.values()
+        return changed
+
+
+def _split(i: HloInstruction, reducers: Reducers, editor: Editor) -> HloInstruction | None:
+    """The index alone, or None where the reduction is another one."""
+    if i.opcode is not Opcode.REDUCE or len(i.operands) != 4 or len(i.attributes.dimensions) != 1:
+        return None
+    values, indices, first_value, first_index = i.operands
+    (d,) = i.attributes.dimensions
+    sizes, kind, counted = values.shape.dimensions, values.shape.element_type, indices.shape
+    opcode = _extremum(i.called[0], kind)
+    # Columns are combined side by side as they are.
+    if opcode is None or not sizes[d] or count(sizes[d + 1 :]) != 1:
+        return None
+    neutral, initial = neutral_of(opcode, kind), splat(first_value)
+    if neutral is None or initial is None or initial != neutral or splat(first_index) != 0:
+        return None
+    if not counted.element_type.is_integer or not _counts(indices, d):
+        return None
+    last = ml_dtypes.iinfo(counted.element_type.dtype).max  # type: ignore[no-untyped-call]
+    if sizes[d] - 1 > last:
+        return None
+
+    def folded(operand: HloInstruction, start: HloInstruction, how: Opcode) -> HloInstruction:
+        key = (how, operand.shape.element_type)
+        if key not in reducers:
+            reducers[key] = binary_computation(editor, *key)
+        return reduce(editor, operand, start, (d,), reducers[key])
+
+    def compared(other: HloInstruction, direction: ComparisonDirection) -> HloInstruction:
+        return editor.add(Opcode.COMPARE, (values, other), CompareAttributes(direction))
+
+    extremum = folded(values, first_value, opcode)
+    kept = [n for n in range(len(sizes)) if n != d]
+    found = compared(broadcast(editor, extremum, kept, sizes), ComparisonDirection.EQ)
+    if kind.is_floating:
+        # An extremum that is NaN equals nothing, and is where there is one.
+        found = editor.add(Opcode.OR, (found, compared(values, ComparisonDirection.NE)))
+    nowhere = full(editor, last, counted.element_type, sizes)
+    places = editor.add(Opcode.SELECT, (found, indices, nowhere))
+    return folded(places, constant(editor, last, counted.element_type), Opcode.MINIMUM)
+
+
+def _counts(indices: HloInstruction, dimension: int) -> bool:
+    """Whether an array holds each element's index in a dimension."""
+    while indices.opcode is Opcode.BROADCAST:
+        if dimension not in indices.attributes.dimensions:
+            return False
+        dimension = indices.attributes.dimensions.index(dimension)
+        (indices,) = indices.operands
+    return indices.opcode is Opcode.IOTA and indices.attributes.iota_dimension == dimension
+
+
+def _extremum(reducer: HloComputation, kind: ElementType) -> Opcode | None:
+    """What a reducer of pairs keeps: of equal values the one of lower index, else the extremum."""
+    if len(reducer.parameters) != 4 or reducer.root.opcode is not Opcode.TUPLE:
+        return None
+    one, index, other, other_index = reducer.parameters
+    value, place = reducer.root.operands
+    if value.opcode is not Opcode.SELECT or place.opcode is not Opcode.SELECT:
+        return None
+    wins, *values = value.operands
+    stays, *places = place.operands
+    if values != [one, other] or places != [index, other_index]:
+        return None
+    ties = [part for part in _alternatives(stays) if part not in _alternatives(wins)]
+    if len(ties) != 1 or set(_alternatives(stays)) != {*_alternatives(wins), *ties}:
+        return None
+    if ties[0].opcode is not Opcode.AND or {_test(part) for part in ties[0].operands} != {
+        (ComparisonDirection.EQ, one, other),
+        (ComparisonDirection.LT, index, other_index),
+    }:
+        return None
+    tests = {_test(part) for part in _alternatives(wins)}
+    if kind.is_floating:
+        is_no_number = (ComparisonDirection.NE, one, one)
+        if is_no_number not in tests:
+            return None
+        tests.remove(is_no_number)
+    for direction, opcode in _EXTREMUM.items():
+        if tests == {(direction, one, other)}:
+            return opcode
+    return None
+
+
+def _alternatives(condition: HloInstruction) -> list[HloInstruction]:
+    """What must hold one of, for a condition to hold."""
+    if condition.opcode is not Opcode.OR:
+        return [condition]
+    return [part for operand in condition.operands for part in _alternatives(operand)]
+
+
+def _test(
+    i: HloInstruction,
+) -> tuple[ComparisonDirection, HloInstruction, HloInstruction] | None:
+    """The direction and the operands of a comparison by the order of the type."""
+    if i.opcode is not Opcode.COMPARE:
+        return None
+    left, right = i.operands
+    usual = ComparisonType.default(left.shape.element_type)
+    if i.attributes.type not in (None, usual):
+        return None
+    return i.attributes.direction, left, right
