@@ -76,7 +76,7 @@ class RpcServer:
             | {
                 rpc.path[1:]: (rpc, extension[rpc.name])
                 for rpc in EXTENSION_RPCS
-                if rpc.name in extension
+                if rpc.name != "Converse"
             },
             self._pools,
             boundary,
@@ -84,7 +84,7 @@ class RpcServer:
         extension["Converse"] = Streaming(self._conversations.serve)
         for name, rpcs, rows in (
             (SERVICE_NAME, RPCS, ROWS),
-            (EXTENSION_NAME, [rpc for rpc in EXTENSION_RPCS if rpc.name in extension], extension),
+            (EXTENSION_NAME, EXTENSION_RPCS, extension),
         ):
             handler = ServiceHandler(name, rpcs, rows, self._pools, boundary)
             self._server.add_generic_rpc_handlers((handler,))
