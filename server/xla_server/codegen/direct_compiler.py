@@ -9,7 +9,7 @@ called with; what is known of those decides which branches are written at all.
 
 import ast
 import functools
-import inspect
+import linecache
 import textwrap
 import threading
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -20,7 +20,7 @@ from numba import types
 from numba.core.dispatcher import Dispatcher
 
 from xla_server.codegen.direct_expressions import Expressions
-from xla_server.codegen.direct_names import steady_names
+from xla_server.codegen.direct_names import names_in, steady_names, stored_names
 from xla_server.codegen.direct_unrolling import is_short, write_out
 from xla_server.codegen.direct_values import (
     FORMS,
@@ -107,6 +107,17 @@ def _write(code: Any, text: "_Text", args: Sequence[Any]) -> tuple[Any, Typed | 
     return builder, result
 
 
+def _source(function: Callable[..., Any]) -> str:
+    """The text that a function was read from, up to the last line of it that does something.
+
+    `inspect.getsource` looks for the end word by word, which takes longer than all the rest.
+    """
+    code = function.__code__
+    lines = linecache.getlines(code.co_filename)
+    ends = (end for _, end, _, _ in code.co_positions() if end is not None)
+    return "".join(lines[code.co_firstlineno - 1 : max(ends, default=0)])
+
+
 class _Text:
     """A function's text, and the values of the names that are not its own."""
 
@@ -117,20 +128,17 @@ class _Text:
         self.body = function.body
         self.names = names
         self.parameters = [argument.arg for argument in taken.args]
-        self.assigned: Set[str] = {
-            node.id
-            for node in ast.walk(function)
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-        }
-        self.steady = steady_names(function)
+        stored = stored_names(function)
+        self.assigned: Set[str] = stored.keys()
+        self.steady = steady_names(function, stored)
 
     @staticmethod
     @functools.cache
     def of(function: Callable[..., Any]) -> "_Text":
         """The text that a function of Python was read from."""
         try:
-            found = _parsed(textwrap.dedent(inspect.getsource(function))).body[0]
-        except (OSError, SyntaxError) as error:
+            found = _parsed(textwrap.dedent(_source(function))).body[0]
+        except (OSError, SyntaxError, IndexError) as error:
             raise UnsupportedError("a function without text") from error
         if not isinstance(found, ast.FunctionDef):
             raise UnsupportedError("a function without a name")
@@ -249,9 +257,7 @@ class _Function(Expressions):
     def _shares(self, loop: ast.For) -> bool:
         """Whether a loop calls a function that is not written out: then nor is the loop."""
         return any(
-            isinstance(self._text.names.get(node.id), SharedFunction)
-            for node in ast.walk(loop)
-            if isinstance(node, ast.Name)
+            isinstance(self._text.names.get(name.id), SharedFunction) for name in names_in(loop)
         )
 
     def _repeat(self, condition: ast.expr, body: Sequence[ast.stmt]) -> None:

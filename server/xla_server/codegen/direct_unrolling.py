@@ -18,6 +18,9 @@ _LOOP = 6
 """Statements that a loop counts for which is not written out: a window of three by three has one
 for each of its elements."""
 
+_LONGEST_LOOP = 8
+"""Statements of a loop that is copied: copies of longer ones take more time than they save."""
+
 
 def is_short(loop: ast.For) -> bool:
     """Whether a loop is to be written out."""
@@ -31,8 +34,8 @@ def _copies(statements: Sequence[ast.stmt]) -> int:
         match statement:
             case ast.For(body=body) if _trips(statement) <= _MOST_TRIPS:
                 most = max(most, _trips(statement) * _copies(body))
-            case ast.For() | ast.While():
-                most = max(most, _LOOP)
+            case ast.For(body=body) | ast.While(body=body):
+                most = max(most, _LOOP if len(body) <= _LONGEST_LOOP else _MOST_COPIES)
             case ast.If(body=body, orelse=orelse):
                 most = max(most, _copies(body), _copies(orelse))
     return most

@@ -56,6 +56,15 @@ _OPERATORS = {
     ast.BitOr: "or_",
     ast.BitXor: "xor",
 }
+_FOLDED_NUMBERS: dict[str, Callable[[int, int], int]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "and_": operator.and_,
+    "or_": operator.or_,
+    "xor": operator.xor,
+}
+_NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "and_": -1, "or_": 0, "xor": 0}
 _BITWISE = (ast.BitAnd, ast.BitOr, ast.BitXor)
 
 
@@ -163,7 +172,8 @@ def binary(builder: Any, sign: ast.operator, left: Typed, right: Typed) -> Typed
     (_, x), (_, y) = widened(builder, left), widened(builder, right)
     method = _OPERATORS.get(type(sign), "")
     if method:
-        return types.int64, getattr(builder, method)(x, y)
+        known = _folded(method, x, y)
+        return types.int64, getattr(builder, method)(x, y) if known is None else known
     if not isinstance(sign, ast.FloorDiv | ast.Mod):
         raise UnsupportedError(f"the operator {type(sign).__name__}")
     if not isinstance(y, ir.Constant) or y.constant <= 0:
@@ -174,6 +184,18 @@ def binary(builder: Any, sign: ast.operator, left: Typed, right: Typed) -> Typed
     if isinstance(sign, ast.Mod):
         return types.int64, builder.select(below, builder.add(rest, y), rest)
     return types.int64, builder.select(below, builder.sub(quotient, ir.Constant(WORD, 1)), quotient)
+
+
+def _folded(method: str, x: Any, y: Any) -> Any:
+    """What an operation's result is where it needs no instruction, else None."""
+    if isinstance(x, ir.Constant) and isinstance(y, ir.Constant):
+        result = _FOLDED_NUMBERS[method](x.constant, y.constant)
+        return ir.Constant(WORD, (result + 2**63) % 2**64 - 2**63)
+    for number, other in ((y, x), (x, y)):
+        is_same = isinstance(number, ir.Constant) and number.constant == _NEUTRAL.get(method)
+        if is_same and (number is y or method != "sub"):
+            return other
+    return None
 
 
 def compare(builder: Any, sign: ast.cmpop, left: Typed, right: Typed) -> Typed:

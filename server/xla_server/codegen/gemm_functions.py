@@ -5,28 +5,12 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-
+from xla_server.codegen.assembly_tiles import gemm_tile, has_assembly
 from xla_server.codegen.gemm_loops import BAND_OPERANDS, LAYOUT_OPERANDS, band_text, layout_text
 from xla_server.codegen.gemm_panels import across_text, along_text
 from xla_server.codegen.gemm_tiles import KINDS, VECTORS, Kind, heights, tile_text
-from xla_server.codegen.instruction import instruction
-from xla_server.codegen.kernel_compiler import object_of_module
-from xla_server.codegen.llvm_text import ModuleText
-from xla_server.codegen.shared_functions import SharedFunction
-
-
-class _TextFunction(SharedFunction):
-    """A shared function whose code is LLVM's text: text(symbol) is a module's."""
-
-    def __init__(self, name: str, argument_count: int, text: Callable[[str], str]) -> None:
-        super().__init__(name, argument_count, lambda function: None)
-        self._text = text
-
-    @functools.cached_property
-    def _object_code(self) -> bytes:
-        return object_of_module(ModuleText(self._text(self.symbol)), optimised=False)
+from xla_server.codegen.kernel_compiler import Effort
+from xla_server.codegen.shared_functions import SharedFunction, TextFunction
 
 
 def tile_name(kind: Kind, rows: int, vectors: int) -> str:
@@ -42,17 +26,17 @@ def panel_name(kind: Kind, source: str, height: int, *, is_across: bool) -> str:
     return f"gemm_{'across' if is_across else 'along'}_{kind.name}_{source}_{height}"
 
 
-def _address_of(function: SharedFunction) -> Any:
-    """An instruction that gives a function's address, for those that call it as an operand."""
+def _glue(name: str, operands: Sequence[str], text: Callable[[str], str]) -> SharedFunction:
+    return TextFunction(name, len(operands), text, Effort.GLUE, is_long=True)
 
-    def generate(context: Any, b: Any, signature: Any, args: Sequence[Any]) -> Any:
-        return b.ptrtoint(function.declared(b.module), ir.IntType(64))
 
-    def define(typing_context):  # type: ignore[no-untyped-def]
-        return types.int64(), generate
-
-    define.__name__ = f"{function.__name__}_address"
-    return instruction(define)
+def _tile(kind: Kind, rows: int, vectors: int) -> SharedFunction:
+    name = tile_name(kind, rows, vectors)
+    if has_assembly():
+        text = functools.partial(gemm_tile, kind=kind.name, rows=rows, vectors=vectors)
+        return TextFunction(name, 9, text, Effort.GLUE)
+    text = functools.partial(tile_text, kind=kind, rows=rows, vectors=vectors)
+    return TextFunction(name, 9, text)
 
 
 def _functions() -> dict[str, Any]:
@@ -60,20 +44,19 @@ def _functions() -> dict[str, Any]:
     for kind in KINDS.values():
         sizes = range(1, VECTORS + 1)
         for rows, vectors in itertools.product(heights(), sizes):
-            text = functools.partial(tile_text, kind=kind, rows=rows, vectors=vectors)
-            found.append(_TextFunction(tile_name(kind, rows, vectors), 9, text))
+            found.append(_tile(kind, rows, vectors))
         for source, is_across in itertools.product(kind.sources, (True, False)):
             for height in {*heights(), *(vectors * kind.lanes for vectors in sizes)}:
                 write = across_text if is_across else along_text
                 text = functools.partial(write, kind=kind, source=source, height=height)
                 name = panel_name(kind, source, height, is_across=is_across)
-                found.append(_TextFunction(name, 5, text))
+                found.append(TextFunction(name, 5, text))
     called = {function.__name__: function for function in found}
     return {
         **called,
-        **{f"{name}_address": _address_of(function) for name, function in called.items()},
-        "gemm_layout": _TextFunction("gemm_layout", len(LAYOUT_OPERANDS), layout_text),
-        "gemm_band": _TextFunction("gemm_band", len(BAND_OPERANDS), band_text),
+        **{f"{name}_address": function.address() for name, function in called.items()},
+        "gemm_layout": _glue("gemm_layout", LAYOUT_OPERANDS, layout_text),
+        "gemm_band": _glue("gemm_band", BAND_OPERANDS, band_text),
     }
 
 

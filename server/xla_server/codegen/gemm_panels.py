@@ -8,10 +8,13 @@ much is overwritten by what comes after.
 from collections.abc import Sequence
 
 from xla_server.codegen.gemm_tiles import Kind
-from xla_server.codegen.llvm_text import FunctionText, Loop
+from xla_server.codegen.llvm_text import FunctionText, Loop, lanes_of
 
 SLACK = 64
 """Bytes behind the last panel."""
+
+_QUARTER = 16
+"""Bytes within which the processor exchanges elements in least time."""
 
 SOURCES = {
     "f32": ("i32", 4),
@@ -30,8 +33,7 @@ class _Panel:
     """The function that lays out a panel of `height` members, while it is written."""
 
     def __init__(self, symbol: str, kind: Kind, source: str, height: int) -> None:
-        # Shuffles stand as they are to be done.
-        self.f = FunctionText(symbol, _OPERANDS, is_glue=True)
+        self.f = FunctionText(symbol, _OPERANDS, is_plain=True)
         self.kind, self.height = kind, height
         self.stored, self.bytes = SOURCES[source]
         self.extend = "zext" if source[0] == "u" else "sext"
@@ -120,32 +122,38 @@ def across_text(symbol: str, kind: Kind, source: str, height: int) -> str:
 
 
 def _squares(panel: _Panel, whole: str, last: str) -> None:
-    """Squares of members and steps transposed in registers, the last groups of members first."""
+    """Few members at a time, a vector of steps of each, the last members first.
+
+    Within a vector's quarters, of sixteen bytes each, members and steps are exchanged; then each
+    quarter of a result has a step of all these members.
+    """
     f, lanes, width = panel.f, panel.kind.lanes, panel.kind.width
     unit = width if not panel.kind.pairs else 2 * panel.bytes
-    groups = -(-panel.height // lanes)
+    few = _QUARTER // width
+    groups = -(-panel.height // few)
     group = Loop(f, "0", str(groups), 1, [])
-    first = f.let(f"mul i64 {f.let(f'sub i64 {groups - 1}, {group.number}')}, {lanes}")
+    first = f.let(f"mul i64 {f.let(f'sub i64 {groups - 1}, {group.number}')}, {few}")
     rows = []
-    for lane in range(min(lanes, panel.height)):
-        member = f.smaller(f.let(f"add i64 {first}, {lane}"), last)
-        rows.append(f.pointer(f.address("%source", (member, "%ahead"))))
+    for member in range(few):
+        number = f.smaller(f.let(f"add i64 {first}, {member}"), last)
+        rows.append(f.pointer(f.address("%source", (number, "%ahead"))))
     into = f.pointer(f.address("%panel", (first, width)))
     latest = f.let(f"sub i64 {whole}, {lanes}")
     block = Loop(f, "0", whole, lanes, [])
-    # The last square begins earlier, and lays out some steps once more.
+    # The last block begins earlier, and lays out some steps once more.
     step = f.smaller(block.number, latest)
     offset = f.let(f"mul i64 {step}, {unit}")
-    square = [_loaded(panel, f.behind(row, offset)) for row in rows]
-    square += ["poison"] * (lanes - len(square))
-    half = lanes // 2
-    while half:
-        square = _exchanged(f, panel.vector, square, half)
+    vectors = [_loaded(panel, f.behind(row, offset)) for row in rows]
+    half = few
+    while half > 1:
         half //= 2
+        vectors = _merged(f, panel.vector, vectors, few)
     to = f.behind(into, f.let(f"mul i64 {step}, {panel.row}"))
-    for number, value in enumerate(square):
-        place = f.behind(to, number * panel.row)
-        f.do(f"store {panel.vector} {value}, ptr {place}, align {width}")
+    quarter = f"<{few} x {panel.form}>"
+    for later in range(lanes):
+        chosen = [later // few * few + lane for lane in range(few)]
+        value = _shuffled(f, panel.vector, (vectors[later % few], "poison"), chosen)
+        f.do(f"store {quarter} {value}, ptr {f.behind(to, later * panel.row)}, align {width}")
     block.end()
     group.end()
 
@@ -160,23 +168,25 @@ def _loaded(panel: _Panel, place: str) -> str:
     return f.let(f"bitcast <{2 * lanes} x i16> {wide} to {panel.vector}")
 
 
-def _exchanged(f: FunctionText, vector: str, rows: Sequence[str], half: int) -> list[str]:
-    """Rows after the round that swaps blocks of `half` rows and columns."""
-    side = len(rows)
-    result = list(rows)
-    upper = [lane if not lane & half else side + lane - half for lane in range(side)]
-    lower = [lane + half if not lane & half else side + lane for lane in range(side)]
-    for row in range(side):
-        if not row & half:
-            both = (rows[row], rows[row + half])
-            result[row] = _shuffled(f, vector, both, upper)
-            result[row + half] = _shuffled(f, vector, both, lower)
+def _merged(f: FunctionText, vector: str, rows: Sequence[str], few: int) -> list[str]:
+    """Rows after the round that takes elements in turn from each row and that half of all below.
+
+    What stands in a quarter of `few` elements stays there.
+    """
+    lanes, half = lanes_of(vector), len(rows) // 2
+    result = []
+    for both in zip(rows[:half], rows[half:], strict=True):
+        for begin in (0, few // 2):
+            numbers = [
+                quarter + begin + lane // 2 + lane % 2 * lanes
+                for quarter in range(0, lanes, few)
+                for lane in range(few)
+            ]
+            result.append(_shuffled(f, vector, both, numbers))
     return result
 
 
 def _shuffled(f: FunctionText, vector: str, both: Sequence[str], numbers: Sequence[int]) -> str:
-    if all(name == "poison" for name in both):
-        return "poison"
     chosen = ", ".join(f"i32 {number}" for number in numbers)
     one, other = both
     return f.let(

@@ -12,7 +12,7 @@ import functools
 
 import llvmlite.binding as llvm
 
-from xla_server.codegen.llvm_text import FunctionText, Loop, suffix_of
+from xla_server.codegen.llvm_text import FunctionText, Loop
 
 VECTORS = 2
 """Vectors of a tile's row at most."""
@@ -84,32 +84,31 @@ def tile_text(symbol: str, kind: Kind, rows: int, vectors: int) -> str:
         # Whole vectors, as masks would take turns with the products.
         factors.append(f.let(f"load {vector}, ptr {place}, align {kind.width}"))
     following = []
-    for row in range(rows):
-        single = f.let(f"load {form}, ptr {f.behind(left, row * kind.width)}, align {kind.width}")
+    for member in range(rows):
+        single = f.let(
+            f"load {form}, ptr {f.behind(left, member * kind.width)}, align {kind.width}"
+        )
         factor = f.splat(form, lanes, single)
         for number, other in enumerate(factors):
-            place = sums[row * vectors + number]
+            place = sums[member * vectors + number]
             following.append(_added(f, kind, factor, other, place))
     loop.end([f.behind(left, rows * kind.width), f.behind(right, "%ahead"), *following])
-    is_added = f.let("trunc i64 %adds to i1")
-    old = f.splat("i1", lanes, is_added)
-    end = f.label()
-    for row in range(rows):
-        if row:
-            more, here = f.let(f"icmp sgt i64 %rows, {row}"), f.label()
-            f.do(f"br i1 {more}, label %{here}, label %{end}")
-            f.start(here)
-        offset = f.let(f"mul i64 %pitch, {row}")
-        start = f.pointer(f.let(f"add i64 %result, {offset}"))
-        for number, mask in enumerate(masks):
-            place = f.behind(start, number * lanes * kind.width)
-            read = f.let(f"and <{lanes} x i1> {mask}, {old}")
-            before = f.read(vector, place, kind.width, read)
-            add = "fadd" if form in ("float", "double") else "add"
-            total = f.let(f"{add} {vector} {before}, {following[row * vectors + number]}")
-            f.write(vector, total, place, kind.width, mask)
-    f.do(f"br label %{end}")
-    f.start(end)
+    # A loop over the rows that are there is compiled in less time than all after each other.
+    size = lanes * kind.width
+    kept = f.let(f"alloca [{rows * vectors} x {vector}], align {size}")
+    for number, value in enumerate(following):
+        f.do(f"store {vector} {value}, ptr {f.behind(kept, number * size)}, align {size}")
+    is_added = f.splat("i1", lanes, f.let("trunc i64 %adds to i1"))
+    reads = [f.let(f"and <{lanes} x i1> {mask}, {is_added}") for mask in masks]
+    add = "fadd" if form in ("float", "double") else "add"
+    row = Loop(f, "0", "%rows", 1, [("ptr", kept), ("ptr", f.pointer("%result"))])
+    source, target = row.values
+    for number, (mask, read) in enumerate(zip(masks, reads, strict=True)):
+        total = f.let(f"load {vector}, ptr {f.behind(source, number * size)}, align {size}")
+        place = f.behind(target, number * size)
+        before = f.read(vector, place, kind.width, read)
+        f.write(vector, f.let(f"{add} {vector} {before}, {total}"), place, kind.width, mask)
+    row.end([f.behind(source, vectors * size), f.behind(target, "%pitch")])
     return f.text()
 
 
@@ -118,13 +117,15 @@ def _added(f: FunctionText, kind: Kind, factor: str, other: str, total: str) -> 
     lanes = kind.lanes
     vector = f"<{lanes} x {kind.form}>"
     if kind.form in ("float", "double"):
-        given = [f"{vector} {name}" for name in (factor, other, total)]
-        return f.call(vector, f"llvm.fma.{suffix_of(vector)}", given)
+        return f.fma(vector, factor, other, total)
     if not kind.pairs:
         product = f.let(f"mul {vector} {factor}, {other}")
         return f.let(f"add {vector} {total}, {product}")
     halves = f"<{2 * lanes} x i16>"
     pairs = [f.let(f"bitcast {vector} {name} to {halves}") for name in (factor, other)]
+    if has_pairs():
+        both = f.call(vector, _PAIRS[lanes], [f"{halves} {name}" for name in pairs])
+        return f.let(f"add {vector} {total}, {both}")
     products = []
     for half in (0, 1):
         numbers = ", ".join(f"i32 {2 * lane + half}" for lane in range(lanes))
@@ -133,6 +134,16 @@ def _added(f: FunctionText, kind: Kind, factor: str, other: str, total: str) -> 
             for name in pairs
         ]
         wide = [f.let(f"sext <{lanes} x i16> {name} to {vector}") for name in parts]
-        products.append(f.let(f"mul nsw {vector} {wide[0]}, {wide[1]}"))
+        products.append(f.let(f"mul {vector} {wide[0]}, {wide[1]}"))
     both = f.let(f"add {vector} {products[0]}, {products[1]}")
     return f.let(f"add {vector} {total}, {both}")
+
+
+_PAIRS = {16: "llvm.x86.avx512.pmaddw.d.512", 8: "llvm.x86.avx2.pmadd.wd"}
+"""What multiplies pairs and adds up each, by how many there are."""
+
+
+@functools.cache
+def has_pairs() -> bool:
+    """Whether pairs of 16-bit numbers are multiplied and added up by one instruction."""
+    return bool(llvm.get_host_cpu_features().get("avx512bw" if is_wide() else "avx2", False))

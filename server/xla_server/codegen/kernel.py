@@ -18,7 +18,12 @@ from numba import types
 from xla_server.codegen.direct_compiler import function_module, kernel_module
 from xla_server.codegen.direct_values import UnsupportedError
 from xla_server.codegen.kernel_cache import KernelCache
-from xla_server.codegen.kernel_compiler import Loader, compile_object, object_of_module
+from xla_server.codegen.kernel_compiler import (
+    Effort,
+    Loader,
+    compile_object,
+    object_of_module,
+)
 from xla_server.codegen.memory import COMPUTED, MEMORY
 from xla_server.codegen.namespace import NAMESPACE, SHARED
 from xla_server.codegen.shared_functions import SharedFunction, symbols_in
@@ -136,7 +141,7 @@ def kernel_object(source: str) -> bytes:
         module = kernel_module(source, room, symbol)
     except UnsupportedError:
         return compile_object(room["kernel"], ARGUMENTS, symbol)
-    return object_of_module(module, optimised=not _is_glue(source, room))
+    return object_of_module(module, Effort.GLUE if _is_glue(source, room) else Effort.OPTIMISED)
 
 
 def _is_glue(source: str, names: Mapping[str, Any]) -> bool:

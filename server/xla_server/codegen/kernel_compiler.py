@@ -5,6 +5,7 @@ any number of them, of whatever process, can be loaded side by side. They name w
 C library, BLAS) by symbols, and hold no addresses: they can be kept on disk.
 """
 
+import enum
 import functools
 import hashlib
 import platform
@@ -62,14 +63,27 @@ def _processor() -> tuple[str, str]:
     return config.CPU_NAME or llvm.get_host_cpu_name(), features
 
 
-def _target_machine() -> Any:
+class Effort(enum.Enum):
+    """What LLVM does for code, by the level of its code generator.
+
+    GLUE calls others that take far longer, and is compiled in a third of the time. WRITTEN stands
+    as it is to be done: only instructions and registers are chosen for it.
+    """
+
+    GLUE = 0
+    WRITTEN = 2
+    OPTIMISED = 3
+
+
+def _target_machine(effort: Effort = Effort.OPTIMISED) -> Any:
     """What object code is made for."""
     initialize_llvm()
+    llvm.initialize_native_asmparser()
     name, features = _processor()
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
         cpu=name,
         features=features,
-        opt=3,
+        opt=effort.value,
         reloc="static" if _IS_X86 else "default",
         codemodel="jitdefault",
         jit=True,
@@ -100,18 +114,15 @@ def compile_object(function: Callable[..., Any], arguments: Sequence[Any], symbo
         return library.object_code(result.fndesc.llvm_func_name, symbol)
 
 
-def object_of_module(written: Any, *, optimised: bool = True) -> bytes:
-    """Object code of an LLVM module, one of llvmlite.ir.
-
-    It can do without being optimised where it is written as it is to be.
-    """
+def object_of_module(written: Any, effort: Effort = Effort.OPTIMISED) -> bytes:
+    """Object code of an LLVM module, one of llvmlite.ir or a text."""
     with global_compiler_lock:
         codegen = registry.cpu_target.target_context.codegen()
         written.triple = llvm.get_process_triple()
         written.data_layout = codegen._data_layout
         module = llvm.parse_assembly(str(written))
         module.verify()
-        return _object_code(module, optimised)
+        return _object_code(module, effort)
 
 
 class Loader:
@@ -156,9 +167,9 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
         return _object_code(module)
 
 
-def _object_code(module: Any, optimised: bool = True) -> bytes:
-    machine = _shared_machine()
-    if optimised:
+def _object_code(module: Any, effort: Effort = Effort.OPTIMISED) -> bytes:
+    machine = _shared_machine(effort)
+    if effort is Effort.OPTIMISED:
         _optimise(module, machine)
     code: bytes = machine.emit_object(module)
     return code
@@ -180,9 +191,9 @@ tests for its edges, and a tenth of the speed was left. Loops are written out wh
 
 
 @functools.cache
-def _shared_machine() -> Any:
+def _shared_machine(effort: Effort) -> Any:
     """The machine that compilations take in turn: numba's lock is held by each."""
-    return _target_machine()
+    return _target_machine(effort)
 
 
 class _KernelCompiler(compiler.CompilerBase):  # type: ignore[misc]

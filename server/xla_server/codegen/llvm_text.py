@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 
 class FunctionText:
-    """A function over int64 that returns nothing, while it is written.
+    """A function over int64 while it is written.
 
-    Glue around the loops of others is compiled in less time, and runs a little longer.
+    One that `is_plain` is compiled in less time, as nothing is done to it but what it says.
     """
 
-    def __init__(self, symbol: str, parameters: Sequence[str], *, is_glue: bool = False) -> None:
-        self._attributes = "noinline optnone " if is_glue else ""
+    def __init__(self, symbol: str, parameters: Sequence[str], *, is_plain: bool = False) -> None:
+        self._attributes = "noinline optnone " if is_plain else ""
         self._symbol = symbol
         self._parameters = parameters
         self._lines: list[str] = ["entry:"]
@@ -78,6 +78,13 @@ class FunctionText:
             f"<{lanes} x i32> zeroinitializer"
         )
 
+    def fma(self, vector: str, one: str, other: str, total: str) -> str:
+        """one * other + total, rounded once."""
+        function = f"llvm.fma.{suffix_of(vector)}"
+        self._declared[function] = f"declare {vector} @{function}({vector}, {vector}, {vector})"
+        operands = f"{vector} {one}, {vector} {other}, {vector} {total}"
+        return self.let(f"call {vector} @{function}({operands})")
+
     def mask(self, lanes: int, first: int, count: str) -> str:
         """Which of the lanes, numbered from `first` on, are below a count."""
         numbers = ", ".join(f"i32 {first + lane}" for lane in range(lanes))
@@ -119,15 +126,20 @@ class FunctionText:
         given = [f"{vector} {value}", f"ptr {place}", f"i32 {align}", where]
         self.call("void", f"llvm.masked.store.{suffix_of(vector)}.p0", given)
 
-    def text(self) -> str:
-        """All of it, with what it calls."""
+    def opaque(self, number: str) -> str:
+        """The same number, of which LLVM does not know how it comes about."""
+        return self.let(f'call i64 asm "", "=r,0"(i64 {number})')
+
+    def text(self, result: str = "") -> str:
+        """All of it, with what it calls; it returns an int64, or nothing."""
+        kind, returned = ("i64", f"i64 {result}") if result else ("void", "void")
         parameters = ", ".join(f"i64 %{name}" for name in self._parameters)
         return "\n".join(
             [
                 *self._declared.values(),
-                f"define void @{self._symbol}({parameters}) {self._attributes}{{",
+                f"define {kind} @{self._symbol}({parameters}) {self._attributes}{{",
                 *self._lines,
-                "  ret void",
+                f"  ret {returned}",
                 "}\n",
             ]
         )

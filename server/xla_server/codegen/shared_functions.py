@@ -15,7 +15,8 @@ from llvmlite import ir
 from numba import types
 
 from xla_server.codegen.instruction import Instruction
-from xla_server.codegen.kernel_compiler import object_of_module
+from xla_server.codegen.kernel_compiler import Effort, object_of_module
+from xla_server.codegen.llvm_text import ModuleText
 
 Write = Callable[[Any], None]
 """Writes the body of an LLVM function without blocks."""
@@ -29,9 +30,8 @@ _LOCK = threading.Lock()
 class SharedFunction(Instruction):
     """A function of `argument_count` int64; what it returns is an int64, or nothing.
 
-    `write` gives it its code, in the form in which the processor is to do it: unless it is to be
-    `optimised`, only instructions and registers are chosen for it. One that `is_long` takes so
-    much longer than a call that kernels of nothing but such calls are not optimised either.
+    `write` gives it its code. One that `is_long` takes so much longer than a call that kernels of
+    nothing but such calls are glue.
     """
 
     def __init__(
@@ -39,21 +39,21 @@ class SharedFunction(Instruction):
         name: str,
         argument_count: int,
         write: Write,
+        effort: Effort = Effort.WRITTEN,
         *,
         returns: bool = False,
         is_long: bool = False,
-        optimised: bool = False,
     ) -> None:
         self.symbol = f"{_PREFIX}{name}"
         self.is_long = is_long
         self._write = write
-        self._optimised = optimised
+        self._effort = effort
         result = _WORD if returns else ir.VoidType()
         self._form = ir.FunctionType(result, [_WORD] * argument_count)
         kind = types.int64 if returns else types.void
 
         def generate(context: Any, b: Any, signature: Any, args: Sequence[Any]) -> Any:
-            called = b.call(self.declared(b.module), args)
+            called = b.call(self._declared(b.module), args)
             return called if returns else context.get_dummy_value()
 
         def define(typing_context, *operands):  # type: ignore[no-untyped-def]
@@ -62,11 +62,8 @@ class SharedFunction(Instruction):
         define.__name__ = name
         super().__init__(define)
 
-    def declared(self, module: Any) -> Any:
-        """The function as a module names it."""
-        return module.globals.get(self.symbol) or ir.Function(module, self._form, self.symbol)
-
     def _declared(self, module: Any) -> Any:
+        """The function as a module names it."""
         known = module.globals.get(self.symbol)
         return known or ir.Function(module, self._form, self.symbol)
 
@@ -89,9 +86,34 @@ class SharedFunction(Instruction):
 
     @functools.cached_property
     def _object_code(self) -> bytes:
+        return object_of_module(self._module(), self._effort)
+
+    def _module(self) -> Any:
         module = ir.Module(self.symbol)
         self._write(ir.Function(module, self._form, self.symbol))
-        return object_of_module(module, optimised=self._optimised)
+        return module
+
+
+class TextFunction(SharedFunction):
+    """A shared function whose code is LLVM's text: text(symbol) is a module's."""
+
+    def __init__(
+        self,
+        name: str,
+        argument_count: int,
+        text: Callable[[str], str],
+        effort: Effort = Effort.WRITTEN,
+        *,
+        returns: bool = False,
+        is_long: bool = False,
+    ) -> None:
+        super().__init__(
+            name, argument_count, lambda function: None, effort, returns=returns, is_long=is_long
+        )
+        self._text = text
+
+    def _module(self) -> Any:
+        return ModuleText(self._text(self.symbol))
 
 
 def symbols_in(code: bytes) -> list[str]:

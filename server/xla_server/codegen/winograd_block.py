@@ -10,6 +10,7 @@ from numba import njit
 
 from xla_server.codegen.direct_compiler import write_function
 from xla_server.codegen.intrinsics import bit_and, bit_not, ge, le, select, whole_div, whole_mod
+from xla_server.codegen.kernel_compiler import Effort
 from xla_server.codegen.memory import clear_bytes, copy_bytes
 from xla_server.codegen.product_tiles import VECTORS, lanes, product_tile_at
 from xla_server.codegen.shared_functions import SharedFunction
@@ -82,7 +83,7 @@ def _block(  # type: ignore[no-untyped-def]
             for run in range(0, whole_div(end - begin + rows - 1, rows)):
                 product_tile_at(
                     function, lefts + run * rows * place, right,
-                    sums + run * rows * to_place + 4 * column, place, to_place, columns, 0,
+                    sums + run * rows * to_place + 4 * column, place, to_place, columns,
                     1, 0, 0, 1, 0, 0, 1, 0, 0, inputs, 4, 4 * columns,
                 )  # fmt: skip
     for number in range(begin, end):
@@ -117,7 +118,7 @@ def _block(  # type: ignore[no-untyped-def]
                 for run in range(0, whole_div(_PLACES + rows - 1, rows)):
                     product_tile_at(
                         function, memory + run * rows * place, right,
-                        patch + run * rows * to_place + 4 * column, place, to_place, columns, 0,
+                        patch + run * rows * to_place + 4 * column, place, to_place, columns,
                         1, 0, 0, TAPS, SIDE * place, tap_down, TAPS, place, tap_across,
                         inputs, 4, to_place,
                     )  # fmt: skip
@@ -147,6 +148,7 @@ WINOGRAD_BLOCK: dict[str, Any] = {
         "winograd_block",
         sum(map(len, PARAMETERS)),
         functools.partial(write_function, function=_block),
+        Effort.GLUE,
         is_long=True,
     )
 }

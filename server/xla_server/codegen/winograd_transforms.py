@@ -5,15 +5,17 @@ A square lies in memory as rows of columns of features, all so many bytes apart;
 by vectors.
 """
 
-from collections.abc import Callable, Sequence
+import functools
+import struct
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
-from llvmlite import ir
-
+from xla_server.codegen.assembly_tiles import has_assembly
+from xla_server.codegen.assembly_transforms import fits, transform
+from xla_server.codegen.kernel_compiler import Effort
+from xla_server.codegen.llvm_text import FunctionText, Loop, suffix_of
 from xla_server.codegen.product_tiles import lanes
-from xla_server.codegen.shared_functions import SharedFunction
-from xla_server.codegen.vectors import Vectors
+from xla_server.codegen.shared_functions import SharedFunction, TextFunction
 
 POINTS = (Fraction(0), Fraction(1), Fraction(-1), Fraction(1, 2), Fraction(-2))
 """Where polynomials are evaluated: small numbers and their inverses lose least."""
@@ -23,8 +25,7 @@ SIDE = TAPS + RESULTS - 1
 
 Rows = Sequence[Sequence[Fraction]]
 
-_WORD, _NUMBER = ir.IntType(64), ir.IntType(32)
-_EXPONENT = 0x7F800000
+_EXPONENTS = f"splat (i32 {0x7F800000})"
 """The bits of f32 that are all set in what is infinite or no number."""
 
 
@@ -53,132 +54,139 @@ def _product_without(left_out: int | None) -> list[Fraction]:
     return product + [Fraction(0)] * (SIDE - len(product))
 
 
+_OPERANDS = ("source", "down", "across", "target", "target_down", "target_across", "count")
+
+
 class _Transform:
-    """A transform while it is written."""
+    """A transform while it is written.
 
-    def __init__(self, function: Any, matrix: Rows) -> None:
-        self._function = function
+    One that `is_partial` is of any count of features, others of a vector of them at least. One
+    that `looks` returns whether a result is not finite.
+    """
+
+    def __init__(self, symbol: str, matrix: Rows, *, is_partial: bool, looks: bool) -> None:
+        self._f = FunctionText(symbol, _OPERANDS)
         self._matrix = matrix
-        self._builder = ir.IRBuilder(function.append_basic_block("entry"))
+        self._is_partial, self._looks = is_partial, looks
         self._lanes = lanes("f32")
-        self._do = Vectors(self._builder, "f32", self._lanes)
+        self._vector, self._bits = f"<{self._lanes} x float>", f"<{self._lanes} x i32>"
+        self._mask = ""
 
-    def define(self, *, looks: bool) -> None:
-        """Write it: each vector of features one way, onto the stack, and from there the other.
-
-        A function that `looks` returns whether a result is not finite.
-        """
-        b, do = self._builder, self._do
+    def text(self) -> str:
+        """All of it: each vector of features one way, onto the stack, and from there the other."""
+        f, size = self._f, 4 * self._lanes
         high, wide = len(self._matrix), len(self._matrix[0])
-        source, down, across, target, target_down, target_across, count = self._function.args
-        size = 4 * self._lanes
-        half = b.ptrtoint(b.alloca(do.form, high * wide), _WORD)
-        seen = b.alloca(self._bits)
-        b.store(ir.Constant(self._bits, None), seen)
-
-        def column(at: Any, mask: Any, number: Any) -> None:
-            start = b.add(b.add(source, at), b.mul(number, across))
-            sums = self._sums([do.load(place, mask) for place in self._places(start, down, wide)])
-            into = b.add(half, b.mul(number, _word(size)))
-            places = self._places(into, _word(wide * size), high)
-            for value, place in zip(sums, places, strict=True):
-                do.store(value, place)
-
-        def row(at: Any, mask: Any, number: Any) -> None:
-            start = b.add(half, b.mul(number, _word(wide * size)))
-            sums = self._sums([do.load(place) for place in self._places(start, _word(size), wide)])
-            into = b.add(b.add(target, at), b.mul(number, target_down))
-            for value, place in zip(sums, self._places(into, target_across, high), strict=True):
-                do.store(value, place, mask)
-            if looks:
-                self._look_at(sums, seen)
-
-        def vector(number: Any) -> None:
-            first = b.mul(number, _word(self._lanes))
-            mask = do.mask(b.sub(count, first), 0)
-            at = b.mul(first, _word(4))
-            self._loop(_word(wide), lambda n: column(at, mask, n))
-            self._loop(_word(high), lambda n: row(at, mask, n))
-
-        self._loop(b.sdiv(b.add(count, _word(self._lanes - 1)), _word(self._lanes)), vector)
-        if looks:
-            b.ret(self._is_spoilt(b.load(seen)))
+        room = f.let(f"alloca [{high * wide} x {self._vector}], align {size}")
+        half = f.let(f"ptrtoint ptr {room} to i64")
+        seen = f.let(f"alloca {self._bits}, align {size}")
+        f.do(f"store {self._bits} zeroinitializer, ptr {seen}, align {size}")
+        latest = f.minus("%count", str(self._lanes))
+        vector = Loop(f, "0", "%count", self._lanes, [])
+        feature = vector.number
+        if self._is_partial:
+            self._mask = f.mask(self._lanes, 0, f.minus("%count", feature))
         else:
-            b.ret_void()
+            # The last vector begins earlier, and does some features once more.
+            feature = f.smaller(feature, latest)
+        at = f.let(f"mul i64 {feature}, 4")
+        # Where elements are, and how far from each other along a line and from line to line; the
+        # same of the target; lines.
+        first = [f.plus("%source", at), "%down", "%across", half, wide * size, size, wide]
+        then = [half, size, wide * size, f.plus("%target", at), "%target_across", "%target_down"]
+        way = Loop(f, "0", "2", 1, [("i64", str(value)) for value in first])
+        source, step, ahead, target, target_step, target_ahead, lines = way.values
+        line = Loop(f, "0", lines, 1, [("i64", source), ("i64", target)])
+        read, written = line.values
+        values = [self._loaded(place) for place in self._places(read, step, wide)]
+        sums = [self._sum(row, values) for row in self._matrix]
+        for value, place in zip(sums, self._places(written, target_step, high), strict=True):
+            self._store(value, place)
+        if self._looks:
+            self._look_at(sums, seen, way.number)
+        line.end([f.plus(read, ahead), f.plus(written, target_ahead)])
+        way.end([*map(str, then), str(high)])
+        vector.end()
+        return f.text(self._is_spoilt(seen) if self._looks else "")
 
-    @property
-    def _bits(self) -> Any:
-        return ir.VectorType(_NUMBER, self._lanes)
-
-    def _loop(self, trips: Any, body: Callable[[Any], None]) -> None:
-        """A loop of at least one trip around `body`, which gets the number of the trip."""
-        b = self._builder
-        before = b.block
-        inside, after = (self._function.append_basic_block(name) for name in ("inside", "after"))
-        b.branch(inside)
-        b.position_at_end(inside)
-        number = b.phi(_WORD)
-        body(number)
-        following = b.add(number, _word(1))
-        number.add_incoming(_word(0), before)
-        number.add_incoming(following, b.block)
-        b.cbranch(b.icmp_signed("<", following, trips), inside, after)
-        b.position_at_end(after)
-
-    def _places(self, start: Any, step: Any, count: int) -> list[Any]:
-        places = [start]
+    def _places(self, start: str, step: str, count: int) -> list[str]:
+        """Addresses one step after the other, which LLVM would think about for long."""
+        f = self._f
+        places = [f.opaque(start)]
         while len(places) < count:
-            places.append(self._builder.add(places[-1], step))
-        return places
+            places.append(f.plus(places[-1], step))
+        return [f.pointer(place) for place in places]
 
-    def _sums(self, values: Sequence[Any]) -> list[Any]:
-        """The matrix times a column of vectors."""
-        return [self._sum(row, values) for row in self._matrix]
+    def _loaded(self, place: str) -> str:
+        if self._mask:
+            return self._f.read(self._vector, place, 4, self._mask)
+        return self._f.let(f"load {self._vector}, ptr {place}, align 4")
 
-    def _sum(self, row: Sequence[Fraction], values: Sequence[Any]) -> Any:
-        b, do = self._builder, self._do
-        total = None
+    def _store(self, value: str, place: str) -> None:
+        if self._mask:
+            self._f.write(self._vector, value, place, 4, self._mask)
+        else:
+            self._f.do(f"store {self._vector} {value}, ptr {place}, align 4")
+
+    def _sum(self, row: Sequence[Fraction], values: Sequence[str]) -> str:
+        """A row of the matrix times a column of vectors."""
+        f, vector, total = self._f, self._vector, ""
         for factor, value in zip(row, values, strict=True):
             if not factor:
                 continue
-            if total is None:
-                total = value if factor == 1 else b.fmul(value, do.constant(float(factor)))
+            numbers = f"splat (float {_constant(factor)})"
+            if not total:
+                total = value if factor == 1 else f.let(f"fmul {vector} {value}, {numbers}")
             elif abs(factor) == 1:
-                total = (b.fadd if factor == 1 else b.fsub)(total, value)
+                total = f.let(f"{'fadd' if factor == 1 else 'fsub'} {vector} {total}, {value}")
             else:
-                total = do.fma(value, do.constant(float(factor)), total)
+                total = f.fma(vector, value, numbers, total)
         return total
 
-    def _look_at(self, values: Sequence[Any], seen: Any) -> None:
-        """Note the largest exponents."""
-        b = self._builder
-        largest = b.load(seen)
+    def _look_at(self, values: Sequence[str], seen: str, way: str) -> None:
+        """Note the largest exponents of results, which come the second way."""
+        f, bits = self._f, self._bits
+        look, go_on = f.label(), f.label()
+        is_second = f.let(f"icmp eq i64 {way}, 1")
+        f.do(f"br i1 {is_second}, label %{look}, label %{go_on}")
+        f.start(look)
+        largest = f.let(f"load {bits}, ptr {seen}, align {4 * self._lanes}")
         for value in values:
-            exponent = b.and_(b.bitcast(value, self._bits), self._exponents)
-            larger = b.icmp_unsigned(">", exponent, largest)
-            largest = b.select(larger, exponent, largest)
-        b.store(largest, seen)
+            number = f.let(f"bitcast {self._vector} {value} to {bits}")
+            exponent = f.let(f"and {bits} {number}, {_EXPONENTS}")
+            given = [f"{bits} {exponent}", f"{bits} {largest}"]
+            largest = f.call(bits, f"llvm.umax.{suffix_of(bits)}", given)
+        f.do(f"store {bits} {largest}, ptr {seen}, align {4 * self._lanes}")
+        f.do(f"br label %{go_on}")
+        f.start(go_on)
 
-    @property
-    def _exponents(self) -> Any:
-        return ir.Constant(self._bits, [_EXPONENT] * self._lanes)
-
-    def _is_spoilt(self, largest: Any) -> Any:
-        b = self._builder
-        found = b.icmp_unsigned("==", largest, self._exponents)
-        number = b.bitcast(found, ir.IntType(self._lanes))
-        return b.zext(b.icmp_unsigned("!=", number, ir.Constant(number.type, 0)), _WORD)
-
-
-def _word(number: int) -> Any:
-    return ir.Constant(_WORD, number)
+    def _is_spoilt(self, seen: str) -> str:
+        f = self._f
+        largest = f.let(f"load {self._bits}, ptr {seen}, align {4 * self._lanes}")
+        found = f.let(f"icmp eq {self._bits} {largest}, {_EXPONENTS}")
+        number = f.let(f"bitcast <{self._lanes} x i1> {found} to i{self._lanes}")
+        return f.let(f"zext i1 {f.let(f'icmp ne i{self._lanes} {number}, 0')} to i64")
 
 
-def _transform(name: str, matrix: Rows, *, looks: bool = False) -> SharedFunction:
-    def write(function: Any) -> None:
-        _Transform(function, matrix).define(looks=looks)
+def _constant(factor: Fraction) -> str:
+    """A number as f32, in the form that LLVM takes as it is."""
+    (rounded,) = struct.unpack("<f", struct.pack("<f", float(factor)))
+    (bits,) = struct.unpack("<Q", struct.pack("<d", rounded))
+    return f"{bits:#018x}"
 
-    return SharedFunction(name, 7, write, returns=looks)
+
+def transform_text(symbol: str, matrix: Rows, *, is_partial: bool, looks: bool) -> str:
+    """The module of a transform for any processor."""
+    return _Transform(symbol, matrix, is_partial=is_partial, looks=looks).text()
+
+
+def _transform(
+    name: str, matrix: Rows, *, is_partial: bool = False, looks: bool = False
+) -> SharedFunction:
+    is_assembly = has_assembly() and fits(matrix)
+    effort = Effort.GLUE if is_assembly else Effort.WRITTEN
+    write = transform if is_assembly else transform_text
+    text = functools.partial(write, matrix=matrix, is_partial=is_partial, looks=looks)
+    return TextFunction(name, len(_OPERANDS), text, effort, returns=looks, is_long=True)
 
 
 _OF_INPUT, _OF_KERNEL, _OF_RESULT = matrices()
@@ -186,13 +194,14 @@ TRANSFORMATIONS: dict[str, SharedFunction] = {
     function.__name__: function
     for function in (
         _transform("winograd_input", _OF_INPUT),
-        _transform("winograd_kernel", _OF_KERNEL),
+        _transform("winograd_kernel", _OF_KERNEL, is_partial=True),
         _transform("winograd_result", _OF_RESULT, looks=True),
     )
 }
 """Every function of this module by its name in kernels.
 
 Operands are int64: an address, bytes from row to row and from column to column of the source; the
-same of the target; and how many features there are. `winograd_result` returns 1 where a result is
+same of the target; and how many features there are, for the input and the result at least a
+vector's. `winograd_result` returns 1 where a result is
 not finite, else 0.
 """

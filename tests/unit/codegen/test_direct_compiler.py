@@ -129,7 +129,7 @@ DIRECT = {
     "function of a function": "poke_i64(b, 0, added(start, True) + added(stop, False))\n"
     "poke_i64(b, 1, added(start, stop > 3))",
     "sort": "for i in range(16):\n    poke_i64(b, i, 10 - i * i % 7)\n"
-    "poke_i64(b, 15, sort_entries(b, b, b, 7, 2, 0, 8) - b)",
+    "poke_i64(b, 15, sort_entries(b, b, b, 7, b, 2, 0, 8) - b)",
     **{
         f"{source} to {target}": f"for i in range(stop):\n"
         f"    poke_{target}(b, i, to_{target}(peek_{source}(peek_i64(buffers, 1), i)))"
@@ -227,9 +227,9 @@ def test_functions_of_the_runtime_need_no_numba(monkeypatch):
 def test_functions_of_kernels_need_no_numba():
     calls = {
         "product_into_f32": "b, 2, False, b, 2, True, b, 2, 2, 2, 2, stop > 3",
-        "sort_entries_1_4": "b, b, b, stop",
+        "sort_entries_1_4": "b, b, b, stop, b",
         "keep_entry": "b, 8, 9, 3",
-        "sort_heap": "b, 8",
+        "sort_heap": "b, 8, b",
     }
     for name, operands in calls.items():
         source = _source(f"{name}({operands})")
@@ -258,6 +258,8 @@ def test_only_plain_functions_of_python_have_a_text():
         ("for i in range(3):\n for j in range(3):\n  for k in range(n):\n   f(i)", 2),
         ("for i in range(4):\n for j in range(4):\n  for k in range(n):\n   f(i)", 1),
         ("for i in range(4):\n if i > n:\n  while i > n:\n   f(i)", 1),
+        ("for i in range(3):\n for k in range(n):\n" + "  f(i)\n" * 8, 1),
+        ("for i in range(3):\n for k in range(n):\n" + "  f(i)\n" * 9, 0),
     ],
 )
 def test_windows_are_written_out(text, expected):

@@ -12,8 +12,10 @@ from xla_server.codegen import kernel as kernels
 from xla_server.codegen.direct_compiler import kernel_module
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_cache import KernelCache
+from xla_server.codegen.kernel_compiler import Effort
+from xla_server.codegen.llvm_text import FunctionText
 from xla_server.codegen.namespace import NAMESPACE, SHARED
-from xla_server.codegen.shared_functions import SharedFunction, symbols_in
+from xla_server.codegen.shared_functions import SharedFunction, TextFunction, symbols_in
 
 WORD = ir.IntType(64)
 
@@ -77,22 +79,39 @@ def test_on_disk_they_are_beside_kernels(tmp_path: Path, monkeypatch: pytest.Mon
     assert run(Kernels(KernelCache(tmp_path)).get(source), 4) == 8
 
 
-def test_kernels_that_only_call_long_functions_are_not_optimised(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    optimised: list[bool] = []
+def test_kernels_that_only_call_long_functions_are_glue(monkeypatch: pytest.MonkeyPatch) -> None:
+    efforts: list[Effort] = []
 
-    def object_of_module(module: Any, *, optimised_: bool = True, **given: bool) -> bytes:
-        optimised.append(given.get("optimised", optimised_))
+    def object_of_module(module: Any, effort: Effort) -> bytes:
+        efforts.append(effort)
         return b""
 
     monkeypatch.setattr(kernels, "object_of_module", object_of_module)
-    call = "    winograd_kernel(0, 1, 2, 3, 4, 5, 6)\n"
-    tile = f"    product_tile_f32_1x1({', '.join('0' * 19)})\n"
+    call = "    test_twice(0)\n"
+    tile = f"    product_tile_f32_1x1({', '.join('0' * 18)})\n"
     store = "    store_f32(buffers, 0, to_f32(start))\n"
     for body in (call, tile, tile + store):
         kernels.kernel_object(f"def kernel(buffers, start, stop):\n{body}")
-    assert optimised == [True, False, True]
+    assert efforts == [Effort.OPTIMISED, Effort.GLUE, Effort.OPTIMISED]
+
+
+@pytest.mark.parametrize("effort", Effort)
+def test_any_effort_gives_the_same(effort: Effort, monkeypatch: pytest.MonkeyPatch) -> None:
+    function = SharedFunction("test_effort", 1, _twice, effort, returns=True)
+    monkeypatch.setitem(NAMESPACE, function.__name__, function)
+    monkeypatch.setitem(SHARED, function.symbol, function)
+    assert run(Kernels().get(SOURCE.format("test_effort")), 21) == 42
+
+
+def test_a_function_may_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    def text(symbol: str) -> str:
+        f = FunctionText(symbol, ["number"])
+        return f.text(f.plus("%number", f.opaque("2")))
+
+    function = TextFunction("test_text", 1, text, returns=True)
+    monkeypatch.setitem(NAMESPACE, function.__name__, function)
+    monkeypatch.setitem(SHARED, function.symbol, function)
+    assert run(Kernels().get(SOURCE.format("test_text")), 5) == 7
 
 
 def test_loops_of_calls_are_not_written_out() -> None:
