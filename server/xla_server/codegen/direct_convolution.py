@@ -95,7 +95,10 @@ def phases(d: WindowDimension, size: int, results: int) -> list[Line] | None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Phase:
-    """A convolution of `batch` images. `inputs` and `outputs` are the features of a group."""
+    """A convolution of `batch` images. `inputs` and `outputs` are the features of a group.
+
+    `shared` are the places of a block where phases have their blocks in common.
+    """
 
     kind: str
     width: int
@@ -104,6 +107,7 @@ class Phase:
     inputs: int
     outputs: int
     lines: tuple[Line, ...]
+    shared: int | None = None
 
     @property
     def depth(self) -> int:
@@ -130,11 +134,13 @@ class Phase:
     @property
     def block(self) -> int:
         """Places of the first spatial dimension in a block."""
+        if self.shared is not None:
+            return self.shared
         first = self.lines[0]
         row = self.width * self.pitch
         row *= math.prod(line.extent(line.results) for line in self.lines[1:])
         places = max(1, BOX_BYTES // max(row, 1) - (first.taps - 1) * first.reach)
-        fewest = -(-TASKS // (self.batch * self.groups))
+        fewest = -(-TASKS // self.batch)
         blocks = max(-(-first.results // -(-places // first.step)), min(fewest, first.results))
         return -(-first.results // blocks)
 
@@ -146,8 +152,8 @@ class Phase:
 
     @property
     def tasks(self) -> int:
-        """Blocks of all images and groups."""
-        return self.batch * self.groups * -(-self.lines[0].results // self.block)
+        """Blocks of all images."""
+        return self.batch * -(-self.lines[0].results // self.block)
 
     @property
     def trips(self) -> int:
@@ -155,9 +161,9 @@ class Phase:
         return min(self.tasks, TRIPS)
 
     @property
-    def scratch(self) -> int:
-        """Elements of memory for the trips' boxes."""
-        return 0 if self.is_inside else self.trips * math.prod(self.box) * self.pitch
+    def room(self) -> int:
+        """Elements of memory for a trip's box."""
+        return 0 if self.is_inside else math.prod(self.box) * self.pitch
 
     @property
     def work(self) -> int:
@@ -187,52 +193,71 @@ def tiles(size: int) -> list[tuple[int, int]]:
     return [run for run in runs if run[1]]
 
 
-def phase_source(
-    phase: Phase, places: Sequence[int] = (0, 1, 2, 3), tail: TailText = NO_TAIL
+def joined(phases: Sequence[Phase]) -> list[Phase]:
+    """Phases with their blocks in common: together these are whole rows of the result."""
+    block = min(phase.block for phase in phases)
+    return [dataclasses.replace(phase, shared=block) for phase in phases]
+
+
+def scratch(phases: Sequence[Phase]) -> int:
+    """Elements of memory for the boxes of all trips."""
+    return phases[0].trips * max(phase.room for phase in phases)
+
+
+def do_overlap(phases: Sequence[Phase]) -> bool:
+    """Whether blocks do some of each other's results once more."""
+    return len(phases[0].lines) == 1 and any(
+        phase.lines[0].results % phases[0].block for phase in phases
+    )
+
+
+def phases_source(
+    phases: Sequence[Phase], places: Sequence[int] = (0, 1, 2, 3), tail: TailText = NO_TAIL
 ) -> str:
-    """The kernel's text, with what is done to each block's results.
+    """The text of the kernel of all phases, with what is done to each block's results.
 
     `places` are the numbers of input, kernel, result and memory for boxes among its arguments.
     """
-    first = phase.lines[0]
-    blocks = -(-first.results // phase.block)
-    share = [f"whole_div(mul({trip}, {phase.tasks}), {phase.trips})" for trip in ("t", "add(t, 1)")]
+    # No other phase has more results than the first.
+    lead = phases[0]
+    blocks = -(-lead.lines[0].results // lead.block)
+    room = max(phase.room for phase in phases)
+    share = [f"whole_div(mul({trip}, {lead.tasks}), {lead.trips})" for trip in ("t", "add(t, 1)")]
     lines = [
         f"source = peek_i64(buffers, {places[0]})",
         f"weights = peek_i64(buffers, {places[1]})",
         f"result = peek_i64(buffers, {places[2]})",
-        *([] if phase.is_inside else [f"scratch = peek_i64(buffers, {places[3]})"]),
+        *([f"scratch = peek_i64(buffers, {places[3]})"] if room else []),
         *tail.first,
         "for t in range(start, stop):",
         f"    for task in range({', '.join(share)}):",
     ]
-    row = f"whole_mod(task, {blocks}) * {phase.block}"
-    if len(phase.lines) == 1:
-        # The last block begins earlier, and does some results once more.
-        row = f"minimum({row}, {first.results - phase.block})"
     body = [
-        f"row = {row}",
-        f"rest = whole_div(task, {blocks})",
-        f"group = whole_mod(rest, {phase.groups})",
-        f"image = whole_div(rest, {phase.groups})",
-        *_input_lines(phase),
-        *_panel_lines(phase),
-        *(_tail_lines(phase, tail) if tail.loops else []),
+        f"block = whole_mod(task, {blocks}) * {lead.block}",
+        f"image = whole_div(task, {blocks})",
+        *([f"box = scratch + t * {room * lead.width}"] if room else []),
     ]
+    for phase in phases:
+        # The last block of a single dimension begins earlier, and does some results once more.
+        last = f"minimum(block, {phase.lines[0].results - phase.block})"
+        body += [f"row = {last if len(phase.lines) == 1 else 'block'}"]
+        body += [*_input_lines(phase), *_panel_lines(phase)]
+    body += _tail_lines(lead, tail) if tail.loops else []
     text = ["def kernel(buffers, start, stop):"]
     text += [f"    {line}" for line in lines] + [f"            {line}" for line in body]
     return tail.constants + "\n".join(text) + "\n"
 
 
 def _tail_lines(phase: Phase, tail: TailText) -> list[str]:
-    """What is done to a block, which is rows of the only phase there is and of all features."""
+    """What is done to a block, which is rows of the result."""
     first, *others = phase.lines
-    row = math.prod(line.results for line in others)
+    row = math.prod(line.whole for line in others)
+    end = f"minimum((block + {phase.block}) * {first.apart}, {first.whole})"
     return [
-        f"first_row = (image * {first.results} + row) * {row}",
-        f"last_row = first_row + minimum({phase.block}, {first.results} - row) * {row}",
-        f"first_column = group * {phase.outputs}",
-        f"last_column = first_column + {phase.outputs}",
+        f"first_row = (image * {first.whole} + block * {first.apart}) * {row}",
+        f"last_row = (image * {first.whole} + {end}) * {row}",
+        "first_column = 0",
+        f"last_column = {phase.outputs * phase.groups}",
         *tail.loops,
     ]
 
@@ -246,10 +271,8 @@ def _input_lines(phase: Phase) -> list[str]:
         start = sum(line.start * stride for line, stride in zip(phase.lines, strides, strict=True))
         return [
             f"base = source + image * {image} + row * {first.step * strides[0]} + {start}",
-            f"base = base + group * {phase.inputs * phase.width}",
         ]
-    size = math.prod(phase.box) * phase.pitch * phase.width
-    lines = [f"box = scratch + t * {size}", "place = box", f"image_at = source + image * {image}"]
+    lines = ["place = box", f"image_at = source + image * {image}"]
     depth = 0
     *outer, last = range(len(phase.lines))
     for d in outer:
@@ -283,7 +306,7 @@ def _input_lines(phase: Phase) -> list[str]:
         f"image_at + {moved} + ({offset} + low) * {unit}, (high - low) * {unit})",
         f"{pad}clear_bytes(place + high * {unit}, ({phase.box[last]} - high) * {unit})",
         f"{pad}place = place + {phase.box[last] * unit}",
-        f"base = box + group * {phase.inputs * phase.width}",
+        "base = box",
     ]
     return lines
 
@@ -319,17 +342,15 @@ def packing_source(phase: Phase) -> str:
 
 
 def _panel_lines(phase: Phase) -> list[str]:
-    """All tiles of a block, for one panel of the kernel after the other."""
+    """All tiles of a block, for one panel of the kernel after the other, group by group."""
     width, features = phase.width, phase.outputs * phase.groups
     extents = phase.box if not phase.is_inside else [line.size for line in phase.lines]
     places = _strides(extents, phase.pitch * width)
     stored = _strides([line.whole for line in phase.lines], features * width)
     image = stored[0] * phase.lines[0].whole
     first = sum(line.first * step for line, step in zip(phase.lines, stored, strict=True))
-    lines = [
-        f"into = result + image * {image} + {first} + group * {phase.outputs * width}",
-        f"into = into + row * {phase.lines[0].apart * stored[0]}",
-    ]
+    row_bytes = phase.lines[0].apart * stored[0]
+    lines = [f"into = result + image * {image} + {first} + row * {row_bytes}"]
     for column, columns, count in panels(phase):
         row = (columns if phase.is_packed else features) * width
         numbers, tap = _loops(phase, places, row)
@@ -339,12 +360,15 @@ def _panel_lines(phase: Phase) -> list[str]:
         else:
             of_group, of_panel, start = phase.outputs * width, columns * width, column * width
         lines += [
-            f"for panel in range(0, {count}):",
-            f"    factors = weights + group * {of_group} + panel * {of_panel} + {start + tap}",
-            "    left = base",
-            f"    to = into + {column * width} + panel * {columns * width}",
+            f"for group in range(0, {phase.groups}):",
+            f"    left = base + group * {phase.inputs * width}",
+            f"    for panel in range(0, {count}):",
+            f"        factors = weights + group * {of_group} + panel * {of_panel} + {start + tap}",
+            f"        to = into + group * {phase.outputs * width} + {column * width}",
+            f"        to = to + panel * {columns * width}",
         ]
-        lines += [f"    {line}" for line in _tile_lines(phase, places, stored, columns, numbers)]
+        tile_lines = _tile_lines(phase, places, stored, columns, numbers)
+        lines += [f"        {line}" for line in tile_lines]
     return lines
 
 
@@ -384,7 +408,7 @@ def _tile_lines(
             f"{pad}for x in range(0, {(end - at) // rows}):",
             f"{pad}    {tile_name(phase.kind, rows, columns)}("
             f"{left} + {at * step} + x * {rows * step}, factors, "
-            f"{to} + {at * ahead} + x * {rows * ahead}, {step}, {ahead}, {columns}, 0, {numbers})",
+            f"{to} + {at * ahead} + x * {rows * ahead}, {step}, {ahead}, {columns}, {numbers})",
         ]
     return lines
 

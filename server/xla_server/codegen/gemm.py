@@ -7,13 +7,18 @@ from xla_server.codegen.gemm_functions import panel_name, tile_name
 from xla_server.codegen.gemm_loops import BAND_OPERANDS, LAYOUT_OPERANDS
 from xla_server.codegen.gemm_panels import SLACK, SOURCES
 from xla_server.codegen.gemm_tiles import VECTORS, Kind, heights
+from xla_server.codegen.stopping import is_long, stop_lines
 from xla_server.codegen.tail import TailText
 
-DEEPEST = 1536
+DEEPEST = 2048
 """Bytes of a sum's steps between two readings of its tile, for each member of a panel."""
 
 BAND_BYTES = 1 << 18
 """Of the left matrix for a band of rows: a share of a core's cache."""
+
+SHALLOW = 128
+RESULT_BYTES = 1 << 18
+"""Of the product for a band of rows, where sums are so short that most of what moves is results."""
 
 ROOM_BYTES = 1 << 18
 """Of the right matrix that a kernel lays out on its stack."""
@@ -28,7 +33,7 @@ TRIP_WORK = 1 << 20
 """Products of a trip at least."""
 
 LARGEST_TRIP = 1 << 32
-"""What takes a core a twentieth of a second: between trips an execution can be cancelled."""
+"""What takes a core a twentieth of a second, so that all of them have enough to do to the end."""
 
 _GROUP = 4
 """Panels of the right matrix laid out in one trip."""
@@ -147,6 +152,9 @@ class Gemm:
         """(tiles, panels) of a trip."""
         wanted = min(-(-TRIPS // self.batch), max(1, self.work // self.batch // TRIP_WORK))
         most = max(1, BAND_BYTES // self.panel_bytes(self.height, self.run))
+        if self.depth <= SHALLOW:
+            row = self.height * self.columns * self.kind.width
+            most = min(most, max(-(-most // 8), RESULT_BYTES // row))
         down = max(min(wanted, self.tiles), -(-self.tiles // most))
         if self.tiles <= FEW_TILES:
             down = 1
@@ -201,7 +209,7 @@ def product_source(gemm: Gemm, places: Sequence[int], tail: TailText) -> tuple[s
     """Text, trips and work of the kernel of products.
 
     `places` are the numbers of the left matrix, of the right one (or of its panels, where they are
-    laid out ahead) and of the product among its arguments.
+    laid out ahead), of the product and of the word that cancels among its arguments.
     """
     kind, height = gemm.kind, gemm.height
     tiles, panels = gemm.division
@@ -231,20 +239,23 @@ def product_source(gemm: Gemm, places: Sequence[int], tail: TailText) -> tuple[s
         "band": "band",
         "band_panel_bytes": gemm.panel_bytes(height, gemm.run),
         "room": "room",
+        "cancelled": "cancelled",
     }
     room = 0 if gemm.is_laid_out_ahead else gemm.panel_bytes(gemm.panel_columns, gemm.run)
     lines = [
         f"band = room_for({tiles * gemm.panel_bytes(height, gemm.run) + SLACK})",
         f"room = {f'room_for({room + SLACK})' if room else 0}",
+        f"cancelled = peek_i64(buffers, {places[3]})",
     ]
     call = _call_lines("gemm_band", BAND_OPERANDS, operands)
+    work = tiles * height * panels * gemm.panel_columns * (gemm.depth + tail.work)
     if tail.loops:
-        call = [*call, *_tail_lines(gemm, tail)]
+        looks = stop_lines(0) if is_long(work) else []
+        call = [*call, *looks, *_tail_lines(gemm, tail)]
         lines += [*tail.first, "for trip in range(start, stop):"]
         lines += [f"    {line}" for line in call]
     else:
         lines += call
-    work = tiles * height * panels * gemm.panel_columns * (gemm.depth + tail.work)
     return tail.constants + _kernel(lines), batch * down * across, work
 
 

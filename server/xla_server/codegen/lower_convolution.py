@@ -13,14 +13,14 @@ from types import MappingProxyType
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
-from xla_server.codegen.lower_direct_convolution import direct_phases, lower_directly
+from xla_server.codegen.direct_convolution import Phase, do_overlap
+from xla_server.codegen.lower_direct_convolution import direct_phases, is_last, lower_directly
 from xla_server.codegen.lower_dot import BY_BLAS
 from xla_server.codegen.lower_loops import lower_loop
 from xla_server.codegen.lowering import Lower, Lowering, Tree
 from xla_server.codegen.patches import Axis, Line, Matrix, gather_lines, index_lines
-from xla_server.codegen.tail import Tail
+from xla_server.codegen.tail import NO_TAIL, Tail, TailText, used, with_tail
 from xla_server.codegen.trace_elementwise import literal
-from xla_server.fusion.convolution_tails import takes_tail
 from xla_server.ir.module import HloInstruction
 
 SMALL_WORK = 1 << 14
@@ -47,50 +47,69 @@ def lower_convolution(lowering: Lowering, i: HloInstruction) -> Tree:
     if not _is_product(i):
         return lower_loop(lowering, i)
     plan = _Plan.of(i)
-    if plan.leading is None or plan.repacked is not None:
-        found = direct_phases(i)
-        if found is not None:
-            return lower_directly(lowering, i, found)
-    base, kernel = (lowering.array(operand) for operand in i.operands)
-    if plan.repacked is not None:
-        kernel = _packed_kernel(lowering, i, plan.repacked, kernel)
-    result = lowering.new(i.shape, i.name)
-    arguments = [base, kernel, result]
-    writes = [result]
-    blocks = -(-plan.rows // plan.block_rows)
-    tasks = blocks * plan.groups * plan.batches
-    trips = min(tasks, TRIPS)
-    if plan.leading is None:
-        size = trips * plan.block_rows * plan.block_depth
-        scratch = lowering.new(Shape.array(i.shape.element_type, (size,)), f"{i.name}.patches")
-        arguments.append(scratch)
-        writes.append(scratch)
-    work = plan.block_rows * plan.columns * plan.depth * -(-tasks // trips)
-    lowering.add(
-        KernelThunk(
-            i.name,
-            _source(i, plan, blocks, tasks, trips),
-            trips,
-            work,
-            tuple(arguments),
-            (base, kernel),
-            tuple(writes),
-        )
-    )
-    return result
+    phases = _phases(i, plan)
+    if phases is not None:
+        return lower_directly(lowering, i, phases)
+    return _lower_patches(lowering, i, plan)
 
 
 def lower_convolution_fusion(lowering: Lowering, fusion: HloInstruction, i: HloInstruction) -> Tree:
-    """A convolution by tiles, whose blocks go through the fusion's tail as soon as they are there.
-
-    Others, which only come from outside, are loop nests.
-    """
-    phases = direct_phases(i) if takes_tail(i) else None
-    if phases is None:
+    """A convolution whose blocks go through the fusion's tail as soon as they are there."""
+    if not _is_product(i):
         return lower_loop(lowering, fusion)
-    tail = Tail.of(lowering, fusion, i)
-    lower_directly(lowering, i, phases, tail)
+    plan = _Plan.of(i)
+    phases = _phases(i, plan)
+    if phases is None or not is_last(i.attributes.dimension_numbers.output_order):
+        tail = Tail.of(lowering, fusion, i)
+        _lower_patches(lowering, i, plan, tail)
+    else:
+        tail = Tail.of(lowering, fusion, i, is_apart=do_overlap(phases))
+        lower_directly(lowering, i, phases, tail)
     return tail.tree
+
+
+def _phases(i: HloInstruction, plan: "_Plan") -> list[Phase] | None:
+    """The phases of a convolution by tiles; None where patches do it."""
+    is_ready = plan.leading is not None and plan.repacked is None
+    return None if is_ready else direct_phases(i)
+
+
+def _lower_patches(
+    lowering: Lowering, i: HloInstruction, plan: "_Plan", tail: Tail | None = None
+) -> Tree:
+    """Products of patches with the kernel."""
+    if tail is None:
+        base, kernel = (lowering.array(operand) for operand in i.operands)
+        result = lowering.new(i.shape, i.name)
+    else:
+        base, kernel = (tail.arguments[tail.argument(operand)] for operand in i.operands)
+        result = tail.product
+    if plan.repacked is not None:
+        kernel = _packed_kernel(lowering, i, plan.repacked, kernel)
+    blocks = -(-plan.rows // plan.block_rows)
+    tasks = blocks * plan.groups * plan.batches
+    trips = min(tasks, TRIPS)
+    values = [base, kernel, result]
+    if plan.leading is None:
+        size = trips * plan.block_rows * plan.block_depth
+        values.append(lowering.new(Shape.array(i.shape.element_type, (size,)), f"{i.name}.patches"))
+    features = plan.columns * plan.groups
+    rows, columns = plan.batches * features, plan.rows
+    if plan.features_last:
+        rows, columns = plan.rows, features
+    places, text, arguments = with_tail(tail, values, rows, columns)
+    block = plan.block_rows * plan.columns * -(-tasks // trips)
+    lowering.add(
+        KernelThunk(
+            i.name,
+            _source(i, plan, (blocks, tasks, trips), places, text),
+            trips,
+            block * (plan.depth + text.work),
+            arguments,
+            *used(arguments, values[2:], tail),
+        )
+    )
+    return result
 
 
 def _is_product(i: HloInstruction) -> bool:
@@ -282,15 +301,27 @@ def _packed_kernel(lowering: Lowering, i: HloInstruction, matrix: Matrix, kernel
     return packed
 
 
-def _kernel(i: HloInstruction, lines: Sequence[str]) -> str:
+def _kernel(i: HloInstruction, lines: Sequence[str], tail: TailText = NO_TAIL) -> str:
     element_type = i.shape.element_type
     nothing = literal(element_type.dtype.type(0), element_type).expression
     body = "\n".join(f"    {line}" for line in lines)
-    return f"nothing = {nothing}\ndef kernel(buffers, start, stop):\n{body}\n"
+    constants = f"nothing = {nothing}\n{tail.constants}"
+    return f"{constants}def kernel(buffers, start, stop):\n{body}\n"
 
 
-def _source(i: HloInstruction, plan: _Plan, blocks: int, tasks: int, trips: int) -> str:
-    """The kernel that does a trip's share of all blocks, one after the other."""
+def _source(
+    i: HloInstruction,
+    plan: _Plan,
+    counts: tuple[int, int, int],
+    places: Sequence[int],
+    tail: TailText,
+) -> str:
+    """The kernel that does a trip's share of all blocks, one after the other.
+
+    `counts` are those of blocks, tasks and trips; `places` the numbers of input, kernel, result
+    and memory for patches among its arguments.
+    """
+    blocks, tasks, trips = counts
     width = i.shape.element_type.byte_width
     kind = i.shape.element_type.text
     features = plan.columns * plan.groups
@@ -305,19 +336,36 @@ def _source(i: HloInstruction, plan: _Plan, blocks: int, tasks: int, trips: int)
         f"base = group * {plan.group_step}",
         f"for depth in range(0, {plan.depth}, {plan.block_depth}):",
         *(f"    {line}" for line in _block_lines(plan, kind, width, features)),
+        *(_tail_lines(plan, features, tail) if tail.loops else []),
     ]
+    names = ("source", "weights", "result", "scratch")
     lines = [
-        "source = peek_i64(buffers, 0)",
-        "weights = peek_i64(buffers, 1)",
-        "result = peek_i64(buffers, 2)",
-        *(["scratch = peek_i64(buffers, 3)"] if plan.leading is None else []),
+        *(f"{name} = peek_i64(buffers, {n})" for name, n in zip(names, places, strict=False)),
+        *tail.first,
         "for trip in range(start, stop):",
     ]
     if plan.leading is None:
         lines.append(f"    target = scratch + trip * {plan.block_rows * plan.block_depth * width}")
     share = f"whole_div(trip * {tasks}, {trips}), whole_div((trip + 1) * {tasks}, {trips})"
     lines.append(f"    for task in range({share}):")
-    return _kernel(i, [*lines, *(f"        {line}" for line in task)])
+    return _kernel(i, [*lines, *(f"        {line}" for line in task)], tail)
+
+
+def _tail_lines(plan: _Plan, features: int, tail: TailText) -> list[str]:
+    """What is done to a block of the result, which is a matrix of features and places."""
+    group = f"group * {plan.columns}"
+    if plan.features_last:
+        rows, columns = ("row", "row_stop"), (group, f"{group} + {plan.columns}")
+    else:
+        first = f"outer * {features} + {group}"
+        rows, columns = (first, f"{first} + {plan.columns}"), ("row", "row_stop")
+    return [
+        f"first_row = {rows[0]}",
+        f"last_row = {rows[1]}",
+        f"first_column = {columns[0]}",
+        f"last_column = {columns[1]}",
+        *tail.loops,
+    ]
 
 
 def _result_offset(plan: _Plan, features: int) -> str:

@@ -8,29 +8,23 @@ from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.direct_convolution import (
     Phase,
     all_phases,
+    joined,
     packing_source,
     panels,
-    phase_source,
+    phases_source,
+    scratch,
 )
 from xla_server.codegen.lower_transpose import transposition, transposition_source
 from xla_server.codegen.lowering import Lowering
 from xla_server.codegen.patches import Axis, Matrix, gather_lines
-from xla_server.codegen.tail import NO_TAIL, Tail, TailText
+from xla_server.codegen.tail import Tail, used, with_tail
 from xla_server.codegen.winograd import Tiled, fits, kernel_source, tiled_source
 from xla_server.codegen.winograd_transforms import SIDE
 from xla_server.ir.module import HloInstruction
-
-FEWEST_COLUMNS = 8
-"""Output features of a group for which tiles are wide enough."""
-
-SHORTEST_ROW = 3
-"""Results of a row for which tiles are tall enough."""
+from xla_server.passes.features_last import FEWEST_FEATURES, LEAST_TAPS, SHORTEST_ROW
 
 PANEL_BYTES = 1 << 20
 """Of a kernel's panel, which is read for every tile."""
-
-MOST_TAPS_MOVED = 32
-"""Products for each element moved from which arrays are worth bringing into order."""
 
 
 def direct_phases(i: HloInstruction) -> list[Phase] | None:
@@ -44,7 +38,7 @@ def direct_phases(i: HloInstruction) -> list[Phase] | None:
     outputs = kernel.dimensions[numbers.kernel_output_feature_dimension] // groups
     inputs = kernel.dimensions[numbers.kernel_input_feature_dimension]
     results = [i.shape.dimensions[d] for d in numbers.output_spatial_dimensions]
-    if not window or len(window) > 3 or outputs < FEWEST_COLUMNS or results[-1] < SHORTEST_ROW:
+    if not window or len(window) > 3 or outputs < FEWEST_FEATURES or results[-1] < SHORTEST_ROW:
         return None
     sizes = [base.dimensions[d] for d in numbers.input_spatial_dimensions]
     lines = all_phases(window, sizes, results)
@@ -64,14 +58,14 @@ def direct_phases(i: HloInstruction) -> list[Phase] | None:
             (numbers.input_order, base.dimensions),
             (numbers.output_order, i.shape.dimensions),
         )
-        if not _is_last(order)
+        if not is_last(order)
     )
-    if i.shape.element_count * found[0].depth < moved * MOST_TAPS_MOVED:
+    if i.shape.element_count * found[0].depth < moved * LEAST_TAPS:
         return None
-    return found
+    return joined(found)
 
 
-def _is_last(order: Sequence[int]) -> bool:
+def is_last(order: Sequence[int]) -> bool:
     """Whether dimensions are batch, spatial in order, feature; `order` has the feature second."""
     return (order[0], *order[2:], order[1]) == tuple(range(len(order)))
 
@@ -81,7 +75,7 @@ def lower_directly(
 ) -> Value:
     """Kernels for the phases, which share the result, and what brings arrays into order.
 
-    A tail is of one phase whose result is in order.
+    A tail is of a result in order.
     """
     numbers = i.attributes.dimension_numbers
     if tail is None:
@@ -112,47 +106,38 @@ def lower_directly(
     if by_points:
         points = _at_points(lowering, phases[0], kernel)
         _add_tiled(lowering, Tiled(phases[0]), (base, points, kernel), result, tail)
-        phases = ()
-    for number, phase in enumerate(phases):
-        values = [base, kernel, result]
-        if phase.scratch:
-            shape = Shape.array(i.shape.element_type, (phase.scratch,))
-            values.append(lowering.new(shape, f"{i.name}.box"))
-        places, text, arguments = _with_tail(tail, values)
-        lowering.add(
-            KernelThunk(
-                i.name,
-                phase_source(phase, places, text),
-                phase.trips,
-                phase.work + text.work * result.shape.element_count // phase.trips,
-                arguments,
-                *_used(arguments, values[2:], tail),
-                updates=(result,) if number else (),
-            )
-        )
+    else:
+        _add_phases(lowering, phases, (base, kernel), result, tail)
     back = [order.index(d) for d in range(len(order))]
     return _in_order(lowering, result, back, i.name)
 
 
-def _with_tail(
-    tail: Tail | None, values: Sequence[Value]
-) -> tuple[list[int], TailText, tuple[Value, ...]]:
-    """The numbers of values among a kernel's arguments, its tail's text, and the arguments."""
-    arguments = tuple(dict.fromkeys([*(tail.arguments if tail else ()), *values]))
-    places = [arguments.index(value) for value in values]
-    if tail is None:
-        return places, NO_TAIL, arguments
-    features = tail.producer.shape.dimensions[-1]
-    text = tail.text(tail.producer.shape.element_count // features, features)
-    return places, text, arguments
-
-
-def _used(
-    arguments: Sequence[Value], written: Sequence[Value], tail: Tail | None
-) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-    """The values that a kernel only reads, and those that it writes."""
-    writes = tuple(dict.fromkeys([*written, *(tail.writes if tail else ())]))
-    return tuple(value for value in arguments if value not in writes), writes
+def _add_phases(
+    lowering: Lowering,
+    phases: Sequence[Phase],
+    operands: tuple[Value, Value],
+    result: Value,
+    tail: Tail | None,
+) -> None:
+    """The kernel of a convolution by tiles of registers: of the input and the weights."""
+    values = [*operands, result]
+    if room := scratch(phases):
+        shape = Shape.array(result.shape.element_type, (room,))
+        values.append(lowering.new(shape, f"{result.name}.box"))
+    features = result.shape.dimensions[-1]
+    rows = result.shape.element_count // features
+    places, text, arguments = with_tail(tail, values, rows, features)
+    tail_work = text.work * result.shape.element_count // phases[0].trips
+    lowering.add(
+        KernelThunk(
+            result.name,
+            phases_source(phases, places, text),
+            phases[0].trips,
+            sum(phase.work for phase in phases) + tail_work,
+            arguments,
+            *used(arguments, values[2:], tail),
+        )
+    )
 
 
 def _at_points(lowering: Lowering, phase: Phase, kernel: Value) -> Value:
@@ -175,8 +160,10 @@ def _add_tiled(
 ) -> None:
     """The kernel of a convolution by tiles: of the input, transformed weights, and weights."""
     shape = Shape.array(result.shape.element_type, (tiled.scratch,))
-    scratch = lowering.new(shape, f"{result.name}.tiles")
-    places, text, arguments = _with_tail(tail, [*operands, result, scratch])
+    room = lowering.new(shape, f"{result.name}.tiles")
+    features = result.shape.dimensions[-1]
+    rows = result.shape.element_count // features
+    places, text, arguments = with_tail(tail, [*operands, result, room], rows, features)
     lowering.add(
         KernelThunk(
             result.name,
@@ -184,7 +171,7 @@ def _add_tiled(
             tiled.trips,
             tiled.work + text.work * result.shape.element_count // tiled.trips,
             arguments,
-            *_used(arguments, (result, scratch), tail),
+            *used(arguments, (result, room), tail),
         )
     )
 

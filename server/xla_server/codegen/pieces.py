@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from xla_server.codegen.affine import Affine, Variable, variable
 from xla_server.codegen.collapse import Make, collapsed, groups_of, indices_of, merged
-from xla_server.codegen.graph import Apply, Folded, Literal, Position, Store
+from xla_server.codegen.graph import Apply, Folded, Literal, Load, Position, Store
 from xla_server.codegen.nest import Block, Nest, Printer, Source, all_nodes
 
 FEWEST_ELEMENTS = 2048
@@ -33,6 +33,15 @@ FEWEST_TRIPS = 16
 
 BLOCK = 1024
 """Elements of a long loop that are a trip, where there are few others."""
+
+FEWEST_BYTES = 512
+"""Of a run, from which a call that copies it is shorter than the loop."""
+
+_BYTES = {
+    **{f"{kind}{8 * width}": width for kind in "iu" for width in (1, 2, 4, 8)},
+    **{"f32": 4, "f64": 8},
+}
+"""Of the elements that are copied as they are."""
 
 _BLOCKS = 64
 _LINE = 64
@@ -251,6 +260,11 @@ class _PiecePrinter(Printer):
 
     def _write_run(self, run: Run, body: Block, part: tuple[str, str] | None) -> None:
         """The loops of a run, the innermost over a part of its range."""
+        if len(run.loops) == 1 and part is None:
+            copied = self._copied(run, body)
+            if copied is not None:
+                body.add(copied)
+                return
         block, headers = body, []
         for number, loop in enumerate(run.loops):
             block = Block(block.depth + 1, block)
@@ -260,3 +274,33 @@ class _PiecePrinter(Printer):
             headers.append((block, f"for {self._loop_names[loop]} in range({ends}):"))
         self._store(run.stores, body)
         self._close(headers)
+
+    def _copied(self, run: Run, body: Block) -> str | None:
+        """The statement that copies a run as bytes, where that is what it does to many.
+
+        Loops of vectors are as good where lines of the cache begin at the same places as rows do.
+        """
+        (loop,), store = run.loops, run.stores[0]
+        load, kind = store.value, store.kernel_type
+        if len(run.stores) > 1 or not isinstance(load, Load) or load.kernel_type != kind:
+            return None
+        if load.guard is not None or load.argument in self._written:
+            return None
+        width = _BYTES.get(kind.storage, 0)
+        steps = [_without(offset, loop) for offset in (store.offset, load.offset)]
+        if loop.size * width < FEWEST_BYTES or any(step != 1 for step, _ in steps):
+            return None
+        target, source = (start for _, start in steps)
+        if all(n * width % _LINE == 0 for n in (target.constant, *(f for _, f in target.terms))):
+            return None
+        places = [
+            f"add(buffer{argument}, mul({self._index(start, body)}, {width}))"
+            for argument, start in ((store.argument, target), (load.argument, source))
+        ]
+        return f"copy_bytes({', '.join(places)}, {loop.size * width})"
+
+
+def _without(offset: Affine, loop: Variable) -> tuple[int, Affine]:
+    """The factor of a loop's variable in an offset, and the offset where the loop begins."""
+    rest = tuple(term for term in offset.terms if term[0] is not loop)
+    return sum(f for atom, f in offset.terms if atom is loop), Affine(offset.constant, rest)

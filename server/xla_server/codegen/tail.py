@@ -64,12 +64,22 @@ class Tail:
     result: Value
 
     @classmethod
-    def of(cls, lowering: Lowering, fusion: HloInstruction, producer: HloInstruction) -> "Tail":
-        """The tail of a fusion's producer, whose results are new values."""
+    def of(
+        cls,
+        lowering: Lowering,
+        fusion: HloInstruction,
+        producer: HloInstruction,
+        is_apart: bool = False,
+    ) -> "Tail":
+        """The tail of a fusion's producer, whose results are new values.
+
+        `is_apart` has the product kept for itself, where its blocks overlap.
+        """
         operands = kernel_operands(lowering, fusion)
         shape = array_shapes(fusion.shape)[0]
         result = product = lowering.new(shape, fusion.name)
-        if fusion.shape.is_tuple or producer.shape.element_type is not shape.element_type:
+        types = {producer.shape.element_type, shape.element_type}
+        if is_apart or fusion.shape.is_tuple or len(types) > 1:
             product = lowering.new(producer.shape, f"{fusion.name}.product")
         arguments = tuple(dict.fromkeys([*operands.values(), product, result]))
         numbers = {operand: arguments.index(value) for operand, value in operands.items()}
@@ -112,6 +122,26 @@ class Tail:
             Tracer(RULES, numbers).value(self.fusion, index),
         )
         return _TailPrinter(Nest(loops, (store,)), {numbers[self.producer]}).tail()
+
+
+def with_tail(
+    tail: Tail | None, values: Sequence[Value], rows: int, columns: int
+) -> tuple[list[int], TailText, tuple[Value, ...]]:
+    """The numbers of values among a kernel's arguments, its tail's text, and the arguments.
+
+    The product is seen as a matrix of `rows` by `columns`.
+    """
+    arguments = tuple(dict.fromkeys([*(tail.arguments if tail else ()), *values]))
+    text = tail.text(rows, columns) if tail else NO_TAIL
+    return [arguments.index(value) for value in values], text, arguments
+
+
+def used(
+    arguments: Sequence[Value], written: Sequence[Value], tail: Tail | None
+) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+    """The values that a kernel only reads, and those that it writes."""
+    writes = tuple(dict.fromkeys([*written, *(tail.writes if tail else ())]))
+    return tuple(value for value in arguments if value not in writes), writes
 
 
 class _TailPrinter(Printer):

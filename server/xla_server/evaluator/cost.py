@@ -49,9 +49,9 @@ def module_cost(module: HloModule) -> Cost:
 def instruction_cost(instruction: HloInstruction, called: list[Cost]) -> Cost:
     """The cost of one instruction whose called computations cost `called`."""
     opcode = instruction.opcode
-    if opcode in _TRANSCENDENTAL:
+    if opcode in TRANSCENDENTAL:
         return Cost(transcendentals=_elements(instruction.shape))
-    if opcode in _ELEMENTWISE:
+    if opcode in ONE_FLOP:
         return Cost(flops=_elements(instruction.shape))
     count = _SPECIAL.get(opcode)
     return Cost() if count is None else count(instruction, called)
@@ -171,7 +171,7 @@ def _random(instruction: HloInstruction, called: list[Cost]) -> Cost:
     return Cost(transcendentals=sum(map(_elements, instruction.shape.leaves())))
 
 
-_TRANSCENDENTAL = frozenset(
+TRANSCENDENTAL = frozenset(
     {
         Opcode.ACOS,
         Opcode.ACOSH,
@@ -198,7 +198,9 @@ _TRANSCENDENTAL = frozenset(
         Opcode.TANH,
     }
 )
-_ELEMENTWISE = frozenset(
+"""Functions with no exact algorithm, which count by themselves."""
+
+ONE_FLOP = frozenset(
     {
         Opcode.ABS,
         Opcode.ADD,
@@ -236,6 +238,8 @@ _ELEMENTWISE = frozenset(
         Opcode.XOR,
     }
 )
+"""The other elementwise operations, which count one flop for each element."""
+
 _SPECIAL: Mapping[Opcode, Callable[[HloInstruction, list[Cost]], Cost]] = MappingProxyType(
     {
         Opcode.CALL: _all,

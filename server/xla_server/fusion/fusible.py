@@ -1,77 +1,14 @@
 """What a loop nest can compute, and what each operation costs for one element."""
 
 from xla_contract.opcode import Opcode
+from xla_server.evaluator.cost import ONE_FLOP, TRANSCENDENTAL
 from xla_server.fusion.running_window import running_axis
 from xla_server.ir.module import HloInstruction
 
-EXPENSIVE = frozenset(
-    {
-        Opcode.ACOS,
-        Opcode.ACOSH,
-        Opcode.ASIN,
-        Opcode.ASINH,
-        Opcode.ATAN,
-        Opcode.ATAN2,
-        Opcode.ATANH,
-        Opcode.CBRT,
-        Opcode.COSH,
-        Opcode.COSINE,
-        Opcode.DIVIDE,
-        Opcode.ERF,
-        Opcode.EXPONENTIAL,
-        Opcode.EXPONENTIAL_MINUS_ONE,
-        Opcode.LOG,
-        Opcode.LOG_PLUS_ONE,
-        Opcode.LOGISTIC,
-        Opcode.MAP,
-        Opcode.POWER,
-        Opcode.REMAINDER,
-        Opcode.RSQRT,
-        Opcode.SINE,
-        Opcode.SINH,
-        Opcode.SQRT,
-        Opcode.TAN,
-        Opcode.TANH,
-    }
-)
+EXPENSIVE = TRANSCENDENTAL | {Opcode.DIVIDE, Opcode.MAP, Opcode.REMAINDER}
 """Operations that are not worth computing twice."""
 
-CHEAP = frozenset(
-    {
-        Opcode.ABS,
-        Opcode.ADD,
-        Opcode.AND,
-        Opcode.CEIL,
-        Opcode.CLAMP,
-        Opcode.COMPARE,
-        Opcode.COMPLEX,
-        Opcode.CONVERT,
-        Opcode.COPY,
-        Opcode.COUNT_LEADING_ZEROS,
-        Opcode.FLOOR,
-        Opcode.IMAG,
-        Opcode.IS_FINITE,
-        Opcode.MAXIMUM,
-        Opcode.MINIMUM,
-        Opcode.MULHI,
-        Opcode.MULTIPLY,
-        Opcode.NEGATE,
-        Opcode.NOT,
-        Opcode.OR,
-        Opcode.POPCNT,
-        Opcode.REAL,
-        Opcode.REDUCE_PRECISION,
-        Opcode.ROUND_NEAREST_AFZ,
-        Opcode.ROUND_NEAREST_EVEN,
-        Opcode.SELECT,
-        Opcode.SHIFT_LEFT,
-        Opcode.SHIFT_RIGHT_ARITHMETIC,
-        Opcode.SHIFT_RIGHT_LOGICAL,
-        Opcode.SIGN,
-        Opcode.SUBTRACT,
-        Opcode.XOR,
-    }
-)
+CHEAP = (ONE_FLOP - EXPENSIVE - {Opcode.STOCHASTIC_CONVERT}) | {Opcode.COPY}
 
 MOVEMENT = frozenset(
     {
@@ -99,6 +36,9 @@ FUSIBLE = ELEMENTWISE | MOVEMENT | {Opcode.REDUCE, Opcode.REDUCE_WINDOW}
 LARGE_TRANSPOSE = 1 << 15
 """Elements from which a transpose is better done once, by tiles."""
 
+SIDE = 8
+"""Of the tiles, which shorter dimensions do not fill."""
+
 MANY_OPERANDS = 4
 """Operands from which a concatenate computes too much that is not its element."""
 
@@ -123,6 +63,18 @@ def is_trivial(instruction: HloInstruction) -> bool:
         (operand,) = instruction.operands
         return operand.opcode is Opcode.CONSTANT and not operand.shape.dimensions
     return False
+
+
+def is_tiled(instruction: HloInstruction) -> bool:
+    """Whether an instruction is a transpose done by tiles: large, and no runs stay together."""
+    if instruction.opcode is not Opcode.TRANSPOSE:
+        return False
+    (operand,) = instruction.operands
+    return (
+        instruction.shape.element_count >= LARGE_TRANSPOSE
+        and instruction.attributes.permutation[-1] != instruction.shape.rank - 1
+        and min(operand.shape.dimensions[-1], instruction.shape.dimensions[-1]) >= SIDE
+    )
 
 
 def moves_only(instruction: HloInstruction) -> bool:

@@ -16,6 +16,7 @@ from xla_server.fusion.fusible import (
     EXPENSIVE,
     LARGE_TRANSPOSE,
     is_fusible,
+    is_tiled,
     is_trivial,
     moves_only,
     repeats,
@@ -130,9 +131,11 @@ class _Plan:
             self.sizes[kernel] += 1
 
     def _may_take_in(self, reader: HloInstruction) -> bool:
-        """Whether a reader may compute operands: a reshape that is stored moves nothing."""
+        """Whether a reader may compute operands: a reshape that is stored moves nothing, and
+        tiles of a transpose are read as they lie.
+        """
         is_alias = reader.opcode is Opcode.RESHAPE and self.is_stored(reader)
-        return is_fusible(reader) and not is_alias
+        return is_fusible(reader) and not is_alias and not is_tiled(reader)
 
     def _union(self, sets: dict[HloInstruction, Set], readers: list[HloInstruction]) -> Set:
         return frozenset[HloInstruction]().union(*(sets[reader] for reader in readers))

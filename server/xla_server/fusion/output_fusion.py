@@ -7,7 +7,6 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.fusion import FusionAttributes, FusionKind
 from xla_contract.ops.tuple import GetTupleElementAttributes
-from xla_server.fusion.convolution_tails import takes_tail
 from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.fusion.fusible import ELEMENTWISE
 from xla_server.fusion.levels import levels_from_parameters
@@ -86,8 +85,8 @@ class OutputFusion:
     def _is_producer(self, i: HloInstruction) -> bool:
         if i.opcode not in self.producers or not i.shape.element_count or i.control_predecessors:
             return False
-        if i.opcode is Opcode.CONVOLUTION and not takes_tail(i):
-            return False
+        if i.opcode is Opcode.CONVOLUTION:
+            return True
         types = {i.shape.element_type, *(part.shape.element_type for part in i.operands)}
         return len(types) == 1 and types <= _BY_BLAS
 

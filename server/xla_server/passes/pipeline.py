@@ -15,6 +15,7 @@ from xla_server.passes.custom_call_expander import CustomCallExpander
 from xla_server.passes.dead_code import DeadCode
 from xla_server.passes.dot_canonicaliser import DotCanonicaliser
 from xla_server.passes.empty_arrays import EmptyArrays
+from xla_server.passes.features_last import FeaturesLast
 from xla_server.passes.fixpoint import Fixpoint, Pass, run_once
 from xla_server.passes.float_widening import FloatWidening
 from xla_server.passes.lifting import MapInliner
@@ -79,6 +80,8 @@ PIPELINE: tuple[Pass, ...] = (
     Fixpoint("simplification", (*_LOCAL, *_CONTROL)),
     # After constants were folded, which may be what reductions start from.
     ReduceMerger(),
+    # Before convolutions of one place become products, where their features are last.
+    FeaturesLast(),
     ConvolutionCanonicaliser(),
     # Before dots become products of matrices, behind which reshapes stand in between.
     TransposedDot(),

@@ -1,12 +1,21 @@
 """Simplifications of reshape, transpose, broadcast and their like: fewer, or none."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from xla_contract.dimension_numbers import WindowDimension
 from xla_contract.opcode import Opcode
 from xla_contract.ops.iota import IotaAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.build import broadcast, constant, full, reshape, transpose
+from xla_server.passes.build import (
+    broadcast,
+    combiner,
+    constant,
+    full,
+    reshape,
+    splat,
+    transpose,
+)
 from xla_server.passes.edit import Editor
 from xla_server.passes.lifting import applied
 from xla_server.passes.rules_arithmetic import Rule
@@ -123,7 +132,7 @@ def simplify_reduce(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 
 
 def simplify_reduce_window(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """Windows of one element each, without padding."""
+    """Windows of one element each: without padding, or with zeros for what is repeated."""
     if len(i.operands) != 2:
         return None
     operand, initial = i.operands
@@ -133,7 +142,26 @@ def simplify_reduce_window(i: HloInstruction, editor: Editor) -> HloInstruction 
         for d in window
     ):
         return applied(i.called[0], (initial, operand), operand.shape.dimensions, editor)
+    if combiner(i.called[0]) is Opcode.ADD and splat(initial) == 0 and all(map(_repeats, window)):
+        repeated = _repeated(operand, [d.size for d in window], editor)
+        return applied(i.called[0], (initial, repeated), repeated.shape.dimensions, editor)
     return None
+
+
+def _repeats(d: WindowDimension) -> bool:
+    """Whether each of a dilated dimension's windows has one element among zeros, none without."""
+    pads = {d.padding_low, d.padding_high}
+    return d.size == d.base_dilation and d.stride == d.window_dilation == 1 and pads == {d.size - 1}
+
+
+def _repeated(operand: HloInstruction, counts: Sequence[int], editor: Editor) -> HloInstruction:
+    """Each element so many times along each dimension."""
+    sizes, mapped = list[int](), []
+    for size, count in zip(operand.shape.dimensions, counts, strict=True):
+        mapped.append(len(sizes))
+        sizes += [size] if count == 1 else [size, count]
+    whole = [size * n for size, n in zip(operand.shape.dimensions, counts, strict=True)]
+    return reshape(editor, broadcast(editor, operand, mapped, sizes), whole)
 
 
 def simplify_sort(i: HloInstruction, editor: Editor) -> HloInstruction | None:

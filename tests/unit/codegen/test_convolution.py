@@ -313,7 +313,7 @@ def exactly_direct(
 ) -> None:
     """A convolution is done by tiles, and has the interpreter's bits."""
     monkeypatch.setattr(lower_convolution, "SMALL_WORK", 0)
-    monkeypatch.setattr(lower_direct_convolution, "MOST_TAPS_MOVED", 0)
+    monkeypatch.setattr(lower_direct_convolution, "LEAST_TAPS", 0)
     random = np.random.default_rng(1)
     arrays = [drawn(random, shape, np.dtype(dtype)) for shape in (base, kernel)]
 

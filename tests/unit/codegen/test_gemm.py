@@ -15,7 +15,16 @@ from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import imported, on_cpu
 from xla_server.backends.compilation import compile_module
 from xla_server.backends.cpu import Cpu
-from xla_server.codegen.gemm import BAND_BYTES, FEW_TILES, LARGEST_TRIP, ROOM_BYTES, Gemm, Side
+from xla_server.codegen.gemm import (
+    BAND_BYTES,
+    DEEPEST,
+    FEW_TILES,
+    LARGEST_TRIP,
+    RESULT_BYTES,
+    ROOM_BYTES,
+    Gemm,
+    Side,
+)
 from xla_server.codegen.gemm_tiles import KINDS, heights
 from xla_server.codegen.lowering import kernels_of
 
@@ -149,6 +158,16 @@ def test_trips_cover_the_product_with_bands_that_stay_in_the_cache(
         assert of_trip <= 2 * LARGEST_TRIP
 
 
+def test_results_of_a_band_of_short_sums_stay_in_the_cache() -> None:
+    shallow, deep = _gemm(100_000, 96, 16), _gemm(100_000, 96, 1024)
+    row = shallow.height * 96 * 4
+    assert shallow.division[0] * row <= RESULT_BYTES
+    # Of wide rows there are still enough for the right matrix to be read seldom.
+    wide = _gemm(10_000, 100_000, 16)
+    assert 9 * wide.division[0] * wide.panel_bytes(wide.height, wide.run) >= BAND_BYTES
+    assert deep.division[0] * deep.panel_bytes(deep.height, deep.run) <= BAND_BYTES
+
+
 def test_rows_are_kept_whole_where_they_are_needed_whole() -> None:
     gemm = dataclasses.replace(_gemm(16, 4096, 512), whole_rows=True)
     assert gemm.division[1] == gemm.panels
@@ -170,5 +189,5 @@ def test_runs_of_steps_are_even_and_whole_squares() -> None:
     gemm = _gemm(64, 64, 1000)
     assert gemm.run < 1000
     assert gemm.run % gemm.kind.lanes == 0
-    assert -(-1000 // gemm.run) == -(-1000 * 4 // 1536)
+    assert -(-1000 // gemm.run) == -(-1000 * 4 // DEEPEST)
     assert _gemm(64, 64, 100).run == 100

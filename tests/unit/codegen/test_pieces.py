@@ -118,3 +118,27 @@ def test_nests_with_too_many_pieces_stay_whole(limit: str, monkeypatch: pytest.M
     module = imported(lower(_moved("edges"), X))
     monkeypatch.setattr(pieces, limit, 1)
     assert any("select(" in text for text in _texts(module))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_long_runs_that_begin_anywhere_in_a_line_are_copied_as_bytes(dtype: str) -> None:
+    import jax.numpy as jnp
+
+    def edge(x: Any) -> Any:
+        return jnp.pad(x, ((0, 0), (1, 0)))
+
+    x = np.asarray(jnp.asarray(_RANDOM.standard_normal((40, 300)), dtype))
+    module = imported(lower(edge, x))
+    assert "copy_bytes(" in _texts(module)[-1]
+    (ours,), (expected,) = on_cpu(module, (x,)), interpreted(module, (x,))
+    assert_equal_bits(ours, expected)
+
+
+@pytest.mark.parametrize("columns", [100, 256])
+def test_short_runs_and_those_of_whole_lines_are_loops(columns: int) -> None:
+    import jax.numpy as jnp
+
+    x = _RANDOM.standard_normal((40, columns)).astype(np.float32)
+    ahead = 16 if columns == 256 else 1
+    (text,) = _texts(imported(lower(lambda x: jnp.pad(x, ((0, 0), (ahead, 0))), x)))
+    assert "copy_bytes(" not in text

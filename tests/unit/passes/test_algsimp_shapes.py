@@ -173,6 +173,16 @@ FIRES: dict[str, tuple[Any, dict[str, int]]] = {
         ([X], "f32[4,6] reduce-window(x0, o), window={size=1x1}, to_apply=max"),
         {"maximum": 1, "broadcast": 1, "constant": 1},
     ),
+    "windows_of_one_element_among_zeros": (
+        (
+            [X],
+            "f32[8,18] reduce-window(x0, zero), "
+            "window={size=2x3 pad=1_1x2_2 lhs_dilate=2x3}, to_apply=add",
+            "zero = f32[] constant(0)",
+        ),
+        # Of the zeros, which make 0 of -0, one is left.
+        {"broadcast": 2, "reshape": 1, "constant": 1, "add": 1},
+    ),
     "size_of_a_dimension": (
         ([X], "s32[] get-dimension-size(x0), dimensions={1}"),
         {"constant": 1},
@@ -226,6 +236,16 @@ STAYS: dict[str, tuple[Any, ...]] = {
     ),
     "reduce": ([X], "f32[4] reduce(x0, o), dimensions={1}, to_apply=add"),
     "window": ([X], "f32[4,5] reduce-window(x0, o), window={size=1x2}, to_apply=max"),
+    "windows_over_dilated_ends": (
+        [X],
+        "f32[4,17] reduce-window(x0, zero), window={size=1x3 pad=0_0x2_1 lhs_dilate=1x3}, "
+        "to_apply=add",
+        "zero = f32[] constant(0)",
+    ),
+    "products_over_dilated_windows": (
+        [X],
+        "f32[8,6] reduce-window(x0, o), window={size=2x1 pad=1_1x0_0 lhs_dilate=2x1}, to_apply=mul",
+    ),
     "sort": ([X], "f32[4,6] sort(x0), dimensions={1}, to_apply=ge"),
 }
 
