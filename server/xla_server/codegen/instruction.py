@@ -91,3 +91,15 @@ models.register_default(InstructionType)(models.OpaqueModel)
 def instruction(define: Define) -> Any:
     """An instruction from `define(typing_context, *operands) -> (signature, generate)`."""
     return Instruction(define)
+
+
+def instruction_of(signature: Any, generate: Generate) -> Any:
+    """An instruction of one signature, to whose operands all others are converted."""
+    count = len(signature.args)
+
+    def define(_: Any, *operands: Any) -> tuple[Any, Generate]:
+        if len(operands) != count:
+            raise TypeError(f"an instruction must have {count} operands, got {len(operands)}")
+        return signature, generate
+
+    return Instruction(define)

@@ -22,7 +22,9 @@ Build = Callable[[Builder, Values, Any], Any]
 def _same(count: int, build: Build, result: Any = None) -> Any:
     """An intrinsic over `count` operands of one type, whose result has it too, or is `result`."""
 
-    def typed(operands: Sequence[Any]) -> Any:
+    def define(_: Any, *operands: Any) -> Any:
+        if len(operands) != count:
+            raise TypeError(f"an instruction must have {count} operands, got {len(operands)}")
         plain = [types.unliteral(operand) for operand in operands]
         signature = (result or plain[0])(*plain)
 
@@ -31,19 +33,7 @@ def _same(count: int, build: Build, result: Any = None) -> Any:
 
         return signature, generate
 
-    if count == 1:
-
-        @instruction
-        def unary(typing_context, x):  # type: ignore[no-untyped-def]
-            return typed([x])
-
-        return unary
-
-    @instruction
-    def binary(typing_context, x, y):  # type: ignore[no-untyped-def]
-        return typed([x, y])
-
-    return binary
+    return instruction(define)
 
 
 def is_float(numba_type: Any) -> bool:

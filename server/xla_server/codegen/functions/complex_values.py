@@ -19,7 +19,7 @@ from xla_server.codegen.functions.values import (
     sqrt,
     to,
 )
-from xla_server.codegen.instruction import instruction
+from xla_server.codegen.instruction import instruction_of
 from xla_server.codegen.memory import COMPUTED
 
 PART = {"c64": "f32", "c128": "f64"}
@@ -158,26 +158,7 @@ def function(operands: Sequence[str], result: str, body: Body) -> Any:
             pair = builder.insert_value(pair, part.code, number)
         return pair
 
-    if len(operands) == 1:
-
-        @instruction
-        def unary(typing_context, x):  # type: ignore[no-untyped-def]
-            return signature, generate
-
-        return unary
-    if len(operands) == 2:
-
-        @instruction
-        def binary(typing_context, x, y):  # type: ignore[no-untyped-def]
-            return signature, generate
-
-        return binary
-
-    @instruction
-    def ternary(typing_context, x, y, z):  # type: ignore[no-untyped-def]
-        return signature, generate
-
-    return ternary
+    return instruction_of(signature, generate)
 
 
 def _value(builder: Any, code: Any, name: str) -> Any:

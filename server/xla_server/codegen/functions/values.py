@@ -12,7 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from xla_server.codegen.instruction import instruction
+from xla_server.codegen.instruction import instruction_of
 from xla_server.codegen.intrinsics import call
 from xla_server.codegen.memory import COMPUTED, read_only
 
@@ -347,22 +347,7 @@ def function(name: str, body: Callable[..., Value], operands: int, type_name: st
             inside.ret(result.code)
         return builder.call(found, args)
 
-    def matches(*given: Any) -> Any:
-        return computed(*[computed] * operands), generate
-
-    if operands == 1:
-
-        @instruction
-        def unary(typing_context, x):  # type: ignore[no-untyped-def]
-            return matches(x)
-
-        return unary
-
-    @instruction
-    def binary(typing_context, x, y):  # type: ignore[no-untyped-def]
-        return matches(x, y)
-
-    return binary
+    return instruction_of(computed(*[computed] * operands), generate)
 
 
 def family(*bodies: Callable[..., Value], operands: int = 1) -> dict[str, Any]:

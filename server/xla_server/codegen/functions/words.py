@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from llvmlite import ir
 
-from xla_server.codegen.instruction import instruction
+from xla_server.codegen.instruction import instruction_of
 from xla_server.codegen.intrinsics import call
 from xla_server.codegen.memory import COMPUTED
 
@@ -150,26 +150,7 @@ def function(operands: Sequence[str], result: str, formula: Formula) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
         return formula(*[Word(builder, arg) for arg in args]).value
 
-    if len(operands) == 1:
-
-        @instruction
-        def unary(typing_context, x):  # type: ignore[no-untyped-def]
-            return signature, generate
-
-        return unary
-    if len(operands) == 2:
-
-        @instruction
-        def binary(typing_context, x, y):  # type: ignore[no-untyped-def]
-            return signature, generate
-
-        return binary
-
-    @instruction
-    def ternary(typing_context, x, y, z):  # type: ignore[no-untyped-def]
-        return signature, generate
-
-    return ternary
+    return instruction_of(signature, generate)
 
 
 def call_on(name: str, word: Word, result: Any) -> Word:
