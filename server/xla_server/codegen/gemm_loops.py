@@ -79,13 +79,15 @@ BAND_OPERANDS = (
     "band",
     "band_panel_bytes",
     "room",
+    # The address of the word that cancels: all is left as it is once that is not 0.
+    "cancelled",
 )
 """What the function that multiplies is told. A trip is a band of rows with a block of columns."""
 
 
 def layout_text(symbol: str) -> str:
     """The function that lays out panels, a run of steps of a group's after the other."""
-    f = FunctionText(symbol, LAYOUT_OPERANDS, is_glue=True)
+    f = FunctionText(symbol, LAYOUT_OPERANDS)
     function = f.pointer("%lay_out")
     trip = Loop(f, "%start", "%stop", 1, [])
     group, matrix = f.divided(trip.number, "%groups")
@@ -109,7 +111,7 @@ def layout_text(symbol: str) -> str:
 
 def band_text(symbol: str) -> str:
     """The function that multiplies, a run of steps of a trip's tiles after the other."""
-    f = FunctionText(symbol, BAND_OPERANDS, is_glue=True)
+    f = FunctionText(symbol, BAND_OPERANDS)
     tile, on_left, on_right = map(f.pointer, ("%tile", "%lay_out_left", "%lay_out_right"))
     trip = Loop(f, "%start", "%stop", 1, [])
     block, rest = f.divided(trip.number, "%across")
@@ -159,6 +161,12 @@ def _multiply_band(
     adds = f.let(f"zext i1 {f.let(f'icmp sgt i64 {step}, 0')} to i64")
     column = Loop(f, "0", columns, "%panel_columns", [("i64", right)])
     (right,) = column.values
+    word = f.let(f"load atomic i64, ptr {f.pointer('%cancelled')} seq_cst, align 8")
+    leave, stay = f.label(), f.label()
+    f.do(f"br i1 {f.let(f'icmp ne i64 {word}, 0')}, label %{leave}, label %{stay}")
+    f.start(leave)
+    f.do("ret void")
+    f.start(stay)
     there = f.minus(columns, column.number)
     width = f.smaller(there, "%panel_columns")
     is_narrow = f.let(f"icmp slt i64 {there}, %narrow")

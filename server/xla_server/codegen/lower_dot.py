@@ -1,16 +1,18 @@
 """Lowering of dot in its canonical form: at most one batch dimension, matrices row-major."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
-from xla_server.buffers.code import KernelThunk, Value
+from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
 from xla_server.codegen.gemm import Gemm, Side, layout_source, product_source
 from xla_server.codegen.gemm_tiles import KINDS, Kind
 from xla_server.codegen.kernel_types import KERNEL_TYPE
 from xla_server.codegen.lower_loops import lower_loop
 from xla_server.codegen.lowering import Lower, Lowering, Tree
+from xla_server.codegen.matrix_blocks import PIECE_WORK
+from xla_server.codegen.stopping import stop_lines
 from xla_server.codegen.tail import NO_TAIL, Tail, TailText
 from xla_server.ir.module import HloInstruction
 
@@ -25,7 +27,7 @@ _BOTH_WAYS = 1 << 28
 """Products from which rows are divided too, where columns alone give too few pieces."""
 
 _LARGEST_PIECE = 1 << 32
-"""What takes a core a twentieth of a second: between pieces an execution can be cancelled."""
+"""What takes a core a twentieth of a second, so that all of them have enough to do to the end."""
 
 _VECTOR = 16
 
@@ -83,7 +85,8 @@ def _add(
         text, trips, work = layout_source(gemm)
         lowering.add(KernelThunk(panels.name, text, trips, work, (b, panels), (b,), (panels,)))
         arguments, reads, b = (*arguments, panels), (*reads, panels), panels
-    places = (arguments.index(a), arguments.index(b), arguments.index(product))
+    arguments = (*arguments, CANCELLATION)
+    places = tuple(arguments.index(value) for value in (a, b, product, CANCELLATION))
     if gemm is None:
         text, trips, work = _source(i, places, tail, _blocks(i, tail.needs_rows))
     else:
@@ -132,12 +135,12 @@ def _kind(operands: tuple[str, ...], result: str) -> Kind | None:
 
 
 def _source(
-    i: HloInstruction, places: tuple[int, int, int], tail: TailText, block: tuple[int, int]
+    i: HloInstruction, places: Sequence[int], tail: TailText, block: tuple[int, int]
 ) -> tuple[str, int, int]:
     """Text, trips and work of the kernel of a product.
 
-    `places` are the numbers of both operands and the product among its arguments, `block` are
-    the columns and rows of a piece.
+    `places` are the numbers of both operands, the product and the word that cancels among its
+    arguments, `block` are the columns and rows of a piece.
     """
     numbers = i.attributes.dimension_numbers
     lhs, rhs = (operand.shape for operand in i.operands)
@@ -153,24 +156,32 @@ def _source(
     left_ahead, right_ahead = (rows if left_transposed else depth), columns
     if right_transposed:
         right_ahead = depth
-    a, b, c = places
+    a, b, c, cancelled = places
+    left_step, right_step = (rows if left_transposed else 1), (1 if right_transposed else columns)
+    # Of deep sums a part is added at a time, so that the execution can be stopped in between.
+    at_once = min(depth, max(_PIECE_SIZE, PIECE_WORK[computed] // (down * across)))
+    looks = "\n".join(stop_lines(3)) if depth > at_once else "            pass"
     source = f"""{tail.constants}def kernel(buffers, start, stop):
     b0 = peek_i64(buffers, {a})
     b1 = peek_i64(buffers, {b})
     b2 = peek_i64(buffers, {c})
+    cancelled = peek_i64(buffers, {cancelled})
 {tail.first_lines(1)}    for trip in range(start, stop):
         rest = whole_div(trip, {column_count})
         column = whole_mod(trip, {column_count}) * {across}
         row = whole_mod(rest, {row_count}) * {down}
         t = whole_div(rest, {row_count})
-        product_into_{computed}(
-            b0 + (t * {rows * depth} + row * {1 if left_transposed else depth}) * {width},
-            {left_ahead}, {left_transposed},
-            b1 + (t * {depth * columns} + column * {depth if right_transposed else 1}) * {width},
-            {right_ahead}, {right_transposed},
-            b2 + (t * {rows * columns} + row * {columns} + column) * {width}, {columns},
-            minimum(row + {down}, {rows}) - row, minimum(column + {across}, {columns}) - column,
-            {depth}, False)
+        left = b0 + (t * {rows * depth} + row * {1 if left_transposed else depth}) * {width}
+        right = b1 + (t * {depth * columns} + column * {depth if right_transposed else 1}) * {width}
+        result = b2 + (t * {rows * columns} + row * {columns} + column) * {width}
+        for step in range(0, {depth}, {at_once}):
+{looks}
+            product_into_{computed}(
+                left + step * {left_step * width}, {left_ahead}, {left_transposed},
+                right + step * {right_step * width}, {right_ahead}, {right_transposed},
+                result, {columns},
+                minimum(row + {down}, {rows}) - row, minimum(column + {across}, {columns}) - column,
+                minimum(step + {at_once}, {depth}) - step, step > 0)
 """
     if tail.loops:
         source += f"""        first_row = t * {rows} + row

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.element_type import ElementType
-from xla_server.codegen.lower_linear_algebra import OTHER_TRIANGLE
+from xla_server.codegen.lapack import LETTER, workspace
+from xla_server.codegen.lower_linear_algebra import OTHER_TRIANGLE, factorize
 from xla_server.codegen.lowering import Lowering, Tree
+from xla_server.codegen.matrix_blocks import BLOCK, is_by_blocks
 from xla_server.codegen.matrix_kernel import BASIS, MatrixCall, MatrixKernel, option
 from xla_server.custom_calls.attributes import parse_attributes
 from xla_server.ir.module import HloInstruction
@@ -21,9 +23,8 @@ def lower_potrf(lowering: Lowering, i: HloInstruction) -> Tree:
     that the transposed factor is the wanted one.
     """
     k = MatrixKernel(lowering, i)
-    n = k.rows
-    k.call("potrf", OTHER_TRIANGLE[option(i, "uplo")], n, k.change(0, 0), n, k.write(1))
-    return k.done(n**3)
+    factorize(k, k.change(0, 0), k.write(1), OTHER_TRIANGLE[option(i, "uplo")])
+    return k.done(k.rows**3)
 
 
 def lower_getrf(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -52,7 +53,13 @@ def lower_lu_decomposition(lowering: Lowering, i: HloInstruction) -> Tree:
 def _lu(k: MatrixKernel, pivots: str, status: str, after: tuple[str, ...] = ()) -> Tree:
     m, n = k.core
     turned = k.take(0)
-    k.call("getrf", m, n, turned, m, pivots, status)
+    if is_by_blocks(k.computed, min(m, n), m * n * min(m, n) // 3):
+        places = f"{turned}, {m}, {n}, {pivots}, {status}, {k.cancelled()}"
+        k.add(f"lu_{k.computed}({places})")
+        # Rows that were not exchanged have no numbers.
+        k.look()
+    else:
+        k.call("getrf", m, n, turned, m, pivots, status)
     k.give(turned, 0)
     k.add(*after)
     return k.done(m * n * min(m, n))
@@ -62,10 +69,30 @@ def lower_geqrf(lowering: Lowering, i: HloInstruction) -> Tree:
     """(R and the reflectors, the reflectors' factors)"""
     k = MatrixKernel(lowering, i)
     m, n = k.core
-    turned = k.take(0)
-    k.call("geqrf", m, n, turned, m, k.write(1), k.element, k.status())
+    turned, factors, status = k.take(0), k.write(1), k.status()
+    if is_by_blocks(k.computed, min(m, n), m * n * min(m, n) * 2 // 3):
+        work = _room(k, m, n)
+        k.add(f"qr_{k.computed}({turned}, {m}, {n}, {factors}, {work}, {status}, {k.cancelled()})")
+    else:
+        k.call("geqrf", m, n, turned, m, factors, k.element, status)
     k.give(turned, 0)
     return k.done(2 * m * n * min(m, n))
+
+
+def _room(k: MatrixKernel, m: int, n: int) -> str:
+    """Memory for the blocks of a matrix and of those beside it, and how many elements it has."""
+    letter, is_complex = LETTER[k.computed], k.element.is_complex
+    name, product = ("ungqr", "unmqr") if is_complex else ("orgqr", "ormqr")
+    array, size = k.element.dtype, min(m, n, BLOCK)
+    asked = [
+        *workspace(f"{letter}geqrf", [m, size, None, m, None, array, None]),
+        *workspace(f"{letter}{name}", [m, n, size, None, m, None, array, None]),
+        *workspace(
+            f"{letter}{product}",
+            [ord("L"), ord("N"), m, n, size, None, m, None, None, m, array, None],
+        ),
+    ]
+    return f"{k.room(k.element, max(asked))}, {max(asked)}"
 
 
 def lower_geqp3(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -85,8 +112,12 @@ def lower_orgqr(lowering: Lowering, i: HloInstruction) -> Tree:
     m, n = k.core
     count = i.operands[1].shape.dimensions[-1]
     name = "ungqr" if k.element.is_complex else "orgqr"
-    turned = k.take(0)
-    k.call(name, m, n, count, turned, m, k.read(1), k.element, k.status())
+    turned, factors, status = k.take(0), k.read(1), k.status()
+    if is_by_blocks(k.computed, count, m * n * count):
+        places = f"{factors}, {_room(k, m, n)}, {status}, {k.cancelled()}"
+        k.add(f"reflected_{k.computed}({turned}, {m}, {n}, {count}, {places})")
+    else:
+        k.call(name, m, n, count, turned, m, factors, k.element, status)
     k.give(turned, 0)
     return k.done(2 * m * n * count)
 

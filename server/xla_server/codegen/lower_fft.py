@@ -1,6 +1,7 @@
 """Lowering of fft: a kernel for each dimension, whose trips are some of the lines along it.
 
-Each call of a transform makes its plan anew, which takes as long as six lines: a call gets many.
+Each call of a transform makes its plan anew, which takes as long as six short lines: a call gets
+many of them, and few of the long ones, as nothing stops a call, nor the transform of one line.
 Without the native loops of codegen/transforms.py, the host evaluates it.
 """
 
@@ -18,6 +19,12 @@ from xla_server.ir.module import HloInstruction
 
 FEWEST_LINES = 48
 """Of one call, so that the plan takes little beside them."""
+
+LONG_LINES = 1 << 18
+"""Elements of lines beside which the plan takes little, however few they are."""
+
+MOST_ELEMENTS = 1 << 20
+"""Of one call at most, where it need not have more lines: some ten milliseconds."""
 
 MOST_PIECES = 64
 """Into which the lines of a transform are dealt."""
@@ -71,7 +78,10 @@ def _add(
         (inner, outer, across, along) if inner > outer else (outer, inner, along, across)
     )
     pieces = 1
-    while 2 * pieces * FEWEST_LINES <= batch and pieces * groups < MOST_PIECES:
+    fewest = min(FEWEST_LINES, max(1, LONG_LINES // new_size))
+    while 2 * pieces * fewest <= batch and (
+        pieces * groups < MOST_PIECES or batch // pieces * new_size > MOST_ELEMENTS
+    ):
         pieces *= 2
     lines = -(-batch // pieces)
     pieces = -(-batch // lines)

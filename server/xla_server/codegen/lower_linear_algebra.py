@@ -1,5 +1,7 @@
 """Lowering of cholesky and triangular-solve: one call of LAPACK or BLAS for each matrix.
 
+Large matrices are done by blocks, between which the execution can be stopped.
+
 Narrow floats do not come here: they are widened before.
 """
 
@@ -10,11 +12,15 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.cholesky import CholeskyAttributes
 from xla_contract.ops.triangular_solve import Transpose, TriangularSolveAttributes
 from xla_server.codegen.lowering import Lower, Lowering, Tree
+from xla_server.codegen.matrix_blocks import is_by_blocks
 from xla_server.codegen.matrix_kernel import MatrixKernel
 from xla_server.ir.module import HloInstruction
 
 _LETTER = {Transpose.NO_TRANSPOSE: "N", Transpose.TRANSPOSE: "T", Transpose.ADJOINT: "C"}
 _OTHER_SIDE = {"L": "R", "R": "L"}
+_PARTS, _SYSTEMS = 8, 512
+"""Into how many parts many systems with one triangle are divided, and how large those are."""
+
 OTHER_TRIANGLE = {"L": "U", "U": "L"}
 """What the named triangle of a matrix is in its transposed, as which LAPACK sees it."""
 
@@ -31,7 +37,7 @@ def lower_cholesky(lowering: Lowering, i: HloInstruction) -> Tree:
     if not i.shape.element_count:
         return k.result
     n, factor, status = k.rows, k.change(0, 0), k.status()
-    k.call("potrf", "U" if attributes.lower else "L", n, factor, n, status)
+    factorize(k, factor, status, "U" if attributes.lower else "L")
     real, parts = k.real.text, 2 if k.element.is_complex else 1
     k.add(f"failed = to_i64(peek_i32({status}, 0)) != 0")
     with k.block(f"for r in range({n}):"):
@@ -47,6 +53,17 @@ def lower_cholesky(lowering: Lowering, i: HloInstruction) -> Tree:
         ):
             k.add(f"poke_{real}({factor}, r * {n * parts} + c, to_{real}(0))")
     return k.done(n**3)
+
+
+def factorize(k: MatrixKernel, matrix: str, status: str, triangle: str) -> None:
+    """Cholesky's factor in a triangle of a matrix, which LAPACK calls by this letter."""
+    n = k.rows
+    if is_by_blocks(k.computed, n, n**3 // 3):
+        is_lower = triangle == "L"
+        k.add(f"cholesky_{k.computed}({matrix}, {n}, {is_lower}, {status}, {k.cancelled()})")
+        k.look()
+    else:
+        k.call("potrf", triangle, n, matrix, n, status)
 
 
 def lower_triangular_solve(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -65,6 +82,21 @@ def solve(
     if not i.shape.element_count:
         return k.result
     m, n = i.shape.dimensions[-2:]
+    if is_by_blocks(k.computed, k.rows, m * n * k.rows // 2):
+        # The transposed system, as BLAS counts columns first.
+        is_left, letter = side == "R", OTHER_TRIANGLE[triangle]
+        others, ahead = (m, n) if is_left else (n, n)
+        parts = max(1, min(_PARTS // k.count, others // _SYSTEMS))
+        factors, systems = k.read(0), k.change(0, 1)
+        k.add(f"first = whole_div(part * {others}, {parts})" if parts > 1 else "first = 0")
+        last = f"whole_div((part + 1) * {others}, {parts})" if parts > 1 else str(others)
+        apart = (n if is_left else 1) * k.element.byte_width
+        is_upper = (letter == "U") == (transpose == "N")
+        numbers = f"{k.rows}, {last} - first, {ahead}, {is_left}, {is_upper != is_left}"
+        letters = ", ".join(str(ord(name)) for name in (letter, transpose, diagonal))
+        place = f"{systems} + first * {apart}"
+        k.add(f"solve_{k.computed}({factors}, {place}, {numbers}, {letters}, {k.cancelled()})")
+        return k.done(m * n * k.rows, parts)
     one = k.room(k.element, 1)
     k.fill(k.element, one, 1, f"to_{k.real.text}(1)")
     options = _OTHER_SIDE[side], OTHER_TRIANGLE[triangle], transpose, diagonal

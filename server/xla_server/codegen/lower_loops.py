@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
-from xla_server.buffers.code import CopyThunk, KernelThunk, Value
+from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
 from xla_server.codegen.affine import Affine, linear
 from xla_server.codegen.collapse import collapsed
 from xla_server.codegen.columns import column_source
@@ -17,6 +17,7 @@ from xla_server.codegen.nest import Nest, all_nodes, source_of
 from xla_server.codegen.pieces import pieces_source
 from xla_server.codegen.rules import RULES
 from xla_server.codegen.short_rows import short_row_source
+from xla_server.codegen.stopping import is_long
 from xla_server.codegen.trace import Index, Tracer
 from xla_server.codegen.trace_movement import start_indices
 from xla_server.ir.module import HloInstruction
@@ -56,18 +57,19 @@ def add_kernel(
         ]
 
     sizes, stores = interleaved(dimensions, make)
-    nest = Nest(*collapsed(sizes, stores))
+    nest = Nest(*collapsed(sizes, stores), cancellation=len(buffers))
     columns = column_source(nest)
     source = columns or pieces_source(nest, sizes, stores) or short_row_source(nest)
     source = source or source_of(nest)
     used = {node.argument for node in all_nodes(nest.stores) if isinstance(node, Load)}
+    word = [CANCELLATION] if is_long(source.work) else []
     lowering.add(
         KernelThunk(
             instruction.name,
             source.text,
             source.trips,
             source.work,
-            tuple(buffers),
+            (*buffers, *word),
             reads=tuple(value for n, value in enumerate(buffers) if n in used),
             writes=tuple(values),
             # Columns write their initial values before they read anything.

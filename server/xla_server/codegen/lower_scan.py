@@ -13,7 +13,7 @@ from types import MappingProxyType
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
-from xla_server.buffers.code import KernelThunk, Value
+from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
 from xla_server.codegen.element_text import load_text, store_text
 from xla_server.codegen.elementwise import function_of
 from xla_server.codegen.graph import Node
@@ -22,6 +22,7 @@ from xla_server.codegen.lower_loops import array_shapes, lower_loop
 from xla_server.codegen.lowering import Lower, Lowering, Tree
 from xla_server.codegen.rules import RULES
 from xla_server.codegen.scalar_text import Named, ScalarText, ScalarWriter
+from xla_server.codegen.stopping import SPAN, is_long, stop_lines
 from xla_server.codegen.trace import Tracer
 from xla_server.codegen.trace_elementwise import converted
 from xla_server.fusion.running_window import is_backwards, running_axis
@@ -50,13 +51,15 @@ def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
         if inner > 1
     ]
     read = tuple(dict.fromkeys(values))
-    arguments = (*read, *results, *kept)
+    arguments = [*read, *results, *kept]
     place = f"({length - 1} - i)" if is_backwards(i, axis) else "i"
+    trips = outer * -(-inner // _BLOCK) if inner > 1 else outer
+    work = 4 * shapes[0].element_count // trips
+    types = types_of(values)
     if inner > 1:
-        blocks = -(-inner // _BLOCK)
-        trips, body = outer * blocks, _columns(step, types_of(values), length, inner, place)
+        body = _columns(step, types, length, inner, place, looks=is_long(work))
     else:
-        trips, body = outer, _rows(step, types_of(values), length, place)
+        body = _rows(step, types, length, place, looks=is_long(work))
     count = len(results)
     names = {f"x{n}": values[n] for n in range(count)}
     names |= {f"first{n}": values[count + n] for n in range(count)}
@@ -64,13 +67,16 @@ def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
     names |= {f"kept{n}": value for n, value in enumerate(kept)}
     lines = [*step.constants, "def kernel(buffers, start, stop):"]
     lines += [f"    {a} = peek_i64(buffers, {arguments.index(v)})" for a, v in names.items()]
+    if is_long(work):
+        lines.append(f"    cancelled = peek_i64(buffers, {len(arguments)})")
+        arguments.append(CANCELLATION)
     for n, value in enumerate(values[count:]):
         lines.append(f"    given{n} = {load_text(value.shape.element_type, f'first{n}', '0')}")
     lines += ["    " + line for line in step.prepare.lines]
     lines.append("    for t in range(start, stop):")
-    work = 4 * shapes[0].element_count // trips
     text = "\n".join([*lines, *body, ""])
-    lowering.add(KernelThunk(i.name, text, trips, work, arguments, read, (*results, *kept)))
+    writes = (*results, *kept)
+    lowering.add(KernelThunk(i.name, text, trips, work, tuple(arguments), read, writes))
     return results if i.shape.is_tuple else results[0]
 
 
@@ -174,18 +180,19 @@ def _element(step: _Step, types: Sequence[ElementType], at: str, text: ScalarTex
     ]
 
 
-def _rows(step: _Step, types: Sequence[ElementType], length: int, place: str) -> list[str]:
+def _rows(
+    step: _Step, types: Sequence[ElementType], length: int, place: str, *, looks: bool
+) -> list[str]:
     at = f"t * {length} + {place}"
     return [
         "        i = 0",
         *("        " + line for line in _element(step, types, at, step.begin)),
-        f"        for i in range(1, {length}):",
-        *("            " + line for line in _element(step, types, at, step.advance)),
+        *_others(length, _element(step, types, at, step.advance), SPAN if looks else length),
     ]
 
 
 def _columns(
-    step: _Step, types: Sequence[ElementType], length: int, inner: int, place: str
+    step: _Step, types: Sequence[ElementType], length: int, inner: int, place: str, *, looks: bool
 ) -> list[str]:
     blocks = -(-inner // _BLOCK)
     at = f"(row * {length} + {place}) * {inner} + column"
@@ -195,6 +202,11 @@ def _columns(
     ]
     keep = [store_text(kind, f"kept{n}", "own", f"run{n}") for n, kind in enumerate(step.types)]
     own = f"own = row * {inner} + column"
+    across = [
+        "for column in range(low, high):",
+        f"    {own}",
+        *("    " + line for line in [*load, *_element(step, types, at, step.advance), *keep]),
+    ]
     return [
         f"        row = whole_div(t, {blocks})",
         f"        low = whole_mod(t, {blocks}) * {_BLOCK}",
@@ -203,13 +215,19 @@ def _columns(
         "        for column in range(low, high):",
         f"            {own}",
         *("            " + line for line in [*_element(step, types, at, step.begin), *keep]),
-        f"        for i in range(1, {length}):",
-        "            for column in range(low, high):",
-        f"                {own}",
-        *(
-            "                " + line
-            for line in [*load, *_element(step, types, at, step.advance), *keep]
-        ),
+        *_others(length, across, SPAN // _BLOCK if looks else length),
+    ]
+
+
+def _others(length: int, lines: Sequence[str], span: int) -> list[str]:
+    """The loop over all elements of a line but the first, which looks after a span of them."""
+    if span >= length:
+        return [f"        for i in range(1, {length}):", *("            " + x for x in lines)]
+    return [
+        f"        for begin in range(1, {length}, {span}):",
+        *stop_lines(3),
+        f"            for i in range(begin, minimum(begin + {span}, {length})):",
+        *("                " + line for line in lines),
     ]
 
 

@@ -12,10 +12,11 @@ from types import MappingProxyType
 from xla_contract.dimension_numbers import ScatterDimensionNumbers
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
-from xla_server.buffers.code import CopyThunk, KernelThunk, Value
+from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
 from xla_server.codegen.element_text import element_text, load_text, store_text
 from xla_server.codegen.lower_loops import array_shapes
 from xla_server.codegen.lowering import Lower, Lowering, Tree
+from xla_server.codegen.stopping import is_long, span_of, stop_lines
 from xla_server.ir.module import HloInstruction
 
 _SHORTEST, _LONGEST = 64, 256
@@ -40,8 +41,10 @@ def lower_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
         arguments = (*read, *results)
         space = _Space.of(i.attributes.dimension_numbers, shapes[0], updates)
         trips = -(-updates.dimensions[space.split] // space.block) if space.split >= 0 else 1
-        text = _source(i, space, arguments, operands, results)
         work = _COST * updates.element_count // trips
+        if is_long(work):
+            arguments = (*arguments, CANCELLATION)
+        text = _source(i, space, arguments, operands, results)
         lowering.add(
             KernelThunk(i.name, text, trips, work, arguments, read, results, updates=results)
         )
@@ -125,10 +128,20 @@ def _source(
     depth = 2
     if not space.batch_dims:
         depth = _read_vector(i, space, arguments.index(operands[count]), lines, depth)
+    looking, turns = -1, 1
+    if CANCELLATION in arguments:
+        looking, turns = span_of(
+            [space.block if d == space.split else n for d, n in enumerate(space.updates)]
+        )
     for dimension, size in enumerate(space.updates):
         low, high = "0", str(size)
         if dimension == space.split:
             low, high = f"t * {space.block}", f"minimum((t + 1) * {space.block}, i64({size}))"
+        if dimension == looking:
+            lines.append("    " * depth + f"for begin in range({low}, {high}, {turns}):")
+            depth += 1
+            lines += stop_lines(depth, f"b{len(arguments) - 1}")
+            low, high = "begin", f"minimum(begin + {turns}, i64({high}))"
         lines.append("    " * depth + f"for u{dimension} in range({low}, {high}):")
         depth += 1
         if space.batch_dims and dimension == space.batch_dims[-1]:

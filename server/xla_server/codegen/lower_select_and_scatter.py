@@ -11,13 +11,17 @@ from types import MappingProxyType
 from xla_contract.dimension_numbers import WindowDimension
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_server.buffers.code import KernelThunk
+from xla_server.buffers.code import CANCELLATION, KernelThunk
 from xla_server.codegen.element_text import element_text, load_text, store_text
 from xla_server.codegen.lowering import Lower, Lowering, Tree
+from xla_server.codegen.stopping import is_long, span_of, stop_lines
 from xla_server.ir.module import HloInstruction
 
 _BLOCK = 64
 """How many neighbours along the last dimension one trip does."""
+
+_NAMED = 4
+"""Buffers of a kernel that does not look whether to stop."""
 
 
 def lower_select_and_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -35,12 +39,16 @@ def lower_select_and_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     block = _BLOCK if split == len(sizes) - 1 else 1
     trips = -(-sizes[split] // block) if own else 1
     elements = math.prod(d.size for d in window) * i.operands[1].shape.element_count
+    work = (i.shape.element_count + 8 * elements) // trips
+    if is_long(work):
+        arguments = (*arguments, CANCELLATION)
+        numbers.append(arguments.index(CANCELLATION))
     lowering.add(
         KernelThunk(
             i.name,
             _source(i, numbers, split, block),
             trips,
-            (i.shape.element_count + 8 * elements) // trips,
+            work,
             arguments,
             read,
             (result,),
@@ -63,7 +71,12 @@ def _source(i: HloInstruction, numbers: Sequence[int], split: int, block: int) -
     place = _flat([f"p{n}" for n in range(len(sizes))], sizes)
     lines.add(store_text(i.shape.element_type, "result", place, "initial"))
     lines.depth = 2
-    lines.open_loops("o", source.dimensions, split, part)
+    looking = -1
+    if len(numbers) > _NAMED:
+        looking, _ = span_of([block if n == split else d for n, d in enumerate(source.dimensions)])
+        # An element of the last dimension is too little to look for.
+        looking = min(looking, source.rank - 2)
+    lines.open_loops("o", source.dimensions, split, part, looking)
     outside = lines.depth
     lines.add("kept_at = -1")
     lines.add(f"kept = {load_text(element, 'operand', '0')}")
@@ -91,13 +104,13 @@ def _source(i: HloInstruction, numbers: Sequence[int], split: int, block: int) -
     lines.add(f"old = {load_text(i.shape.element_type, 'result', 'kept_at', 'reload')}")
     lines.add(f"new = {load_text(kind, 'source', at)}", *combined.lines)
     lines.add(store_text(i.shape.element_type, "result", "kept_at", combined.results[0]))
-    names = ("operand", "source", "first", "result")
+    names = ("operand", "source", "first", "result", "cancelled")
     return "\n".join(
         [
             *stays.constants,
             *combined.constants,
             "def kernel(buffers, start, stop):",
-            *(f"    {a} = peek_i64(buffers, {n})" for a, n in zip(names, numbers, strict=True)),
+            *(f"    {a} = peek_i64(buffers, {n})" for a, n in zip(names, numbers, strict=False)),
             f"    initial = {load_text(i.operands[2].shape.element_type, 'first', '0')}",
             "    for t in range(start, stop):",
             *lines.text,
@@ -123,12 +136,19 @@ class _Lines:
         self.depth += 1
 
     def open_loops(
-        self, name: str, sizes: Iterable[int], split: int, part: tuple[str, str]
+        self,
+        name: str,
+        sizes: Iterable[int],
+        split: int,
+        part: tuple[str, str],
+        looking: int = -1,
     ) -> None:
-        """Loops over all dimensions, of one of them over a part."""
+        """Loops over all dimensions, of one of them over a part; one looks whether to stop."""
         for n, size in enumerate(sizes):
             bounds = ", ".join(part) if n == split else str(size)
             self.open(f"for {name}{n} in range({bounds}):")
+            if n == looking:
+                self.text += stop_lines(self.depth)
 
 
 def _flat(place: Sequence[str], sizes: Sequence[int]) -> str:

@@ -15,10 +15,11 @@ import numpy as np
 
 from xla_contract.element_type import ElementType
 from xla_contract.shape import Shape
-from xla_server.buffers.code import CopyThunk, KernelThunk, Value
+from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
 from xla_server.codegen.kernel_types import KERNEL_TYPE
 from xla_server.codegen.lapack import LETTER, workspace
 from xla_server.codegen.lowering import Lowering, Tree, leaves
+from xla_server.codegen.stopping import is_long, stop_lines
 from xla_server.custom_calls.attributes import parse_attributes
 from xla_server.ir.module import HloInstruction
 
@@ -155,6 +156,14 @@ class MatrixKernel:
                 given.append(_address(argument))
         self.add(f"{name}({', '.join(given)})")
 
+    def cancelled(self) -> str:
+        """The address of the word that cancels."""
+        return self._named("w", f"b{self._number(CANCELLATION)}")
+
+    def look(self) -> None:
+        """Stop here if the execution is to."""
+        self.add(*stop_lines(0, self.cancelled()))
+
     def take(self, operand: int) -> str:
         """A copy of a matrix among the operands, in LAPACK's order."""
         rows, columns = self._instruction.operands[operand].shape.dimensions[-2:]
@@ -180,13 +189,15 @@ class MatrixKernel:
             f"range({at} * {_BLOCK}, minimum({size}, {at} * {_BLOCK} + {_BLOCK}))"
             for at, size in (("y", rows), ("x", columns))
         ]
-        with (
-            self.block(f"for y in {blocks[0]}:"),
-            self.block(f"for x in {blocks[1]}:"),
-            self.block(f"for r in {inside[0]}:"),
-            self.block(f"for c in {inside[1]}:"),
-        ):
-            self.add(move)
+        with self.block(f"for y in {blocks[0]}:"):
+            if is_long(rows * columns):
+                self.look()
+            with (
+                self.block(f"for x in {blocks[1]}:"),
+                self.block(f"for r in {inside[0]}:"),
+                self.block(f"for c in {inside[1]}:"),
+            ):
+                self.add(move)
 
     def fill(self, element: ElementType, target: str, count: int, value: str = "") -> None:
         """Write a real number `count` times, zero unless another is named."""
@@ -205,9 +216,22 @@ class MatrixKernel:
         self.add("status = room_i32(0)")
         return "status"
 
-    def done(self, work: int) -> Tree:
-        """Add the kernel, of `work` operations for each matrix; the instruction's values."""
+    @property
+    def count(self) -> int:
+        """Matrices of the batch."""
+        return self._count
+
+    def done(self, work: int, parts: int = 1) -> Tree:
+        """Add the kernel, of `work` operations for each matrix; the instruction's values.
+
+        What needs no room may be done for each `part` of each matrix by itself.
+        """
+        if parts > 1:
+            self._slots = self._count * parts
+            work //= parts
         real = KERNEL_TYPE[self.real].computed
+        each = -(-self._count * parts // self._slots)
+        looks = stop_lines(3, self.cancelled()) if each > 1 and is_long(work * each) else []
         lines = [f"nan = {real}({_NAN[real]:#x})", "def kernel(buffers, start, stop):"]
         lines += [f"    b{n} = peek_i64(buffers, {n})" for n in range(len(self._arguments))]
         room = [(name, text) for name, text in self._addresses.items() if name[0] == "w"]
@@ -217,15 +241,19 @@ class MatrixKernel:
         low, high = (
             f"whole_div({slot} * {self._count}, {self._slots})" for slot in ("slot", "(slot + 1)")
         )
+        if parts > 1:
+            lines += [f"        part = whole_mod(slot, {parts})"]
+            low = f"whole_div(slot, {parts})"
+            high = f"{low} + 1"
         lines += [f"        for t in range({low}, {high}):"]
         lines += [f"            {name} = {text}" for name, text in matrices]
-        lines += self._lines
+        lines += [*looks, *self._lines]
         self._lowering.add(
             KernelThunk(
                 self._instruction.name,
                 "\n".join(lines) + "\n",
                 self._slots,
-                work * -(-self._count // self._slots),
+                work * each,
                 tuple(self._arguments),
                 tuple(self._reads),
                 tuple(self._writes),

@@ -7,6 +7,7 @@ from xla_server.codegen.functions import FUNCTIONS
 from xla_server.codegen.gemm_functions import GEMM_FUNCTIONS
 from xla_server.codegen.intrinsics import ARITHMETIC
 from xla_server.codegen.lapack import LAPACK
+from xla_server.codegen.matrix_blocks import MATRIX_BLOCKS
 from xla_server.codegen.memory import MEMORY
 from xla_server.codegen.perturbed import PERTURBED
 from xla_server.codegen.product_tiles import PRODUCT_TILES
@@ -28,6 +29,7 @@ NAMESPACE: dict[str, Any] = {
     **GEMM_FUNCTIONS,
     **SORTING,
     **LAPACK,
+    **MATRIX_BLOCKS,
     **PERTURBED,
     **RANDOM_WORDS,
     **PRODUCT_TILES,

@@ -25,6 +25,7 @@ from xla_server.codegen.graph import (
     variables_of,
 )
 from xla_server.codegen.kept_rows import NOTHING_KEPT, kept_rows
+from xla_server.codegen.stopping import SPAN, is_long, span_of, stop_lines
 
 _FREE_RUN = 1024
 """How many elements are combined in any order before partial results are."""
@@ -35,10 +36,14 @@ _FREE_PARTS = 64
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Nest:
-    """Loops of several trips, outermost first, and the stores inside."""
+    """Loops of several trips, outermost first, and the stores inside.
+
+    Where trips are long, argument number `cancellation` of the kernel has the word that cancels.
+    """
 
     loops: tuple[Variable, ...]
     stores: tuple[Store, ...]
+    cancellation: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,12 +82,12 @@ class Printer:
         self._names: dict[Node, str] = {}
         self._stored: dict[Node, str] = {}
         self._folds: dict[Fold, list[str]] = {}
-        self._indices: dict[tuple[Affine, Block], str] = {}
         self._blocks: dict[Variable, Block] = {}
         self._loop_names: dict[Variable, str] = {}
         self._constants: dict[str, str] = {}
         self._groups: dict[Fold, tuple[Fold, ...]] = {}
         self._kept = NOTHING_KEPT
+        self._looks = False
         self._written = {*written, *(store.argument for store in nest.stores)}
         self._count = 0
         self._top = Block(1, None)
@@ -93,22 +98,55 @@ class Printer:
         self._begin()
         inner = loops[-1:] if len(loops) > 1 else ()
         outer = loops[: len(loops) - len(inner)]
+        work = self._work(outer)
+        self._look_if(work)
         body = Block(2, self._top)
         trip = self._fresh("t")
         self._open_outer(outer, trip, body)
-        block = body
-        for loop in inner:
+        headers = self._open_loops(inner, body)
+        self._store(self._nest.stores, body)
+        for block, _ in headers[-1:]:
+            block.lines = block.lines or ["    " * block.depth + "pass"]
+        self._close(headers)
+        trips = math.prod(loop.size for loop in outer)
+        return Source(self._text(trip, body), trips, work)
+
+    def _look_if(self, work: int) -> None:
+        """Let long loops look whether to stop, where a trip does so many operations."""
+        if self._nest.cancellation is not None and is_long(work):
+            self._looks = True
+            self._top.add(f"cancelled = peek_i64(buffers, {self._nest.cancellation})")
+
+    def _open_loops(self, loops: Sequence[Variable], block: Block) -> list[tuple[Block, str]]:
+        """Begin loops inside each other in a block: their own, with the lines before them."""
+        headers: list[tuple[Block, str]] = []
+        inside = self._elements_inside(loops) if self._looks and loops else 1
+        looking, turns = span_of([loop.size for loop in loops], inside)
+        for number, loop in enumerate(loops):
+            ends = str(loop.size)
+            if self._looks and number == looking and turns < loop.size:
+                at, end = self._fresh("i"), self._fresh("i")
+                block = Block(block.depth + 1, block)
+                headers.append((block, f"for {at} in range(0, {loop.size}, {turns}):"))
+                block.lines += stop_lines(block.depth)
+                block.add(f"{end} = minimum(add({at}, {turns}), {loop.size})")
+                ends = f"{at}, {end}"
             block = Block(block.depth + 1, block)
             self._open(loop, block)
-        self._store(self._nest.stores, body)
-        for loop in reversed(inner):
-            outside = block.inside
-            assert outside is not None
-            outside.add(f"for {self._loop_names[loop]} in range({loop.size}):")
-            outside.lines += block.lines or ["    " * block.depth + "pass"]
-            block = outside
-        trips = math.prod(loop.size for loop in outer)
-        return Source(self._text(trip, body), trips, self._work(outer))
+            headers.append((block, f"for {self._loop_names[loop]} in range({ends}):"))
+        return headers
+
+    def _elements_inside(self, loops: Sequence[Variable]) -> int:
+        """How often one turn of the last of these loops does what stands in other loops inside."""
+        open_loops = {*self._blocks, *loops}
+        return max(
+            (
+                math.prod(loop.size for loop in node.variables if loop not in open_loops)
+                for node in all_nodes(self._nest.stores)
+                if loops[-1] in node.variables
+            ),
+            default=1,
+        )
 
     def _begin(self) -> None:
         """Write where buffers are, and the rows that loops share."""
@@ -268,11 +306,8 @@ class Printer:
         names = [self._fresh("a") for _ in fold.accumulators]
         for name, start in zip(names, initial, strict=True):
             block.add(f"{name} = {start}")
-        inner, headers = block, []
-        for loop in fold.loops:
-            inner = Block(inner.depth + 1, inner)
-            self._open(loop, inner)
-            headers.append((inner, f"for {self._loop_names[loop]} in range({loop.size}):"))
+        headers = self._open_loops(fold.loops, block)
+        inner = headers[-1][0] if headers else block
         self._names.update(zip(fold.accumulators, names, strict=True))
         combined = [self._name(node) for node in fold.combined]
         # All combined values are made before the first accumulator changes.
@@ -301,6 +336,8 @@ class Printer:
             at = self._fresh("i")
             step = Block(inner.depth + 1, inner)
             headers.append((step, f"for {at} in range({low}, {high}, {span}):"))
+            if self._looks and span >= SPAN:
+                step.lines += stop_lines(step.depth)
             end = self._fresh("i")
             step.add(f"{end} = minimum(add({at}, {span}), {high})")
             low, high, inner = at, end, step

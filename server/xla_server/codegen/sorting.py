@@ -12,8 +12,9 @@ from typing import Any
 from numba import njit
 
 from xla_server.codegen.direct_compiler import write_function
-from xla_server.codegen.intrinsics import bit_and, bit_xor, shift_right_logical
-from xla_server.codegen.memory import MEMORY
+from xla_server.codegen.intrinsics import bit_and, bit_xor, minimum, shift_right_logical
+from xla_server.codegen.kernel_compiler import Effort
+from xla_server.codegen.memory import MEMORY, watch_i64
 from xla_server.codegen.shared_functions import SharedFunction
 
 _peek, _poke = MEMORY["peek_i64"], MEMORY["poke_i64"]
@@ -21,12 +22,18 @@ _peek, _poke = MEMORY["peek_i64"], MEMORY["poke_i64"]
 COUNT_WORDS = 8 * 256
 """Words of scratch memory for the counts of a sort."""
 
+LOOK = 1 << 16
+"""Entries that are moved between two looks at the word that cancels."""
+
 
 @njit(error_model="numpy")
-def _sort_entries(entries, room, counts, length, words, first, last):  # type: ignore[no-untyped-def]
+def _sort_entries(  # type: ignore[no-untyped-def]
+    entries, room, counts, length, cancelled, words, first, last
+):
     """Sort entries by bytes first .. last - 1 of their keys, equal ones in their order.
 
     `room` is memory for as many entries again; the address of the sorted ones is the result.
+    Where the word at `cancelled` is set they are in no order, and none of them may be used.
     """
     if length <= 32:
         for i in range(1, length):
@@ -44,12 +51,15 @@ def _sort_entries(entries, room, counts, length, words, first, last):  # type: i
     digits = last - first
     for i in range(digits * 256):
         _poke(counts, i, 0)
-    for i in range(length):
-        key = shift_right_logical(_peek(entries, i * words), 8 * first)
-        for digit in range(digits):
-            at = digit * 256 + bit_and(key, 255)
-            _poke(counts, at, _peek(counts, at) + 1)
-            key = shift_right_logical(key, 8)
+    for begin in range(0, length, LOOK):
+        if watch_i64(cancelled) != 0:
+            return entries
+        for i in range(begin, minimum(begin + LOOK, length)):
+            key = shift_right_logical(_peek(entries, i * words), 8 * first)
+            for digit in range(digits):
+                at = digit * 256 + bit_and(key, 255)
+                _poke(counts, at, _peek(counts, at) + 1)
+                key = shift_right_logical(key, 8)
     for digit in range(digits):
         shift = 8 * (first + digit)
         column = counts + 8 * 256 * digit
@@ -64,14 +74,17 @@ def _sort_entries(entries, room, counts, length, words, first, last):  # type: i
             count = _peek(column, at)
             _poke(column, at, total)
             total += count
-        for i in range(length):
-            key = _peek(entries, i * words)
-            at = bit_and(shift_right_logical(key, shift), 255)
-            place = _peek(column, at)
-            _poke(column, at, place + 1)
-            number = _peek(entries, i * words + words - 1)
-            _poke(room, place * words, key)
-            _poke(room, place * words + words - 1, number)
+        for begin in range(0, length, LOOK):
+            if watch_i64(cancelled) != 0:
+                return entries
+            for i in range(begin, minimum(begin + LOOK, length)):
+                key = _peek(entries, i * words)
+                at = bit_and(shift_right_logical(key, shift), 255)
+                place = _peek(column, at)
+                _poke(column, at, place + 1)
+                number = _peek(entries, i * words + words - 1)
+                _poke(room, place * words, key)
+                _poke(room, place * words + words - 1, number)
         entries, room = room, entries
     return entries
 
@@ -114,9 +127,11 @@ def _keep_entry(heap, count, seen, key):  # type: ignore[no-untyped-def]
             sink_entry(heap, count, at, _peek(heap, 2 * at), _peek(heap, 2 * at + 1))
 
 
-def _sort_heap(heap, count):  # type: ignore[no-untyped-def]
-    """Put the entries of a heap in order, smallest first."""
+def _sort_heap(heap, count, cancelled):  # type: ignore[no-untyped-def]
+    """Put the entries of a heap in order, smallest first; some of them once `cancelled` is set."""
     for last in range(count - 1, 0, -1):
+        if bit_and(last, 1023) == 0 and watch_i64(cancelled) != 0:
+            return
         key, number = _peek(heap, 2 * last), _peek(heap, 2 * last + 1)
         _poke(heap, 2 * last, _peek(heap, 0))
         _poke(heap, 2 * last + 1, _peek(heap, 1))
@@ -126,7 +141,7 @@ def _sort_heap(heap, count):  # type: ignore[no-untyped-def]
 def _shared(function: Callable[..., Any], name: str, *, returns: bool = False) -> SharedFunction:
     count = len(inspect.signature(function).parameters)
     write = functools.partial(write_function, function=function)
-    return SharedFunction(name, count, write, returns=returns, optimised=True)
+    return SharedFunction(name, count, write, Effort.OPTIMISED, returns=returns)
 
 
 def _sorter(words: int, size: int) -> SharedFunction:
@@ -137,8 +152,8 @@ def _sorter(words: int, size: int) -> SharedFunction:
     first = 4 if words == 1 else 0
     last = first + size
 
-    def sort(entries, room, counts, length):  # type: ignore[no-untyped-def]
-        return _sort_entries(entries, room, counts, length, words, first, last)
+    def sort(entries, room, counts, length, cancelled):  # type: ignore[no-untyped-def]
+        return _sort_entries(entries, room, counts, length, cancelled, words, first, last)
 
     return _shared(sort, sorter_name(words, size), returns=True)
 
@@ -146,8 +161,8 @@ def _sorter(words: int, size: int) -> SharedFunction:
 def sorter_name(words: int, size: int) -> str:
     """What kernels call the function that sorts entries, by words of one and bytes of its key.
 
-    It takes the addresses of entries, of room for as many, and of counts, and how many there are.
-    It returns the address of the sorted ones.
+    It takes the addresses of entries, of room for as many, and of counts, how many there are, and
+    the address of the word that cancels. It returns the address of the sorted ones.
     """
     return f"sort_entries_{words}_{size}"
 

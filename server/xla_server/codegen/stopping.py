@@ -1,0 +1,43 @@
+"""Where kernels look whether their execution is to stop.
+
+The executor looks between chunks of trips. A kernel one trip of which takes longer than a client
+may wait has the word that cancels (CANCELLATION) among its arguments, looks every so often itself,
+and returns once it is not 0. Nobody reads what it leaves unfinished: the execution ends with it.
+
+What cannot be stopped inside: one call of LAPACK for eigenvalues, singular values, pivoted QR
+factors, products with reflectors, Schur, Hessenberg and tridiagonal forms and tridiagonal systems,
+the transform of one line by pocketfft, and a function that an operator registered. Large matrices
+of other calls of LAPACK are done by blocks (matrix_blocks.py).
+"""
+
+from collections.abc import Sequence
+
+LONG_TRIP = 1 << 22
+"""Operations from which a trip is so long: some milliseconds."""
+
+SPAN = 1 << 14
+"""Elements that are done between two looks where each may cost a microsecond."""
+
+
+def is_long(work: int) -> bool:
+    """Whether a trip of so many operations has to look itself."""
+    return work >= LONG_TRIP
+
+
+def stop_lines(depth: int, word: str = "cancelled") -> list[str]:
+    """Lines of a kernel that return from it if the word at the address `word` is set."""
+    margin = "    " * depth
+    return [f"{margin}if watch_i64({word}) != 0:", f"{margin}    return"]
+
+
+def span_of(sizes: Sequence[int], inside: int = 1) -> tuple[int, int]:
+    """Of loops inside each other, outermost first: which is to look, and after how many turns.
+
+    It is the innermost one that does at least SPAN elements, else the outermost; `inside` are
+    those of a turn of the last loop.
+    """
+    for number in reversed(range(len(sizes))):
+        if inside * sizes[number] >= SPAN or number == 0:
+            return number, max(1, SPAN // inside)
+        inside *= sizes[number]
+    return 0, 1
