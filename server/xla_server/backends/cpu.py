@@ -23,7 +23,7 @@ from xla_server.backends.dump_directory import DumpDirectory
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.incidents import Incidents
 from xla_server.backends.options import DEFAULTS, CompileOptions
-from xla_server.backends.profile import write_profile
+from xla_server.backends.profile import measured_rows, write_profile
 from xla_server.backends.signature import argument_buffer, laid_out
 from xla_server.backends.sized_programs import SizedPrograms
 from xla_server.buffers.assignment import MemoryUse, memory_use
@@ -135,13 +135,18 @@ class Cpu:
         if dump is not None:
             dump.begin(module)
 
-        def program(written: HloModule, kernels: Kernels) -> Program:
-            part = None if dump is None else dump.part()
+        def program(written: HloModule, kernels: Kernels, name: str) -> Program:
+            part = None if dump is None else dump.part(name)
             return self._program(written, options, part, kernels)
 
         programs = SizedPrograms(module, program, lambda: Kernels(self._cache))
         return DynamicExecutable(
-            module, program_shape, programs, custom_calls=self._custom_calls, seed=seed
+            module,
+            program_shape,
+            programs,
+            custom_calls=self._custom_calls,
+            seed=seed,
+            dump=dump if options.is_profiled else None,
         )
 
     def _dump(self, module: HloModule, options: CompileOptions) -> Dump | None:
@@ -258,7 +263,10 @@ class CpuExecutable:
         self._donating: dict[frozenset[int], Program] = {}
         # Shapes of arrays that fitted before: arguments often are the same buffers, or results.
         self._fitting: list[Shape | None] = [None] * len(program_shape.parameters)
-        self._gives_array = program_shape.result.is_array
+        result = program_shape.result
+        self._gives_array = result.is_array
+        self._arrays = tuple(leaf for leaf in result.leaves() if leaf.is_array)
+        self._is_flat = result.is_tuple and all(part.is_array for part in result.tuple_shapes)
 
     def profile_into(self, dump: Dump) -> None:
         """From now on, write the times of each execution's rows to `dump`."""
@@ -308,7 +316,7 @@ class CpuExecutable:
             executable_size_in_bytes=self._byte_size,
         )
         if self._dump is not None and times is not None:
-            write_profile(self._dump, program.code, program.rows, times)
+            write_profile(self._dump, measured_rows(program.code, program.rows, times))
         return Execution(output, profile)
 
     def _leaves(self, arguments: Sequence[Buffer]) -> list[HostBuffer]:
@@ -357,15 +365,19 @@ class CpuExecutable:
         device: Device,
     ) -> HostBuffer:
         shape = self.program_shape.result
-        if self._gives_array and blocks:
-            return HostBuffer.of_block(blocks[0], shape, device)
-        arrays = iter(
-            [
-                self._array(program, number, part, leaves, blocks, device)
-                for number, part in enumerate(leaf for leaf in shape.leaves() if leaf.is_array)
-            ]
-        )
-        return _assembled(shape, arrays, device)
+        if self._gives_array:
+            return self._array(program, 0, shape, leaves, blocks, device)
+        of_block = HostBuffer.of_block
+        arrays = [
+            # Nearly all results have memory of their own.
+            of_block(blocks[number], part, device)
+            if number in blocks
+            else self._array(program, number, part, leaves, blocks, device)
+            for number, part in enumerate(self._arrays)
+        ]
+        if self._is_flat:
+            return HostBuffer.of_elements(tuple(arrays), shape, device)
+        return _assembled(shape, iter(arrays), device)
 
     def _array(
         self,

@@ -6,8 +6,9 @@ and run as that: mostly the whole program, and where sizes depend on what it com
 before that and the part behind it.
 """
 
+import contextlib
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
 import numpy as np
@@ -16,9 +17,12 @@ from xla_contract.errors import InternalError, XlaError
 from xla_contract.opcode import Opcode
 from xla_contract.shape import ProgramShape
 from xla_server.backends.backend import Buffer, Device, Execution, Profile
+from xla_server.backends.dump import Dump
 from xla_server.backends.host_buffer import HostBuffer
+from xla_server.backends.profile import write_profile
 from xla_server.backends.signature import argument_values, owned
-from xla_server.backends.sized_programs import SizedPrograms
+from xla_server.backends.sized_programs import SizedProgram, SizedPrograms
+from xla_server.backends.walk_times import WalkTimes
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.custom_calls.registry import Registry
 from xla_server.evaluator.cancellation import Cancellation
@@ -59,7 +63,10 @@ LARGEST_CONSTANT = 1 << 16
 
 
 class DynamicExecutable:
-    """A program of dynamic shape. Implements xla_server.backends.backend.Executable."""
+    """A program of dynamic shape. Implements xla_server.backends.backend.Executable.
+
+    The times of each execution's steps and rows are written to `dump`, if there is one.
+    """
 
     def __init__(
         self,
@@ -69,6 +76,7 @@ class DynamicExecutable:
         *,
         custom_calls: Registry,
         seed: int = 0,
+        dump: Dump | None = None,
     ) -> None:
         self.name = module.name
         self.program_shape = program_shape
@@ -80,6 +88,7 @@ class DynamicExecutable:
         self._entry = module.entry
         self._programs = programs
         self._seed = seed
+        self._dump = dump
         self._random_states = RandomStates()
         self._plans = Plans(custom_calls, is_dynamic=True, evaluator_of=_evaluator_of)
         for computation in module.computations:
@@ -98,6 +107,7 @@ class DynamicExecutable:
         """Run on `device` and wait for the result; raises as Executable.execute says."""
         started = time.perf_counter_ns()
         values = argument_values(arguments, self.program_shape.parameters)
+        times = None if self._dump is None else WalkTimes()
         run = SizedRun(
             feeds=feeds,
             channels=OwnChannels(self._entry, channels),
@@ -106,23 +116,32 @@ class DynamicExecutable:
             programs=self._programs,
             random_states=self._random_states,
             seed=self._seed,
+            times=times,
         )
         computing = time.perf_counter_ns()
         with np.errstate(all="ignore"), subnormals_as_zeros():
             value = run.call(self._entry, values)
         computed = time.perf_counter_ns()
         output = HostBuffer.from_value(owned(value), self.program_shape.result, device)
+        compute_time = computed - computing
         profile = Profile(
-            compute_time_ns=computed - computing,
+            compute_cycle_count=run.cycles or compute_time,
+            compute_time_ns=compute_time,
             compute_and_transfer_time_ns=time.perf_counter_ns() - started,
+            executable_size_in_bytes=sum(run.byte_sizes.values()),
         )
+        if self._dump is not None and times is not None:
+            write_profile(self._dump, times.measured())
         return Execution(output, profile)
 
 
 class SizedRun(Run):
-    """One execution; the Frame that the evaluators of control flow and of the host see."""
+    """One execution; the Frame that the evaluators of control flow and of the host see.
 
-    __slots__ = ("_host", "_programs")
+    `cycles` are those of its programs, `byte_sizes` the sizes of each of them.
+    """
+
+    __slots__ = ("_host", "_programs", "_times", "byte_sizes", "cycles")
 
     def __init__(
         self,
@@ -134,6 +153,7 @@ class SizedRun(Run):
         programs: SizedPrograms,
         random_states: RandomStates,
         seed: int = 0,
+        times: WalkTimes | None = None,
     ) -> None:
         super().__init__(
             feeds=feeds,
@@ -144,6 +164,9 @@ class SizedRun(Run):
             seed=seed,
         )
         self._programs = programs
+        self._times = times
+        self.cycles = 0
+        self.byte_sizes: dict[str, int] = {}
         self._host = HostRun(
             feeds=feeds,
             channels=channels,
@@ -165,13 +188,12 @@ class SizedRun(Run):
             self._do_at_once(walk)
             if not walk.left:
                 break
-            sized = self._programs.of(walk.left, walk.values, walk.constants, {walk.root})
+            sized = self._sized(walk.left, walk.values, walk.constants, walk.root)
             if sized.program is None:
                 first = walk.left[0]
                 walk.put(first, self._evaluate(first, walk.operands(first)))
             else:
-                values = sized.run(walk.values, self._cancellation, self._host)
-                walk.go_on(values, sized.segment.left)
+                walk.go_on(self._run(sized, walk.values), sized.segment.left)
         return walk.values[walk.root]
 
     def loop(self, instruction: HloInstruction, carried: Value) -> Value:
@@ -182,13 +204,50 @@ class SizedRun(Run):
         while True:
             if (now := extents_of(carried)) != sizes:
                 sizes = now
-                rest = self._programs.of((step,), {0: carried}, {}, {1})
+                rest = self._sized((step,), {0: carried}, {}, 1)
                 if rest.program is not None:
-                    return rest.run({0: carried}, self._cancellation, self._host)[1]
+                    return self._run(rest, {0: carried})[1]
             if not self.call(condition, (carried,)):
                 return carried
             self._cancellation.check()
             carried = self.call(body, (carried,))
+
+    def _sized(
+        self,
+        steps: Sequence[Step],
+        values: Mapping[int, Value],
+        constants: Mapping[int, HloInstruction],
+        wanted: int,
+    ) -> SizedProgram:
+        """The program of the first of these steps; it is made if there is none for these sizes."""
+        with self._timed("choose a program", "", "walk"):
+            return self._programs.of(steps, values, constants, {wanted})
+
+    def _run(self, sized: SizedProgram, values: Mapping[int, Value]) -> dict[int, Value]:
+        """The values that come from a program."""
+        program = sized.program
+        assert program is not None
+        if self._times is None:
+            given, cycles = sized.run(values, self._cancellation, self._host)
+        else:
+            with self._times.program(sized.name, program) as times:
+                given, cycles = sized.run(values, self._cancellation, self._host, times)
+        self.cycles += cycles
+        if sized.name not in self.byte_sizes:
+            self.byte_sizes[sized.name] = program.byte_size
+        return given
+
+    def _evaluate(self, step: Step, operands: Sequence[Value]) -> Value:
+        i = step.instruction
+        with self._timed(f"step {i.opcode}", f"{i.opcode} %{i.name}", "step"):
+            return super()._evaluate(step, operands)
+
+    def _timed(
+        self, what: str, instruction: str, category: str
+    ) -> contextlib.AbstractContextManager[None]:
+        if self._times is None:
+            return contextlib.nullcontext()
+        return self._times.step(what, instruction, category)
 
     def _do_at_once(self, walk: "_Walk") -> None:
         """Take the steps that cost nothing."""

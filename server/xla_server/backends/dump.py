@@ -31,7 +31,6 @@ class Dump:
     def __init__(self, files: DumpFiles, options: DumpOptions, prefix: str = "") -> None:
         self._files = files
         self._prefix = prefix
-        self._parts = itertools.count(1)
         self._profiles = itertools.count(1)
         self._options = options
         self._number = 0
@@ -74,9 +73,9 @@ class Dump:
         lines = [*buffer_listing(code, assignment), "", *row_listing(code)]
         self.write("buffers.txt", "\n".join(lines) + "\n")
 
-    def part(self) -> "Dump":
-        """The dump of the next of several programs that the module becomes."""
-        return Dump(self._files, self._options, f"{self._prefix}program_{next(self._parts):03}.")
+    def part(self, name: str) -> "Dump":
+        """The dump of one of several programs that the module becomes."""
+        return Dump(self._files, self._options, f"{self._prefix}{name}.")
 
     def next_profile(self) -> str:
         """The name of another execution's profile, without a suffix."""

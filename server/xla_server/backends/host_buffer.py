@@ -1,5 +1,6 @@
 """A buffer in the memory of the server's own process."""
 
+import ctypes
 import sys
 import threading
 
@@ -13,6 +14,9 @@ from xla_server.backends.backend import Device
 from xla_server.ops.bounds import filled
 from xla_server.ops.evaluation import TOKEN, Array, Token, Value
 from xla_server.runtime.blocks import Block, BlockPool, block_size
+
+_SMALL_BYTES = 1 << 16
+"""Bytes that are copied before an array could be made of the memory they go to."""
 
 
 class HostBuffer:
@@ -44,15 +48,23 @@ class HostBuffer:
         if shape.is_tuple:
             parts = tuple(cls.placed(part, device, blocks) for part in literal.elements)
             return cls.of_elements(parts, shape, device)
-        if not shape.is_array or _is_in_place(literal.value):
+        if not shape.is_array:
+            return cls(literal, device)
+        value = literal.value
+        is_dense = value.flags.c_contiguous
+        address = value.__array_interface__["data"][0]
+        if is_dense and address % ALIGNMENT == 0:
             return cls(literal, device)
         if literal.dynamic_sizes:
-            array = aligned_empty(shape.dimensions, literal.value.dtype)
-            np.copyto(array, literal.value)
+            array = aligned_empty(shape.dimensions, value.dtype)
+            np.copyto(array, value)
             array.flags.writeable = False
             return cls(Literal(shape, array, (), literal.dynamic_sizes), device)
-        block = blocks.take(block_size(literal.value.nbytes))
-        np.copyto(block.array(shape), literal.value)
+        block = blocks.take(block_size(value.nbytes))
+        if is_dense and value.nbytes <= _SMALL_BYTES:
+            ctypes.memmove(block.address, address, value.nbytes)
+        else:
+            np.copyto(block.array(shape), value)
         return cls.of_block(block, shape, device)
 
     @classmethod
@@ -159,7 +171,8 @@ class HostBuffer:
                 literal = Literal.tuple_of([element.literal for element in self._elements])
             else:
                 array = self._block.array(self._shape)
-                literal = Literal.from_numpy(array, self._shape, copy=False)
+                array.flags.writeable = False
+                literal = Literal(self._shape, array)
             self._literal = literal
         return literal
 
@@ -223,10 +236,6 @@ _ONE_OWNER = _references()
 
 _LAYING_OUT = threading.Lock()
 """Held while an array is laid out: the first address must stay the only one."""
-
-
-def _is_in_place(array: Array) -> bool:
-    return array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0
 
 
 def value_of(literal: Literal) -> Value:

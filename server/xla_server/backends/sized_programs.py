@@ -1,6 +1,7 @@
 """The programs of static shape that a program of dynamic shape has become so far."""
 
 import dataclasses
+import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -16,6 +17,7 @@ from xla_server.passes.size_segments import Segment, first_segment
 from xla_server.passes.sized import arrays_of, extents_of, value_of
 from xla_server.runtime.host import HostRun
 from xla_server.runtime.program import Program
+from xla_server.runtime.row_times import RowTimes
 
 KEPT = 64
 """Programs that are kept, the last used; each is small beside what it computes on."""
@@ -24,31 +26,39 @@ KERNELS_TOGETHER = 16
 """Programs that share kernels of equal text, which live as long as one of them does."""
 
 
-Compile: TypeAlias = Callable[[HloModule, Kernels], Program]
-"""Makes a program of a module of static shape, with kernels among these."""
+Compile: TypeAlias = Callable[[HloModule, Kernels, str], Program]
+"""Makes a program of a module of static shape, with kernels among these, under a name."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SizedProgram:
     """A segment as a program that can run; None where there was no step to take.
 
-    `kernels` own the machine code that the program calls.
+    `kernels` own the machine code that the program calls. Its `name` is that in dumps.
     """
 
     segment: Segment
     program: Program | None
     kernels: Kernels | None
+    name: str
 
     def run(
-        self, values: Mapping[int, Value], cancellation: Cancellation, host: HostRun
-    ) -> dict[int, Value]:
-        """The values that come into slots, for those that are in slots."""
+        self,
+        values: Mapping[int, Value],
+        cancellation: Cancellation,
+        host: HostRun,
+        times: RowTimes | None = None,
+    ) -> tuple[dict[int, Value], int]:
+        """The values that come into slots, for those that are in slots, and the cycles it took.
+
+        The times of rows are written to `times`.
+        """
         program, segment = self.program, self.segment
         assert program is not None
         assert segment.module is not None
         arrays = [array for slot in segment.inputs for array in arrays_of(values[slot])]
         addresses = [array.ctypes.data for array in arrays]
-        blocks, _ = program.run(addresses, cancellation, lambda: host)
+        blocks, cycles = program.run(addresses, cancellation, lambda: host, times)
         results: list[Array] = []
         shapes = segment.module.entry.root.shape.tuple_shapes
         for place, shape in zip(program.results, shapes, strict=True):
@@ -58,7 +68,7 @@ class SizedProgram:
                 owners = blocks if place.kind == "result" else program.constants
                 results.append(owners[place.number].array(shape))
         given = iter(results)
-        return {slot: value_of(extents, given) for slot, extents in segment.outputs}
+        return {slot: value_of(extents, given) for slot, extents in segment.outputs}, cycles
 
 
 class SizedPrograms:
@@ -74,7 +84,7 @@ class SizedPrograms:
         self._compile = compile_program
         self._new_kernels = new_kernels
         self._kernels: Kernels | None = None
-        self._made = 0
+        self._made = itertools.count()
         self._asked: LastUsed[tuple[Hashable, ...], tuple[Place, ...]] = LastUsed(KEPT)
         self._programs: LastUsed[tuple[Hashable, ...], SizedProgram] = LastUsed(KEPT)
 
@@ -110,12 +120,12 @@ class SizedPrograms:
 
     def _made_of(self, segment: Segment) -> SizedProgram:
         if segment.module is None:
-            return SizedProgram(segment, None, None)
-        kernels = self._kernels
-        if kernels is None or self._made % KERNELS_TOGETHER == 0:
+            return SizedProgram(segment, None, None, "")
+        number, kernels = next(self._made), self._kernels
+        if kernels is None or number % KERNELS_TOGETHER == 0:
             kernels = self._kernels = self._new_kernels()
-        self._made += 1
-        return SizedProgram(segment, self._compile(segment.module, kernels), kernels)
+        name = f"program_{number + 1:03}"
+        return SizedProgram(segment, self._compile(segment.module, kernels, name), kernels, name)
 
 
 def _numbers(places: Sequence[Place], values: Mapping[int, Value]) -> tuple[bytes, ...]:

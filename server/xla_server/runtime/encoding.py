@@ -47,7 +47,6 @@ class Encoded:
     rows: Any
     indices: Any
     targets: Any
-    parameter_count: int
     results: tuple[int, ...]
     constants: tuple[int, ...]
     offsets: Any
@@ -73,7 +72,6 @@ def encode(code: Code, assignment: Assignment, kernels: Kernels) -> Encoded:
         np.array(tables.rows, np.int64),
         np.array(tables.indices or [0], np.int64),
         np.array(tables.targets or [0], np.int64),
-        len(parameters),
         tuple(place.number for place in results),
         tuple(place.number for place in constants),
         np.array([place.number for place in arena], np.int64),

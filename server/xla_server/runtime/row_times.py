@@ -55,7 +55,7 @@ class Span:
 
 
 class RowTimes:
-    """The times of one execution."""
+    """The times of one execution, or of several one after the other."""
 
     def __init__(self, row_count: int, max_spans: int = MAX_SPANS) -> None:
         self._row_count = row_count
@@ -69,6 +69,10 @@ class RowTimes:
     def address(self) -> int:
         """Where the executor writes, as long as this object lives."""
         return int(self._words.ctypes.data)
+
+    def pause(self) -> None:
+        """Nothing runs until the next row begins, which may be in another run of the program."""
+        self._words[_LAST] = -1
 
     @property
     def totals(self) -> list[tuple[int, int]]:
