@@ -7,7 +7,7 @@ SOURCES := protos/xla_contract client server
 DEMO_OUTPUT ?= build/digits.png
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test transfer-large conformance conformance-cpu golden operations ulps lint baseline types layers bench bench-cpu fmt clean
+.PHONY: help setup demo serve test soak transfer-large conformance conformance-cpu golden operations ulps lint baseline types layers bench bench-cpu fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
@@ -38,6 +38,9 @@ serve: $(STAMP) ## run a server on 127.0.0.1:1685
 
 test: lint types layers ## everything CI checks: lint, types, layers, tests
 	$(BIN)/python -m pytest -n 2
+
+soak: $(STAMP) ## tests/fault many times over: 200 clients in each phase, connections cut anywhere
+	FAULT_ROUNDS=$(or $(ROUNDS),20) $(BIN)/python -m pytest -n 0 --timeout 1200 tests/fault
 
 transfer-large: $(STAMP) ## 3 GiB up and down through real processes, with bounded memory (takes 12 GiB)
 	$(BIN)/python -m pytest -n 0 --timeout 900 -s tests/large/transfer_of_3_gib.py

@@ -1,9 +1,10 @@
-"""A TCP proxy between a client and a server that can cut, pause and count."""
+"""A TCP proxy between a client and a server that can cut, at a byte if need be, pause and count."""
 
 import contextlib
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Self
@@ -25,6 +26,7 @@ class Proxy:
         self._flows = threading.Condition(self._lock)
         self._connections: set[tuple[socket.socket, socket.socket]] = set()
         self._is_paused = self._is_refusing = self._is_closed = False
+        self._left: dict[str, int] = {}
         self.to_server = 0
         self.to_client = 0
         self.connections = 0
@@ -79,6 +81,21 @@ class Proxy:
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
         return watcher
+
+    def cut_at(self, byte_count: int, *, towards: str = "server") -> None:
+        """Pass exactly `byte_count` more bytes, 1 at least, towards server or client; cut all."""
+        with self._lock:
+            self._left[towards] = byte_count
+
+    def is_quiet(self, seconds: float = 0.05, timeout: float = 10.0) -> bool:
+        """Wait until nothing has passed for `seconds`; False after `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            passed = self.to_server + self.to_client
+            time.sleep(seconds)
+            if self.to_server + self.to_client == passed:
+                return True
+        return False
 
     def wait_for(self, is_ready: Callable[[], bool], timeout: float = 10.0) -> bool:
         """Wait until something about the counters holds; False after `timeout` seconds."""
@@ -136,9 +153,10 @@ class Proxy:
                 ).start()
 
     def _pass_on(self, source: socket.socket, sink: socket.socket, towards: str) -> None:
-        for piece in _pieces(source):
+        for received in _pieces(source):
             with self._flows:
                 self._flows.wait_for(lambda: not self._is_paused)
+                piece, is_last = self._until_cut(received, towards)
             try:
                 sink.sendall(piece)
             except OSError:
@@ -149,8 +167,20 @@ class Proxy:
                 else:
                     self.to_client += len(piece)
                 self._flows.notify_all()
+            if is_last:
+                self.cut()
+                return
         with contextlib.suppress(OSError):
             sink.shutdown(socket.SHUT_WR)
+
+    def _until_cut(self, piece: bytes, towards: str) -> tuple[bytes, bool]:
+        """What of a piece may pass, and whether all is to be cut behind it."""
+        left = self._left.pop(towards, None)
+        if left is None:
+            return piece, False
+        if left > len(piece):
+            self._left[towards] = left - len(piece)
+        return piece[:left], left <= len(piece)
 
 
 def _pieces(source: socket.socket) -> Iterator[bytes]:

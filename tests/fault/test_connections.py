@@ -14,11 +14,13 @@ from grpc import StatusCode
 import xla_client as xc
 from tests.e2e import modules
 from tests.e2e.process import Raw, start_server
+from tests.fault.plain import ROUNDS, has_drained
 from xla_contract.descriptors import EXTENSION_RPCS
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
 
-HALF_OPEN = 200
+HALF_OPEN = 200 if ROUNDS == 1 else 8 * 200
+"""Of each of eight forms as many."""
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS = bytes(3) + b"\x04\x00" + bytes(4)
 CHUNK = 1 << 20
@@ -75,7 +77,7 @@ def wait_for_log(server, words):
     wait_for(lambda: words in server.log.read_text())
 
 
-def test_200_connections_that_stop_half_way_keep_nobody_from_being_served(tmp_path):
+def test_connections_that_stop_half_way_keep_nobody_from_being_served(tmp_path):
     flags = ("--platform", "interpreter", "--session-grace-seconds", "1")
     with start_server(tmp_path, *flags) as server, contextlib.ExitStack() as stack:
         client = stack.enter_context(xc.connect(server.address, timeout=20))
@@ -92,7 +94,7 @@ def test_200_connections_that_stop_half_way_keep_nobody_from_being_served(tmp_pa
             connection.close()
         wait_for(lambda: counters(client) == before)
         server.process.terminate()
-        assert server.process.wait(60) == 0
+        has_drained(server)
 
 
 class Streaming:
@@ -199,8 +201,7 @@ def test_what_streams_may_end_while_the_server_drains(tmp_path):
         upload.close()
         assert upload.future.result().data.handle
         assert running.result().literal.s32s == [0]
-        assert server.process.wait(60) == 0
-        assert "drained" in server.log.read_text()
+        has_drained(server)
 
 
 def test_what_streams_on_is_ended_at_the_deadline(tmp_path):
@@ -233,8 +234,7 @@ def test_what_streams_on_is_ended_at_the_deadline(tmp_path):
             ends_unavailable(list, stream)
         # Chunks that were under way arrive, then it ends.
         ends_unavailable(list, download)
-        assert server.process.wait(60) == 0
-        assert "Traceback" not in server.log.read_text()
+        has_drained(server)
 
 
 def test_shared_memory_is_used_until_the_server_has_drained(tmp_path):
@@ -248,7 +248,7 @@ def test_shared_memory_is_used_until_the_server_has_drained(tmp_path):
         kept = buffer.to_numpy()
         assert client._session.shared_memory.is_connected
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(60) == 0
+        has_drained(server)
         # What was given out is the client's, server or not.
         assert np.array_equal(kept, array)
         with pytest.raises(xc.UnavailableError):

@@ -14,6 +14,7 @@ import pytest
 import xla_client as xc
 from tests.e2e.feed_programs import COUNT, relay, sink, source
 from tests.e2e.process import start_server
+from tests.fault.plain import ROUNDS, token_of
 from tests.fault.proxy import Proxy
 from xla_client._transport import Transport
 
@@ -39,17 +40,11 @@ def client(proxy: Proxy) -> Iterator[xc.Client]:
         yield client
 
 
-def _token(client: xc.Client) -> str:
-    opened = client._session.transport.session
-    assert opened is not None
-    return opened.token
-
-
 @contextlib.contextmanager
 def _companion(address: str, client: xc.Client) -> Iterator[xc.Client]:
     """A client of the same session over a whole connection of its own."""
     transport = Transport(address, credentials=None, metadata=(), timeout=30)
-    transport.open(10, _token(client))
+    transport.open(10, token_of(client))
     try:
         yield xc.Client(transport)
     finally:
@@ -75,15 +70,16 @@ def _cut_thrice(proxy: Proxy, every: int, towards: str) -> None:
     threading.Thread(target=cut, daemon=True).start()
 
 
+@pytest.mark.parametrize("every", [60_000, *range(9_000, 9_000 + 2_000 * (ROUNDS - 1), 2_000)])
 @pytest.mark.parametrize("towards", ["server", "client"])
 def test_every_value_passes_once_however_often_the_connection_is_cut(
-    address, proxy, client, towards
+    address, proxy, client, towards, every
 ):
     """The program is run by a client of its own with a whole connection, in the same session."""
     count = 300
     with _companion(address, client) as whole:
         run = whole.compile(relay(count, VECTOR)).submit()
-        _cut_thrice(proxy, 60_000, towards)
+        _cut_thrice(proxy, every, towards)
 
         def feed() -> None:
             with client.device().infeed(VECTOR) as infeed:
@@ -99,6 +95,25 @@ def test_every_value_passes_once_however_often_the_connection_is_cut(
         states = whole.device().feeds()
         assert (states.infeed.items, states.outfeed.items) == (0, 0)
         assert (states.infeed.sequence, states.outfeed.sequence) == (count, count)
+
+
+@pytest.mark.parametrize("towards", ["server", "client"])
+def test_streams_that_are_cut_while_they_begin_begin_again(address, proxy, client, towards):
+    """In the headers, in the start and its answer, in the first items."""
+    with _companion(address, client) as whole:
+        numbers = iter(range(1 << 20))
+        for byte_count in [20, 90, 150, 1000] + [int(n) for n in range(10, 10 * ROUNDS, 10)]:
+            run = whole.compile(relay(4)).submit()
+            sent = [next(numbers) for _ in range(4)]
+            proxy.cut_at(byte_count, towards=towards)
+            with client.device().infeed(COUNT) as infeed:
+                infeed.send(sent)
+            proxy.cut_at(byte_count, towards=towards)
+            with client.device().outfeed(COUNT, 4) as values:
+                assert [int(value) for value in values] == sent
+            run.result()
+        states = whole.device().feeds()
+        assert (states.infeed.items, states.outfeed.items) == (0, 0)
 
 
 def test_what_was_received_and_not_told_is_not_sent_twice(address, proxy, client):
@@ -192,7 +207,7 @@ def test_a_killed_client_leaves_its_feeds_to_who_resumes(address, client):
         "print('sent', flush=True)\n"
         "time.sleep(60)\n"
     )
-    command = [sys.executable, "-c", code, address, _token(client)]
+    command = [sys.executable, "-c", code, address, token_of(client)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "sent\n"

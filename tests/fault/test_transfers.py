@@ -9,11 +9,15 @@ import pytest
 
 import xla_client as xc
 from tests.e2e.process import ServerProcess, start_server
+from tests.fault.plain import ROUNDS, has_drained
 from tests.fault.proxy import Proxy
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
 ARRAY = np.random.default_rng(0).integers(0, 2**31, 6 << 20).astype(np.int32)
 MEBIBYTE = 1 << 20
+CUTS = [100, 3 * MEBIBYTE, ARRAY.nbytes - 8 * MEBIBYTE]
+CUTS += [int(n) for n in np.random.default_rng(1).integers(1, CUTS[-1], 3 * (ROUNDS - 1))]
+"""After how many bytes connections are cut."""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +59,7 @@ def _until(condition: Callable[[], bool], seconds: float = 20) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("after", [100, 3 * MEBIBYTE, ARRAY.nbytes - 8 * MEBIBYTE])
+@pytest.mark.parametrize("after", CUTS)
 def test_an_upload_that_is_cut_goes_on_where_it_was(proxy, client, live_bytes, after):
     before = live_bytes()
     watcher = proxy.cut_after(after)
@@ -98,7 +102,7 @@ def test_an_upload_that_is_cut_before_its_answer_is_not_made_twice(proxy, client
     assert np.array_equal(buffer.to_numpy(), ARRAY)
 
 
-@pytest.mark.parametrize("after", [100, 3 * MEBIBYTE, ARRAY.nbytes - 8 * MEBIBYTE])
+@pytest.mark.parametrize("after", CUTS)
 def test_a_download_that_is_cut_goes_on_where_it_was(proxy, client, after):
     buffer = client.to_device(ARRAY)
     before = proxy.to_client
@@ -178,4 +182,4 @@ def test_a_server_that_stops_ends_transfers_and_goes(tmp_path, monkeypatch):
         with pytest.raises(xc.UnavailableError):
             client.to_device(ARRAY, progress=stop)
         client.close()
-        assert running.process.wait(20) == 0
+        has_drained(running)

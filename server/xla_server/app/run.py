@@ -48,7 +48,9 @@ def run_until_signalled(settings: Settings) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
-    _LOG.info("drained")
+    # What is not 0 here was lost sight of.
+    left = {"device_bytes": server.device_bytes, "shared_bytes": server.shared_bytes}
+    _LOG.info("drained", extra=left)
 
 
 def _announce(server: RpcServer, settings: Settings) -> None:
@@ -72,6 +74,6 @@ def _drain(server: RpcServer, grace_seconds: float, events: "queue.SimpleQueue[i
 
     threading.Thread(target=drain, name="drain").start()
     while events.get() != _DRAINED:
-        _LOG.warning("signalled again, calls in progress are cancelled")
-        server.cancel_calls()
+        _LOG.warning("signalled again, what is in progress is cancelled")
+        server.cancel()
     return outcome == [True]

@@ -38,6 +38,7 @@ def create_server(settings: Settings) -> Iterator[RpcServer]:
         upload_grace_seconds=settings.session_grace_seconds,
         shared_memory_bytes=settings.shared_memory_bytes,
         session_shared_memory_bytes=settings.session_shared_memory_bytes,
+        max_execution_threads=settings.execute_threads,
     )
     quotas = Quotas(
         device_bytes=settings.session_device_bytes or settings.max_device_bytes,

@@ -4,13 +4,14 @@ import contextlib
 import dataclasses
 import logging
 import os
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
 from xla_contract.descriptors import EXTENSION_NAME, EXTENSION_RPCS, RPCS, SERVICE_NAME
-from xla_server.rpc.calls import Calls
+from xla_server.rpc.calls import Calls, shutting_down
 from xla_server.rpc.discovery import Discovery
 from xla_server.rpc.extension import extension_rows
 from xla_server.rpc.extension_converse import Conversations
@@ -61,6 +62,9 @@ class RpcServer:
                 # A client that vanished without a word must not wait in a queue for ever.
                 ("grpc.keepalive_time_ms", 30_000),
                 ("grpc.keepalive_timeout_ms", 10_000),
+                # Pings that measure the way, too: while one is not answered no other is sent.
+                ("grpc.http2.ping_timeout_ms", 40_000),
+                ("grpc.http2.max_pings_without_data", 0),
                 ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
             ],
         )
@@ -111,23 +115,42 @@ class RpcServer:
         self._server.start()
         self._discovery.set_serving()
 
-    def cancel_calls(self) -> None:
-        """End the calls in progress, and those that come later, with UNAVAILABLE."""
+    @property
+    def device_bytes(self) -> int:
+        """Bytes of all sessions on the devices, and of the calls that set some aside."""
+        return self._sessions.engine.memory.used_bytes
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of memory shared with the clients of all sessions."""
+        return self._sessions.engine.arenas.lent_bytes
+
+    def cancel(self) -> None:
+        """End calls and launched executions, also those that come later, with UNAVAILABLE."""
         self._calls.cancel_all()
+        self._sessions.engine.launched.cancel_all(shutting_down())
 
     def drain(self, grace_seconds: float) -> bool:
-        """Take no more calls, let those in progress end for a while, then cancel them.
+        """Take no more calls, let calls and launched executions end for a while, then cancel them.
 
         Gives False when threads are still busy at the end: a call in the middle of one long
         operation sees its cancellation only after it.
         """
+        engine = self._sessions.engine
+        deadline = time.monotonic() + grace_seconds
         self._discovery.set_draining()
         self._conversations.drain()
         # grpc ends what is left with no word to the client; ours end one moment earlier.
         stopped = self._server.stop(grace_seconds + _ANSWER_SECONDS)
-        if not stopped.wait(grace_seconds):
-            _LOG.warning("the grace period is over, %d calls are cancelled", len(self._calls))
-        self._calls.cancel_all()
+        has_ended = stopped.wait(grace_seconds)
+        # Calls may wait for executions, and executions for streams: all have the same time.
+        if not engine.launched.wait(max(0.0, deadline - time.monotonic())) or not has_ended:
+            _LOG.warning(
+                "the grace period is over, %d calls and %d launched executions are cancelled",
+                len(self._calls),
+                engine.launched.value,
+            )
+        self.cancel()
         all_ended = stopped.wait(2 * _ANSWER_SECONDS)
         if all_ended:  # grpc may otherwise still hand calls to the threads.
             self._health_threads.shutdown(wait=False, cancel_futures=True)
@@ -136,7 +159,7 @@ class RpcServer:
         is_idle = self._pools.close(_ANSWER_SECONDS) and all_ended
         self._close_shared_memory()
         self._sessions.close_all()
-        self._sessions.engine.arenas.close()
+        is_idle = engine.close(_ANSWER_SECONDS) and is_idle
         self._listeners.close()
         return is_idle
 

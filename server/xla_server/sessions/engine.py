@@ -1,5 +1,6 @@
 """What the sessions of one server share."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from xla_server.backends.backend import Backend
@@ -7,7 +8,8 @@ from xla_server.runtime.blocks import BlockPool
 from xla_server.sessions.arena_pool import ArenaPool
 from xla_server.sessions.device_memory import DeviceMemory
 from xla_server.sessions.executables import SharedExecutables
-from xla_server.sessions.quotas import Count, Quotas
+from xla_server.sessions.launched import Launched
+from xla_server.sessions.quotas import Quotas
 from xla_server.sessions.records import Limits
 
 
@@ -31,8 +33,21 @@ class Engine:
             limits.max_execution_threads, thread_name_prefix="xla-execution"
         )
         """Threads of executions that no call waits for; they start when they are needed."""
-        self.launched = Count()
-        """Executions of all sessions that were launched and have not ended."""
+        self.launched = Launched()
         self.programs = SharedExecutables(
             max_executables=limits.max_executables, max_idle=limits.max_idle_executables
         )
+
+    def close(self, timeout: float) -> bool:
+        """Free what sessions share, when all of them are closed.
+
+        Waits for the threads of executions; False when some are still busy after `timeout`
+        seconds.
+        """
+        closing = threading.Thread(
+            target=self.execution_threads.shutdown, kwargs={"cancel_futures": True}, daemon=True
+        )
+        closing.start()
+        closing.join(timeout)
+        self.arenas.close()
+        return not closing.is_alive()

@@ -121,26 +121,27 @@ class Executions:
         ResourceExhaustedError when the session has launched too many.
         """
         for number, step in enumerate(request.steps):
-            if step.output.fetch_bytes:
-                raise InvalidArgumentError(
-                    "nothing waits for results of a launched run to be sent back, so fetch_bytes "
-                    f"must be 0, got {step.output.fetch_bytes} in step {number}"
-                )
+            parts = [part.fetch_bytes for part in step.output.parts]
+            for fetch_bytes in (step.output.fetch_bytes, *parts):
+                if fetch_bytes:
+                    raise InvalidArgumentError(
+                        "nothing waits for results of a launched run to be sent back, so "
+                        f"fetch_bytes must be 0, got {fetch_bytes} in step {number}"
+                    )
         with contextlib.ExitStack() as undo:
             run = prepare_run(self._service, request)
             undo.callback(run.close)
             self._launched.take()
             undo.callback(self._launched.give_back)
             execution = LaunchedExecution(run)
+            # First, for who asks what there is sees the execution with its outputs.
+            self._expect_outputs(execution)
+            undo.callback(self._drop_outputs, execution)
             run.label = execution.handle = self._table.add(execution)
             undo.callback(self._forget, execution.handle)
-            self._expect_outputs(execution)
-            undo.callback(
-                self._service.data.remove_all, [handle for handle, _ in execution.expected]
-            )
             run.free_donated()
             undo.pop_all()
-        self._engine.launched.add(1)
+        self._engine.launched.begin(execution.cancellation)
         execution.cancellation.add_callback(lambda: self._on_cancel(execution))
         execution.when_ready(lambda: self._line_up(execution))
         return execution
@@ -168,9 +169,17 @@ class Executions:
             return False
         return execution.cancellation.cancel(CancelledError("CancelExecution was called"))
 
+    def get(self, handle: int) -> LaunchedExecution:
+        """An execution that was not forgotten; NotFoundError for a handle of none."""
+        return self._get(handle)
+
     def has_issued(self, handle: int) -> bool:
         """Whether this is the handle of an execution, known or forgotten."""
         return self._table.has_issued(handle)
+
+    def handles_after(self, handle: int) -> list[int]:
+        """The handles given out after one, or all; as `HandleTable.handles_after`."""
+        return self._table.handles_after(handle)
 
     def forget(self, handle: int) -> None:
         """Forget an execution, which goes on; NotFoundError for a handle of none."""
@@ -187,6 +196,11 @@ class Executions:
         execution.expected = self._service.data.expect([one for each in shapes for one in each])
         handles = iter([handle for handle, _ in execution.expected])
         execution.outputs = [[next(handles) for _ in each] for each in shapes]
+
+    def _drop_outputs(self, execution: LaunchedExecution) -> None:
+        # They are gone where the session has ended meanwhile.
+        with contextlib.suppress(XlaError):
+            self._service.data.remove_all([handle for handle, _ in execution.expected])
 
     def _get(self, handle: int) -> LaunchedExecution:
         try:
@@ -258,7 +272,7 @@ class Executions:
         # The values belong to their handles and to those who wait for them.
         execution.expected = []
         self._launched.give_back()
-        self._engine.launched.add(-1)
+        self._engine.launched.end(execution.cancellation)
         execution.finish()
 
     def _named(self, execution: LaunchedExecution, error: BaseException) -> XlaError:

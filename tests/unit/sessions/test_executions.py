@@ -1,5 +1,6 @@
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -25,6 +26,7 @@ from xla_contract.errors import (
     XlaError,
 )
 from xla_server.backends.interpreter import Interpreter
+from xla_server.sessions.descriptions import described_after
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.executions import LaunchedExecution, Waited, executions_of
 from xla_server.sessions.pending import Awaitable, NotYetError
@@ -216,6 +218,36 @@ def test_an_execution_can_be_forgotten(service: XlaService) -> None:
         executions_of(service).wait(execution.handle)
     there(execution)
     np.testing.assert_array_equal(fetched(service, output(execution)), 2 * ONES)
+
+
+def test_an_execution_is_described_with_its_outputs_from_the_first_moment(
+    service: XlaService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    double = compiled(service, DOUBLE)
+    table = executions_of(service)._table
+    add = table.add
+    seen: list[object] = []
+
+    def added(execution: LaunchedExecution) -> int:
+        handle = add(execution)
+        seen.extend(dict(described_after(service, 0))[handle].steps)  # type: ignore[union-attr]
+        return handle
+
+    monkeypatch.setattr(table, "add", added)
+    launched = launch(service, double, value(ONES))
+    assert [step.outputs for step in seen] == launched.outputs  # type: ignore[attr-defined]
+    waited(service, launched)
+
+
+def test_what_has_ended_keeps_no_argument_alive(service: XlaService) -> None:
+    double = compiled(service, DOUBLE)
+    held = kept(service, ONES)
+    memory = weakref.ref(service.data.get(held).to_literal().value)
+    execution = launch(service, double, argument_of(held, donate=True))
+    there(execution)
+    until(lambda: memory() is None)
+    # It has not been waited for, and is remembered.
+    assert waited(service, execution).output == output(execution)
 
 
 def test_the_end_of_the_session_stops_all(service: XlaService) -> None:

@@ -1,0 +1,180 @@
+"""A client of nothing but grpc and the messages, in one session, over a connection of its own."""
+
+import contextlib
+import json
+import os
+import queue
+import time
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import pytest
+
+import xla_client as xc
+from tests.e2e.process import ServerProcess
+from xla_contract.descriptors import EXTENSION_RPCS, RPCS
+from xla_contract.shape_proto import shape_to_proto
+from xla_contract.stubs import xla_data_pb2, xla_pb2
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+
+ROUNDS = int(os.environ.get("FAULT_ROUNDS", "1"))
+"""How many times as much is done as in a run of all tests; `make soak` says more."""
+
+_OPTIONS = [
+    # Channels of one process would share a connection.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+]
+_RPCS = {rpc.name: rpc for rpc in (*RPCS, *EXTENSION_RPCS)}
+
+
+class Stream:
+    """One streaming call, whose requests are sent when the test says so."""
+
+    def __init__(self, channel: grpc.Channel, name: str, metadata: Any, request: Any) -> None:
+        rpc = _RPCS[name]
+        serialize, parse = rpc.request.SerializeToString, rpc.response.FromString
+        self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        source = iter(self._requests.get, None)
+        if not rpc.request_streaming:
+            self._requests.put(None)  # Nobody waits in this iterator.
+            self.call: Any = channel.unary_stream(rpc.path, serialize, parse)(
+                request, metadata=metadata, timeout=120
+            )
+        elif rpc.response_streaming:
+            stream = channel.stream_stream(rpc.path, serialize, parse)
+            self.call = stream(source, metadata=metadata, timeout=120)
+        else:
+            upload = channel.stream_unary(rpc.path, serialize, parse)
+            self.call = upload.future(source, metadata=metadata, timeout=120)
+        self.call.add_callback(lambda: self._requests.put(None))
+
+    def send(self, *messages: Any) -> None:
+        for message in messages:
+            self._requests.put(message)
+
+    def half_close(self) -> None:
+        self._requests.put(None)
+
+    def receive(self) -> Any:
+        return next(self.call)
+
+    def result(self, timeout: float | None = None) -> Any:
+        """The answer of a stream that has one; of others, their next message."""
+        if isinstance(self.call, grpc.Future):
+            return self.call.result(timeout)
+        return next(self.call)
+
+
+class Plain:
+    """Calls of both services; opens a session of its own unless one is given."""
+
+    def __init__(self, address: str, token: str | None = None) -> None:
+        self.address = address
+        self._channel = grpc.insecure_channel(address, options=_OPTIONS)
+        self._metadata: tuple[tuple[str, str], ...] = ()
+        self._calls = {
+            rpc.name: self._channel.unary_unary(
+                rpc.path, rpc.request.SerializeToString, rpc.response.FromString
+            )
+            for rpc in _RPCS.values()
+            if not rpc.request_streaming and not rpc.response_streaming
+        }
+        self.token = token
+        if token is None:
+            self.token = self("OpenSession", extension_pb2.OpenSessionRequest()).token
+        if self.token:  # An empty one is for the default session of the connection.
+            self._metadata = (("xla-session", self.token),)
+
+    def __call__(self, name: str, request: Any, timeout: float = 60) -> Any:
+        return self._calls[name](
+            request, timeout=timeout, metadata=self._metadata, wait_for_ready=True
+        )
+
+    def connect(self) -> None:
+        """Have a connection again, and nothing under way on it."""
+        while True:
+            with contextlib.suppress(grpc.RpcError):
+                self.describe()
+                return
+
+    def begin(self, name: str, request: Any) -> Any:
+        """A unary call under way."""
+        return self._calls[name].future(request, timeout=120, metadata=self._metadata)
+
+    def stream(self, name: str, request: Any = None) -> Stream:
+        return Stream(self._channel, name, self._metadata, request)
+
+    def converse(self, name: str, request: Any) -> Stream:
+        """A unary call under way on a stream of its own."""
+        stream = self.stream("Converse")
+        path, data = _RPCS[name].path[1:], request.SerializeToString()
+        stream.send(extension_pb2.ConverseRequest(id=1, method=path, request=data))
+        return stream
+
+    def beside(self, address: str) -> "Plain":
+        """A client of the same session over a connection of its own."""
+        return Plain(address, self.token)
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def end_session(self) -> None:
+        self("CloseSession", extension_pb2.CloseSessionRequest())
+        self.close()
+
+    def describe(self) -> extension_pb2.DescribeSessionResponse:
+        return self("DescribeSession", extension_pb2.DescribeSessionRequest())
+
+    def counters(self) -> tuple[int, int, int]:
+        """Sessions, bytes on the devices and bytes of shared memory of the whole server."""
+        answer = self.describe()
+        return answer.server_sessions, answer.server_device_bytes, answer.server_shared_bytes
+
+    def executions(self) -> tuple[int, int]:
+        """The session's executions that run, and those launched that have not ended."""
+        use = self.describe().use
+        return use.concurrent_executions, use.launched_executions
+
+    def compile(self, computation: xc.Computation) -> xla_data_pb2.ExecutionHandle:
+        request = xla_pb2.CompileRequest()
+        computation.write_to(request.computation)
+        for shape in computation.program_shape.parameters:
+            parameter = request.input_shape_with_layout.add()
+            parameter.CopyFrom(shape_to_proto(shape.with_default_layout()))
+        return self("Compile", request).handle
+
+
+def token_of(client: xc.Client) -> str:
+    """The token of a client's session."""
+    opened = client._session.transport.session
+    assert opened is not None
+    return opened.token
+
+
+def has_drained(server: ServerProcess) -> None:
+    """Wait for a server that was told to stop; its log says that nothing is left."""
+    assert server.process.wait(60) == 0
+    lines = [json.loads(line) for line in server.log.read_text().splitlines()]
+    assert not any("exception" in line for line in lines), lines
+    assert lines[-1]["message"] == "drained", lines
+    assert (lines[-1]["device_bytes"], lines[-1]["shared_bytes"]) == (0, 0)
+
+
+def until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    """Wait until a condition holds; fails after a while."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.01)
+
+
+def ends_unavailable(call: Any) -> str:
+    """The message of the UNAVAILABLE that a call under way, or a stream, ends with."""
+    with pytest.raises(grpc.RpcError) as caught:
+        call.result(timeout=30)
+    error: Any = caught.value
+    assert error.code() is grpc.StatusCode.UNAVAILABLE, error.details()
+    return str(error.details())

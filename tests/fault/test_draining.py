@@ -1,0 +1,136 @@
+"""A server that is stopped while executions are under way that were launched, or wait."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xla_client as xc
+from tests.e2e.process import ServerProcess, start_server
+from tests.fault.calls import CALLS, kept_run, launch, upload
+from tests.fault.plain import Plain, ends_unavailable, has_drained, until
+from tests.fault.programs import ARRAY, double, endless, gated
+from tests.unit.sessions.runs import argument_of
+from xla_client import ops
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.stubs import xla_pb2
+
+THREADS = 5
+"""Of the server, for calls that run programs, and as many for what no call waits for."""
+
+OPERATOR = """
+import pathlib, time
+
+def register(registry):
+    signature = "(f32[65536]) -> f32[65536]"
+    registry.register_function("slept", slept, signature)
+    registry.register_function("noted", noted, signature)
+    registry.register_function("stuck", stuck, signature)
+
+def slept(x):
+    time.sleep(0.5)
+    return x + x
+
+def noted(x):
+    pathlib.Path(__file__).with_name("note").write_text(str(x[0]))
+    return x
+
+def stuck(x):
+    time.sleep(600)
+"""
+
+
+def calling(name: str) -> xc.Computation:
+    builder = xc.Builder(name)
+    x = builder.parameter(0, ARRAY)
+    return builder.build(ops.custom_call([x], name, ARRAY, has_side_effect=True))
+
+
+@contextlib.contextmanager
+def operator_s_server(directory: Path, *flags: str) -> Iterator[ServerProcess]:
+    (directory / "operator_calls.py").write_text(OPERATOR)
+    paths = os.pathsep.join([str(directory), os.environ.get("PYTHONPATH", "")])
+    flags += ("--platform", "interpreter", "--custom-calls", "operator_calls")
+    with start_server(directory, *flags, environment={"PYTHONPATH": paths}) as server:
+        yield server
+
+
+def test_what_was_launched_may_end_while_the_server_drains(tmp_path: Path) -> None:
+    """Nobody waits for it: what it has done outside of the server shows that it has run."""
+    with operator_s_server(tmp_path) as server:
+        client = Plain(server.address)
+        slept, noted = client.compile(calling("slept")), client.compile(calling("noted"))
+        value = argument_of(upload(client).handle)
+        for executable in (slept, slept, noted):
+            launched = launch(client, executable, value)
+            value = argument_of(launched.outputs[0].outputs[0].handle)
+        server.process.terminate()
+        has_drained(server)
+        assert (tmp_path / "note").read_text() == "4.0"
+        assert "are cancelled" not in server.log.read_text()
+        client.close()
+
+
+def test_a_launched_execution_that_cannot_be_stopped_is_left(tmp_path: Path) -> None:
+    with operator_s_server(tmp_path, "--grace-seconds", "0.1") as server:
+        client = Plain(server.address)
+        launch(client, client.compile(calling("stuck")), argument_of(upload(client).handle))
+        until(lambda: client.executions() == (1, 1))
+        server.process.terminate()
+        assert server.process.wait(60) == 0
+        assert "leaving with calls that do not stop" in server.log.read_text()
+        client.close()
+
+
+@pytest.mark.parametrize("how", ["deadline", "second signal"])
+def test_what_does_not_end_is_cancelled(tmp_path: Path, how: str) -> None:
+    grace = "0.3" if how == "deadline" else "300"
+    flags = ("--platform", "interpreter", "--grace-seconds", grace, "--session-executions", "6")
+    with start_server(tmp_path, *flags, "--execute-threads", str(THREADS)) as server:
+        client, other = Plain(server.address), Plain(server.address)
+        loop, gate = client.compile(endless()), client.compile(gated())
+        data = upload(client)
+        # One that runs, one that waits for an infeed, those that wait for them, and who waits.
+        stuck = launch(client, loop, argument_of(data.handle))
+        hungry = launch(client, gate, argument_of(data.handle))
+        coming = stuck.outputs[0].outputs[0]
+        chained = client.compile(double())
+        for _ in range(3):
+            value = argument_of(coming.handle)
+            coming = launch(client, chained, value).outputs[0].outputs[0]
+        calls = [begin(client, chained, coming) for begin in CALLS.values()]
+        calls.append(client.begin("TransferToClient", xla_pb2.TransferToClientRequest(data=coming)))
+        for each in (stuck, hungry):
+            wait = xla_pb2.WaitForExecutionRequest(execution=each.execution)
+            calls.append(client.begin("WaitForExecution", wait))
+        until(lambda: client.executions() == (2, 5))
+        calls.append(CALLS["Converse"](client, gate, data))
+        calls.append(CALLS["RunBatch"](client, gate, data))
+        until(lambda: client.executions() == (6, 5))
+        # No place is left: these stand in line.
+        batch = extension_pb2.RunBatchRequest(runs=[kept_run(gate, argument_of(data.handle))] * 9)
+        calls.append(client.begin("RunBatch", batch))
+        launch(client, loop, argument_of(data.handle))
+        # These take the threads for calls that there are, and two are in line for them.
+        gate, data = other.compile(gated()), upload(other)
+        calls += [CALLS["Execute"](other, gate, data) for _ in range(THREADS + 2)]
+        until(lambda: other.executions() == (THREADS, 0))
+        with xc.connect(server.address) as another:
+            shared = another.to_device(np.ones(1 << 18, np.float32)).to_numpy()
+            assert client.counters()[2] > 0
+            server.process.send_signal(signal.SIGTERM)
+            if how == "second signal":
+                until(lambda: "draining" in server.log.read_text())
+                server.process.send_signal(signal.SIGTERM)
+            for call in calls:
+                assert "shutting down" in ends_unavailable(call)
+            has_drained(server)
+        if how == "deadline":
+            assert "and 6 launched executions are cancelled" in server.log.read_text()
+        assert shared[-1] == 1
+        client.close()
+        other.close()

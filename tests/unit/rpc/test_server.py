@@ -1,0 +1,117 @@
+"""Draining, in this process: what is in progress ends or is cancelled, and nothing is left."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import grpc
+import numpy as np
+import pytest
+
+from tests.fault.plain import Plain, ends_unavailable, until
+from tests.unit.sessions.runs import (
+    DOUBLE,
+    argument_of,
+    endless,
+    keep,
+    program,
+    run_request,
+    step,
+    value,
+)
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.stubs import xla_pb2
+from xla_server.backends.interpreter import Interpreter
+from xla_server.rpc.server import RpcOptions, RpcServer
+from xla_server.sessions.engine import Engine
+from xla_server.sessions.records import Limits
+from xla_server.sessions.registry import SessionRegistry
+
+ONES = np.ones(4, np.float32)
+
+
+@pytest.fixture
+def server() -> Iterator[RpcServer]:
+    sessions = SessionRegistry(Engine(Interpreter(), Limits(1 << 20)))
+    running = RpcServer(sessions, RpcOptions(listen=("127.0.0.1:0",)))
+    running.start()
+    yield running
+    running.drain(0)
+
+
+@pytest.fixture
+def client(server: RpcServer) -> Iterator[Plain]:
+    connected = Plain(server.address)
+    yield connected
+    connected.close()
+
+
+def launch(client: Plain) -> extension_pb2.LaunchResponse:
+    """An execution that does not end by itself, and one that waits for it."""
+    loop, double = client.compile(endless()), client.compile(program(DOUBLE))
+    run = run_request(step(loop.handle, value(ONES), output=keep()))
+    first = client("Launch", extension_pb2.LaunchRequest(run=run))
+    coming = argument_of(first.outputs[0].outputs[0].handle)
+    run = run_request(step(double.handle, coming, output=keep()))
+    client("Launch", extension_pb2.LaunchRequest(run=run))
+    until(lambda: client.executions() == (1, 2))
+    return first
+
+
+def draining(server: RpcServer, grace_seconds: float) -> Callable[[], bool]:
+    """Begins to drain; gives what waits for the end and says whether all threads are idle."""
+    outcomes: list[bool] = []
+    thread = threading.Thread(target=lambda: outcomes.append(server.drain(grace_seconds)))
+    thread.start()
+
+    def drained() -> bool:
+        thread.join(30)
+        return outcomes == [True]
+
+    return drained
+
+
+def test_launched_executions_have_until_the_deadline(server: RpcServer, client: Plain) -> None:
+    launch(client)
+    assert draining(server, 0.2)()
+    assert server._sessions.engine.launched.value == 0
+    assert (server.device_bytes, server.shared_bytes) == (0, 0)
+
+
+def test_the_server_goes_once_the_last_launched_execution_has_ended(
+    server: RpcServer, client: Plain
+) -> None:
+    launch(client)
+    drained = draining(server, 300)
+    until(lambda: not _is_served(client))
+    # No call is in progress, and yet they go on.
+    time.sleep(0.3)
+    assert server._sessions.engine.launched.value == 2
+    for session in server._sessions._all():
+        session.service.close()
+    assert drained()
+    assert server.device_bytes == 0
+
+
+def test_what_is_in_progress_can_be_cancelled_before_the_deadline(
+    server: RpcServer, client: Plain
+) -> None:
+    launched = launch(client)
+    wait = client.begin(
+        "WaitForExecution", xla_pb2.WaitForExecutionRequest(execution=launched.execution)
+    )
+    client.describe()
+    drained = draining(server, 300)
+    until(lambda: not _is_served(client))
+    server.cancel()
+    assert "shutting down" in ends_unavailable(wait)
+    assert drained()
+    assert server.device_bytes == 0
+
+
+def _is_served(client: Plain) -> bool:
+    try:
+        client.begin("DescribeSession", extension_pb2.DescribeSessionRequest()).result(timeout=10)
+    except grpc.RpcError:
+        return False
+    return True
