@@ -28,6 +28,13 @@ from xla_client.client import (
     connect,
 )
 from xla_client.computation import Computation
+from xla_client.description import (
+    ExecutableDescription,
+    ExecutionDescription,
+    Quotas,
+    SessionDescription,
+    ValueDescription,
+)
 from xla_client.device import Device
 from xla_client.executable import Executable
 from xla_client.execution import Execution, ExecutionProfile
@@ -35,6 +42,8 @@ from xla_client.feeds import FeedState, FeedStates, FeedWaiter
 from xla_client.infeed import Infeed
 from xla_client.local import Local
 from xla_client.outfeed import Outfeed
+from xla_client.pipeline import Pipeline
+from xla_client.step_result import StepResult
 from xla_contract.dimension_numbers import (
     ConvolutionDimensionNumbers,
     DotDimensionNumbers,
@@ -88,7 +97,9 @@ __all__ = [
     "DotDimensionNumbers",
     "ElementType",
     "Executable",
+    "ExecutableDescription",
     "Execution",
+    "ExecutionDescription",
     "ExecutionProfile",
     "FailedPreconditionError",
     "FeedState",
@@ -109,16 +120,21 @@ __all__ = [
     "PaddingConfig",
     "PaddingDimension",
     "PermissionDeniedError",
+    "Pipeline",
     "ProgramShape",
+    "Quotas",
     "ResourceExhaustedError",
     "ScatterDimensionNumbers",
+    "SessionDescription",
     "Shape",
     "ShapeError",
     "StatusCode",
+    "StepResult",
     "UnauthenticatedError",
     "UnavailableError",
     "UnimplementedError",
     "UnknownError",
+    "ValueDescription",
     "Window",
     "WindowDimension",
     "XlaError",

@@ -5,22 +5,45 @@ The stream is also how the server knows that the client is there.
 
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
-from xla_client._stream import ClientStream
 from xla_contract.errors import UnavailableError, XlaError
 from xla_contract.stubs import xla_extension_pb2
+
+_PATIENCE = 0.01
+"""Seconds that closing waits for a call to end before it breaks it off, once and again."""
 
 
 class BrokenOffError(Exception):
     """The stream ended before it brought the answer of a call, which the server may have made."""
 
 
+class Exchanges(Protocol):
+    """A stream, one message there and one back; but for `cancel` one thread at a time uses it."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it has not ended, as far as is known here."""
+
+    def send(self, message: bytes) -> None:
+        """Send a message; raises the error the stream has ended with."""
+
+    def receive(self) -> bytes | None:
+        """The server's next message, None at the stream's good end; raises XlaError."""
+
+    def cancel(self) -> None:
+        """Give the stream up; any thread may."""
+
+    def close(self) -> None:
+        """Give the stream up and everything that goes with it; harmless when it has ended."""
+
+
 class Conversation:
     """One call at a time; who comes while there is one makes an ordinary call."""
 
-    def __init__(self, begin: Callable[[], ClientStream]) -> None:
+    def __init__(self, begin: Callable[[], Exchanges]) -> None:
         self._begin = begin
-        self._stream: ClientStream | None = None
+        self._stream: Exchanges | None = None
         self._number = 0
         self._using = threading.Lock()
         self._is_closed = False
@@ -39,46 +62,57 @@ class Conversation:
             return None
         try:
             stream = self._open()
-            if stream is None:
-                return None
-            self._number += 1
-            message = xla_extension_pb2.ConverseRequest(
-                id=self._number, method=path, request=request
-            )
-            try:
-                stream.send(message.SerializeToString())
-            except XlaError:
-                self._stream = None
-                return None
-            return self._answer(stream)
+            return None if stream is None else self._call(stream, path, request)
         finally:
             self._using.release()
 
     def close(self) -> None:
         """End the stream; a call in progress breaks off."""
         self._is_closed = True
-        stream = self._stream
-        if stream is not None:
-            stream.cancel()
+        while not self._using.acquire(timeout=_PATIENCE):
+            # Who is in a call sees its end, and leaves.
+            stream = self._stream
+            if stream is not None:
+                stream.cancel()
+        try:
+            self._end()
+        finally:
+            self._using.release()
 
-    def _open(self) -> ClientStream | None:
+    def _open(self) -> Exchanges | None:
         if self._stream is None or not self._stream.is_active:
-            self._stream = None
+            self._end()
             if not self._is_closed:
                 self._stream = self._begin()
         return self._stream
 
-    def _answer(self, stream: ClientStream) -> xla_extension_pb2.ConverseResponse:
+    def _end(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
+
+    def _call(
+        self, stream: Exchanges, path: str, request: bytes
+    ) -> xla_extension_pb2.ConverseResponse | None:
+        self._number += 1
+        message = xla_extension_pb2.ConverseRequest(id=self._number, method=path, request=request)
         answer: xla_extension_pb2.ConverseResponse | None = None
         try:
-            answer = stream.receive()
-        except XlaError as error:
-            raise BrokenOffError from error
+            try:
+                stream.send(message.SerializeToString())
+            except XlaError:
+                return None
+            try:
+                data = stream.receive()
+            except XlaError as error:
+                raise BrokenOffError from error
+            if data is not None:
+                answer = xla_extension_pb2.ConverseResponse.FromString(data)
         finally:
             if answer is None:
-                # Whatever ended the wait, Ctrl-C maybe: the server then stops the call.
-                self._stream = None
-                stream.cancel()
+                # Whatever ended the call, Ctrl-C maybe: the server then stops it, and nobody
+                # takes its answer for that of the next.
+                self._end()
         if answer is None:
             raise BrokenOffError from UnavailableError("Converse: the server ended the stream")
         return answer

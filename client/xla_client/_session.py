@@ -1,5 +1,6 @@
 """What a client's objects share: the transport and the handles they hold."""
 
+import asyncio
 import atexit
 import contextlib
 import weakref
@@ -26,7 +27,10 @@ from xla_contract.literal_encoding import encode_literal_message
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_pb2
-from xla_contract.stubs.xla_extension_pb2 import CAPABILITY_CHUNKED_TRANSFERS
+from xla_contract.stubs.xla_extension_pb2 import (
+    CAPABILITY_CHUNKED_TRANSFERS,
+    CloseSessionRequest,
+)
 
 CLOSE_TIMEOUT = 5.0
 """Seconds that closing may spend on telling the server what is free."""
@@ -37,7 +41,7 @@ _OPEN: "weakref.WeakSet[Session]" = weakref.WeakSet()
 
 @atexit.register
 def _close_open_sessions() -> None:
-    """Free on the servers what a program leaves behind that never closed its client."""
+    """End on the servers the sessions of a program that never closed its clients."""
     for session in list(_OPEN):
         session.close()
 
@@ -70,6 +74,28 @@ class Session:
         """Make a call without waiting, after freeing what has gathered."""
         self.reclaimer.free_if_due()
         return self.transport.start(name, request, timeout)
+
+    async def acall(self, name: str, request: Message | bytes, timeout: float | None = None) -> Any:
+        """As `call`, without holding up the event loop; who is cancelled gives the call up.
+
+        What has gathered to be freed waits for a call that may take its time.
+        """
+        pending = self.transport.start(name, request, timeout)
+        loop = asyncio.get_running_loop()
+        done = asyncio.Event()
+
+        def tell() -> None:
+            # The loop of somebody who does not wait any more may be closed.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(done.set)
+
+        pending.add_done_callback(tell)
+        try:
+            await done.wait()
+        except asyncio.CancelledError:
+            pending.cancel()
+            raise
+        return pending.result()
 
     def upload(
         self,
@@ -154,15 +180,36 @@ class Session:
         self.call("Unregister", _unregister([handle]), timeout)
 
     def close(self) -> None:
-        """Free every handle and close the transport; harmless when closed."""
-        if not self.transport.closed:
-            try:
+        """End the session with all it has, and close the transport; harmless when closed.
+
+        The session of a server that has none but for connections is left, with every handle freed.
+        """
+        if self.transport.closed:
+            return
+        try:
+            if self.transport.session is None:
                 self.reclaimer.free_everything()
-            finally:
-                if self.shared_memory is not None:
-                    self.shared_memory.close()
-                self.transport.close()
-                _OPEN.discard(self)
+            else:
+                # It may have ended by itself, and a server that is gone needs no word.
+                with contextlib.suppress(XlaError):
+                    self.transport.call("CloseSession", CloseSessionRequest(), CLOSE_TIMEOUT)
+        finally:
+            self._disconnect()
+
+    def detach(self) -> None:
+        """Close the transport and leave the session as it is; harmless when closed."""
+        if self.transport.closed:
+            return
+        try:
+            self.reclaimer.free()
+        finally:
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self.shared_memory is not None:
+            self.shared_memory.close()
+        self.transport.close()
+        _OPEN.discard(self)
 
     def _free(self, handles: Sequence[int]) -> None:
         # A server that has restarted does not know the handles, one that is gone needs no word.

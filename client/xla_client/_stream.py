@@ -1,7 +1,7 @@
 """One streaming call, both ways."""
 
+import queue
 import threading
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -73,53 +73,73 @@ class ClientStream:
         self._call.cancel()
         self._outgoing.end()
 
+    def close(self) -> None:
+        """As `cancel`: there is nothing more to let go of."""
+        self.cancel()
+
 
 class _Outgoing:
     """What waits to be sent: an iterator for grpc's thread."""
 
     def __init__(self) -> None:
-        self._messages: deque[bytes] = deque()
-        self._changed = threading.Condition()
+        # None is the end. A condition variable would cost more than all the rest of a small call.
+        self._messages: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._is_closed = False
         self._is_ended = False
+        self._adding = threading.Lock()
+        self._has_room = threading.Condition()
+        self._is_awaited = False
+        """Whether somebody may wait for room."""
 
     def put(self, data: bytes) -> bool:
         """Add a message, waiting for room; False when the call has ended or was closed."""
-        with self._changed:
-            while len(self._messages) >= _WAITING and not self._is_over:
-                self._changed.wait()
-            if self._is_over:
-                return False
-            self._messages.append(data)
-            self._changed.notify_all()
-        return True
+        messages = self._messages
+        while True:
+            with self._adding:
+                if self._is_over:
+                    return False
+                if messages.qsize() < _WAITING:
+                    messages.put(data)
+                    return True
+            self._wait_for_room()
 
     def close(self) -> None:
         """Let the iterator end behind what waits."""
-        with self._changed:
+        with self._adding:
             self._is_closed = True
-            self._changed.notify_all()
+            self._messages.put(None)
+        self._tell_of_room()
 
     def end(self) -> None:
         """Drop what waits: the call has ended."""
-        with self._changed:
-            self._is_ended = True
-            self._messages.clear()
-            self._changed.notify_all()
+        self._is_ended = True
+        self._messages.put(None)
+        self._tell_of_room()
 
     @property
     def _is_over(self) -> bool:
         return self._is_closed or self._is_ended
 
+    def _wait_for_room(self) -> None:
+        with self._has_room:
+            # Said before it is looked: who makes room looks whether it was said after that.
+            self._is_awaited = True
+            while self._messages.qsize() >= _WAITING and not self._is_over:
+                self._has_room.wait()
+                self._is_awaited = True
+
+    def _tell_of_room(self) -> None:
+        with self._has_room:
+            self._is_awaited = False
+            self._has_room.notify_all()
+
     def __iter__(self) -> "_Outgoing":
         return self
 
     def __next__(self) -> bytes:
-        with self._changed:
-            while not self._messages and not self._is_over:
-                self._changed.wait()
-            if not self._messages:
-                raise StopIteration
-            data = self._messages.popleft()
-            self._changed.notify_all()
-            return data
+        data = self._messages.get()
+        if data is None or self._is_ended:
+            raise StopIteration
+        if self._is_awaited:
+            self._tell_of_room()
+        return data

@@ -9,7 +9,8 @@ import grpc
 from google.protobuf.message import Message
 from grpc_status import rpc_status
 
-from xla_client._conversation import BrokenOffError, Conversation
+from xla_client._conversation import BrokenOffError, Conversation, Exchanges
+from xla_client._direct_stream import open_direct_stream
 from xla_client._errors import error_of, error_of_status
 from xla_client._stream import ClientStream
 from xla_contract.descriptors import EXTENSION_RPCS, RPCS, Rpc
@@ -33,6 +34,10 @@ _OPTIONS = (
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
 )
+KEEPALIVE_SECONDS = 30.0, 10.0
+"""How long a connection with calls under way may be silent before the server is asked whether it is
+there, and how long it may take to answer."""
+
 _SESSION_KEY = "xla-session"
 _CLIENT = f"xla_client {importlib.metadata.version('xla-service')}"
 _CAPABILITIES: list[Any] = [number for number in xla_extension_pb2.Capability.values() if number]
@@ -106,14 +111,16 @@ class Transport:
         credentials: ChannelCredentials | None,
         metadata: Metadata,
         timeout: float | None,
+        keepalive: tuple[float, float] = KEEPALIVE_SECONDS,
     ) -> None:
         self.target = target
         self.timeout = timeout
         self._metadata = tuple(metadata)
+        options = (*_OPTIONS, *keepalive_options(*keepalive))
         self._channel = (
-            grpc.insecure_channel(target, options=_OPTIONS)
+            grpc.insecure_channel(target, options=options)
             if credentials is None
-            else grpc.secure_channel(target, credentials, options=_OPTIONS)
+            else grpc.secure_channel(target, credentials, options=options)
         )
         self._calls = {
             rpc.name: self._channel.unary_unary(
@@ -145,7 +152,9 @@ class Transport:
         """Connect and open a session, or go on with one, in one call.
 
         A server without sessions has one for the connection. Raises UnavailableError when the
-        connection does not come about, and NotFoundError when the session to go on with is none.
+        connection does not come about, NotFoundError when there is no live session to go on with,
+        InvalidArgumentError for what cannot be a token, and UnimplementedError for one that is
+        given to a server without sessions.
         """
         request = xla_extension_pb2.OpenSessionRequest(
             resume_token=resume_token, client=_CLIENT, capabilities=_CAPABILITIES
@@ -157,7 +166,13 @@ class Transport:
         except grpc.RpcError as error:
             raised = _exception("connect", error)
             if isinstance(raised, UnimplementedError):
-                return
+                if not resume_token:
+                    return
+                raise UnimplementedError(
+                    "connect: a server must have sessions with tokens to go on with one, got one "
+                    f"that has none at {self.target}",
+                    op="connect",
+                ) from error
             if isinstance(raised, DeadlineExceededError):
                 raise UnavailableError(
                     "connect: a server must listen at the target, got no answer from "
@@ -170,8 +185,13 @@ class Transport:
         self.capabilities = frozenset(session.capabilities)
         self._metadata = (*self._metadata, (_SESSION_KEY, session.token))
         if xla_extension_pb2.CAPABILITY_CONVERSE in self.capabilities:
-            self._conversation = Conversation(lambda: self.stream("Converse"))
+            self._conversation = Conversation(self._begin_conversation)
             self._conversation.open()
+
+    def _begin_conversation(self) -> Exchanges:
+        path = self._streams["Converse"].path
+        direct = open_direct_stream("Converse", self._channel, path, self._metadata, _exception)
+        return self.stream("Converse", parse=False) if direct is None else direct
 
     def stream(
         self,
@@ -271,6 +291,19 @@ class Transport:
     def _check_open(self, name: str) -> None:
         if self._closed:
             raise UnavailableError(f"{name}: the client must be open, got a closed one", op=name)
+
+
+def keepalive_options(quiet: float, patience: float) -> tuple[tuple[str, int], ...]:
+    """What lets a channel notice that the server has died without a word; in seconds."""
+    return (
+        ("grpc.keepalive_time_ms", round(1000 * quiet)),
+        ("grpc.keepalive_timeout_ms", round(1000 * patience)),
+        # Pings that measure the way, too: while one of them is not answered no other is sent. They
+        # may be behind megabytes on a slow line, and get the time that silence has.
+        ("grpc.http2.ping_timeout_ms", round(1000 * (quiet + patience))),
+        # An open stream on which nobody speaks is how it usually is.
+        ("grpc.http2.max_pings_without_data", 0),
+    )
 
 
 def _serialized(request: Message | bytes) -> bytes:

@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 from xla_client._session import Session
 from xla_client.buffer import Buffer
+from xla_client.step_result import StepResult
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
@@ -29,7 +30,7 @@ def on_device(
     buffers = []
     for number, (argument, shape) in enumerate(zip(arguments, parameters, strict=True)):
         try:
-            buffers.append(_buffer(session, argument, shape, device, timeout))
+            buffers.append(as_buffer(session, argument, shape, device, timeout))
         except InvalidArgumentError as error:
             raise error.at(f"argument {number}") from error.__cause__
     return buffers
@@ -57,16 +58,17 @@ def as_literal(value: Argument, shape: Shape | None = None) -> Literal:
     """The value in the type and layout of `shape`; raises InvalidArgumentError."""
     if isinstance(value, Literal):
         return value if shape is None else value.relayout(shape)
-    if isinstance(value, Buffer):
+    if isinstance(value, Buffer | StepResult):
         raise InvalidArgumentError(f"a value on this side is needed, got {value!r}")
     if hasattr(value, "__array__"):
         value = value.__array__()
     return Literal.from_numpy(value, shape, copy=False)
 
 
-def _buffer(
+def as_buffer(
     session: Session, argument: Argument, shape: Shape, device: int, timeout: float | None
 ) -> Buffer:
+    """One argument as `on_device` gives it; raises InvalidArgumentError."""
     if not isinstance(argument, Buffer):
         literal = as_literal(argument, shape)
         return Buffer(session, session.upload(literal, device, timeout), literal.shape)

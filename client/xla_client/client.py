@@ -11,16 +11,29 @@ from xla_client._transport import ChannelCredentials, Metadata, Transport
 from xla_client.arguments import Argument, as_literal, on_device
 from xla_client.buffer import Buffer, unpacked
 from xla_client.computation import Computation
+from xla_client.description import SessionDescription, descriptions_of, quotas_of
 from xla_client.device import Device
 from xla_client.executable import Executable
+from xla_client.execution import Execution, LaunchedExecution, adopted_buffers
 from xla_client.options import LayoutChoice, compiled_shape, execution_options
+from xla_client.pipeline import Pipeline
 from xla_client.transfers import Progress
 from xla_contract import malloc
-from xla_contract.errors import ResourceExhaustedError
+from xla_contract.errors import (
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    UnimplementedError,
+)
 from xla_contract.layout import Layout
 from xla_contract.literal import Nested
-from xla_contract.shape_proto import layout_to_proto, shape_from_proto, shape_to_proto
+from xla_contract.shape_proto import (
+    layout_to_proto,
+    program_shape_from_proto,
+    shape_from_proto,
+    shape_to_proto,
+)
 from xla_contract.stubs import xla_data_pb2, xla_pb2
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
 MAX_DEVICES = 1 << 16
 """Where counting the devices of a server ends."""
@@ -55,7 +68,8 @@ class Client:
     """A connection, from `connect`. Safe to use from several threads.
 
     Every method that calls the server takes `timeout`, the seconds until DeadlineExceededError;
-    None means the client's own. Closing frees everything the client holds on the server.
+    None means the client's own. Closing ends the session and frees everything it has on the server;
+    `detach` leaves it, for who has its token to come back to.
     """
 
     def __init__(self, transport: Transport, shared_memory: bool | None = None) -> None:
@@ -65,6 +79,21 @@ class Client:
     def target(self) -> str:
         """The address the client is connected to."""
         return self._session.transport.target
+
+    @property
+    def session_token(self) -> str:
+        """What `connect` needs to go on with this session, from another process too.
+
+        Who has it has all that is in the session: keep it secret. Raises UnimplementedError where
+        the server has sessions for connections only.
+        """
+        opened = self._session.transport.session
+        if opened is None:
+            raise UnimplementedError(
+                "a server must have sessions with tokens to give one, got one that has none",
+                op="OpenSession",
+            )
+        return opened.token
 
     def compile(
         self,
@@ -90,6 +119,10 @@ class Client:
         computation.write_to(request.computation)
         response = self._session.call("Compile", request, timeout)
         return Executable(self._session, response.handle.handle, computation.name, shape)
+
+    def pipeline(self) -> Pipeline:
+        """An empty pipeline: several executions to be run in one round trip."""
+        return Pipeline(self._session)
 
     def execute(
         self,
@@ -146,6 +179,46 @@ class Client:
         data = xla_data_pb2.GlobalDataHandle(handle=handle)
         response = self._session.call("GetShape", xla_pb2.GetShapeRequest(data=data), timeout)
         return Buffer(self._session, handle, shape_from_proto(response.shape))
+
+    def adopt_executable(self, handle: int, *, timeout: float | None = None) -> Executable:
+        """An Executable for an execution handle that Compile gave to this session.
+
+        For who has come back to a session; it is freed like any other. Raises NotFoundError and
+        InvalidArgumentError for handles that are none or were freed.
+        """
+        description = self._described(handle, "executable", timeout).executable
+        shape = program_shape_from_proto(description.program_shape)
+        return Executable(self._session, handle, description.name, shape)
+
+    def adopt_execution(self, handle: int, *, timeout: float | None = None) -> Execution:
+        """A run that Launch began in this session (`Execution.handle`), as `submit` gave it.
+
+        `timeout` is for the call. Its buffers, and the run, belong to the one that is returned.
+        Raises NotFoundError for handles that are none, and for a run whose end was waited for
+        before, as that of a run with a timeout is from the start. Its values are there yet.
+        """
+        description = self._described(handle, "execution", timeout).execution
+        buffers = adopted_buffers(self._session, description)
+        return LaunchedExecution(self._session, handle, buffers, None)
+
+    def describe(self, *, timeout: float | None = None) -> SessionDescription:
+        """What the session has: its values, executables and executions, and use of its quotas.
+
+        Raises UnimplementedError where the server cannot tell.
+        """
+        described = self._session.call(
+            "DescribeSession", extension_pb2.DescribeSessionRequest(), timeout
+        )
+        handles: list[extension_pb2.HandleDescription] = []
+        request = extension_pb2.DescribeHandlesRequest()
+        while True:
+            page = self._session.call("DescribeHandles", request, timeout)
+            handles += page.handles
+            if not page.has_more or not page.handles:
+                break
+            request.after = page.handles[-1].handle
+        quotas, use = quotas_of(described.quotas), quotas_of(described.use)
+        return SessionDescription(quotas, use, *descriptions_of(handles))
 
     def unpack(self, buffer: Buffer, *, timeout: float | None = None) -> tuple[Buffer, ...]:
         """The elements of a tuple, as `Buffer.deconstruct` gives them, by the older rpc."""
@@ -217,8 +290,20 @@ class Client:
         """
         self._session.reclaimer.free()
 
+    def detach(self) -> str:
+        """Disconnect, and leave the session in place; gives its token.
+
+        The server keeps all of it for its grace period (60 s, where the operator says nothing
+        else), in which `connect(target, session=token)` goes on with it: values, executables,
+        launched executions, feeds. Objects of this client cannot be used any more; what was garbage
+        collected is freed. Raises UnimplementedError as `session_token`, and does nothing then.
+        """
+        token = self.session_token
+        self._session.detach()
+        return token
+
     def close(self) -> None:
-        """Free everything this client holds on the server, and disconnect."""
+        """End the session, which frees everything it has on the server, and disconnect."""
         self._session.close()
 
     def __enter__(self) -> Self:
@@ -234,6 +319,18 @@ class Client:
 
     def __repr__(self) -> str:
         return f"Client({self.target!r})"
+
+    def _described(
+        self, handle: int, kind: str, timeout: float | None
+    ) -> extension_pb2.HandleDescription:
+        """What a handle names; InvalidArgumentError unless it is of this kind."""
+        request = extension_pb2.DescribeHandlesRequest(handles=[handle])
+        found: extension_pb2.HandleDescription
+        (found,) = self._session.call("DescribeHandles", request, timeout).handles
+        got = found.WhichOneof("kind")
+        if got != kind:
+            raise InvalidArgumentError(f"the handle of an {kind} is needed, got that of a {got}")
+        return found
 
     def _has_devices(self, count: int) -> bool:
         request = xla_pb2.GetDeviceHandlesRequest(device_count=count)
@@ -251,20 +348,28 @@ def connect(
     metadata: Metadata = (),
     timeout: float | None = None,
     connect_timeout: float = 10.0,
+    session: str | None = None,
     shared_memory: bool | None = None,
 ) -> Client:
     """Connect to a server, usually as a context manager: `with connect("host:1685") as client`.
 
     `target` is "host:port" or "unix:/path". `credentials` (from grpc) turn on TLS, `metadata` is
     sent with every call, `timeout` is the deadline of calls that state none (None: no deadline).
+    `session` is the `Client.session_token` of a session to go on with (see `Client.describe` and
+    `adopt`); NotFoundError when that has ended, InvalidArgumentError for what is no token.
     `shared_memory` says whether large values may pass through memory shared with a server on this
     host, which is tried by default (unless XLA_CLIENT_SHARED_MEMORY is 0 in the environment).
     Raises UnavailableError when there is no connection after `connect_timeout` seconds.
     """
+    if session is not None and not session:
+        raise InvalidArgumentError(
+            "session must be the token of a session, got an empty string",
+            hint="None opens a new one",
+        )
     malloc.tune()
     transport = Transport(target, credentials=credentials, metadata=metadata, timeout=timeout)
     try:
-        transport.open(connect_timeout)
+        transport.open(connect_timeout, session or "")
     except BaseException:  # Ctrl-C while waiting must not leave the channel open either.
         transport.close()
         raise

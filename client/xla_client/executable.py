@@ -9,8 +9,9 @@ from xla_client._session import Session
 from xla_client.arguments import Argument, on_device
 from xla_client.buffer import Buffer, unpacked
 from xla_client.execution import Buffers, CalledExecution, Execution, LaunchedExecution
+from xla_client.run_template import RunTemplate
 from xla_contract.errors import InvalidArgumentError, XlaError
-from xla_contract.literal import Nested
+from xla_contract.literal import Array, Nested
 from xla_contract.shape import ProgramShape
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs.xla_extension_pb2 import (
@@ -18,7 +19,6 @@ from xla_contract.stubs.xla_extension_pb2 import (
     CAPABILITY_RUN,
     LaunchRequest,
     RunBatchRequest,
-    RunRequest,
     RunResult,
 )
 
@@ -42,6 +42,7 @@ class Executable:
         self._name = name
         self._program_shape = program_shape
         self._finalizer = session.hold(self, handle, 0)
+        self._template: RunTemplate | None = None
 
     @property
     def program_shape(self) -> ProgramShape:
@@ -79,7 +80,7 @@ class Executable:
             runs.keep(step.message, result)
             answer = self._run(step, timeout)
             return runs.kept(self._session, [each.handle for each in answer.outputs], result)
-        return unpacked(self._execute(arguments, donate, timeout), timeout=timeout)
+        return unpacked(self.execute_whole(arguments, donate, timeout), timeout=timeout)
 
     def run(
         self, *arguments: Argument, donate: Sequence[int] = (), timeout: float | None = None
@@ -90,7 +91,11 @@ class Executable:
         """
         result = self._program_shape.result
         if not self._has(CAPABILITY_RUN):
-            return self._execute(arguments, donate, timeout).to_numpy(timeout=timeout)
+            return self.execute_whole(arguments, donate, timeout).to_numpy(timeout=timeout)
+        request = None if donate else self._plain_request(arguments)
+        if request is not None:
+            answer = self._session.call("Run", request, timeout)
+            return runs.fetched(answer.results[0].value)
         step = self.step(arguments, donate, timeout)
         if result.byte_size <= runs.FETCH_BYTES:
             runs.fetch(step.message, result)
@@ -140,7 +145,7 @@ class Executable:
             return execution
         step = self.step(given, donate, timeout)
         runs.keep(step.message, result)
-        request = LaunchRequest(run=RunRequest(steps=[step.message]))
+        request = LaunchRequest(run=step.request)
         response = step.calling(lambda: session.call("Launch", request, timeout))
         handles = [each.handle for each in response.outputs[0].outputs]
         limit = session.transport.timeout if timeout is None else timeout
@@ -151,6 +156,10 @@ class Executable:
         """Free the program now; a second call does nothing."""
         if self._finalizer.detach() is not None:
             self._session.delete(self._handle, timeout)
+
+    def is_of(self, session: Session) -> bool:
+        """Whether it was compiled in this session, by this client."""
+        return self._session is session
 
     def step(
         self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
@@ -175,9 +184,25 @@ class Executable:
             isinstance(argument, Buffer) for argument in arguments
         )
 
+    def _plain_request(self, arguments: Sequence[Argument]) -> bytes | None:
+        """A run with small arrays that sends its result back; None where it is not that."""
+        template, result = self._template, self._program_shape.result
+        if not self.handle or result.byte_size > runs.FETCH_BYTES:
+            return None
+        if template is None:
+
+            def encode(arrays: Sequence[Array]) -> bytes:
+                step = self.step(arrays, (), None)
+                runs.fetch(step.message, result)
+                data: bytes = step.request.SerializeToString()
+                return data
+
+            parameters = self._program_shape.parameters
+            template = self._template = RunTemplate(parameters, encode, runs.INLINE_BYTES)
+        return template.request(arguments)
+
     def _run(self, step: runs.Step, timeout: float | None) -> RunResult:
-        request = RunRequest(steps=[step.message])
-        response = step.calling(lambda: self._session.call("Run", request, timeout))
+        response = step.calling(lambda: self._session.call("Run", step.request, timeout))
         result: RunResult = response.results[0]
         return result
 
@@ -187,7 +212,7 @@ class Executable:
             steps = [self.step(each, (), timeout) for each in batch[first : first + _BATCH]]
             for step in steps:
                 runs.fetch(step.message, self._program_shape.result)
-            request = RunBatchRequest(runs=[RunRequest(steps=[step.message]) for step in steps])
+            request = RunBatchRequest(runs=[step.request for step in steps])
             response = self._session.call("RunBatch", request, timeout)
             for step in steps:
                 step.end_donation(is_freed=False)
@@ -205,9 +230,10 @@ class Executable:
         except XlaError as error:
             return error
 
-    def _execute(
+    def execute_whole(
         self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
     ) -> Buffer:
+        """Run the program by Execute; gives its result as the one buffer it is, tuple or not."""
         runs.require_numbers(donate, len(arguments))
         buffers = self._on_device(arguments, timeout)
         response = self._session.call("Execute", self._request(buffers), timeout)

@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 from xla_client._session import Session
 from xla_client._transport import Pending
 from xla_client.buffer import Buffer, unpacked
-from xla_contract.errors import DeadlineExceededError, XlaError
+from xla_contract.errors import DeadlineExceededError, UnimplementedError, XlaError
 from xla_contract.shape import Shape
+from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import xla_data_pb2, xla_extension_pb2, xla_pb2
 
 Buffers: TypeAlias = "Buffer | tuple[Buffer, ...]"
@@ -51,6 +52,15 @@ class Execution(abc.ABC):
     def __init__(self) -> None:
         self._future = _ExecutionFuture(weakref.WeakMethod(self.cancel))
         self._profile = ExecutionProfile()
+
+    @property
+    @abc.abstractmethod
+    def handle(self) -> int:
+        """The execution handle on the wire, for `Client.adopt_execution` to come back to.
+
+        The server forgets it once the result was waited for. Raises UnimplementedError where the
+        server cannot launch.
+        """
 
     @property
     @abc.abstractmethod
@@ -133,6 +143,11 @@ class LaunchedExecution(Execution):
             self._watch()
 
     @property
+    def handle(self) -> int:
+        """The execution handle on the wire; the server knows it until the run was waited for."""
+        return self._handle
+
+    @property
     def buffers(self) -> Buffers:
         """The result, whose values come when the run has ended."""
         return self._buffers
@@ -181,6 +196,22 @@ def _hold(_: object) -> None:
     """Keep the argument as long as what calls this."""
 
 
+def adopted_buffers(
+    session: Session, description: xla_extension_pb2.ExecutionDescription
+) -> Buffers:
+    """The buffers of a launched execution that is described, as `submit` gave them."""
+    outputs = [
+        (output.handle, shape_from_proto(shape))
+        for step in description.steps
+        for output, shape in zip(step.outputs, step.shapes, strict=True)
+    ]
+    buffers = tuple(Buffer(session, handle, shape) for handle, shape in outputs)
+    is_whole = len(description.steps) == len(buffers) == 1 and buffers[0].shape.equal(
+        shape_from_proto(description.steps[0].result)
+    )
+    return buffers[0] if is_whole else buffers
+
+
 class CalledExecution(Execution):
     """A run that is a call: what servers have that cannot launch."""
 
@@ -195,6 +226,15 @@ class CalledExecution(Execution):
         # The callback, which holds this object, makes sure that a result nobody asks for is
         # freed too.
         pending.add_done_callback(self._settle)
+
+    @property
+    def handle(self) -> int:
+        """There is none; raises UnimplementedError."""
+        raise UnimplementedError(
+            "the server must be able to launch executions to give handles for them, got one that "
+            "cannot",
+            op="Launch",
+        )
 
     @property
     def buffers(self) -> Buffers:

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from xla_client._session import device_handle
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
@@ -47,6 +48,22 @@ class FeedStates:
 
     infeed: FeedState
     outfeed: FeedState
+
+
+def drain_request(
+    device: int, direction: extension_pb2.FeedDirection
+) -> extension_pb2.DrainFeedRequest:
+    """What asks a server to answer when a queue of a device is empty."""
+    return extension_pb2.DrainFeedRequest(device_handle=device_handle(device), direction=direction)
+
+
+def close_request(
+    device: int, direction: extension_pb2.FeedDirection, *, discard: bool
+) -> extension_pb2.CloseFeedRequest:
+    """What asks a server to close a queue of a device, and to drop what is in it."""
+    return extension_pb2.CloseFeedRequest(
+        device_handle=device_handle(device), direction=direction, discard=discard
+    )
 
 
 def states_from_proto(response: extension_pb2.DescribeFeedsResponse) -> FeedStates:

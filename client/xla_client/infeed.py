@@ -10,6 +10,7 @@ from xla_client._errors import error_of_status
 from xla_client._feed_link import FeedLink
 from xla_client._session import Session, device_handle
 from xla_client.arguments import Argument, as_literal
+from xla_client.feeds import close_request, drain_request
 from xla_contract.errors import (
     AbortedError,
     DataLossError,
@@ -22,6 +23,8 @@ from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
+
+_DIRECTION = extension_pb2.FEED_DIRECTION_INFEED
 
 WAITING_ITEMS = 256
 WAITING_BYTES = 8 << 20
@@ -39,7 +42,8 @@ class Infeed:
     every value against. Values go out while the program runs; a value that does not fit what the
     program waits for raises at a later call. Where the connection is lost the feed connects again
     and goes on, every value arriving once. Leaving the block waits until the server has received
-    all; leaving it by an error drops what was not sent. Any thread may call any method.
+    all; leaving it by an error drops what was not sent. Any thread may call any method; those that
+    begin with an a are for coroutines, as `async with` is.
     """
 
     def __init__(
@@ -82,11 +86,7 @@ class Infeed:
         timeout = self._or_own(timeout)
         self._sender.flush(timeout)
         if self._sender.has_streams:
-            request = extension_pb2.DrainFeedRequest(
-                device_handle=device_handle(self._device),
-                direction=extension_pb2.FEED_DIRECTION_INFEED,
-            )
-            self._session.call("DrainFeed", request, timeout)
+            self._session.call("DrainFeed", drain_request(self._device, _DIRECTION), timeout)
 
     def close_queue(self, *, discard: bool = False, timeout: float | None = None) -> int:
         """Let nothing into the device's infeed any more; programs that wait for more fail.
@@ -97,11 +97,7 @@ class Infeed:
         self._is_closed = True
         self._sender.flush(self._or_own(timeout))
         self._sender.close()
-        request = extension_pb2.CloseFeedRequest(
-            device_handle=device_handle(self._device),
-            direction=extension_pb2.FEED_DIRECTION_INFEED,
-            discard=discard,
-        )
+        request = close_request(self._device, _DIRECTION, discard=discard)
         discarded: int = self._session.call("CloseFeed", request, timeout).discarded
         return discarded
 
@@ -139,6 +135,23 @@ class Infeed:
     async def aflush(self, *, timeout: float | None = None) -> None:
         """As `flush`, without holding up the event loop."""
         await self._sender.aflush(self._or_own(timeout))
+
+    async def adrain(self, *, timeout: float | None = None) -> None:
+        """As `drain`, without holding up the event loop."""
+        timeout = self._or_own(timeout)
+        await self._sender.aflush(timeout)
+        if self._sender.has_streams:
+            request = drain_request(self._device, _DIRECTION)
+            await self._session.acall("DrainFeed", request, timeout)
+
+    async def aclose_queue(self, *, discard: bool = False, timeout: float | None = None) -> int:
+        """As `close_queue`, without holding up the event loop."""
+        self._is_closed = True
+        await self._sender.aflush(self._or_own(timeout))
+        await asyncio.to_thread(self._sender.close)
+        request = close_request(self._device, _DIRECTION, discard=discard)
+        discarded: int = (await self._session.acall("CloseFeed", request, timeout)).discarded
+        return discarded
 
     async def aclose(self) -> None:
         """As `close`, without holding up the event loop."""

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, Self
 
 from xla_client._feed_link import FeedLink
 from xla_client._session import Session, device_handle
+from xla_client.feeds import close_request, drain_request
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.feed_items import FeedItemDecoder, array_count, data_byte_size
 from xla_contract.literal import Nested
@@ -16,6 +17,8 @@ from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
+
+_DIRECTION = extension_pb2.FEED_DIRECTION_OUTFEED
 
 DEFAULT_PREFETCH = 128
 """Arrays on the way or waiting for the consumer."""
@@ -32,7 +35,8 @@ class Outfeed:
     `count` values, when the queue is closed and empty, or with the loop that drives it. At most
     `prefetch` arrays are fetched ahead of the consumer; a value is acknowledged when the next is
     asked for, or at the end. Where the connection is lost the feed connects again and goes on,
-    every value coming once. An iterator of both kinds, for one consumer.
+    every value coming once. An iterator of both kinds, for one consumer. Methods that begin with an
+    a are for coroutines, as `async for` and `async with` are.
     """
 
     def __init__(
@@ -82,11 +86,7 @@ class Outfeed:
 
     def drain(self, *, timeout: float | None = None) -> None:
         """Wait until the device's outfeed is empty, which takes somebody who reads it."""
-        request = extension_pb2.DrainFeedRequest(
-            device_handle=device_handle(self._device),
-            direction=extension_pb2.FEED_DIRECTION_OUTFEED,
-        )
-        self._session.call("DrainFeed", request, timeout)
+        self._session.call("DrainFeed", drain_request(self._device, _DIRECTION), timeout)
 
     def close_queue(self, *, discard: bool = False, timeout: float | None = None) -> int:
         """Let programs put nothing into the device's outfeed any more; those that want to fail.
@@ -94,17 +94,39 @@ class Outfeed:
         With `discard` what was not acknowledged is dropped; gives how many arrays. What is there
         still comes, and is the end. Another feed opens the queue again.
         """
-        request = extension_pb2.CloseFeedRequest(
-            device_handle=device_handle(self._device),
-            direction=extension_pb2.FEED_DIRECTION_OUTFEED,
-            discard=discard,
-        )
+        request = close_request(self._device, _DIRECTION, discard=discard)
         discarded: int = self._session.call("CloseFeed", request, timeout).discarded
         return discarded
 
     def close(self) -> None:
         """Acknowledge what the consumer has and leave; harmless when done before."""
         self._finalizer()
+
+    async def aget(self, *, timeout: float | None = None) -> Nested:
+        """As `get`, without holding up the event loop; raises StopAsyncIteration at the end."""
+        if self._left == 0:
+            await self.aclose()
+            raise StopAsyncIteration
+        value = await self._receiver.aget(self._timeout if timeout is None else timeout)
+        if isinstance(value, _End):
+            raise StopAsyncIteration
+        if self._left is not None:
+            self._left -= 1
+        return value
+
+    async def adrain(self, *, timeout: float | None = None) -> None:
+        """As `drain`, without holding up the event loop."""
+        await self._session.acall("DrainFeed", drain_request(self._device, _DIRECTION), timeout)
+
+    async def aclose_queue(self, *, discard: bool = False, timeout: float | None = None) -> int:
+        """As `close_queue`, without holding up the event loop."""
+        request = close_request(self._device, _DIRECTION, discard=discard)
+        discarded: int = (await self._session.acall("CloseFeed", request, timeout)).discarded
+        return discarded
+
+    async def aclose(self) -> None:
+        """As `close`, without holding up the event loop."""
+        await asyncio.to_thread(self._finalizer)
 
     def __iter__(self) -> Self:
         return self
@@ -116,15 +138,7 @@ class Outfeed:
         return self
 
     async def __anext__(self) -> Nested:
-        if self._left == 0:
-            self.close()
-            raise StopAsyncIteration
-        value = await self._receiver.aget(self._timeout)
-        if isinstance(value, _End):
-            raise StopAsyncIteration
-        if self._left is not None:
-            self._left -= 1
-        return value
+        return await self.aget()
 
     def __enter__(self) -> Self:
         return self
@@ -146,7 +160,7 @@ class Outfeed:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
+        await self.aclose()
 
 
 class _End:

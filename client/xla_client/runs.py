@@ -1,19 +1,25 @@
 """Messages of Run, RunBatch and Launch: several executions in one round trip."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xla_client._session import Session
 from xla_client.arguments import Argument, as_literal, require_compatible, require_count
 from xla_client.buffer import Buffer
+from xla_client.step_result import StepResult
 from xla_contract.aligned import with_aligned_elements
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.literal import Nested
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
+from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.value_proto import value_from_proto, value_to_proto
+from xla_contract.value_proto import fill_value, value_from_proto
+
+if TYPE_CHECKING:
+    from xla_client.pipeline import Pipeline
 
 INLINE_BYTES = 1 << 17
 """Of the arguments that are sent along with a run; what is larger is uploaded first."""
@@ -28,9 +34,13 @@ Results: TypeAlias = "Buffer | tuple[Buffer, ...]"
 class Step:
     """A step with the buffers it names, which must stay alive until the server has it."""
 
+    request: extension_pb2.RunRequest
+    """A run of this step alone."""
     message: extension_pb2.RunStep
     alive: list[Buffer]
     donated: list[Buffer]
+    inline_bytes: int = 0
+    """Of the arguments that are sent along."""
 
     def calling(self, call: Callable[[], Any]) -> Any:
         """The answer of a call that makes the step; what it donates cannot be used afterwards."""
@@ -57,17 +67,21 @@ def make_step(
     donate: Sequence[int],
     device: int,
     timeout: float | None,
+    room: int = INLINE_BYTES,
+    pipeline: "Pipeline | None" = None,
+    place: str = "",
 ) -> Step:
     """The step that runs an executable; small arguments go along, large ones are uploaded.
 
     `donate` are numbers of arguments to be given up: Buffers among them cannot be used after
-    the call. Raises InvalidArgumentError naming the argument that does not fit.
+    the call. `room` is for what goes along, `pipeline` the one whose results may be arguments.
+    Raises InvalidArgumentError naming the argument that does not fit, and the `place` of the step.
     """
     require_count(arguments, parameters)
     require_numbers(donate, len(arguments))
-    step = Step(extension_pb2.RunStep(), [], [])
+    request = extension_pb2.RunRequest()
+    step = Step(request, request.steps.add(), [], [])
     step.message.executable.handle = executable
-    room = INLINE_BYTES
     for number, (argument, shape) in enumerate(zip(arguments, parameters, strict=True)):
         message = step.message.arguments.add(donate=number in donate)
         try:
@@ -75,18 +89,26 @@ def make_step(
                 buffer = require_compatible(argument, shape)
                 if number in donate:
                     step.donated.append(buffer)
+            elif isinstance(argument, StepResult):
+                argument.require_of(pipeline)
+                argument.require_equal(shape)
+                message.result.step = argument.step
+                message.result.index.extend(argument.index)
+                continue
             else:
                 literal = as_literal(argument, shape)
-                if literal.shape.byte_size <= room:
-                    room -= literal.shape.byte_size
-                    message.value.CopyFrom(value_to_proto(literal))
+                byte_size = literal.shape.byte_size
+                if step.inline_bytes + byte_size <= room:
+                    step.inline_bytes += byte_size
+                    fill_value(message.value, literal)
                     message.donate = False
                     continue
                 buffer = Buffer(session, session.upload(literal, device, timeout), literal.shape)
                 message.donate = True
                 step.donated.append(buffer)
         except InvalidArgumentError as error:
-            raise error.at(f"argument {number}") from error.__cause__
+            where = f"argument {number}"
+            raise error.at(f"{place}: {where}" if place else where) from error.__cause__
         message.data.handle = buffer.handle
         step.alive.append(buffer)
     return step
@@ -109,12 +131,22 @@ def keep(message: extension_pb2.RunStep, result: Shape) -> None:
 
 def fetch(message: extension_pb2.RunStep, result: Shape) -> None:
     """Let a step send its result back, row by row."""
-    message.output.fetch_bytes = FETCH_BYTES
-    if not result.byte_size:
-        return
+    ask_for(message.output, result)
+
+
+def ask_for(output: extension_pb2.RunOutput | extension_pb2.RunPart, result: Shape) -> None:
+    """Let a result, or a part of one, be sent back, row by row."""
+    output.fetch_bytes = FETCH_BYTES
+    wanted = _asked_for(result)
+    if wanted is not None:
+        output.shape_with_layout.CopyFrom(wanted)
+
+
+@functools.lru_cache(maxsize=1024)
+def _asked_for(result: Shape) -> xla_data_pb2.ShapeProto | None:
+    """The shape in which a result is to be sent, to be copied; None where it is so anyway."""
     wanted = result.without_layout().with_default_layout()
-    if wanted != result:
-        message.output.shape_with_layout.CopyFrom(shape_to_proto(wanted))
+    return shape_to_proto(wanted) if result.byte_size and wanted != result else None
 
 
 def is_flat_tuple(shape: Shape) -> bool:

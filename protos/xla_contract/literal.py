@@ -108,7 +108,11 @@ class Literal:
                 f"{shape}, got {list(flat.shape)} of {flat.dtype}"
             )
         shape = shape.with_default_layout()
-        order = shape.layout_or_default.major_to_minor
+        layout = shape.layout_or_default
+        if layout.is_descending:
+            array = flat.reshape(shape.dimensions)
+            return cls(shape, _read_only(array), (), dynamic_sizes)
+        order = layout.major_to_minor
         widths = memory_dimensions(shape)
         physical = flat.reshape([widths[number] for number in order])
         # The ellipsis makes the answer an array, not a number, where there are no dimensions.
@@ -162,6 +166,8 @@ class Literal:
         this is no array.
         """
         layout = self.shape.layout_or_default
+        if layout.is_descending:
+            return np.ascontiguousarray(self.value).reshape(-1)
         order = layout.major_to_minor
         physical = np.transpose(self.value, order)
         if not layout.is_padded:

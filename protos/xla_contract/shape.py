@@ -34,6 +34,7 @@ class Shape:
     layout: Layout | None = None
     dynamic_dimensions: tuple[bool, ...] = ()
     tuple_shapes: tuple["Shape", ...] = ()
+    _byte_size: int | None = dataclasses.field(default=None, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.layout is not None and len(self.layout.minor_to_major) != len(self.dimensions):
@@ -145,11 +146,6 @@ class Shape:
         return self.element_type is ElementType.TOKEN
 
     @property
-    def is_opaque(self) -> bool:
-        """Whether this is an opaque value."""
-        return self.element_type is ElementType.OPAQUE_TYPE
-
-    @property
     def is_scalar(self) -> bool:
         """Whether this is an array of rank 0."""
         return self.is_array and not self.dimensions
@@ -197,6 +193,14 @@ class Shape:
 
         Tokens and opaque values take none. Padding is counted where the layout has any.
         """
+        size = self._byte_size
+        if size is None:
+            size = self._counted_bytes()
+            # Each run of a program asks for those of its arguments and results several times.
+            object.__setattr__(self, "_byte_size", size)
+        return size
+
+    def _counted_bytes(self) -> int:
         if self.is_tuple:
             return sum(part.byte_size for part in self.tuple_shapes)
         if not self.is_array:
@@ -280,6 +284,8 @@ class Shape:
 
     def equal(self, other: "Shape") -> bool:
         """Whether both are the same including layouts, "not said" being the default layout."""
+        if self is other or self == other:
+            return True
         return self.with_default_layout() == other.with_default_layout()
 
     def leaves(self) -> Iterator["Shape"]:

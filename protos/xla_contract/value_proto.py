@@ -1,5 +1,7 @@
 """Literals as Value messages of xla_extension.proto, both ways: shapes and bare memory."""
 
+import dataclasses
+import functools
 import sys
 from typing import Any
 
@@ -7,24 +9,68 @@ import numpy as np
 
 from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, XlaError
-from xla_contract.index import memory_element_count
 from xla_contract.literal import Array, Literal
 from xla_contract.shape import UNBOUNDED, Shape
 from xla_contract.shape_proto import shape_from_proto, shape_to_proto
-from xla_contract.stubs import xla_extension_pb2
+from xla_contract.stubs import xla_data_pb2, xla_extension_pb2
 
 _IS_LITTLE = sys.byteorder == "little"
 
 
 def value_to_proto(literal: Literal) -> xla_extension_pb2.Value:
     """The message for a literal; a token has a shape and nothing else."""
-    value = xla_extension_pb2.Value(shape=shape_to_proto(literal.shape))
-    for element in literal.elements:
-        value.elements.append(value_to_proto(element))
-    if literal.shape.is_array:
-        value.data = memory_of(literal).tobytes()
-        value.dynamic_sizes.extend(literal.dynamic_sizes)
+    value = xla_extension_pb2.Value()
+    fill_value(value, literal)
     return value
+
+
+def fill_value(value: xla_extension_pb2.Value, literal: Literal) -> None:
+    """Make an empty message that of a literal: one in another message, into which it need not be
+    copied then."""
+    shape = literal.shape
+    if not shape.is_array:
+        value.shape.CopyFrom(shape_to_proto(shape))
+        for element in literal.elements:
+            fill_value(value.elements.add(), element)
+        return
+    form = _form_of(shape)
+    value.shape.CopyFrom(form.shape)
+    value.data = literal.value.tobytes() if form.is_plain else memory_of(literal).tobytes()
+    if literal.dynamic_sizes:
+        value.dynamic_sizes.extend(literal.dynamic_sizes)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Form:
+    """What is known of the messages of all arrays of a shape."""
+
+    shape: xla_data_pb2.ShapeProto
+    """The shape's own message, to be copied."""
+    is_plain: bool
+    """Whether the data are the elements as numpy has them in a row-major array of static shape."""
+
+
+def _form_of(shape: Shape) -> _Form:
+    layout = shape.layout
+    # A shape may be large only by what its layout carries along.
+    is_large = layout is not None and bool(layout.tiles)
+    return _found_form(shape) if is_large else _remembered_form(shape)
+
+
+def _found_form(shape: Shape) -> _Form:
+    kind = shape.element_type
+    is_plain = (
+        shape.layout is not None
+        and shape.layout.is_descending
+        and not shape.dynamic_dimensions
+        and kind is not ElementType.PRED
+        and kind.bit_width >= 8
+        and (_IS_LITTLE or kind.byte_width == 1)
+    )
+    return _Form(shape_to_proto(shape), is_plain)
+
+
+_remembered_form = functools.lru_cache(maxsize=1024)(_found_form)
 
 
 def value_from_proto(value: xla_extension_pb2.Value, *, max_bytes: int | None = None) -> Literal:
@@ -41,6 +87,15 @@ def value_from_proto(value: xla_extension_pb2.Value, *, max_bytes: int | None = 
             f"value {shape}: may take {max_bytes} bytes, got {shape.byte_size}"
         )
     return _read(value, shape)
+
+
+def is_plain(shape: Shape) -> bool:
+    """Whether the data of an array of this shape are its elements as numpy has them, row by row.
+
+    So they are for types of whole bytes but PRED, of static shape, where processors are
+    little-endian too.
+    """
+    return _form_of(shape).is_plain
 
 
 def memory_of(literal: Literal) -> Array:
@@ -67,27 +122,22 @@ def literal_of_memory(shape: Shape, memory: Array, dynamic_sizes: tuple[int, ...
     """
     require_memory_shape(shape)
     kind = shape.element_type
-    size = memory_byte_size(shape)
+    size = shape.byte_size
     if memory.size != size:
         raise InvalidArgumentError(f"value {shape}: data must hold {size} bytes, got {memory.size}")
     if kind is ElementType.PRED and memory.size and memory.max() > 1:
         raise InvalidArgumentError(
             f"value {shape}: bytes of pred must be 0 or 1, got {int(memory.max())}"
         )
-    if kind.bit_width < 8 and kind is not ElementType.PRED:
-        memory = memory & np.uint8((1 << kind.bit_width) - 1)
     dtype = kind.dtype
+    if dtype.itemsize == 1 and kind.bit_width < 8 and kind is not ElementType.PRED:
+        memory = memory & np.uint8((1 << kind.bit_width) - 1)
     if not _IS_LITTLE and dtype.itemsize > 1:
         memory = memory.view(_component(dtype)).byteswap().view(np.uint8)
     try:
         return Literal.from_linear_memory(shape, memory.view(dtype), dynamic_sizes)
     except XlaError as error:
         raise InvalidArgumentError(f"value {shape}: {error.message}") from error
-
-
-def memory_byte_size(shape: Shape) -> int:
-    """Bytes of `Value.data` for an array of this shape, padding included."""
-    return memory_element_count(shape) * shape.element_type.dtype.itemsize
 
 
 def require_memory_shape(shape: Shape) -> None:
@@ -109,7 +159,12 @@ def _read(value: xla_extension_pb2.Value, shape: Shape) -> Literal:
     if shape.is_array:
         if value.elements:
             raise InvalidArgumentError(f"value {shape}: an array must have no elements")
-        memory = np.frombuffer(value.data, np.uint8)
+        data = value.data
+        # Every rule holds then; otherwise it is looked for the one that does not.
+        if _form_of(shape).is_plain and len(data) == shape.byte_size and not value.dynamic_sizes:
+            array = np.ndarray(shape.dimensions, shape.element_type.dtype, data)
+            return Literal(shape, array)
+        memory = np.frombuffer(data, np.uint8)
         return literal_of_memory(shape, memory, tuple(value.dynamic_sizes))
     if value.data or value.dynamic_sizes:
         raise InvalidArgumentError(f"value {shape}: only an array has data and dynamic_sizes")

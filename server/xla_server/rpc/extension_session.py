@@ -2,13 +2,24 @@
 
 import importlib.metadata
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from xla_contract.errors import InvalidArgumentError
+from xla_contract.shape_proto import program_shape_to_proto, shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.errors import status_proto_of
+from xla_server.rpc.messages import data_handles
 from xla_server.rpc.methods import Row, Unary
 from xla_server.rpc.pools import Pool
+from xla_server.sessions.descriptions import (
+    Description,
+    ExecutableDescription,
+    ValueDescription,
+    describe,
+    described_after,
+)
 from xla_server.sessions.quotas import Quotas
 from xla_server.sessions.registry import SessionRegistry
 from xla_server.sessions.service import XlaService
@@ -17,9 +28,15 @@ _LOG = logging.getLogger(__name__)
 
 _LONGEST_NAME = 128
 
+_MAX_DESCRIBED = 1024
+"""Handles in one answer of DescribeHandles, as the contract says."""
+
+_DESCRIBED_BYTES = 1 << 20
+"""When such an answer takes no more."""
+
 
 class SessionRpcs:
-    """OpenSession, CloseSession and DescribeSession."""
+    """OpenSession, CloseSession, DescribeSession and DescribeHandles."""
 
     def __init__(
         self,
@@ -41,6 +58,7 @@ class SessionRpcs:
                 "OpenSession": Unary(Pool.SHORT, self._open, has_session=False),
                 "CloseSession": Unary(Pool.SHORT, self._close),
                 "DescribeSession": Unary(Pool.SHORT, self._describe),
+                "DescribeHandles": Unary(Pool.SHORT, _describe_handles),
             }
         )
 
@@ -76,6 +94,62 @@ class SessionRpcs:
             server_sessions=len(self._sessions),
             server_shared_bytes=service.engine.arenas.lent_bytes,
         )
+
+
+def _describe_handles(
+    service: XlaService, request: extension_pb2.DescribeHandlesRequest, _: Cancellation
+) -> extension_pb2.DescribeHandlesResponse:
+    if request.handles and request.after:
+        raise InvalidArgumentError(
+            "after must be 0 where handles are asked about, got "
+            f"{request.after} with {len(request.handles)} handles"
+        )
+    if len(request.handles) > _MAX_DESCRIBED or not 0 <= request.limit <= _MAX_DESCRIBED:
+        raise InvalidArgumentError(
+            f"one answer must describe at most {_MAX_DESCRIBED} handles, got "
+            f"{len(request.handles)} handles and the limit {request.limit}"
+        )
+    found: Iterable[tuple[int, Description]]
+    if request.handles:
+        found = ((handle, describe(service, handle)) for handle in request.handles)
+    else:
+        found = described_after(service, request.after)
+    response = extension_pb2.DescribeHandlesResponse()
+    limit = request.limit or _MAX_DESCRIBED
+    size = 0
+    for handle, description in found:
+        if len(response.handles) == limit or size >= _DESCRIBED_BYTES:
+            response.has_more = True
+            break
+        proto = _description(handle, description)
+        size += proto.ByteSize()
+        response.handles.append(proto)
+    return response
+
+
+def _description(handle: int, description: Description) -> extension_pb2.HandleDescription:
+    proto = extension_pb2.HandleDescription(handle=handle)
+    if isinstance(description, ValueDescription):
+        proto.value.shape.CopyFrom(shape_to_proto(description.shape))
+        proto.value.is_pending = description.is_pending
+        if description.error is not None:
+            error = description.error
+            status = status_proto_of(error, incident=error.incident)
+            proto.value.status = status.SerializeToString()
+    elif isinstance(description, ExecutableDescription):
+        proto.executable.name = description.name
+        program_shape = program_shape_to_proto(description.program_shape)
+        proto.executable.program_shape.CopyFrom(program_shape)
+    else:
+        proto.execution.name = description.name
+        proto.execution.is_done = description.is_done
+        for step in description.steps:
+            proto.execution.steps.add(
+                result=shape_to_proto(step.result),
+                outputs=data_handles(step.outputs),
+                shapes=[shape_to_proto(shape) for shape in step.shapes],
+            )
+    return proto
 
 
 def _quotas(quotas: Quotas) -> extension_pb2.Quotas:

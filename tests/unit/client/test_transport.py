@@ -14,6 +14,7 @@ from xla_client import (
     InvalidArgumentError,
     ShapeError,
     UnavailableError,
+    UnimplementedError,
     UnknownError,
     XlaError,
 )
@@ -96,6 +97,15 @@ def test_details_restore_class_and_place(refusing):
 def test_unknown_class_falls_back_on_the_code(refusing, reason):
     error = _raised(refusing, _status(code_pb2.INVALID_ARGUMENT, "m", reason))
     assert type(error) is InvalidArgumentError
+
+
+def test_a_server_without_sessions_has_none_to_go_on_with(refusing):
+    handler, transport = refusing
+    handler.status = _status(code_pb2.UNIMPLEMENTED, "Method not found!")
+    with xla_client.connect(transport.target) as client, pytest.raises(UnimplementedError):
+        client.session_token  # noqa: B018
+    with pytest.raises(UnimplementedError, match="must have sessions with tokens to go on"):
+        xla_client.connect(transport.target, session="A" * 43)
 
 
 def test_nobody_listens():

@@ -1,0 +1,78 @@
+"""Results of steps of a pipeline, before there are any."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from xla_contract.errors import InvalidArgumentError
+from xla_contract.shape import Shape
+
+if TYPE_CHECKING:
+    from xla_client.pipeline import Pipeline
+
+
+class StepResult:
+    """What a step of a pipeline will give, or an element of it: `loss, weights = p.call(...)`.
+
+    An argument of later steps, and what `Pipeline.keep` and `Pipeline.fetch` take. A tuple has a
+    length, elements by number, and can be unpacked.
+    """
+
+    __slots__ = ("_index", "_pipeline", "_shape", "_step")
+
+    def __init__(
+        self, pipeline: "Pipeline", step: int, shape: Shape, index: tuple[int, ...] = ()
+    ) -> None:
+        self._pipeline = pipeline
+        self._step = step
+        self._shape = shape
+        self._index = index
+
+    @property
+    def shape(self) -> Shape:
+        """The shape, with the layout in which the program gives it."""
+        return self._shape
+
+    @property
+    def step(self) -> int:
+        """The number of the step, from 0."""
+        return self._step
+
+    @property
+    def index(self) -> tuple[int, ...]:
+        """The elements to descend to, from the result of the step."""
+        return self._index
+
+    def require_of(self, pipeline: "Pipeline | None") -> None:
+        """Raise InvalidArgumentError unless it is of this pipeline."""
+        if self._pipeline is not pipeline:
+            raise InvalidArgumentError(
+                f"the result of a step can be used in its own pipeline only, got {self!r} elsewhere"
+            )
+
+    def require_equal(self, parameter: Shape) -> None:
+        """Raise InvalidArgumentError unless it is what a parameter was compiled for."""
+        if not self._shape.equal(parameter):
+            raise InvalidArgumentError(
+                "the result of a step must equal its compiled parameter, layout included, got "
+                f"{self._shape} for {parameter}"
+            )
+
+    def __len__(self) -> int:
+        return len(self._parts())
+
+    def __getitem__(self, number: int) -> "StepResult":
+        parts = self._parts()
+        number = range(len(parts))[number]
+        return StepResult(self._pipeline, self._step, parts[number], (*self._index, number))
+
+    def __iter__(self) -> Iterator["StepResult"]:
+        return (self[number] for number in range(len(self._parts())))
+
+    def __repr__(self) -> str:
+        path = "".join(f"[{number}]" for number in self._index)
+        return f"StepResult({self._shape} of step {self._step}{path})"
+
+    def _parts(self) -> tuple[Shape, ...]:
+        if not self._shape.is_tuple:
+            raise TypeError(f"only a tuple has elements, got {self._shape}")
+        return self._shape.tuple_shapes

@@ -1,0 +1,38 @@
+"""How a server finds out that a client has vanished without a word."""
+
+from typing import Any
+
+import pytest
+
+from xla_server.backends.interpreter import Interpreter
+from xla_server.rpc import server
+from xla_server.rpc.server import RpcOptions, RpcServer
+from xla_server.sessions.engine import Engine
+from xla_server.sessions.records import Limits
+from xla_server.sessions.registry import SessionRegistry
+
+
+class _AskedError(Exception):
+    pass
+
+
+def test_silent_connections_are_asked_whether_they_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def make(*_: object, options: list[tuple[str, Any]], **__: object) -> None:
+        asked.update(options)
+        raise _AskedError
+
+    monkeypatch.setattr(server.grpc, "server", make)
+    sessions = SessionRegistry(Engine(Interpreter(), Limits(1 << 20)))
+    with pytest.raises(_AskedError):
+        RpcServer(sessions, RpcOptions(["127.0.0.1:0"]))
+    assert asked["grpc.keepalive_time_ms"] == 30_000
+    assert asked["grpc.keepalive_timeout_ms"] == 10_000
+    # While a ping of any kind is not answered no other is sent, so each must end the connection.
+    assert asked["grpc.http2.ping_timeout_ms"] == 40_000
+    assert asked["grpc.http2.max_pings_without_data"] == 0
+    # Clients ask each 30 s.
+    assert asked["grpc.http2.min_recv_ping_interval_without_data_ms"] < 30_000

@@ -1,0 +1,130 @@
+"""What a session says of its handles."""
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from tests.unit.sessions.runs import (
+    DOUBLE,
+    PAIR,
+    argument_of,
+    compiled,
+    endless,
+    keep,
+    kept,
+    run_request,
+    step,
+    value,
+)
+from xla_contract.errors import CancelledError, InvalidArgumentError, NotFoundError
+from xla_server.backends.interpreter import Interpreter
+from xla_server.sessions.descriptions import (
+    ExecutableDescription,
+    ExecutionDescription,
+    ValueDescription,
+    describe,
+    described_after,
+)
+from xla_server.sessions.engine import Engine
+from xla_server.sessions.executions import LaunchedExecution, executions_of
+from xla_server.sessions.handles import HandleKind
+from xla_server.sessions.records import Limits
+from xla_server.sessions.service import XlaService
+
+ONES = np.ones(4, np.float32)
+
+
+@pytest.fixture
+def service() -> Iterator[XlaService]:
+    made = XlaService(Engine(Interpreter(), Limits(1 << 20)))
+    yield made
+    made.close()
+
+
+def _launch(service: XlaService, executable: int, *arguments: object) -> LaunchedExecution:
+    request = run_request(step(executable, *arguments, output=keep(flatten=True)))  # type: ignore[arg-type]
+    return executions_of(service).launch(request)
+
+
+def _wait(execution: LaunchedExecution) -> None:
+    done = threading.Event()
+    execution.when_done(done.set)
+    assert done.wait(20)
+
+
+def test_each_kind_is_described(service: XlaService) -> None:
+    held, pair = kept(service, ONES), compiled(service, PAIR)
+    execution = _launch(service, pair, value(ONES))
+    _wait(execution)
+    described = describe(service, held)
+    assert isinstance(described, ValueDescription)
+    assert (str(described.shape), described.is_pending) == ("f32[4]{0}", False)
+    described = describe(service, pair)
+    assert isinstance(described, ExecutableDescription)
+    assert described.name == PAIR
+    assert str(described.program_shape.result) == "(f32[4]{0}, f32[4]{0})"
+    described = describe(service, execution.handle)
+    assert isinstance(described, ExecutionDescription)
+    assert (described.name, described.is_done) == (PAIR, True)
+    [launched] = described.steps
+    assert list(launched.outputs) == execution.outputs[0]
+    assert [str(shape) for shape in launched.shapes] == ["f32[4]{0}"] * 2
+    # Freeing an output changes nothing about what the execution was.
+    service.unregister([execution.outputs[0][0]])
+    assert describe(service, execution.handle) == described
+    executions_of(service).wait(execution.handle)
+    with pytest.raises(NotFoundError, match="waited for before"):
+        describe(service, execution.handle)
+
+
+def test_values_to_come_and_values_that_never_will(service: XlaService) -> None:
+    running = _launch(service, compiled(service, endless()), value(ONES))
+    output = running.outputs[0][0]
+    described = describe(service, output)
+    assert isinstance(described, ValueDescription)
+    assert (str(described.shape), described.is_pending) == ("f32[4]{0}", True)
+    executions_of(service).cancel(running.handle)
+    _wait(running)
+    described = describe(service, output)
+    assert isinstance(described, ValueDescription)
+    assert isinstance(described.error, CancelledError)
+    assert not described.is_pending
+    assert output in [handle for handle, _ in described_after(service, 0)]
+
+
+def test_all_are_listed_kind_by_kind_from_any_place_on(service: XlaService) -> None:
+    double = compiled(service, DOUBLE)
+    values = [kept(service, ONES) for _ in range(3)]
+    pair = compiled(service, PAIR)
+    execution = _launch(service, double, argument_of(values[0]))
+    _wait(execution)
+    every = [*values, *execution.outputs[0], double, pair, execution.handle]
+    assert [handle for handle, _ in described_after(service, 0)] == every
+    for place, handle in enumerate(every):
+        after = [each for each, _ in described_after(service, handle)]
+        assert after == every[place + 1 :]
+    service.unregister([values[1]])
+    assert [handle for handle, _ in described_after(service, values[1])] == every[2:]
+
+
+def test_handles_of_nothing_are_told(service: XlaService) -> None:
+    freed = kept(service, ONES)
+    service.unregister([freed])
+    with pytest.raises(InvalidArgumentError, match="unregistered before"):
+        describe(service, freed)
+    with pytest.raises(NotFoundError, match="never given"):
+        describe(service, 12345)
+    channel = service.handles.issue(HandleKind.DEVICE_TO_DEVICE_CHANNEL)
+    for never in (12345, channel):
+        with pytest.raises(NotFoundError, match="after must be 0 or the handle of"):
+            list(described_after(service, never))
+
+
+def test_what_is_freed_while_it_is_listed_is_left_out(service: XlaService) -> None:
+    values = [kept(service, ONES) for _ in range(3)]
+    listing = described_after(service, 0)
+    assert next(listing)[0] == values[0]
+    service.unregister([values[1]])
+    assert [handle for handle, _ in listing] == values[2:]
