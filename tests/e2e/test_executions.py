@@ -205,6 +205,26 @@ def test_values_that_are_to_come_are_waited_for_without_threads(raw: Extension) 
         assert name in caught.value.details()  # type: ignore[attr-defined]
 
 
+def test_a_batch_waits_for_the_values_it_names(raw: Extension) -> None:
+    loop, double = raw.loaded(endless()), raw.loaded(program(DOUBLE))
+    run = run_request(step(loop, value(ONES), output=keep()))
+    launched = raw.Launch(extension_pb2.LaunchRequest(run=run))
+    coming = launched.outputs[0].outputs[0].handle
+    runs = [
+        run_request(step(double, argument_of(coming), fetch=16)),
+        run_request(step(double, value(ONES), fetch=16)),
+    ]
+    batch = raw.RunBatch.future(extension_pb2.RunBatchRequest(runs=runs))
+    given_up = raw.RunBatch.future(extension_pb2.RunBatchRequest(runs=runs))
+    time.sleep(0.1)
+    assert not batch.done()
+    given_up.cancel()
+    raw.CancelExecution(extension_pb2.CancelExecutionRequest(execution=launched.execution))
+    failed, well = batch.result(timeout=20).outcomes
+    assert f"execution {launched.execution.handle} of endless".encode() in failed.status
+    assert well.response.results[0].HasField("value")
+
+
 def test_a_client_runs_in_one_round_trip(client: xc.Client) -> None:
     add, pair = client.compile(program(ADD)), client.compile(program(PAIR))
     calls = _counted(client)

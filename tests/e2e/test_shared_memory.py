@@ -34,7 +34,7 @@ LARGE = shared_memory.THRESHOLD
 def server(tmp_path_factory):
     flags = ("--platform", "interpreter", "--session-shared-memory-bytes", str(64 << 20))
     with start_server(
-        tmp_path_factory.mktemp("server"), *flags, "--session-grace-seconds", "0.2"
+        tmp_path_factory.mktemp("server"), *flags, "--session-grace-seconds", "1"
     ) as running:
         yield running
 
@@ -349,6 +349,8 @@ def test_wrong_requests_are_told(plain):
         for size in (0, -5):
             request = extension_pb2.AllocateSharedRequest(bytes=size)
             refused(InvalidArgumentError, f"got {size}", "AllocateShared", request)
+        request = extension_pb2.FreeSharedRequest(offsets=[allocation.offset] * 4097)
+        refused(InvalidArgumentError, "4096 allocations, got 4097", "FreeShared", request)
         request = extension_pb2.DownloadSharedRequest(
             data=xla_data_pb2.GlobalDataHandle(handle=1), offset=allocation.offset
         )

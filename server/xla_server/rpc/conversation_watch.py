@@ -83,7 +83,7 @@ class ConversationWatch:
         self.is_asleep = True
         # A call that began before this thread said that it sleeps has not woken it.
         if not any(stream.answering for stream, _ in streams):
-            self._woken.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            self._woken.wait(_wait_seconds(deadline))
         self.is_asleep = False
 
     def _look(self, streams: list[tuple[Watched, int]]) -> tuple[bool, float | None]:
@@ -106,3 +106,10 @@ class ConversationWatch:
                     if stream in self._seen:
                         self._seen[stream] = turn
         return is_busy, following
+
+
+def _wait_seconds(deadline: float | None) -> float | None:
+    """How long to sleep for a deadline, which clients choose: it may be later than any clock."""
+    if deadline is None:
+        return None
+    return min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)

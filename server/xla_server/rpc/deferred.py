@@ -42,7 +42,7 @@ class Answer:
         self._finish(lambda: response)
 
     def failed(self, error: BaseException) -> None:
-        """Answer with an error; does not wait."""
+        """Answer with an error. May wait as `done` does."""
 
         def fail() -> Response:
             raise error

@@ -11,17 +11,11 @@ import grpc
 from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
-from xla_contract.errors import InternalError, ResourceExhaustedError, StatusCode, XlaError
+from xla_contract.errors import InternalError, ResourceExhaustedError, XlaError
 from xla_server.backends.incidents import new_incident
 
 DOMAIN = "xla-service"
 """Of google.rpc.ErrorInfo."""
-
-GRPC_CODE: dict[StatusCode, grpc.StatusCode] = {
-    code: next(candidate for candidate in grpc.StatusCode if candidate.value[0] == code)
-    for code in StatusCode
-}
-"""The total table of codes; a test proves it total."""
 
 _MAX_MESSAGE_BYTES = 2048
 _MAX_METADATA_BYTES = 512

@@ -15,6 +15,8 @@ CAPABILITIES: Sequence[extension_pb2.Capability] = (
     extension_pb2.CAPABILITY_FEED_STREAMS,
     extension_pb2.CAPABILITY_RUN,
     extension_pb2.CAPABILITY_LAUNCH,
+    extension_pb2.CAPABILITY_DESCRIBE_HANDLES,
+    extension_pb2.CAPABILITY_RUN_PARTS,
 )
 """What this server has, for clients to ask for."""
 

@@ -8,6 +8,7 @@ reading to another thread, so that a long call delays the others no more than a 
 import contextlib
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -36,6 +37,9 @@ _CONVERSE = next(rpc for rpc in EXTENSION_RPCS if rpc.name == "Converse")
 
 MAX_CALLS = 1024
 """Calls of one stream that may be in progress."""
+
+MAX_BACKLOG_BYTES = 16 << 20
+"""Bytes of answers that wait until the client reads; beyond them its stream is not read on."""
 
 _IN_PLACE = frozenset({Pool.SHORT, Pool.EXECUTE})
 """Calls that the reading thread answers. Others have few threads, which all clients share."""
@@ -98,7 +102,9 @@ def _begin(rpc: Rpc, row: Unary | Deferred, pools: Pools, boundary: Boundary) ->
             answer.failed(error)
 
     def in_pool(service: Any, request: bytes, cancellation: Cancellation, answer: Answer) -> None:
-        executor.submit(in_place, service, request, cancellation, answer)
+        # Few threads that all clients share must not wait for one that does not read.
+        elsewhere = Answer(answer.later, executor)
+        executor.submit(in_place, service, request, cancellation, elsewhere)
 
     return in_place if row.pool in _IN_PLACE or isinstance(row, Deferred) else in_pool
 
@@ -166,6 +172,11 @@ class Conversation:
         self._calls: dict[int, _Call] = {}
         self._turn = 0
         self._unanswered = 0
+        self._is_sending = False
+        self._backlog: deque[bytes] = deque()
+        self._backlog_bytes = 0
+        self._has_room = threading.Event()
+        self._has_room.set()
         self._is_half_closed = False
         self._is_draining = False
         self._error: BaseException | None = None
@@ -187,7 +198,7 @@ class Conversation:
     def hand_on(self, turn: int) -> None:
         """Let another thread read, if the one that does is still answering in this turn."""
         with self._lock:
-            if self.answering != turn:
+            if self.answering != turn or not self._has_room.is_set():
                 return
             self.answering = 0
         # The threads are gone only when the server is.
@@ -203,25 +214,36 @@ class Conversation:
                 continue
             if deadline <= now:
                 call.deadline = None
-                call.cancellation.cancel(
-                    DeadlineExceededError("the deadline of the call passed before it finished")
-                )
+                error = DeadlineExceededError("the deadline of the call passed before it finished")
+                # Who tells the client may wait for it, and this thread is there for all streams.
+                with contextlib.suppress(RuntimeError):
+                    self._shared.threads.submit(call.cancellation.cancel, error)
             elif following is None or deadline < following:
                 following = deadline
         return following
 
     def answer(self, number: int, call: _Call, response: bytes) -> None:
-        """Send an answer; a client that is gone needs none."""
+        """Send an answer, unless another thread is sending, which then does it.
+
+        So no more than one thread of a stream waits for its client. One that is gone needs none.
+        """
         with self._lock:
             # First, for the client may use the number again once it has the answer.
             if self._calls.get(number) is call:
                 del self._calls[number]
-        with contextlib.suppress(XlaError):
-            self._stream.send(response)
-        with self._lock:
-            self._unanswered -= 1
-            is_over = self._is_half_closed and not self._unanswered
-            is_drained = self._is_draining and not self._unanswered
+            if self._is_sending:
+                self._keep_back(response)
+                return
+            self._is_sending = True
+        following: bytes | None = response
+        while following is not None:
+            with contextlib.suppress(XlaError):
+                self._stream.send(following)
+            with self._lock:
+                self._unanswered -= 1
+                is_over = self._is_half_closed and not self._unanswered
+                is_drained = self._is_draining and not self._unanswered
+                following = self._next_of_backlog()
         if is_over:
             self._over.set()
         elif is_drained:
@@ -240,11 +262,32 @@ class Conversation:
         seconds = time.monotonic() - started
         return self.boundary.status_bytes(rpc, error, self._session.peer, seconds)
 
+    def _keep_back(self, response: bytes) -> None:
+        """Leave an answer to the thread that is sending. Under the lock."""
+        self._backlog.append(response)
+        self._backlog_bytes += len(response)
+        if self._is_backed_up():
+            self._has_room.clear()
+
+    def _next_of_backlog(self) -> bytes | None:
+        """The next answer to send; without any the thread stops sending. Under the lock."""
+        if not self._backlog:
+            self._is_sending = False
+            return None
+        response = self._backlog.popleft()
+        self._backlog_bytes -= len(response)
+        if not self._has_room.is_set() and not self._is_backed_up():
+            self._has_room.set()
+        return response
+
+    def _is_backed_up(self) -> bool:
+        return self._backlog_bytes > MAX_BACKLOG_BYTES or len(self._backlog) > MAX_CALLS
+
     def _read(self) -> None:
         """Read and answer until the stream ends or another thread has taken over."""
         watch, lock = self._shared.watch, self._lock
         try:
-            while (data := self._stream.receive_bytes()) is not None:
+            while (data := self._receive()) is not None:
                 turn = self._turn = self._turn + 1
                 self.answering = turn
                 if watch.is_asleep:
@@ -263,6 +306,12 @@ class Conversation:
             is_over = not self._unanswered
         if is_over:
             self._over.set()
+
+    def _receive(self) -> bytes | None:
+        """The client's next message, once it has read what there was for it."""
+        if not self._has_room.is_set():
+            self._has_room.wait()
+        return self._stream.receive_bytes()
 
     def _take(self, request: extension_pb2.ConverseRequest) -> None:
         """Begin a call, or stop one."""
@@ -316,6 +365,7 @@ class Conversation:
             error = cause
         for call in list(self._calls.values()):
             call.cancellation.cancel(error)
+        self._has_room.set()
         self._over.set()
 
 

@@ -15,17 +15,18 @@ from xla_contract.feed_items import (
 )
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_from_proto, shape_to_proto
+from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.deferred import Answer
 from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.handlers import Response
+from xla_server.rpc.messages import shape_in
 from xla_server.rpc.methods import Deferred, Row, Streaming, Unary
 from xla_server.rpc.pools import Pool
 from xla_server.rpc.streams import Stream
-from xla_server.sessions.devices import DeviceHandle
+from xla_server.sessions.devices import checked_device
 from xla_server.sessions.feed_waiters import Waiting
 from xla_server.sessions.feeds import DeviceFeeds, FeedState
 from xla_server.sessions.infeed_stream import Arrival, Credit, InfeedStream, Refused, Report
@@ -73,7 +74,10 @@ def _infeed(session: Session, stream: Stream, cancellation: Cancellation) -> Non
         decoder = FeedItemDecoder(declared)
         while (request := stream.receive()) is not None:
             _receive_into(infeed, request, decoder)
-        for report in infeed.end():
+        last = infeed.end()
+        # What it has taken must be told before, refusals above all.
+        reporter.join()
+        for report in last:
             stream.send(_report_to_proto(report))
     finally:
         infeed.end()
@@ -137,6 +141,8 @@ def _outfeed(session: Session, stream: Stream, cancellation: Cancellation) -> No
     declared = _declared(start, "shape_with_layout")
     if start.next_sequence < 0:
         raise InvalidArgumentError(f"next_sequence must not be negative, got {start.next_sequence}")
+    if declared is not None:
+        session.service.check_sendable(declared)
     credit = Credit(start.credit.items, start.credit.bytes)
     feeds = _feeds(session.service, start)
     outfeed = feeds.outfeed.attach(declared, start.next_sequence, credit, cancellation)
@@ -229,17 +235,13 @@ def _start_of(stream: Stream, name: str) -> Any:
 
 
 def _declared(start: Any, field: str) -> Shape | None:
-    if not start.HasField(field):
-        return None
-    return shape_from_proto(getattr(start, field)).with_default_layout()
+    shape = shape_in(start, field)
+    return None if shape is None else shape.with_default_layout()
 
 
 def _feeds(service: XlaService, request: Any) -> DeviceFeeds:
     """The feeds of the device a request names."""
-    device = None
-    if request.HasField("device_handle"):
-        device = DeviceHandle(request.device_handle.handle, request.device_handle.device_count)
-    return service.devices.feeds_of_replica(device, 0)
+    return service.devices.feeds_of_replica(checked_device(request), 0)
 
 
 def _is_infeed(request: extension_pb2.DrainFeedRequest | extension_pb2.CloseFeedRequest) -> bool:

@@ -1,39 +1,46 @@
 """The rpcs of executions: Run, RunBatch, Launch, CancelExecution; and WaitForExecution."""
 
+import contextlib
+import itertools
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.errors import XlaError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.value_proto import value_to_proto
+from xla_contract.value_proto import fill_value
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.deferred import Answer
 from xla_server.rpc.errors import status_proto_of
-from xla_server.rpc.messages import data_handles, profile_to_proto
+from xla_server.rpc.messages import data_handles, fill_profile, profile_to_proto
 from xla_server.rpc.methods import Deferred, Row, Unary
 from xla_server.rpc.pools import Pool
+from xla_server.rpc.waiting import wait
 from xla_server.sessions.batch import Batch
 from xla_server.sessions.executions import executions_of
+from xla_server.sessions.pending import NotYetError
 from xla_server.sessions.service import XlaService
-from xla_server.sessions.steps import Outcome, PreparedRun, preparing_run
+from xla_server.sessions.steps import Outcome, PreparedRun, prepare_run
 
 
 def _run(
     service: XlaService, request: extension_pb2.RunRequest, cancellation: Cancellation
 ) -> extension_pb2.RunResponse:
-    with preparing_run(service, request) as run:
+    with contextlib.closing(prepare_run(service, request)) as run:
         for value in run.pending:
             value.result()
-        with service.running.taken():
+        service.running.take()
+        try:
             return _execute(service, run, cancellation)
+        finally:
+            service.running.give_back()
 
 
 def run_in_place(
     service: XlaService, request: extension_pb2.RunRequest, cancellation: Cancellation
 ) -> extension_pb2.RunResponse:
     """A run in a place of `service.running` that the caller has taken."""
-    with preparing_run(service, request) as run:
+    with contextlib.closing(prepare_run(service, request)) as run:
         return _execute(service, run, cancellation)
 
 
@@ -41,20 +48,32 @@ def _execute(
     service: XlaService, run: PreparedRun, cancellation: Cancellation
 ) -> extension_pb2.RunResponse:
     with run.executing(cancellation) as outcomes:
+        response = extension_pb2.RunResponse()
+        for outcome in outcomes:
+            _fill_result(response.results.add(), outcome)
+        kept_values = [each for one in outcomes for each in one.kept]
+        if not kept_values:
+            return response
         # The handles last: what fails before them leaves nothing behind.
-        response = extension_pb2.RunResponse(results=map(_result, outcomes))
-        handles = service.data.keep_all([each for one in outcomes for each in one.kept])
+        handles = service.data.keep_all(kept_values)
         following = iter(data_handles(handles))
         for result, outcome in zip(response.results, outcomes, strict=True):
-            result.outputs.extend([next(following) for _ in outcome.kept])
+            kept = list(itertools.islice(following, len(outcome.kept)))
+            is_kept = [part.is_kept for part in outcome.parts]
+            for part in reversed(list(itertools.compress(result.parts, is_kept))):
+                part.data.CopyFrom(kept.pop())
+            result.outputs.extend(kept)
         return response
 
 
-def _result(outcome: Outcome) -> extension_pb2.RunResult:
-    result = extension_pb2.RunResult(profile=profile_to_proto(outcome.profile))
+def _fill_result(result: extension_pb2.RunResult, outcome: Outcome) -> None:
+    fill_profile(result.profile, outcome.profile)
     if outcome.value is not None:
-        result.value.CopyFrom(value_to_proto(outcome.value))
-    return result
+        fill_value(result.value, outcome.value)
+    for part in outcome.parts:
+        message = result.parts.add()
+        if part.value is not None:
+            fill_value(message.value, part.value)
 
 
 def _run_batch(
@@ -63,8 +82,25 @@ def _run_batch(
     cancellation: Cancellation,
     answer: Answer,
 ) -> None:
+    def begin() -> None:
+        try:
+            Batch(service, request.runs, cancellation, run_in_place, done).start()
+        except NotYetError as error:
+            wait(error, begin_later, cancellation, answer)
+        except BaseException as error:
+            answer.failed(error)
+
+    def begin_later() -> None:
+        # The threads are gone only when the server is; then nobody waits any more.
+        with contextlib.suppress(RuntimeError):
+            service.engine.execution_threads.submit(begin)
+
     def done(outcomes: "list[extension_pb2.RunResponse | XlaError]") -> None:
         forget()
+        if cancellation.is_cancelled:
+            # Whichever is seen first, the call ends as it was told to.
+            answer.later(cancelled)
+            return
         answer.done(extension_pb2.RunBatchResponse(outcomes=map(_outcome, outcomes)))
 
     def cancelled() -> extension_pb2.RunBatchResponse:
@@ -73,7 +109,7 @@ def _run_batch(
 
     # Runs that are still in line see it only when they get a place.
     forget = cancellation.add_callback(lambda: answer.later(cancelled))
-    Batch(service, request.runs, cancellation, run_in_place, done).start()
+    begin()
 
 
 def _outcome(outcome: "extension_pb2.RunResponse | XlaError") -> extension_pb2.RunOutcome:

@@ -3,14 +3,15 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xla_contract.shape_proto import shape_from_proto, shape_to_proto
+from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.messages import shape_in
 from xla_server.rpc.methods import Row, Unary
 from xla_server.rpc.pools import Pool
 from xla_server.sessions import shared_memory
-from xla_server.sessions.devices import DeviceHandle
+from xla_server.sessions.devices import checked_device
 from xla_server.sessions.service import XlaService
 
 
@@ -33,11 +34,9 @@ def _free(
 def _upload(
     service: XlaService, request: extension_pb2.UploadSharedRequest, _: Cancellation
 ) -> extension_pb2.UploadSharedResponse:
-    shape = shape_from_proto(request.shape) if request.HasField("shape") else None
-    device = None
-    if request.HasField("device_handle"):
-        device = DeviceHandle(request.device_handle.handle, request.device_handle.device_count)
-    handle = shared_memory.of(service).upload(request.offset, shape, device)
+    handle = shared_memory.of(service).upload(
+        request.offset, shape_in(request, "shape"), checked_device(request)
+    )
     return extension_pb2.UploadSharedResponse(data=xla_data_pb2.GlobalDataHandle(handle=handle))
 
 
@@ -45,9 +44,7 @@ def _download(
     service: XlaService, request: extension_pb2.DownloadSharedRequest, cancellation: Cancellation
 ) -> extension_pb2.DownloadSharedResponse:
     handle = request.data.handle if request.HasField("data") else None
-    shape = None
-    if request.HasField("shape_with_layout"):
-        shape = shape_from_proto(request.shape_with_layout)
+    shape = shape_in(request, "shape_with_layout")
     # A client that gave up may use the allocation for something else by now.
     cancellation.check()
     written, sizes = shared_memory.of(service).download(handle, request.offset, shape)

@@ -7,15 +7,16 @@ from types import MappingProxyType
 from xla_contract.chunks import ChunkView, encode_chunk, scan_chunk, view_of
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_from_proto, shape_to_proto
+from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.messages import shape_in
 from xla_server.rpc.methods import Row, Streaming, Unary
 from xla_server.rpc.pools import Pool
 from xla_server.rpc.streams import Stream
 from xla_server.sessions import uploads
-from xla_server.sessions.devices import DeviceHandle
+from xla_server.sessions.devices import checked_device
 from xla_server.sessions.downloads import Download, downloading
 from xla_server.sessions.pending import NotYetError
 from xla_server.sessions.registry import Session
@@ -29,13 +30,10 @@ def _upload(session: Session, stream: Stream, cancellation: Cancellation) -> Non
             f"an upload must begin with a start, got {'nothing' if first is None else 'a chunk'}"
         )
     start = first.start
-    device = None
-    if start.HasField("device_handle"):
-        device = DeviceHandle(start.device_handle.handle, start.device_handle.device_count)
     incoming = uploads.of(session.service).begin(
         start.upload_id,
-        shape_from_proto(start.shape) if start.HasField("shape") else None,
-        device,
+        shape_in(start, "shape"),
+        checked_device(start),
         start.offset,
         cancellation.cancel,
     )
@@ -76,9 +74,7 @@ def _abandon_upload(
 def _download(session: Session, stream: Stream, cancellation: Cancellation) -> None:
     request = stream.receive()
     handle = request.data.handle if request.HasField("data") else None
-    shape = None
-    if request.HasField("shape_with_layout"):
-        shape = shape_from_proto(request.shape_with_layout)
+    shape = shape_in(request, "shape_with_layout")
     while True:
         try:
             with downloading(session.service, handle, shape, request.offset) as download:

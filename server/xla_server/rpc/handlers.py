@@ -135,20 +135,23 @@ class Handler:
     def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         """Answer one call; whatever goes wrong becomes a status, and nothing else happens."""
         started = time.monotonic()
-        if _LOG.isEnabledFor(logging.DEBUG):
+        is_told = _LOG.isEnabledFor(logging.DEBUG)
+        if is_told:
             _LOG.debug("called", extra={"rpc": self._rpc.name, "peer": context.peer()})
         status = None
         response = b""
         try:
             response = self._answer(request, context)
-            malloc.transferred(len(request) + len(response))
+            size = len(request) + len(response)
+            if size >= malloc.LARGE_BYTES:
+                malloc.transferred(size)
         except BaseException as error:
             # The boundary: what passes it reaches the client as grpc words it, cause and all.
             seconds = time.monotonic() - started
             status = self._boundary.status(self._rpc, error, context.peer(), seconds)
         if status is not None:
             context.abort_with_status(status)
-        if _LOG.isEnabledFor(logging.DEBUG):
+        if is_told:
             facts = {"rpc": self._rpc.name, "peer": context.peer()}
             _LOG.debug("answered", extra=facts | {"seconds": time.monotonic() - started})
         return response

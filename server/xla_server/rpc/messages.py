@@ -1,23 +1,38 @@
 """Messages that several rpcs answer with."""
 
 from collections.abc import Sequence
+from typing import Any
 
+from xla_contract.shape import Shape
+from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_server.backends.backend import Profile
 
 
 def profile_to_proto(profile: Profile) -> xla_data_pb2.ExecutionProfile:
     """The message of a profile."""
-    return xla_data_pb2.ExecutionProfile(
-        compilation_cache_hit=profile.compilation_cache_hit,
-        compile_time_ms=profile.compile_time_ms,
-        compute_cycle_count=profile.compute_cycle_count,
-        compute_time_ns=profile.compute_time_ns,
-        compute_and_transfer_time_ns=profile.compute_and_transfer_time_ns,
-        executable_size_in_bytes=profile.executable_size_in_bytes,
-        profile_cache_hit=profile.profile_cache_hit,
-        warmup_run_executed=profile.warmup_run_executed,
-    )
+    message = xla_data_pb2.ExecutionProfile()
+    fill_profile(message, profile)
+    return message
+
+
+def fill_profile(message: xla_data_pb2.ExecutionProfile, profile: Profile) -> None:
+    """Set a message that is part of another one: copying it there costs more than setting it."""
+    (
+        message.compilation_cache_hit,
+        message.compile_time_ms,
+        message.compute_cycle_count,
+        message.compute_time_ns,
+        message.compute_and_transfer_time_ns,
+        message.executable_size_in_bytes,
+        message.profile_cache_hit,
+        message.warmup_run_executed,
+    ) = profile
+
+
+def shape_in(message: Any, field: str) -> Shape | None:
+    """The shape in a field of a message, None where it says none; raises as `shape_from_proto`."""
+    return shape_from_proto(getattr(message, field)) if message.HasField(field) else None
 
 
 def data_handles(handles: Sequence[int]) -> list[xla_data_pb2.GlobalDataHandle]:

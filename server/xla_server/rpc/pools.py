@@ -8,6 +8,8 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
+from xla_server.rpc.threads import Threads
+
 _numbers = itertools.count(1)
 
 
@@ -40,10 +42,7 @@ class Pools:
     def __init__(self, sizes: PoolSizes) -> None:
         self._prefix = f"xla-{next(_numbers)}-"
         self._executors: Mapping[Pool, ThreadPoolExecutor] = {
-            pool: ThreadPoolExecutor(
-                getattr(sizes, str(pool)), thread_name_prefix=f"{self._prefix}{pool}"
-            )
-            for pool in Pool
+            pool: Threads(getattr(sizes, str(pool)), f"{self._prefix}{pool}") for pool in Pool
         }
 
     def executor(self, pool: Pool) -> ThreadPoolExecutor:

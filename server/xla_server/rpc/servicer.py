@@ -8,14 +8,13 @@ from xla_contract.errors import XlaError
 from xla_contract.layout import Layout
 from xla_contract.literal_decoding import LiteralMessage, decode_literal_message
 from xla_contract.literal_encoding import encode_literal_message
-from xla_contract.shape import Shape
 from xla_contract.shape_proto import layout_from_proto, shape_from_proto, shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.deferred import Answer
 from xla_server.rpc.extension_feeds import answering
 from xla_server.rpc.extension_run import wait_for_execution
-from xla_server.rpc.messages import data_handles, profile_to_proto
+from xla_server.rpc.messages import data_handles, fill_profile, shape_in
 from xla_server.rpc.methods import Deferred, Row, Unary
 from xla_server.rpc.pools import Pool
 from xla_server.sessions.devices import DeviceHandle
@@ -76,7 +75,7 @@ def _transfer_to_client(
     service: XlaService, request: xla_pb2.TransferToClientRequest, _: Cancellation
 ) -> bytes:
     handle = request.data.handle if request.HasField("data") else None
-    shape = _shape(request)
+    shape = shape_in(request, "shape_with_layout")
     literal = service.transfer_to_client(handle, shape)
     return encode_literal_message(xla_pb2.TransferToClientResponse(), literal)
 
@@ -86,7 +85,7 @@ def _transfer_to_server(
     received: LiteralMessage[xla_pb2.TransferToServerRequest],
     _: Cancellation,
 ) -> xla_pb2.TransferToServerResponse:
-    handle = service.transfer_to_server(received.literal, _device(received.message))
+    handle = service.transfer_to_server(received.literal, DeviceHandle.of(received.message))
     return xla_pb2.TransferToServerResponse(data=xla_data_pb2.GlobalDataHandle(handle=handle))
 
 
@@ -100,7 +99,7 @@ def _transfer_to_infeed(
     service.transfer_to_infeed(
         received.literal,
         request.replica_id,
-        _device(request),
+        DeviceHandle.of(request),
         cancellation,
         answering(answer, xla_pb2.TransferToInfeedResponse()),
     )
@@ -129,7 +128,11 @@ def _transfer_from_outfeed(
         return data
 
     service.transfer_from_outfeed(
-        _shape(request), request.replica_id, _device(request), cancellation, done
+        shape_in(request, "shape_with_layout"),
+        request.replica_id,
+        DeviceHandle.of(request),
+        cancellation,
+        done,
     )
 
 
@@ -247,25 +250,7 @@ def _graph_request(request: xla_pb2.ExecuteGraphRequest) -> GraphRequest:
 
 
 def _execute_response(executed: Executed) -> xla_pb2.ExecuteResponse:
-    return xla_pb2.ExecuteResponse(
-        output=xla_data_pb2.GlobalDataHandle(handle=executed.output),
-        profile=profile_to_proto(executed.profile),
-    )
-
-
-def _shape(
-    request: xla_pb2.TransferToClientRequest | xla_pb2.TransferFromOutfeedRequest,
-) -> Shape | None:
-    if not request.HasField("shape_with_layout"):
-        return None
-    return shape_from_proto(request.shape_with_layout)
-
-
-def _device(
-    request: xla_pb2.TransferToServerRequest
-    | xla_pb2.TransferToInfeedRequest
-    | xla_pb2.TransferFromOutfeedRequest,
-) -> DeviceHandle | None:
-    if not request.HasField("device_handle"):
-        return None
-    return DeviceHandle(request.device_handle.handle, request.device_handle.device_count)
+    response = xla_pb2.ExecuteResponse()
+    response.output.handle = executed.output
+    fill_profile(response.profile, executed.profile)
+    return response

@@ -1,5 +1,6 @@
 """Unary rpcs that name what is not there yet: they are made again when it is."""
 
+import functools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -20,17 +21,15 @@ def deferring(method: Method, executor: ThreadPoolExecutor) -> DeferredMethod:
     def begin(
         service: XlaService, request: Any, cancellation: Cancellation, answer: Answer
     ) -> None:
-        def attempt() -> None:
-            try:
-                response = method(service, request, cancellation)
-            except NotYetError as error:
-                wait(error, lambda: executor.submit(attempt), cancellation, answer)
-            except BaseException as error:
-                answer.failed(error)
-            else:
-                answer.done(response)
-
-        attempt()
+        try:
+            response = method(service, request, cancellation)
+        except NotYetError as error:
+            again = functools.partial(begin, service, request, cancellation, answer)
+            wait(error, functools.partial(executor.submit, again), cancellation, answer)
+        except BaseException as error:
+            answer.failed(error)
+        else:
+            answer.done(response)
 
     return begin
 

@@ -44,7 +44,7 @@ class _Held:
     """A leaf buffer and how many kept values it is part of."""
 
     leaf: Buffer
-    count: int = 0
+    count: int
 
 
 class DataTable:
@@ -128,6 +128,14 @@ class DataTable:
     def entry(self, handle: int) -> Buffer | PendingValue:
         """As `get`, but the output of an execution that has not ended as what it is."""
         return self._buffers.get(handle)
+
+    def has_issued(self, handle: int) -> bool:
+        """Whether this is the handle of a value, live or freed."""
+        return self._buffers.has_issued(handle)
+
+    def handles_after(self, handle: int) -> list[int]:
+        """The live handles given out after one, or all; as `HandleTable.handles_after`."""
+        return self._buffers.handles_after(handle)
 
     def keep_all(self, buffers: Sequence[Buffer]) -> list[int]:
         """Keep values whose bytes are set aside elsewhere: all, or none where handles run out."""
@@ -219,21 +227,30 @@ class DataTable:
 
     def _keep(self, buffer: Buffer, reserved: int) -> int:
         with self._lock:
+            taken = -reserved
             try:
                 handle = self._buffers.add(buffer)
-                self._count(buffer)
+                taken += self._added(buffer)
             finally:
                 self._reserved -= reserved
-                self._memory.change(-reserved)
+                self._memory.change(taken)
         return handle
 
     def _count(self, buffer: Buffer) -> None:
+        self._memory.change(self._added(buffer))
+
+    def _added(self, buffer: Buffer) -> int:
+        """Count a value as kept once more; gives the bytes that were not counted before."""
+        added = 0
         for leaf in _leaves(buffer):
-            held = self._held.setdefault(id(leaf), _Held(leaf))
-            if held.count == 0:
-                self._used += leaf.byte_size
-                self._memory.change(leaf.byte_size)
-            held.count += 1
+            held = self._held.get(id(leaf))
+            if held is None:
+                self._held[id(leaf)] = _Held(leaf, 1)
+                added += leaf.byte_size
+            else:
+                held.count += 1
+        self._used += added
+        return added
 
     def _discount(self, buffer: Buffer | PendingValue) -> None:
         if isinstance(buffer, PendingValue):
@@ -256,9 +273,7 @@ def _buffer_of(entry: Buffer | PendingValue) -> Buffer:
     return entry.result() if isinstance(entry, PendingValue) else entry
 
 
-def _leaves(buffer: Buffer) -> Iterator[Buffer]:
-    if buffer.shape.is_tuple:
-        for element in buffer.elements:
-            yield from _leaves(element)
-    else:
-        yield buffer
+def _leaves(buffer: Buffer) -> Sequence[Buffer]:
+    if not buffer.shape.is_tuple:
+        return (buffer,)
+    return [leaf for element in buffer.elements for leaf in _leaves(element)]

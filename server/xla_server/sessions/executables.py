@@ -22,6 +22,29 @@ class _Shared:
     users: int = 0
 
 
+class ExecutionRoom:
+    """What room is set aside for before an execution; in words where there is none."""
+
+    __slots__ = ("_byte_size", "_executable")
+
+    def __init__(self, executable: Executable) -> None:
+        self._executable = executable
+        self._byte_size: int | None = None
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes, the arguments aside: they are kept already."""
+        if self._byte_size is None:
+            use, result = self._executable.memory, self._executable.program_shape.result
+            # What shares the memory of an argument or a constant counts as a value of its own.
+            self._byte_size = use.added + max(0, result.byte_size - use.results)
+        return self._byte_size
+
+    def __str__(self) -> str:
+        result = self._executable.program_shape.result
+        return f"an execution ({self._executable.memory}) with the result {result}"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Compiled:
     """An executable in use; give it to `release` or `keep` of the table it came from."""
@@ -30,8 +53,14 @@ class Compiled:
     cache_hit: bool
     compile_time_ns: int
     shared: _Shared
+    room: ExecutionRoom
     name: str = ""
     """The program's."""
+
+    @property
+    def compile_time_ms(self) -> int:
+        """What compiling cost, counted up to whole milliseconds."""
+        return -(-self.compile_time_ns // 1_000_000)
 
 
 class SharedExecutables:
@@ -50,6 +79,11 @@ class SharedExecutables:
     def __len__(self) -> int:
         return len(self._in_use)
 
+    def has(self, key: bytes) -> bool:
+        """Whether a program is compiled, or is being."""
+        with self._lock:
+            return key in self._in_use or key in self._idle
+
     def acquire(
         self, key: bytes, compile_program: Callable[[], Executable], cancellation: Cancellation
     ) -> Compiled:
@@ -63,8 +97,10 @@ class SharedExecutables:
             started = time.perf_counter_ns()
             if is_ours:
                 executable = _fulfil(shared, compile_program)
-                return Compiled(executable, False, time.perf_counter_ns() - started, shared)
-            return Compiled(_await(shared, cancellation), True, 0, shared)
+                spent = time.perf_counter_ns() - started
+            else:
+                executable, spent = _await(shared, cancellation), 0
+            return Compiled(executable, not is_ours, spent, shared, ExecutionRoom(executable))
         except BaseException:  # Whatever ends the use early, it has ended.
             self._leave(shared)
             raise
@@ -139,6 +175,10 @@ class ExecutableTable:
     def has_issued(self, handle: int) -> bool:
         """Whether this is the handle of an executable, live or freed."""
         return self._compiled.has_issued(handle)
+
+    def handles_after(self, handle: int) -> list[int]:
+        """The live handles given out after one, or all; as `HandleTable.handles_after`."""
+        return self._compiled.handles_after(handle)
 
     def remove(self, handle: int) -> None:
         """Free a handle; raises as `get` does."""

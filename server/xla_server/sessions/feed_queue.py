@@ -28,6 +28,14 @@ from typing import TypeAlias
 from xla_contract.errors import AbortedError, CancelledError, InvalidArgumentError, XlaError
 from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.sessions.feed_explanations import (
+    Place,
+    QueueFacts,
+    why_draining,
+    why_putting,
+    why_taking,
+)
+from xla_server.sessions.feed_stock import Stock
 from xla_server.sessions.feed_waiters import (
     Done,
     FeedUser,
@@ -44,6 +52,8 @@ from xla_server.sessions.feed_waiters import (
 MAX_FRONT = 16
 """Shapes of first items that are told."""
 
+MAX_TOLD = 256
+"""Of those who wait, as many are told of."""
 
 _Calls: TypeAlias = list[Callable[[], None]]
 
@@ -57,12 +67,8 @@ class FeedQueue:
         self.max_bytes = max_bytes
         self.observer: Callable[[], None] | None = None
         """Called after items or room have changed, with no lock held."""
-        self._items: deque[Item] = deque()
-        self._bytes = 0
-        self._held = (0, 0)
+        self._stock = Stock()
         self._lent: Taker | None = None
-        self._epoch = 0
-        self._consumed = 0
         self._is_closed = False
         self._fitting: tuple[Shape, Shape] | None = None
         self._putters: deque[Waiter] = deque()
@@ -73,17 +79,17 @@ class FeedQueue:
     # State ----------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._stock)
 
     @property
     def size(self) -> tuple[int, int]:
         """Items and their bytes, those that are held for a stream included."""
-        return len(self._items) + self._held[0], self._bytes + self._held[1]
+        return self._stock.used
 
     @property
     def consumed(self) -> int:
         """The largest number of a value that was taken, or dropped by `clear`."""
-        return self._consumed
+        return self._stock.consumed
 
     @property
     def is_closed(self) -> bool:
@@ -106,22 +112,26 @@ class FeedQueue:
     def front(self) -> list[Shape]:
         """The shapes of the first items."""
         with self._lock:
-            return [item.shape for item in itertools.islice(self._items, MAX_FRONT)]
+            return [item.shape for item in self._stock.first(MAX_FRONT)]
 
     def waiting(self) -> list[Waiting]:
-        """Who waits, those who take first, with the reason of each."""
+        """Who waits, those who take first, at most MAX_TOLD of them, with the reason of each."""
+        lines = (
+            (self._takers, why_taking),
+            (self._putters, why_putting),
+            (self._drainers, why_draining),
+        )
         with self._lock:
-            now = time.monotonic()
-            return [
-                Waiting(each.user, each.shape, now - each.since, reason)
-                for line, why in (
-                    (self._takers, self._why_taking),
-                    (self._putters, self._why_putting),
-                    (self._drainers, self._why_draining),
-                )
-                for number, each in enumerate(line)
-                if not each.is_settled and (reason := why(number, each))
+            facts = self._facts()
+            # Who holds a loan stands in line and waits for nothing.
+            places = [
+                (why, Place(each, number))
+                for line, why in lines
+                for number, each in enumerate(itertools.islice(line, MAX_TOLD))
+                if not each.is_settled
             ]
+        now = time.monotonic()
+        return [place.waiting(now, why(facts, place)) for why, place in places[:MAX_TOLD]]
 
     # Putting --------------------------------------------------------------------------------
 
@@ -156,7 +166,7 @@ class FeedQueue:
                     refusal = self._refusal(items)
                     refusals.append(refusal)
                     if refusal is None:
-                        self._append(items)
+                        self._stock.append(items)
                         calls += self._pump()
         finally:
             self._run(calls)
@@ -195,17 +205,14 @@ class FeedQueue:
     def release(self, items: int, byte_size: int) -> None:
         """Give back the room of items that were held."""
         with self._lock:
-            self._held = self._held[0] - items, self._held[1] - byte_size
+            self._stock.release(items, byte_size)
             calls = self._pump()
         self._run(calls)
 
     def put_back(self, items: Sequence[Item]) -> None:
         """Put items that were held before all others again."""
         with self._lock:
-            byte_size = sum(item.byte_size for item in items)
-            self._held = self._held[0] - len(items), self._held[1] - byte_size
-            self._items.extendleft(reversed(items))
-            self._bytes += byte_size
+            self._stock.put_back(items)
             calls = self._pump()
         self._run(calls)
 
@@ -224,7 +231,7 @@ class FeedQueue:
         """Empty the queue, turn away those who wait to put, and open it if it was closed."""
         with self._lock:
             self._is_closed = False
-            self._drop()
+            self._stock.drop()
             calls = self._turn_away(
                 self._putters,
                 lambda putter: AbortedError(
@@ -239,9 +246,7 @@ class FeedQueue:
         """Let nothing in any more, until `open` or `clear`; gives how many items were dropped."""
         with self._lock:
             self._is_closed = True
-            dropped = len(self._items) if discard else 0
-            if discard:
-                self._drop()
+            dropped = self._stock.drop() if discard else 0
             calls = self._turn_away(
                 self._putters, lambda putter: self._closed(f"{putter.shape} waited for room")
             )
@@ -279,7 +284,7 @@ class FeedQueue:
         if not self._has_room(putter):
             return False
         putter.settle()
-        self._append(putter.items)
+        self._stock.append(putter.items)
         calls.append(putter.telling(None))
         return True
 
@@ -302,36 +307,15 @@ class FeedQueue:
             calls.append(taker.telling(self._lend(taker, count)))
         else:
             taker.settle()
-            calls.append(taker.telling(self._pop(count, holds=taker.holds)))
+            calls.append(taker.telling(self._stock.take(count, holds=taker.holds)))
         return True
 
     def _lend(self, taker: Taker, count: int) -> Loan:
         """Lend the first items; the taker stays in line until the loan ends."""
         self._lent = taker
         taker.is_settled = True
-        items, epoch = tuple(itertools.islice(self._items, count)), self._epoch
+        items, epoch = self._stock.first(count), self._stock.epoch
         return Loan(items, lambda is_kept: self._end_loan(taker, items, epoch, is_kept))
-
-    def _append(self, items: Sequence[Item]) -> None:
-        self._items.extend(items)
-        self._bytes += sum(item.byte_size for item in items)
-
-    def _pop(self, count: int, *, holds: bool) -> tuple[Item, ...]:
-        items = tuple(self._items.popleft() for _ in range(count))
-        byte_size = sum(item.byte_size for item in items)
-        self._bytes -= byte_size
-        if holds:
-            self._held = self._held[0] + count, self._held[1] + byte_size
-        for item in items:
-            self._consumed = item.sequence or self._consumed
-        return items
-
-    def _drop(self) -> None:
-        for item in self._items:
-            self._consumed = item.sequence or self._consumed
-        self._items.clear()
-        self._bytes = 0
-        self._epoch += 1
 
     def _has_room(self, putter: Putter) -> bool:
         items, byte_size = self.size
@@ -340,9 +324,9 @@ class FeedQueue:
         first = self._takers[0] if self._takers and self._lent is None else None
         if (
             isinstance(first, Taker)
-            and len(self._items) < first.wanted
+            and len(self._stock) < first.wanted
             # Who holds items gets more when what it holds is let go.
-            and not (first.holds and self._held[0])
+            and not (first.holds and self._stock.held_items)
         ):
             return True
         return (
@@ -353,22 +337,19 @@ class FeedQueue:
     def _lacking(self) -> int:
         first = self._takers[0] if self._takers and self._lent is None else None
         if isinstance(first, Taker):
-            return max(0, first.wanted - len(self._items))
-        return 0 if self._items else 1
+            return max(0, first.wanted - len(self._stock))
+        return 0 if self._stock.items else 1
 
     def _count_for(self, taker: Taker) -> int | None:
         """How many items the taker gets; None when they are not there."""
         if taker.shapes is not None:
-            return len(taker.shapes) if len(self._items) >= len(taker.shapes) else None
-        for number, item in enumerate(self._items):
-            if item.is_last:
-                return number + 1
-        return None
+            return len(taker.shapes) if len(self._stock) >= len(taker.shapes) else None
+        return self._stock.value_count()
 
     def _mismatch(self, taker: Taker) -> InvalidArgumentError | None:
         # The shapes are compared as items come in: waiting for the rest of a tuple that cannot
         # fit any more would hide the mistake.
-        for item, shape in zip(self._items, taker.shapes or (), strict=False):
+        for item, shape in zip(self._stock.items, taker.shapes or (), strict=False):
             if not self._fits(item.shape, shape):
                 return InvalidArgumentError(
                     f"the next value of the {self.name} queue must have the shape that is asked "
@@ -383,7 +364,7 @@ class FeedQueue:
         first = self._takers[0] if self._takers and self._lent is None else None
         if not isinstance(first, Taker) or first.shapes is None:
             return None
-        for item, shape in zip(items, first.shapes[len(self._items) :], strict=False):
+        for item, shape in zip(items, first.shapes[len(self._stock) :], strict=False):
             if not self._fits(item.shape, shape):
                 return InvalidArgumentError(
                     f"an item of {self.name} must have the shape that is waited for, got "
@@ -414,29 +395,18 @@ class FeedQueue:
             hint="Start a stream of the feed, or reset the device, to open it again.",
         )
 
-    def _why_taking(self, number: int, taker: Waiter) -> str:
-        shape = taker.shape
-        text = f"{self.name} {taker.user} waits for {shape or 'an item'}; "
-        if self._lent is not None or number:
-            return f"{text}{number} before it in line"
-        if not self._items:
-            return f"{text}the queue is empty"
-        return (
-            f"{text}{len(self._items)} arrays are there, the first of them {self._items[0].shape}"
+    def _facts(self) -> QueueFacts:
+        stock = self._stock
+        return QueueFacts(
+            self.name,
+            *stock.used,
+            stock.held_items,
+            len(stock),
+            stock.items[0].shape if stock.items else None,
+            self._lent is not None,
+            self.max_items,
+            self.max_bytes,
         )
-
-    def _why_putting(self, number: int, putter: Waiter) -> str:
-        items, byte_size = self.size
-        held = f", {self._held[0]} of them sent and not acknowledged" if self._held[0] else ""
-        first = f"; the first item of the queue is {self._items[0].shape}" if self._items else ""
-        return (
-            f"{self.name} {putter.user} waits for room for {putter.shape}; the queue holds "
-            f"{items} of {self.max_items} items{held} and {byte_size} of {self.max_bytes} "
-            f"bytes{first}"
-        )
-
-    def _why_draining(self, _: int, drainer: Waiter) -> str:
-        return f"{drainer.user} waits until {self.size[0]} items are gone"
 
     # Without the lock -----------------------------------------------------------------------
 
@@ -472,8 +442,8 @@ class FeedQueue:
                 return
             self._lent = None
             self._takers.remove(taker)
-            if is_kept and self._epoch == epoch:
-                self._pop(len(items), holds=False)
+            if is_kept and self._stock.epoch == epoch:
+                self._stock.take(len(items))
             calls = self._pump()
         self._run(calls)
 

@@ -62,10 +62,10 @@ def items_of_literal(
 ) -> tuple[Item, ...]:
     """The items of a literal of these arrays, its number in the last of them."""
     if not literal.shape.is_tuple:
-        return (Item(arrays[0], literal.actual, sequence=sequence),)
+        return (Item(arrays[0], _actual(literal), sequence=sequence),)
     last = len(arrays) - 1
     return tuple(
-        Item(array, part.actual, True, number == last, sequence if number == last else 0)
+        Item(array, _actual(part), True, number == last, sequence if number == last else 0)
         for number, (array, part) in enumerate(zip(arrays, literal.elements, strict=True))
     )
 
@@ -97,6 +97,12 @@ def literal_of(items: Sequence[Item], shape: Shape | None = None) -> Literal:
         for item, array in zip(items, arrays, strict=True)
     ]
     return Literal.tuple_of(literals) if shape.is_tuple else literals[0]
+
+
+def _actual(literal: Literal) -> Array:
+    """The elements within the dynamic sizes, copied where they are less than what holds them."""
+    actual = literal.actual
+    return actual if actual.nbytes == literal.value.nbytes else actual.copy()
 
 
 def _own_array(value: Value) -> Array:

@@ -3,13 +3,15 @@
 A handle is a counter value sent through a permutation that only the server knows (a Feistel
 network keyed anew for each session). So a client cannot guess the handle of another, and the server
 can tell a handle it gave out and freed from one it never gave without remembering the freed ones.
+The rounds mix well and are no cipher: who studies handles learns of those of the own session only.
 """
 
+import bisect
 import enum
 import hashlib
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from xla_contract.errors import (
@@ -24,6 +26,9 @@ V = TypeVar("V")
 _ROUNDS = 4
 _HALF_BITS = 31
 _HALF_MASK = (1 << _HALF_BITS) - 1
+_FACTOR_MASK = (1 << 59) - 1
+_SHIFT = 29
+"""Where the bits of a product begin that most bits of both factors have to do with."""
 _KIND_BITS = 3
 HANDLE_BITS = 2 * _HALF_BITS
 """Handles are positive int64: the permutation works on 62 bits."""
@@ -50,9 +55,13 @@ class HandleFactory:
 
     def __init__(self, key: bytes | None = None) -> None:
         key = secrets.token_bytes(32) if key is None else key
-        self._hashers = [
-            hashlib.blake2b(digest_size=4, key=key, salt=bytes([number]))
-            for number in range(_ROUNDS)
+        words = [
+            int.from_bytes(hashlib.blake2b(digest_size=8, key=key, salt=bytes([number])).digest())
+            for number in range(2 * _ROUNDS)
+        ]
+        self._rounds = [
+            (word & _HALF_MASK, factor & _FACTOR_MASK | 1)
+            for word, factor in zip(words[:_ROUNDS], words[_ROUNDS:], strict=True)
         ]
         self._issued = dict.fromkeys(HandleKind, 0)
         self._lock = threading.Lock()
@@ -77,22 +86,21 @@ class HandleFactory:
                 and 0 < plain >> _KIND_BITS <= self._issued[kind]
             )
 
+    def number(self, handle: int) -> int:
+        """Which of its kind a handle is that was given out, counted from 1."""
+        return self._unpermute(handle) >> _KIND_BITS
+
     def _permute(self, plain: int) -> int:
         left, right = plain >> _HALF_BITS, plain & _HALF_MASK
-        for number in range(_ROUNDS):
-            left, right = right, left ^ self._round(number, right)
+        for word, factor in self._rounds:
+            left, right = right, left ^ ((right + word) * factor >> _SHIFT & _HALF_MASK)
         return left << _HALF_BITS | right
 
     def _unpermute(self, handle: int) -> int:
         left, right = handle >> _HALF_BITS, handle & _HALF_MASK
-        for number in reversed(range(_ROUNDS)):
-            left, right = right ^ self._round(number, left), left
+        for word, factor in reversed(self._rounds):
+            left, right = right ^ ((left + word) * factor >> _SHIFT & _HALF_MASK), left
         return left << _HALF_BITS | right
-
-    def _round(self, number: int, half: int) -> int:
-        hasher = self._hashers[number].copy()
-        hasher.update(half.to_bytes(4, "big"))
-        return int.from_bytes(hasher.digest(), "big") & _HALF_MASK
 
 
 class HandleTable(Generic[V]):
@@ -111,7 +119,11 @@ class HandleTable(Generic[V]):
 
     def add(self, value: V) -> int:
         """Keep a value under a new handle; raises as `add_all` does."""
-        return self.add_all([value])[0]
+        with self._lock:
+            self._require_room(1)
+            handle = self._factory.issue(self._kind)
+            self._values[handle] = value
+        return handle
 
     def add_all(self, values: list[V]) -> list[int]:
         """Keep all the values or none of them.
@@ -119,20 +131,23 @@ class HandleTable(Generic[V]):
         Raises ResourceExhaustedError at the limit, UnauthenticatedError when the table is closed.
         """
         with self._lock:
-            if self._is_closed:
-                raise UnauthenticatedError(
-                    f"the session must be open to get a {self._kind.noun} handle, got one that "
-                    "has ended"
-                )
-            if len(self._values) + len(values) > self._limit:
-                raise ResourceExhaustedError(
-                    f"a session may have {self._limit} {self._kind.noun} handles, got "
-                    f"{len(values)} more with {len(self._values)} in use",
-                    hint="Unregister handles that are no longer needed.",
-                )
+            self._require_room(len(values))
             handles = [self._factory.issue(self._kind) for _ in values]
             self._values.update(zip(handles, values, strict=True))
         return handles
+
+    def _require_room(self, count: int) -> None:
+        if self._is_closed:
+            raise UnauthenticatedError(
+                f"the session must be open to get a {self._kind.noun} handle, got one that "
+                "has ended"
+            )
+        if len(self._values) + count > self._limit:
+            raise ResourceExhaustedError(
+                f"a session may have {self._limit} {self._kind.noun} handles, got "
+                f"{count} more with {len(self._values)} in use",
+                hint="Unregister handles that are no longer needed.",
+            )
 
     def get(self, handle: int) -> V:
         """The value under a handle.
@@ -140,19 +155,22 @@ class HandleTable(Generic[V]):
         Raises InvalidArgumentError for a handle that was freed, NotFoundError for one that was
         never given out.
         """
-        return self._found(handle, self._values.get)
+        value = self._values.get(handle)
+        if value is None:
+            raise self._absent(handle)
+        return value
 
     def remove(self, handle: int) -> V:
         """Free a handle and give what it named; raises as `get` does."""
         with self._lock:
-            return self._found(handle, self._take)
+            return self._taken(handle)
 
     def remove_all(self, handles: Sequence[int]) -> list[V]:
         """Free handles, all or none of them; raises as `get` does. Each must be another."""
         with self._lock:
             for handle in handles:
-                self._found(handle, self._values.get)
-            return [self._found(handle, self._take) for handle in handles]
+                self.get(handle)
+            return [self._taken(handle) for handle in handles]
 
     def replace(self, handle: int, value: V) -> bool:
         """Let a handle name another value; False when it was freed meanwhile."""
@@ -170,23 +188,33 @@ class HandleTable(Generic[V]):
             self._values.clear()
         return values
 
+    def handles_after(self, handle: int) -> list[int]:
+        """The live handles given out after one, freed or not, in their order; after 0, all."""
+        with self._lock:
+            handles = list(self._values)
+        if not handle:
+            return handles
+        number = self._factory.number
+        return handles[bisect.bisect_right(handles, number(handle), key=number) :]
+
     def has_issued(self, handle: int) -> bool:
         """Whether this table has given out the handle, live or freed."""
         return self._factory.was_issued(handle, self._kind)
 
-    def _take(self, handle: int) -> V | None:
-        return self._values.pop(handle, None)
+    def _taken(self, handle: int) -> V:
+        value = self._values.pop(handle, None)
+        if value is None:
+            raise self._absent(handle)
+        return value
 
-    def _found(self, handle: int, look: Callable[[int], V | None]) -> V:
-        value = look(handle)
-        if value is not None:
-            return value
+    def _absent(self, handle: int) -> InvalidArgumentError | NotFoundError:
+        """Why there is nothing under a handle."""
         if self._factory.was_issued(handle, self._kind):
-            raise InvalidArgumentError(
+            return InvalidArgumentError(
                 f"a live {self._kind.noun} handle is needed, got {handle}, "
                 "which was unregistered before"
             )
-        raise NotFoundError(
+        return NotFoundError(
             f"a {self._kind.noun} handle of this session is needed, got {handle}, "
             "which it was never given"
         )

@@ -28,7 +28,7 @@ from xla_server.sessions.infeed_stream import Credit
 STREAM = FeedUser("Outfeed")
 BATCH_ITEMS = 256
 BATCH_BYTES = 1 << 20
-"""What one message holds at most, its last item aside."""
+"""What one message holds at most; an item that takes more has one of its own."""
 
 _MOST_CREDIT = 2**62
 
@@ -148,6 +148,7 @@ class OutfeedStream:
     ) -> None:
         self._side = side
         self._declared = None if declared is None else declared.with_default_layout()
+        self._declared_bytes = None if declared is None else declared.byte_size
         self._arrays = arrays
         self._cancellation = cancellation
         self._taking = Cancellation()
@@ -294,15 +295,23 @@ class OutfeedStream:
         batch: list[Held] = []
         items = byte_size = 0
         for held in self._unsent():
-            if not self._has_credit() or items >= BATCH_ITEMS or byte_size >= BATCH_BYTES:
+            size = self._sent_bytes(held)
+            is_full = items >= BATCH_ITEMS or byte_size + size > BATCH_BYTES
+            if not self._has_credit() or (batch and is_full):
                 break
             batch.append(held)
-            items, byte_size = items + len(held.items), byte_size + held.byte_size
+            items, byte_size = items + len(held.items), byte_size + size
             self._credit_items -= len(held.items)
-            self._credit_bytes -= held.byte_size
+            self._credit_bytes -= size
             self.count_ahead(-len(held.items), -held.byte_size)
             self._cursor = held.sequence + 1
         return batch
+
+    def _sent_bytes(self, held: Held) -> int:
+        """Bytes of its data as it is sent: padded, and of dynamic dimensions up to the bounds."""
+        if self._declared_bytes is not None:
+            return self._declared_bytes
+        return sum(item.shape.byte_size for item in held.items)
 
     def _literal(self, held: Held) -> Literal:
         if self._arrays is not None and (

@@ -26,19 +26,6 @@ class Quotas:
     compile_seconds: float = 1800.0
 
 
-class Count:
-    """A number that any thread may change."""
-
-    def __init__(self) -> None:
-        self.value = 0
-        self._lock = threading.Lock()
-
-    def add(self, change: int) -> None:
-        """Add to it."""
-        with self._lock:
-            self.value += change
-
-
 class Slots:
     """Places for what happens at the same time. Any thread may use it."""
 
@@ -112,9 +99,8 @@ class CompileBudget:
                 self._spent.popleft()
             return sum(seconds for _, seconds in self._spent)
 
-    @contextlib.contextmanager
-    def spending(self) -> Iterator[None]:
-        """Count the time of the block; ResourceExhaustedError when the budget is spent before."""
+    def require(self) -> None:
+        """Raise ResourceExhaustedError when the budget is spent."""
         used = self.used
         if used >= self.limit:
             raise ResourceExhaustedError(
@@ -122,6 +108,10 @@ class CompileBudget:
                 f"after {used:.1f} s",
                 hint="Run programs that are compiled, or wait.",
             )
+
+    @contextlib.contextmanager
+    def spending(self) -> Iterator[None]:
+        """Count the time of the block."""
         started = self._clock()
         try:
             yield

@@ -6,6 +6,7 @@ while its connection is there. What is neither attached nor in a call for the gr
 
 import contextlib
 import dataclasses
+import re
 import secrets
 import threading
 import time
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 
 from xla_contract.errors import (
     FailedPreconditionError,
+    InvalidArgumentError,
     NotFoundError,
     ResourceExhaustedError,
     UnauthenticatedError,
@@ -21,6 +23,9 @@ from xla_server.sessions.engine import Engine
 from xla_server.sessions.service import XlaService
 
 _TOKEN_BYTES = 32
+_TOKEN_LENGTH = 43
+"""Characters of so many bytes in base 64."""
+_TOKEN = re.compile(f"[A-Za-z0-9_-]{{{_TOKEN_LENGTH}}}")
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -62,16 +67,24 @@ class SessionRegistry:
     def open(self, resume_token: str = "") -> Session:
         """A new session, or the one of a token.
 
-        Raises NotFoundError when no live session has the token, ResourceExhaustedError when there
-        are too many.
+        Raises InvalidArgumentError for what cannot be a token, NotFoundError when no live session
+        has the token, ResourceExhaustedError when there are too many. The token is a secret, and
+        not in the messages.
         """
+        if resume_token and not _TOKEN.fullmatch(resume_token):
+            raise InvalidArgumentError(
+                f"resume_token must be {_TOKEN_LENGTH} characters of A-Z, a-z, 0-9, - and _, as "
+                f"OpenSession gave it, got {len(resume_token)} characters that are none"
+            )
         with self._lock:
             if resume_token:
                 found = self._by_token.get(resume_token)
                 if found is None:
                     raise NotFoundError(
                         "resume_token must be that of a live session, got one that has ended or "
-                        "never was"
+                        "never was",
+                        hint="Open a session without resume_token and make everything anew: a "
+                        f"session is kept for {self.grace_seconds:g} s after its client has gone.",
                     )
                 found.left_at = self._clock()
                 return found

@@ -124,22 +124,21 @@ class XlaService:
     @contextlib.contextmanager
     def calling(self, cancellation: Cancellation) -> Iterator[None]:
         """A call of the session: it is cancelled when the session ends before it."""
-        self.begin_call(cancellation)
         try:
+            self.begin_call(cancellation)
             yield
         finally:
             self.end_call(cancellation)
 
     def begin_call(self, cancellation: Cancellation) -> None:
         """As `calling`, until `end_call`."""
-        with self._lock:
-            self._check_open()
-            self._calls.add(cancellation)
+        # One step each, so no lock: `close` says that it has begun before it looks at the set.
+        self._calls.add(cancellation)
+        self._check_open()
 
     def end_call(self, cancellation: Cancellation) -> None:
         """End what `begin_call` began, or tried to."""
-        with self._lock:
-            self._calls.discard(cancellation)
+        self._calls.discard(cancellation)
 
     def close(self) -> None:
         """End calls and executions, and free everything."""
@@ -218,7 +217,7 @@ class XlaService:
                     "shape_with_layout must be compatible with the value, got "
                     f"{shape} for {buffer.shape}"
                 )
-        self._check_sendable(buffer.shape if shape is None else shape)
+        self.check_sendable(buffer.shape if shape is None else shape)
         return buffer.to_literal(shape)
 
     def get_shape(self, handle: int | None) -> Shape:
@@ -269,13 +268,26 @@ class XlaService:
         """Queue a literal for infeed instructions and call `done`, once there is room.
 
         Raises, or gives to `done`, as `DeviceFeeds.transfer_to_infeed`; FailedPreconditionError for
-        a replica_id out of range, InvalidArgumentError for a literal that is absent or malformed.
+        a replica_id out of range, InvalidArgumentError for a literal that is absent or malformed,
+        ResourceExhaustedError when there is no room for it among the values of the session.
         """
         feeds = self.devices.feeds_of_replica(device, replica_id)
         if literal is None:
             raise InvalidArgumentError("the request must hold a literal, got none")
-        value = literal.read(self.limits.max_device_bytes)
-        feeds.transfer_to_infeed(value, cancellation, done)
+        shape = literal.shape
+        # What waits for room is in nobody's queue yet, and there may be any number of it.
+        waiting = self.data.reserve(shape.byte_size, f"a literal of {shape} on its way to infeed")
+
+        def queued(error: XlaError | None) -> None:
+            waiting.release()
+            done(error)
+
+        try:
+            value = literal.read(self.limits.max_device_bytes)
+            feeds.transfer_to_infeed(value, cancellation, queued)
+        except BaseException:
+            waiting.release()
+            raise
 
     def transfer_from_outfeed(
         self,
@@ -294,7 +306,7 @@ class XlaService:
         feeds = self.devices.feeds_of_replica(device, replica_id)
         if shape is None:
             raise InvalidArgumentError("the request must hold shape_with_layout, got none")
-        self._check_sendable(shape)
+        self.check_sendable(shape)
         feeds.transfer_from_outfeed(shape, cancellation, done)
 
     def reset_device(self) -> None:
@@ -372,8 +384,11 @@ class XlaService:
             hint="Read the rows on the client and send them with TransferToServer.",
         )
 
-    def _check_sendable(self, shape: Shape) -> None:
-        """Refuse before anything is allocated what no message could carry."""
+    def check_sendable(self, shape: Shape) -> None:
+        """Refuse before anything is allocated what no message could carry.
+
+        Raises ResourceExhaustedError, with the limit, for a value that takes more laid out so.
+        """
         if shape.byte_size > self.limits.max_message_bytes:
             raise ResourceExhaustedError(
                 f"a message may take {self.limits.max_message_bytes} bytes, got a value of "

@@ -14,6 +14,7 @@ from xla_contract.shape import UNBOUNDED, Shape
 from xla_server.runtime.blocks import block_size
 from xla_server.sessions.arena import Arena
 from xla_server.sessions.devices import DeviceHandle
+from xla_server.sessions.free_list import MAX_PARTS
 from xla_server.sessions.records import present
 from xla_server.sessions.service import XlaService
 
@@ -66,7 +67,14 @@ class SharedMemory:
         return self._connected().allocate(byte_size)
 
     def free(self, offsets: Sequence[int]) -> None:
-        """Give parts back; all are tried, and the first error is raised."""
+        """Give parts back; all are tried, and the first error is raised.
+
+        Raises InvalidArgumentError for more than there can be.
+        """
+        if len(offsets) > MAX_PARTS:
+            raise InvalidArgumentError(
+                f"shared memory has at most {MAX_PARTS} allocations, got {len(offsets)} offsets"
+            )
         arena = self._connected()
         first: XlaError | None = None
         for offset in offsets:

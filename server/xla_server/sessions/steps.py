@@ -6,29 +6,34 @@ to earlier steps and donations.
 
 import contextlib
 import dataclasses
-import functools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from xla_contract.errors import (
     InvalidArgumentError,
-    ResourceExhaustedError,
     XlaError,
 )
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_from_proto
 from xla_server.backends.backend import Buffer, Device, Profile
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.data import Reservation
-from xla_server.sessions.devices import DeviceHandle
+from xla_server.sessions.devices import checked_device
 from xla_server.sessions.donations import Donations, Path, Root
 from xla_server.sessions.executables import Compiled
 from xla_server.sessions.pending import PendingValue
 from xla_server.sessions.records import located
 from xla_server.sessions.runner import profile_of
+from xla_server.sessions.step_outputs import (
+    Outputs,
+    PartOutcome,
+    StepOutput,
+    part_of,
+    part_shape,
+    sent_back,
+)
 
 if TYPE_CHECKING:
     from xla_server.sessions.service import XlaService
@@ -51,33 +56,6 @@ class _FromStep:
 _Source: TypeAlias = "Buffer | PendingValue | _FromStep"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class StepOutput:
-    """What becomes of a result."""
-
-    keep: bool
-    fetch_as: Shape | None
-    """The shape, with layout, in which it is sent back, if it is."""
-    flatten: bool
-
-    @property
-    def is_used(self) -> bool:
-        """Whether anybody sees the result but later steps."""
-        return self.keep or self.fetch_as is not None
-
-    def shapes(self, result: Shape) -> tuple[Shape, ...]:
-        """The shapes of the values that get handles."""
-        if not self.keep:
-            return ()
-        return result.tuple_shapes if self.flatten and result.is_tuple else (result,)
-
-    def buffers(self, result: Buffer) -> tuple[Buffer, ...]:
-        """The values that get handles."""
-        if not self.keep:
-            return ()
-        return result.elements if self.flatten and result.shape.is_tuple else (result,)
-
-
 @dataclasses.dataclass(slots=True)
 class Step:
     """One execution of a run, checked."""
@@ -97,17 +75,18 @@ class Step:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a step gave."""
+    """What a step gave. Of the kept values those of parts come last."""
 
     kept: tuple[Buffer, ...]
     value: Literal | None
     profile: Profile
+    parts: tuple[PartOutcome, ...] = ()
 
 
 class PreparedRun:
     """A run that was found right. It holds its arguments, and room for those sent along.
 
-    Made by `preparing_run` or `prepare_run`; `close` lets go of everything.
+    Made by `prepare_run`; `close` lets go of everything.
     """
 
     def __init__(self, service: "XlaService", device: Device) -> None:
@@ -149,7 +128,7 @@ class PreparedRun:
         try:
             for number, step in enumerate(self.steps):
                 try:
-                    rooms[number] = service.runner.reserve(step.compiled.executable)
+                    rooms[number] = service.runner.reserve(step.compiled)
                     if not number:
                         self.free_donated()
                     cancellation.check()
@@ -169,10 +148,14 @@ class PreparedRun:
 
     def close(self) -> None:
         """Let go of the arguments; harmless when done before."""
-        held, self._held = list(self._held.values()), {}
-        self._service.data.let_go(held)
+        held, self._held = self._held, {}
+        if held:
+            self._service.data.let_go(list(held.values()))
         if self._room is not None:
             self._room.release()
+        # What is remembered of a launched run that has ended must not keep their memory.
+        for step in self.steps:
+            step.arguments = []
 
     def _located(self, number: int, error: XlaError) -> XlaError:
         return located(f"step {number}", error) if len(self.steps) > 1 else error
@@ -181,35 +164,29 @@ class PreparedRun:
         self, number: int, step: Step, results: dict[int, Buffer], cancellation: Cancellation
     ) -> Outcome:
         arguments = [_value_of(source, results) for source in step.arguments]
-        donated = [place for place in step.donated if self._may_overwrite(step, place, arguments)]
+        donated: Sequence[int] = ()
+        if step.donated:
+            donated = [each for each in step.donated if self._may_overwrite(step, each, arguments)]
         execution = self._service.runner.run(
             step.compiled.executable, arguments, self.device, cancellation, donated, self.label
         )
         output, result = step.output, execution.output
         if step.done_with != [number]:
             results[number] = result
-        value = None
-        if output.fetch_as is not None:
-            is_laid_out = output.fetch_as.equal(result.shape)
-            value = result.to_literal(None if is_laid_out else output.fetch_as)
-        return Outcome(output.buffers(result), value, profile_of(execution, step.compiled))
+        parts = tuple(
+            [
+                PartOutcome(part.keep, sent_back(part_of(result, part.path), part.fetch_as))
+                for part in output.parts
+            ]
+        )
+        value = sent_back(result, output.fetch_as)
+        profile = profile_of(execution, step.compiled)
+        return Outcome(output.buffers(result), value, profile, parts)
 
     def _may_overwrite(self, step: Step, place: int, arguments: Sequence[Buffer]) -> bool:
         """Whether a donated argument is nobody else's."""
         source = step.arguments[place]
         return isinstance(source, _FromStep) or self._service.data.is_held_once(arguments[place])
-
-
-@contextlib.contextmanager
-def preparing_run(
-    service: "XlaService", request: extension_pb2.RunRequest
-) -> Iterator[PreparedRun]:
-    """As `prepare_run`; lets go of the run at the end of the block."""
-    run = prepare_run(service, request)
-    try:
-        yield run
-    finally:
-        run.close()
 
 
 def prepare_run(service: "XlaService", request: extension_pb2.RunRequest) -> PreparedRun:
@@ -219,11 +196,7 @@ def prepare_run(service: "XlaService", request: extension_pb2.RunRequest) -> Pre
     NotFoundError for values that never were; ResourceExhaustedError where there is no room for
     the values sent along or no message for those to be sent back.
     """
-    device_handle = None
-    if request.HasField("device_handle"):
-        asked = request.device_handle
-        device_handle = DeviceHandle(asked.handle, asked.device_count)
-    run = PreparedRun(service, service.devices.resolve(device_handle))
+    run = PreparedRun(service, service.devices.resolve(checked_device(request)))
     if not 1 <= len(request.steps) <= MAX_STEPS:
         raise InvalidArgumentError(
             f"a run must have between 1 and {MAX_STEPS} steps, got {len(request.steps)}"
@@ -244,27 +217,35 @@ class _Preparation:
         self._run = run
         self._donations = Donations()
         self._last_use: dict[int, int] = {}
-        self._sent_back = 0
+        self._outputs = Outputs(service.limits.max_message_bytes)
 
     def add(self, steps: Sequence[extension_pb2.RunStep]) -> None:
-        self._hold(steps)
-        room = _inline_bytes(steps)
+        # Bytes of the values sent along: as many as arrived, for they must be as their shapes say.
+        room = 0
+        places: dict[int, tuple[int, int]] = {}
+        kinds: list[list[str | None]] = []
+        for number, step in enumerate(steps):
+            kinds.append([])
+            for place, argument in enumerate(step.arguments):
+                kind = argument.WhichOneof("source")
+                kinds[-1].append(kind)
+                if kind == "data":
+                    places.setdefault(argument.data.handle, (number, place))
+                elif kind == "value":
+                    room += argument.value.ByteSize()
+        if places:
+            self._hold(places)
         if room:
             self._run._room = self._service.data.reserve(room, "values sent along")
         for number, step in enumerate(steps):
             try:
-                self._run.steps.append(self._step(number, step))
+                self._run.steps.append(self._step(number, step, kinds[number]))
             except XlaError as error:
                 raise located(f"step {number}", error) from error.__cause__
         self._finish()
 
-    def _hold(self, steps: Sequence[extension_pb2.RunStep]) -> None:
-        """Hold the values that the steps name, the first wrong one told by its place."""
-        places: dict[int, tuple[int, int]] = {}
-        for number, step in enumerate(steps):
-            for place, argument in enumerate(step.arguments):
-                if argument.WhichOneof("source") == "data":
-                    places.setdefault(argument.data.handle, (number, place))
+    def _hold(self, places: dict[int, tuple[int, int]]) -> None:
+        """Hold the values of these handles, the first wrong one told by its place."""
         handles = list(places)
         try:
             entries = self._service.data.hold(handles)
@@ -277,38 +258,40 @@ class _Preparation:
             raise
         self._run._held = dict(zip(handles, entries, strict=True))
 
-    def _step(self, number: int, step: extension_pb2.RunStep) -> Step:
+    def _step(self, number: int, step: extension_pb2.RunStep, kinds: Sequence[str | None]) -> Step:
         handle = step.executable.handle if step.HasField("executable") else None
         compiled = self._service.runner.compiled_under(handle)
         parameters = compiled.executable.program_shape.parameters
-        if len(step.arguments) != len(parameters):
+        if len(kinds) != len(parameters):
             raise InvalidArgumentError(
-                f"there must be one argument per parameter, got {len(step.arguments)} for "
+                f"there must be one argument per parameter, got {len(kinds)} for "
                 f"{len(parameters)} parameters"
             )
         sources: list[_Source] = []
+        donated: list[int] = []
         for place, argument in enumerate(step.arguments):
             try:
-                sources.append(self._source(argument, parameters[place]))
+                if kinds[place] == "value":
+                    # A value sent along is the run's own anyway: nobody is asked to give it up.
+                    sources.append(self._inline(argument.value, parameters[place]))
+                    continue
+                source = self._source(argument, kinds[place], parameters[place])
             except XlaError as error:
                 raise located(f"argument {place}", error) from error.__cause__
-        # A value sent along is the run's own anyway.
-        donated = [
-            place
-            for place, argument in enumerate(step.arguments)
-            if argument.donate and argument.WhichOneof("source") != "value"
-        ]
-        self._check_donations(number, step, donated)
-        for source in sources:
+            sources.append(source)
+            if argument.donate:
+                donated.append(place)
             if isinstance(source, _FromStep):
                 self._last_use[source.step] = number
-        output = self._output(step.output, compiled.executable.program_shape.result)
+        if donated or self._donations:
+            self._check_donations(number, step, donated)
+        output = self._outputs.read(step.output, compiled.executable.program_shape.result)
         return Step(compiled, sources, donated, output)
 
-    def _source(self, argument: extension_pb2.RunArgument, parameter: Shape) -> _Source:
-        kind = argument.WhichOneof("source")
-        if kind == "value":
-            return self._inline(argument.value, parameter)
+    def _source(
+        self, argument: extension_pb2.RunArgument, kind: str | None, parameter: Shape
+    ) -> _Source:
+        """What an argument names."""
         if kind is None:
             raise InvalidArgumentError("an argument must say its source, got none")
         source: _Source
@@ -344,15 +327,7 @@ class _Preparation:
                 f"a step can use the results of those before it, got step {source.step} with "
                 f"{done} before"
             )
-        shape = self._run.steps[source.step].result
-        for index in source.path:
-            if not shape.is_tuple or not 0 <= index < len(shape.tuple_shapes):
-                raise InvalidArgumentError(
-                    f"an index must lead to an element, got {list(source.path)} into "
-                    f"{self._run.steps[source.step].result}"
-                )
-            shape = shape.tuple_shapes[index]
-        return shape
+        return part_shape(self._run.steps[source.step].result, source.path)
 
     def _check_donations(
         self, number: int, step: extension_pb2.RunStep, donated: Sequence[int]
@@ -371,51 +346,18 @@ class _Preparation:
                 if root is not None:
                     self._donations.check(*root, f"argument {place} of step {number}")
 
-    def _output(self, output: extension_pb2.RunOutput, result: Shape) -> StepOutput:
-        if output.fetch_bytes < 0:
-            raise InvalidArgumentError(
-                f"fetch_bytes must not be negative, got {output.fetch_bytes}"
-            )
-        fetch_as = None
-        if output.HasField("shape_with_layout"):
-            fetch_as = shape_from_proto(output.shape_with_layout)
-            if not fetch_as.has_layout:
-                raise InvalidArgumentError(
-                    f"shape_with_layout must say its layout, got {fetch_as} without"
-                )
-            if not fetch_as.compatible(result):
-                raise InvalidArgumentError(
-                    "shape_with_layout must be compatible with the result, got "
-                    f"{fetch_as} for {result}"
-                )
-        if not output.fetch_bytes:
-            return StepOutput(output.keep, None, output.flatten)
-        if result.byte_size > output.fetch_bytes:
-            return StepOutput(True, None, output.flatten)
-        self._sent_back += result.byte_size
-        limit = self._service.limits.max_message_bytes
-        if self._sent_back > limit:
-            raise ResourceExhaustedError(
-                f"a message may take {limit} bytes, got results of {self._sent_back} to be sent "
-                "back",
-                hint="Keep large results and download them.",
-            )
-        if fetch_as is None:
-            fetch_as = _row_major(result)
-        return StepOutput(output.keep, fetch_as, output.flatten)
-
     def _finish(self) -> None:
         """Find who needs what how long, and that nobody sees what was donated."""
         steps = self._run.steps
         for number, step in enumerate(steps):
             steps[self._last_use.get(number, number)].done_with.append(number)
-            if self._donations and step.output.is_used:
+            if not self._donations:
+                continue
+            if step.output.sees_whole:
                 self._donations.check(("step", number), (), f"the output of step {number}")
-
-
-@functools.lru_cache(maxsize=1024)
-def _row_major(shape: Shape) -> Shape:
-    return shape.without_layout().with_default_layout()
+            for part in step.output.parts:
+                place = f"part {list(part.path)} of the output of step {number}"
+                self._donations.check(("step", number), part.path, place)
 
 
 def _root(argument: extension_pb2.RunArgument) -> "tuple[Root, Path] | None":
@@ -428,20 +370,7 @@ def _root(argument: extension_pb2.RunArgument) -> "tuple[Root, Path] | None":
     return None
 
 
-def _inline_bytes(steps: Sequence[extension_pb2.RunStep]) -> int:
-    """Bytes of the values sent along: as many as arrived, for they must be as their shapes say."""
-    return sum(
-        argument.value.ByteSize()
-        for step in steps
-        for argument in step.arguments
-        if argument.WhichOneof("source") == "value"
-    )
-
-
 def _value_of(source: _Source, results: dict[int, Buffer]) -> Buffer:
     if isinstance(source, _FromStep):
-        value = results[source.step]
-        for index in source.path:
-            value = value.elements[index]
-        return value
+        return part_of(results[source.step], source.path)
     return source.result() if isinstance(source, PendingValue) else source

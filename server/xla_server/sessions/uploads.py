@@ -20,6 +20,7 @@ from xla_contract.errors import (
     InvalidArgumentError,
     NotFoundError,
     ResourceExhaustedError,
+    UnauthenticatedError,
     XlaError,
 )
 from xla_contract.linear_chunks import LinearWriter
@@ -67,6 +68,7 @@ class Uploads:
         self._clock = clock
         self._under_way: dict[bytes, Upload] = {}
         self._finished: OrderedDict[bytes, _Finished] = OrderedDict()
+        self._is_closed = False
         self._lock = threading.Lock()
 
     def begin(
@@ -83,7 +85,7 @@ class Uploads:
         must not wait. Raises InvalidArgumentError for an id or a shape that cannot be, and another
         shape than at first; FailedPreconditionError for an offset that is not the one the upload
         has come to; ResourceExhaustedError, before anything is allocated, when there are too many
-        uploads or there is no room for the value.
+        uploads or there is no room for the value; UnauthenticatedError when the session has ended.
         """
         if not 0 < len(upload_id) <= MAX_ID_BYTES:
             raise InvalidArgumentError(
@@ -91,6 +93,10 @@ class Uploads:
             )
         self.expire()
         with self._lock:
+            if self._is_closed:
+                raise UnauthenticatedError(
+                    "a session must be open to upload to it, got one that has ended"
+                )
             finished = self._finished.get(upload_id)
             if finished is not None:
                 return _again(finished, offset)
@@ -143,8 +149,9 @@ class Uploads:
             upload.drop(AbortedError("the upload broke off and was not gone on with in time"))
 
     def close(self) -> None:
-        """Free all that has arrived."""
+        """Free all that has arrived; nothing can be begun any more."""
         with self._lock:
+            self._is_closed = True
             dropped = list(self._under_way.values())
             self._under_way.clear()
             self._finished.clear()

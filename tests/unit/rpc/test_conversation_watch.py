@@ -56,5 +56,15 @@ def test_it_sleeps_when_nothing_happens_until_it_is_woken_or_a_deadline_comes() 
         until(lambda: stream.handed_on == [3, 4])
 
 
+def test_a_deadline_later_than_any_clock_does_not_end_the_watch() -> None:
+    watch, stream = ConversationWatch(), Stream()
+    with watch.watching(stream):
+        stream.deadline = time.monotonic() + 2**64 / 1000
+        until(lambda: watch.is_asleep)
+        stream.answering = 1
+        watch.wake()
+        until(lambda: stream.handed_on == [1])
+
+
 def _is_running() -> bool:
     return any(thread.name == "xla-conversations" for thread in threading.enumerate())

@@ -8,7 +8,7 @@ import pytest
 from xla_contract.errors import AbortedError, CancelledError, InvalidArgumentError
 from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.feed_queue import FeedQueue
+from xla_server.sessions.feed_queue import MAX_TOLD, FeedQueue
 from xla_server.sessions.feed_waiters import FeedUser, Item
 
 SCALAR = Shape.parse("s32[]")
@@ -252,6 +252,15 @@ def test_everybody_who_waits_is_told_of_with_the_reason():
     )
     assert waiting.seconds >= 0
     assert [str(shape) for shape in queue.front()] == ["s32[]"]
+
+
+def test_some_of_many_who_wait_are_told_of():
+    queue = _queue(items=1)
+    for _ in range(MAX_TOLD + 5):
+        _take(queue, VECTOR)
+    told = queue.waiting()
+    assert len(told) == MAX_TOLD
+    assert f"{MAX_TOLD - 1} before it in line" in told[-1].reason
 
 
 def test_the_observer_hears_of_room():

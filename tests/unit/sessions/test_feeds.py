@@ -1,6 +1,7 @@
 import queue
 import threading
 import time
+import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -10,15 +11,22 @@ from xla_contract.errors import (
     AbortedError,
     CancelledError,
     InvalidArgumentError,
+    ResourceExhaustedError,
     UnimplementedError,
     XlaError,
 )
 from xla_contract.literal import Literal
+from xla_contract.literal_decoding import ReceivedLiteral
 from xla_contract.shape import Shape
+from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.ops.evaluation import Value
+from xla_server.sessions.engine import Engine
 from xla_server.sessions.feed_waiters import FeedUser
 from xla_server.sessions.feeds import DeviceFeeds, LentLiteral, ProgramFeeds
+from xla_server.sessions.quotas import Quotas
+from xla_server.sessions.records import Limits
+from xla_server.sessions.service import XlaService
 
 SCALAR = Shape.parse("s32[]")
 VECTOR = Shape.parse("f32[4]")
@@ -262,3 +270,45 @@ def test_what_no_queue_can_hold_is_refused():
     for value in ((), np.zeros((0, 3), np.float32), (np.int32(1), np.zeros(0, np.int8))):
         with pytest.raises(InvalidArgumentError):
             _put(feeds, value)
+
+
+def test_a_queued_value_of_dynamic_shape_keeps_no_more_than_it_has():
+    feeds = _feeds()
+    shape = Shape.parse("f32[<=1000]{0}")
+    whole = np.arange(1000, dtype=np.float32)
+    _transfer(feeds, Literal.from_linear_memory(shape, whole, (3,)), Cancellation())
+    memory = weakref.ref(whole)
+    del whole
+    assert memory() is None
+    np.testing.assert_array_equal(_take(feeds, shape), [0, 1, 2])
+    assert feeds.infeed.queue.size == (0, 0)
+
+
+def test_values_that_wait_for_room_count_as_the_session_s():
+    quotas = Quotas(device_bytes=40, queued_items=1)
+    service = XlaService(Engine(Interpreter(), Limits(1000), quotas))
+    told: list[XlaError | None] = []
+    cancellation = Cancellation()
+
+    def transfer(value: object) -> None:
+        received = ReceivedLiteral(Literal.from_numpy(value))
+        service.transfer_to_infeed(received, 0, None, cancellation, told.append)
+
+    transfer(NUMBERS)
+    assert told == [None]
+    assert service.data.reserved_bytes == 0
+    transfer(NUMBERS)
+    transfer(NUMBERS)
+    assert service.data.reserved_bytes == 32
+    with pytest.raises(ResourceExhaustedError, match=r"40 bytes .* on its way to infeed with 32"):
+        transfer(NUMBERS)
+    with pytest.raises(InvalidArgumentError):
+        transfer(np.zeros(0, np.float32))
+    assert service.data.reserved_bytes == 32
+    feeds = service.devices.feeds_of_replica(None, 0)
+    _take(feeds, VECTOR)
+    assert service.data.reserved_bytes == 16
+    cancellation.cancel()
+    assert len(told) == 3
+    assert isinstance(told[2], CancelledError)
+    assert service.engine.memory.used_bytes == 0

@@ -52,3 +52,18 @@ def test_a_group_is_kept_whole_or_not_at_all():
         table.add_all(["a", "b", "c"])
     assert len(table) == 1
     assert len(table.add_all(["a", "b"])) == 2
+
+
+def test_handles_are_listed_in_the_order_they_were_given():
+    factory = HandleFactory()
+    table = HandleTable(factory, HandleKind.DATA, 10)
+    handles = []
+    for number in range(6):
+        factory.issue(HandleKind.EXECUTABLE)
+        handles.append(table.add(str(number)))
+    assert table.handles_after(0) == handles
+    assert [factory.number(handle) for handle in handles] == [1, 2, 3, 4, 5, 6]
+    table.replace(handles[3], "another")
+    table.remove(handles[2])
+    assert table.handles_after(handles[1]) == table.handles_after(handles[2]) == handles[3:]
+    assert table.handles_after(handles[5]) == []

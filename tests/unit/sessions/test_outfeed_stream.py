@@ -5,13 +5,14 @@ import numpy as np
 import pytest
 
 from xla_contract.errors import AbortedError, FailedPreconditionError, InvalidArgumentError
+from xla_contract.layout import Layout
 from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.feed_values import items_of_value
 from xla_server.sessions.feed_waiters import FeedUser
 from xla_server.sessions.feeds import DeviceFeeds
 from xla_server.sessions.infeed_stream import Credit
-from xla_server.sessions.outfeed_stream import OutfeedStream
+from xla_server.sessions.outfeed_stream import BATCH_BYTES, OutfeedStream
 
 SCALAR = Shape.parse("s32[]")
 VECTOR = Shape.parse("f32[4]")
@@ -97,6 +98,29 @@ def test_an_item_may_use_more_bytes_than_are_left():
     stream.end()
     reader.join(10)
     assert not reader.is_alive()
+
+
+def test_a_message_holds_no_more_than_it_may_but_for_one_large_item():
+    feeds = DeviceFeeds(max_items=8, max_bytes=10 * BATCH_BYTES)
+    half = Shape.parse(f"u8[{BATCH_BYTES // 2}]")
+    large = Shape.parse(f"u8[{2 * BATCH_BYTES}]")
+    for shape in (half, large, half, half, half):
+        _put(feeds, np.zeros(shape.dimensions, np.uint8), shape)
+    stream = _attach(feeds, size=10 * BATCH_BYTES)
+    numbers = [[number for number, _ in _batch(stream) or []] for _ in range(4)]
+    assert numbers == [[1], [2], [3, 4], [5]]
+
+
+def test_padding_that_a_client_asks_for_counts_as_sent():
+    feeds = _feeds()
+    for _ in range(3):
+        _put(feeds, np.zeros(4, np.float32), VECTOR)
+    padded = VECTOR.with_layout(Layout((0,), (BATCH_BYTES // 4,)))
+    stream = _attach(feeds, padded, size=BATCH_BYTES + 1)
+    assert [len(_batch(stream) or []) for _ in range(2)] == [1, 1]
+    reader = _waits(stream)
+    stream.end()
+    reader.join(10)
 
 
 def test_what_is_not_acknowledged_uses_room_and_comes_again():

@@ -1,7 +1,12 @@
 import pytest
 
+from tests.unit.sessions.runs import ADD, DOUBLE, compiled
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.sessions.quotas import COMPILE_WINDOW_SECONDS, CompileBudget, Slots
+from xla_server.backends.interpreter import Interpreter
+from xla_server.sessions.engine import Engine
+from xla_server.sessions.quotas import COMPILE_WINDOW_SECONDS, CompileBudget, Quotas, Slots
+from xla_server.sessions.records import Limits
+from xla_server.sessions.service import XlaService
 
 
 class Clock:
@@ -29,15 +34,27 @@ def test_compiling_is_counted_for_an_hour() -> None:
         with budget.spending():
             clock.now += 6
     assert budget.used == 12
-    with (
-        pytest.raises(ResourceExhaustedError, match=r"for 10 s within an hour.*after 12.0 s"),
-        budget.spending(),
-    ):
-        pass
+    with pytest.raises(ResourceExhaustedError, match=r"for 10 s within an hour.*after 12.0 s"):
+        budget.require()
     clock.now += COMPILE_WINDOW_SECONDS - 3
     assert budget.used == 6
-    with budget.spending():
-        pass
+    budget.require()
+
+
+def test_a_session_without_budget_begins_nothing_that_others_could_wait_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = Engine(Interpreter(), Limits(1000), Quotas(device_bytes=1000, compile_seconds=1))
+    poor, rich = XlaService(engine), XlaService(engine)
+    clock = Clock()
+    monkeypatch.setattr(poor.compiling, "_clock", clock)
+    with poor.compiling.spending():
+        clock.now += 2
+    compiled(rich, DOUBLE)
+    compiled(poor, DOUBLE)
+    monkeypatch.setattr(engine.programs, "acquire", None)
+    with pytest.raises(ResourceExhaustedError, match="for 1 s within an hour"):
+        compiled(poor, ADD)
 
 
 def test_compiling_that_fails_counts_too() -> None:

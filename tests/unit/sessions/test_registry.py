@@ -4,6 +4,7 @@ import pytest
 from xla_contract.errors import (
     CancelledError,
     FailedPreconditionError,
+    InvalidArgumentError,
     NotFoundError,
     ResourceExhaustedError,
     UnauthenticatedError,
@@ -63,8 +64,22 @@ def test_a_call_has_the_session_of_its_token_or_else_of_its_connection(
 def test_a_token_of_no_session_is_refused(sessions: SessionRegistry) -> None:
     with pytest.raises(UnauthenticatedError, match="must be the token"), sessions.using("x", "y"):
         pass
-    with pytest.raises(NotFoundError, match="must be that of a live session"):
-        sessions.open("x")
+    token = sessions.open().token
+    other = token[:-1] + ("A" if token[-1] != "A" else "B")
+    with pytest.raises(NotFoundError, match="must be that of a live session") as caught:
+        sessions.open(other)
+    assert "for 10 s after" in caught.value.hint
+    assert other not in str(caught.value) + caught.value.hint
+
+
+@pytest.mark.parametrize("malformed", ["x", "x" * 42, "x" * 44, "x" * 42 + "!", "x" * 42 + "ß"])
+def test_what_cannot_be_a_token_is_told_without_repeating_it(
+    sessions: SessionRegistry, malformed: str
+) -> None:
+    rule = f"must be 43 characters .*got {len(malformed)} characters"
+    with pytest.raises(InvalidArgumentError, match=rule) as caught:
+        sessions.open(malformed)
+    assert len(malformed) < 42 or malformed not in str(caught.value)
 
 
 def test_tokens_cannot_be_guessed(sessions: SessionRegistry) -> None:

@@ -1,3 +1,4 @@
+import contextlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -24,6 +25,7 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     XlaError,
 )
+from xla_contract.layout import Layout
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
@@ -33,7 +35,7 @@ from xla_server.sessions.engine import Engine
 from xla_server.sessions.quotas import Quotas
 from xla_server.sessions.records import Limits
 from xla_server.sessions.service import XlaService
-from xla_server.sessions.steps import MAX_STEPS, Outcome, preparing_run
+from xla_server.sessions.steps import MAX_STEPS, Outcome, prepare_run
 
 ONES = np.ones(4, np.float32)
 
@@ -53,7 +55,7 @@ def execute(
     cancellation: Cancellation | None = None,
 ) -> list[Outcome]:
     with (
-        preparing_run(service, run_request(*steps)) as run,
+        contextlib.closing(prepare_run(service, run_request(*steps))) as run,
         run.executing(cancellation or Cancellation()) as outcomes,
     ):
         return outcomes
@@ -105,6 +107,23 @@ def test_results_are_sent_back_in_the_layout_asked_for(service: XlaService) -> N
     (outcome,) = execute(service, step(matrix, value(np.float32([[1, 2], [3, 4]])), output=layout))
     assert outcome.value is not None
     np.testing.assert_array_equal(outcome.value.linear_memory(), np.float32([2, 6, 4, 8]))
+
+
+def test_padding_that_a_client_asks_for_counts_as_sent_back(service: XlaService) -> None:
+    double = compiled(service, DOUBLE)
+    for width, fetch in ((5, 19), (2**40, 100)):
+        padded = shape_to_proto(Shape.parse("f32[4]{0}").with_layout(Layout((0,), (width,))))
+        output = extension_pb2.RunOutput(fetch_bytes=fetch, shape_with_layout=padded)
+        (outcome,) = execute(service, step(double, value(ONES), output=output))
+        assert outcome.value is None
+        assert len(outcome.kept) == 1
+    output.fetch_bytes = 2**50
+    _bad(
+        service,
+        step(double, value(ONES), output=output),
+        error=ResourceExhaustedError,
+        match=f"may take 100 bytes, got results of {2**42}",
+    )
 
 
 def _bad(
@@ -235,7 +254,8 @@ def test_a_donated_value_that_another_handle_shares_is_not_written_over(
     (outcome,) = execute(service, step(pair, value(ONES), output=keep()))
     (whole,) = service.data.keep_all(outcome.kept)
     first, _ = service.deconstruct_tuple(whole)
-    with preparing_run(service, run_request(step(double, argument_of(first, donate=True)))) as run:
+    request = run_request(step(double, argument_of(first, donate=True)))
+    with contextlib.closing(prepare_run(service, request)) as run:
         seen: Sequence[int] = ()
         original = service.runner.run
 

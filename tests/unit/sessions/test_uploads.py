@@ -13,6 +13,7 @@ from xla_contract.errors import (
     InvalidArgumentError,
     NotFoundError,
     ResourceExhaustedError,
+    UnauthenticatedError,
     XlaError,
 )
 from xla_contract.shape import Shape
@@ -321,15 +322,19 @@ def test_the_end_of_the_session_frees_everything(case: Case):
     assert [type(each) for each in case.told] == [AbortedError]
 
 
+def test_nothing_is_begun_after_the_end_of_the_session(case: Case):
+    case.service.close()
+    with pytest.raises(UnauthenticatedError, match="one that has ended"):
+        case.begin()
+    assert case.service.engine.memory.used_bytes == 0
+
+
 def test_a_value_without_a_handle_frees_its_memory(monkeypatch, case: Case):
     upload = case.begin()
     _write(upload)
 
-    def refuse(values: object) -> None:
-        raise ResourceExhaustedError("no handles")
-
-    monkeypatch.setattr(case.service.data._buffers, "add_all", refuse)
-    with pytest.raises(ResourceExhaustedError, match="no handles"):
+    monkeypatch.setattr(case.service.data._buffers, "_limit", 0)
+    with pytest.raises(ResourceExhaustedError, match="0 data handles"):
         upload.finish()
     assert case.service.engine.memory.used_bytes == 0
     with pytest.raises(NotFoundError):

@@ -1,0 +1,131 @@
+"""Streams of Converse whose clients do not read, on a server in this process."""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+from tests.unit.sessions.runs import kept
+from xla_contract.descriptors import EXTENSION_RPCS
+from xla_contract.stubs import xla_data_pb2, xla_pb2
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_server.backends.interpreter import Interpreter
+from xla_server.rpc.extension_converse import MAX_BACKLOG_BYTES, Conversation
+from xla_server.rpc.pools import PoolSizes
+from xla_server.rpc.server import RpcOptions, RpcServer, serving
+from xla_server.sessions.engine import Engine
+from xla_server.sessions.records import Limits
+from xla_server.sessions.registry import Session, SessionRegistry
+
+CONVERSE = next(rpc for rpc in EXTENSION_RPCS if rpc.name == "Converse")
+VALUE = np.arange(1 << 18, dtype=np.float32)
+THREADS = PoolSizes(short=2, compile=2, execute=2, stream=6)
+
+
+class Client:
+    """A connection with one stream, which reads when it is told to."""
+
+    def __init__(self, address: str, session: Session) -> None:
+        # Channels of one process share a connection, and with it the room for what is not read.
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        self._channel = grpc.insecure_channel(address, options=options)
+        self._requests: queue.Queue[Any] = queue.Queue()
+        method: Any = self._channel.stream_stream(
+            CONVERSE.path,
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=CONVERSE.response.FromString,
+        )
+        metadata = [("xla-session", session.token)]
+        self._call = method(iter(self._requests.get, None), metadata=metadata, timeout=60)
+        self._count = 0
+
+    def ask(self, method: str, request: Any) -> None:
+        self._count += 1
+        self._requests.put(
+            extension_pb2.ConverseRequest(
+                id=self._count, method=method, request=request.SerializeToString()
+            )
+        )
+
+    def read(self) -> Any:
+        return next(self._call)
+
+    def close(self) -> None:
+        self._requests.put(None)
+        self._call.cancel()
+        self._channel.close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RpcServer]:
+    sessions = SessionRegistry(Engine(Interpreter(), Limits(1 << 28)))
+    options = RpcOptions(listen=("127.0.0.1:0",), pool_sizes=THREADS)
+    with serving(sessions, options) as running:
+        yield running
+
+
+@pytest.fixture
+def connected(server: RpcServer) -> Iterator[Callable[[], tuple[Client, Session]]]:
+    clients: list[Client] = []
+
+    def connect() -> tuple[Client, Session]:
+        session = server._sessions.open()
+        clients.append(Client(server.address, session))
+        return clients[-1], session
+
+    yield connect
+    for client in clients:
+        client.close()
+
+
+def _download(session: Session) -> xla_pb2.TransferToClientRequest:
+    handle = kept(session.service, VALUE)
+    return xla_pb2.TransferToClientRequest(data=xla_data_pb2.GlobalDataHandle(handle=handle))
+
+
+def _conversation(server: RpcServer, session: Session) -> Conversation:
+    conversations = server._conversations._open
+    return next(each for each in conversations if each._session is session)
+
+
+def _answered(client: Client) -> bool:
+    """Whether a call that asks for nothing large is answered soon."""
+    client.ask("xla.XlaExtensionService/DescribeSession", extension_pb2.DescribeSessionRequest())
+    client.ask("xla.XlaService/GetComputationGraphStats", xla_pb2.ComputationGraphStatsRequest())
+    answers: list[Any] = []
+    reader = threading.Thread(
+        target=lambda: answers.extend([client.read(), client.read()]), daemon=True
+    )
+    reader.start()
+    reader.join(20)
+    return len(answers) == 2
+
+
+def test_a_client_that_does_not_read_takes_the_threads_from_nobody(
+    server: RpcServer, connected: Callable[[], tuple[Client, Session]]
+) -> None:
+    silent, session = connected()
+    download = _download(session)
+    for _ in range(64):
+        silent.ask("xla.XlaService/TransferToClient", download)
+        silent.ask(
+            "xla.XlaService/GetComputationGraphStats", xla_pb2.ComputationGraphStatsRequest()
+        )
+    time.sleep(0.2)
+    conversation = _conversation(server, session)
+    deadline = time.monotonic() + 20
+    while conversation._has_room.is_set():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    other, _ = connected()
+    assert _answered(other)
+    # Nor is memory, for its calls are begun as it reads.
+    assert conversation._backlog_bytes <= MAX_BACKLOG_BYTES + VALUE.nbytes + 1024
+    answers = [silent.read() for _ in range(128)]
+    assert sorted(answer.id for answer in answers) == list(range(1, 129))
+    assert sum(len(answer.response) > VALUE.nbytes for answer in answers) == 64

@@ -1,0 +1,101 @@
+"""Streams of feeds from the server's side, at their ends."""
+
+import queue
+import threading
+import types
+from typing import Any
+
+import pytest
+
+from xla_contract.errors import ResourceExhaustedError
+from xla_contract.layout import Layout
+from xla_contract.literal import Literal
+from xla_contract.shape import Shape
+from xla_contract.shape_proto import shape_to_proto
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.value_proto import value_to_proto
+from xla_server.backends.interpreter import Interpreter
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.extension_feeds import ROWS
+from xla_server.rpc.methods import Streaming
+from xla_server.sessions.engine import Engine
+from xla_server.sessions.records import Limits
+from xla_server.sessions.service import XlaService
+
+VECTOR = Shape.parse("f32[4]{0}")
+
+
+class Call:
+    """A stream of an rpc in a thread of its own; what else sends on it waits for `room`."""
+
+    def __init__(self, rpc: str) -> None:
+        self.service = XlaService(Engine(Interpreter(), Limits(1000, max_message_bytes=1000)))
+        self.said: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.sent: list[Any] = []
+        self.room = threading.Event()
+        self.is_waiting = threading.Event()
+        row = ROWS[rpc]
+        assert isinstance(row, Streaming)
+        self._method = row.method
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def receive(self) -> Any:
+        return self.said.get()
+
+    def send(self, message: Any) -> None:
+        if threading.current_thread() is not self._thread:
+            self.is_waiting.set()
+            assert self.room.wait(10)
+        self.sent.append(message)
+
+    def join(self, seconds: float = 10) -> None:
+        self._thread.join(seconds)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        session: Any = types.SimpleNamespace(service=self.service)
+        stream: Any = self
+        try:
+            self._method(session, stream, Cancellation())
+        except BaseException as error:
+            self.error = error
+
+
+def _wrong_item(number: int) -> extension_pb2.InfeedRequest:
+    value = value_to_proto(Literal.from_numpy([1.0]))
+    item = extension_pb2.FeedItem(sequence=number, value=value)
+    return extension_pb2.InfeedRequest(items=extension_pb2.FeedItems(items=[item]))
+
+
+def test_refusals_on_their_way_are_told_before_the_last_progress() -> None:
+    call = Call("Infeed")
+    start = extension_pb2.InfeedStart(shape=shape_to_proto(VECTOR))
+    call.said.put(extension_pb2.InfeedRequest(start=start))
+    call.said.put(_wrong_item(1))
+    assert call.is_waiting.wait(10)
+    # The refusal is not on its way yet when the client has no more to say.
+    call.said.put(None)
+    call.join(0.1)
+    call.room.set()
+    call.join()
+    assert not call.is_alive
+    assert call.error is None
+    parts = [message.WhichOneof("part") for message in call.sent]
+    assert parts == ["started", "refused", "progress", "progress"]
+    assert [message.progress.received for message in call.sent[2:]] == [1, 1]
+
+
+@pytest.mark.parametrize("width", [10**3, 2**40])
+def test_an_outfeed_stream_does_not_declare_what_no_message_could_hold(width: int) -> None:
+    call = Call("Outfeed")
+    padded = VECTOR.with_layout(Layout((0,), (width,)))
+    start = extension_pb2.OutfeedStart(shape_with_layout=shape_to_proto(padded))
+    call.said.put(extension_pb2.OutfeedRequest(start=start))
+    call.join()
+    assert isinstance(call.error, ResourceExhaustedError)
+    assert f"got a value of {4 * width}" in call.error.message

@@ -1,0 +1,102 @@
+"""How RunBatch ends, whichever of its threads is first."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.fault.plain import until
+from tests.unit.sessions.runs import (
+    DOUBLE,
+    argument_of,
+    compiled,
+    endless,
+    keep,
+    run_request,
+    step,
+    value,
+)
+from xla_contract.errors import DeadlineExceededError, InvalidArgumentError
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_server.backends.interpreter import Interpreter
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.deferred import Answer
+from xla_server.rpc.extension_run import ROWS
+from xla_server.rpc.methods import Deferred
+from xla_server.sessions.engine import Engine
+from xla_server.sessions.executions import executions_of
+from xla_server.sessions.records import Limits
+from xla_server.sessions.service import XlaService
+
+ONES = np.ones(4, np.float32)
+
+
+@pytest.fixture
+def service() -> Iterator[XlaService]:
+    made = XlaService(Engine(Interpreter(), Limits(1 << 20)))
+    yield made
+    made.close()
+    assert made.engine.close(10)
+    assert made.engine.memory.used_bytes == 0
+
+
+class Call:
+    """A call of RunBatch; answers that are given later wait for `gate`."""
+
+    def __init__(self, service: XlaService, *runs: extension_pb2.RunRequest) -> None:
+        self.outcomes: list[Any] = []
+        self.cancellation = Cancellation()
+        self.gate = threading.Event()
+        self._threads = ThreadPoolExecutor(1)
+        self._threads.submit(self.gate.wait, 20)
+        row = ROWS["RunBatch"]
+        assert isinstance(row, Deferred)
+        request = extension_pb2.RunBatchRequest(runs=runs)
+        row.method(service, request, self.cancellation, Answer(self._finish, self._threads))
+
+    def outcome(self) -> Any:
+        until(lambda: bool(self.outcomes))
+        self.gate.set()
+        self._threads.shutdown()
+        return self.outcomes[0]
+
+    def _finish(self, make_response: Callable[[], Any]) -> None:
+        try:
+            self.outcomes.append(make_response())
+        except BaseException as error:
+            self.outcomes.append(error)
+
+
+def test_a_batch_that_is_stopped_ends_as_it_was_told_to(service: XlaService) -> None:
+    loop = run_request(step(compiled(service, endless()), value(ONES)))
+    call = Call(service, loop, loop)
+    until(lambda: service.running.used == 2)
+    call.cancellation.cancel(DeadlineExceededError("the deadline of the call passed"))
+    # The runs see it first, and their outcomes are not what the call is answered with.
+    until(lambda: service.running.used == 0)
+    call.gate.set()
+    assert isinstance(call.outcome(), DeadlineExceededError)
+
+
+def test_a_batch_begins_when_its_values_are_there(service: XlaService) -> None:
+    loop, double = compiled(service, endless()), compiled(service, DOUBLE)
+    gate = executions_of(service).launch(run_request(step(loop, value(ONES), output=keep())))
+    coming = argument_of(gate.outputs[0][0])
+    call = Call(
+        service,
+        run_request(step(double, coming, fetch=16)),
+        run_request(step(double, value(ONES), fetch=16)),
+    )
+    until(lambda: service.running.used == 1)
+    assert not call.outcomes
+    executions_of(service).cancel(gate.handle)
+    waiting, running = call.outcome().outcomes
+    assert b"of endless" in waiting.status
+    assert running.HasField("response")
+
+
+def test_a_batch_that_cannot_begin_is_answered(service: XlaService) -> None:
+    assert isinstance(Call(service).outcome(), InvalidArgumentError)

@@ -1,0 +1,138 @@
+"""Calls that are made again when what they need is there, with no thread meanwhile."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.fault.plain import until
+from xla_contract.errors import CancelledError, InvalidArgumentError
+from xla_server.backends.interpreter import Interpreter
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.deferred import Answer
+from xla_server.rpc.waiting import deferring, wait
+from xla_server.sessions.engine import Engine
+from xla_server.sessions.pending import Completion, NotYetError
+from xla_server.sessions.records import Limits
+from xla_server.sessions.service import XlaService
+
+
+@pytest.fixture
+def executor() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as made:
+        yield made
+
+
+@pytest.fixture
+def service() -> Iterator[XlaService]:
+    made = XlaService(Engine(Interpreter(), Limits(1000)))
+    yield made
+    made.close()
+
+
+class Given:
+    """The answers of a call: what they gave or raised, in their order."""
+
+    def __init__(self, executor: ThreadPoolExecutor) -> None:
+        self.outcomes: list[Any] = []
+        self.answer = Answer(self._finish, executor)
+
+    def _finish(self, make_response: Callable[[], Any]) -> None:
+        try:
+            self.outcomes.append(make_response())
+        except BaseException as error:
+            self.outcomes.append(error)
+
+
+class Method:
+    """Needs completions one after the other, then answers with its request."""
+
+    def __init__(self, *needed: Completion, error: Exception | None = None) -> None:
+        self._needed = needed
+        self._error = error
+        self.threads: list[str] = []
+
+    def __call__(self, _: XlaService, request: bytes, __: Cancellation) -> bytes:
+        self.threads.append(threading.current_thread().name)
+        for each in self._needed:
+            if not each.is_done:
+                raise NotYetError(each)
+        if self._error is not None:
+            raise self._error
+        return request
+
+
+def test_a_call_that_needs_nothing_is_answered_where_it_is_made(service, executor) -> None:
+    method, given = Method(), Given(executor)
+    deferring(method, executor)(service, b"request", Cancellation(), given.answer)
+    assert given.outcomes == [b"request"]
+    assert method.threads == [threading.current_thread().name]
+
+
+def test_a_call_is_made_again_until_all_is_there(service, executor) -> None:
+    first, second = Completion(), Completion()
+    method, given = Method(first, second), Given(executor)
+    deferring(method, executor)(service, b"request", Cancellation(), given.answer)
+    # It has returned, and the one thread there is for others.
+    assert executor.submit(lambda: 7).result(10) == 7
+    assert given.outcomes == []
+    first.finish()
+    until(lambda: len(method.threads) == 2)
+    assert executor.submit(lambda: 7).result(10) == 7
+    second.finish()
+    until(lambda: given.outcomes == [b"request"])
+    assert threading.current_thread().name not in method.threads[1:]
+    assert len(method.threads) == 3
+
+
+def test_the_error_of_the_last_attempt_is_the_answer(service, executor) -> None:
+    needed, error = Completion(), InvalidArgumentError("it must fit, got this")
+    given = Given(executor)
+    deferring(Method(needed, error=error), executor)(service, b"", Cancellation(), given.answer)
+    needed.finish()
+    until(lambda: given.outcomes == [error])
+
+
+def test_a_call_given_up_is_answered_at_once_and_not_made_again(service, executor) -> None:
+    needed, cancellation = Completion(), Cancellation()
+    method, given = Method(needed), Given(executor)
+    deferring(method, executor)(service, b"", cancellation, given.answer)
+    cancellation.cancel(CancelledError("the client gave the call up"))
+    until(lambda: len(given.outcomes) == 1)
+    assert isinstance(given.outcomes[0], CancelledError)
+    # Nobody keeps it in mind any more.
+    assert not needed._callbacks
+    needed.finish()
+    executor.submit(lambda: None).result(10)
+    assert len(method.threads) == 1
+
+
+def test_a_call_that_goes_on_is_not_answered_by_its_cancellation(service, executor) -> None:
+    needed, cancellation, given = Completion(), Cancellation(), Given(executor)
+    proceeded: list[int] = []
+    wait(NotYetError(needed), lambda: proceeded.append(1), cancellation, given.answer)
+    needed.finish()
+    assert proceeded == [1]
+    cancellation.cancel()
+    executor.submit(lambda: None).result(10)
+    assert given.outcomes == []
+
+
+def test_what_is_there_by_now_is_not_waited_for(executor) -> None:
+    needed, given, proceeded = Completion(), Given(executor), list[int]()
+    needed.finish()
+    wait(NotYetError(needed), lambda: proceeded.append(1), Cancellation(), given.answer)
+    assert proceeded == [1]
+
+
+def test_a_call_given_up_before_does_not_go_on(executor) -> None:
+    needed, cancellation, given = Completion(), Cancellation(), Given(executor)
+    cancellation.cancel(CancelledError("the client gave the call up"))
+    proceeded: list[int] = []
+    wait(NotYetError(needed), lambda: proceeded.append(1), cancellation, given.answer)
+    needed.finish()
+    until(lambda: len(given.outcomes) == 1)
+    assert isinstance(given.outcomes[0], CancelledError)
+    assert proceeded == []

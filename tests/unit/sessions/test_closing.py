@@ -1,0 +1,185 @@
+"""Sessions that end while calls of every kind are under way: all that they had comes back."""
+
+import contextlib
+import random
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from tests.unit.sessions.runs import (
+    DOUBLE,
+    argument_of,
+    compiled,
+    endless,
+    keep,
+    kept,
+    run_request,
+    step,
+    value,
+)
+from xla_contract.chunks import ChunkView
+from xla_contract.errors import XlaError
+from xla_contract.literal import Literal
+from xla_contract.literal_decoding import ReceivedLiteral
+from xla_contract.shape import Shape
+from xla_server.backends.interpreter import Interpreter
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.extension_run import run_in_place
+from xla_server.sessions import shared_memory, uploads
+from xla_server.sessions.batch import Batch
+from xla_server.sessions.downloads import downloading
+from xla_server.sessions.engine import Engine
+from xla_server.sessions.executions import executions_of
+from xla_server.sessions.feed_waiters import FeedUser
+from xla_server.sessions.infeed_stream import Arrival, Credit
+from xla_server.sessions.pending import NotYetError
+from xla_server.sessions.quotas import Quotas
+from xla_server.sessions.records import Limits
+from xla_server.sessions.service import XlaService
+from xla_server.sessions.steps import prepare_run
+
+VALUE = np.arange(4, dtype=np.float32)
+SHAPE = Shape.parse("f32[4]{0}")
+LIMITS = Limits(1 << 20, shared_memory_bytes=1 << 20, session_shared_memory_bytes=1 << 16)
+QUOTAS = Quotas(device_bytes=1 << 20, queued_items=2, concurrent_executions=3)
+
+
+class Caller:
+    """What one client does again and again, until its session has ended."""
+
+    def __init__(self, service: XlaService, choose: random.Random) -> None:
+        self._service = service
+        self._choose = choose
+        self._double = compiled(service, DOUBLE)
+        self._loop = compiled(service, endless())
+
+    def __call__(self) -> None:
+        calls = [self._upload, self._download, self._run, self._launch, self._batch]
+        calls += [self._infeed, self._transfers, self._outfeed, self._arena, self._unregister]
+        while True:
+            call = self._choose.choice(calls)
+            cancellation = Cancellation()
+            try:
+                with self._service.calling(cancellation):
+                    call(cancellation)
+            except XlaError:
+                if self._service.is_closed:
+                    return
+            except NotYetError:
+                continue
+
+    def _upload(self, cancellation: Cancellation) -> None:
+        key = bytes([self._choose.randrange(3)])
+        table = uploads.of(self._service)
+        stream = table.begin(key, SHAPE, None, 0, cancellation.cancel)
+        try:
+            stream.write(ChunkView(0, VALUE.data.cast("B")[: self._choose.choice([8, 16])]))
+            stream.finish()
+        finally:
+            stream.leave()
+
+    def _download(self, cancellation: Cancellation) -> None:
+        handle = kept(self._service, VALUE)
+        with downloading(self._service, handle, None, 0) as download:
+            for _ in download.chunks(cancellation):
+                self._service.unregister([handle])
+
+    def _run(self, cancellation: Cancellation) -> None:
+        donated = argument_of(kept(self._service, VALUE), donate=True)
+        request = run_request(step(self._double, donated, output=keep()))
+        with (
+            contextlib.closing(prepare_run(self._service, request)) as run,
+            run.executing(cancellation) as outcomes,
+        ):
+            self._service.data.keep_all(outcomes[0].kept)
+
+    def _launch(self, _: Cancellation) -> None:
+        table = executions_of(self._service)
+        program = self._choose.choice([self._double, self._double, self._loop])
+        first = table.launch(run_request(step(program, value(VALUE), output=keep())))
+        output = first.outputs[0][0]
+        donated = argument_of(output, donate=self._choose.random() < 0.5)
+        second = table.launch(run_request(step(self._double, donated, output=keep())))
+        if self._choose.random() < 0.8:
+            table.cancel(first.handle)
+        table.wait(second.handle)
+
+    def _batch(self, cancellation: Cancellation) -> None:
+        done = threading.Event()
+        runs = [run_request(step(self._double, value(VALUE), output=keep()))] * 3
+        Batch(self._service, runs, cancellation, run_in_place, lambda _: done.set()).start()
+        assert done.wait(20)
+
+    def _infeed(self, cancellation: Cancellation) -> None:
+        feeds = self._service.devices.feeds_of_replica(None, 0)
+        stream = feeds.infeed.attach(SHAPE, cancellation)
+        literal = Literal.from_numpy(VALUE)
+        stream.accept([Arrival(stream.next_sequence, literal, 1, VALUE.nbytes)])
+        feeds.used_by(FeedUser("test")).take_infeed(SHAPE, cancellation, "infeed")
+        stream.end()
+
+    def _transfers(self, cancellation: Cancellation) -> None:
+        """More than the queue has room for."""
+        ended: list[XlaError | None] = []
+        for _ in range(4):
+            literal = ReceivedLiteral(Literal.from_numpy(VALUE))
+            self._service.transfer_to_infeed(literal, 0, None, cancellation, ended.append)
+        if self._choose.random() < 0.5:
+            self._service.reset_device()
+
+    def _outfeed(self, cancellation: Cancellation) -> None:
+        feeds = self._service.devices.feeds_of_replica(None, 0)
+        feeds.used_by(FeedUser("test")).put_outfeed(VALUE, SHAPE, cancellation, "outfeed")
+        stream = feeds.outfeed.attach(None, 0, Credit(5, 100), cancellation)
+        cancellation.add_callback(stream.end)
+        for number, _ in stream.next_batch() or ():
+            stream.acknowledge(number)
+        stream.end()
+
+    def _arena(self, _: Cancellation) -> None:
+        memory = shared_memory.of(self._service)
+        arena = memory.connect()
+        try:
+            offset, _size = memory.allocate(16)
+            handle = memory.upload(offset, SHAPE, None)
+            memory.download(handle, offset, None)
+        finally:
+            memory.disconnect(arena)
+
+    def _unregister(self, _: Cancellation) -> None:
+        self._service.unregister(self._service.data.handles_after(0)[:4])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_is_left_of_a_session_that_ends_amid_calls(seed: int) -> None:
+    choose = random.Random(seed)
+    engine = Engine(Interpreter(), LIMITS, QUOTAS)
+    service = XlaService(engine)
+    errors: list[BaseException] = []
+
+    def call(caller: Caller) -> None:
+        try:
+            caller()
+        except BaseException as error:
+            errors.append(error)
+
+    callers = [Caller(service, random.Random(choose.random())) for _ in range(4)]
+    threads = [threading.Thread(target=call, args=(each,), daemon=True) for each in callers]
+    for thread in threads:
+        thread.start()
+    time.sleep(choose.uniform(0.01, 0.15))
+    service.close()
+    for thread in threads:
+        thread.join(20)
+    assert not any(thread.is_alive() for thread in threads)
+    assert errors == []
+    deadline = time.monotonic() + 20
+    while engine.launched.value or engine.memory.used_bytes or service.running.used:
+        assert time.monotonic() < deadline, engine.memory.used_bytes
+        time.sleep(0.005)
+    assert service.data.reserved_bytes == 0
+    assert engine.arenas.lent_bytes == 0
+    assert engine.close(10)
+    assert engine.arenas.used_bytes == 0
