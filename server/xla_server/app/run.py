@@ -3,14 +3,13 @@
 import json
 import logging
 import os
-import queue
 import signal
 import sys
 import threading
-from types import FrameType
 
 from xla_contract import malloc
 from xla_server.app.config import Settings
+from xla_server.app.events import Events
 from xla_server.app.wiring import create_server
 from xla_server.rpc.server import RpcServer
 
@@ -29,16 +28,7 @@ def run_until_signalled(settings: Settings) -> None:
     """
     malloc.tune()
     malloc.trim_when_idle()
-    # A queue and not an event: its put may be called in a signal handler, whatever the
-    # interrupted thread holds.
-    events: queue.SimpleQueue[int] = queue.SimpleQueue()
-
-    def on_signal(number: int, _: FrameType | None) -> None:
-        events.put(number)
-
-    for number in _SIGNALS:
-        signal.signal(number, on_signal)
-    with create_server(settings) as server:
+    with Events(_SIGNALS) as events, create_server(settings) as server:
         _announce(server, settings)
         _LOG.info("ready", extra={"listening": list(server.addresses)})
         _LOG.info("draining after %s", signal.Signals(events.get()).name)
@@ -63,7 +53,7 @@ def _announce(server: RpcServer, settings: Settings) -> None:
     print(json.dumps(facts), flush=True)
 
 
-def _drain(server: RpcServer, grace_seconds: float, events: "queue.SimpleQueue[int]") -> bool:
+def _drain(server: RpcServer, grace_seconds: float, events: Events) -> bool:
     outcome: list[bool] = []
 
     def drain() -> None:

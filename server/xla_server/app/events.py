@@ -1,0 +1,57 @@
+"""What the main thread waits for: signals, and the words of other threads."""
+
+import os
+import signal
+from collections.abc import Iterable
+from types import FrameType, TracebackType
+from typing import Self
+
+
+class Events:
+    """Signals and words, numbers from 0 to 255, as bytes in a pipe. For the main thread.
+
+    Python runs a handler of its own only where the main thread gets to, which one that has just
+    begun to wait for a lock may never do. Bytes are written by the handler in C, and a read that
+    begins after that finds them. Behind the block the signals do nothing: who ends already needs
+    no second word.
+    """
+
+    def __init__(self, signals: Iterable[signal.Signals]) -> None:
+        self._signals = frozenset(signals)
+
+    def __enter__(self) -> Self:
+        self._reading, self._writing = os.pipe()
+        os.set_blocking(self._writing, False)
+        self._wakeup = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
+        for number in self._signals:
+            signal.signal(number, _noted)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        signal.set_wakeup_fd(self._wakeup)
+        os.close(self._reading)
+        os.close(self._writing)
+
+    def put(self, word: int) -> None:
+        """Add a word, which must be the number of no signal; any thread may."""
+        os.write(self._writing, bytes([word]))
+
+    def get(self) -> int:
+        """Wait for the next signal or word."""
+        while True:
+            (number,) = os.read(self._reading, 1)
+            # Others come by here too, if somebody handles them.
+            if number in self._signals or number not in _ALL:
+                return int(number)
+
+
+_ALL = frozenset(signal.Signals)
+
+
+def _noted(_: int, __: FrameType | None) -> None:
+    """The byte in the pipe says it; without a handler the process would end."""
