@@ -36,8 +36,9 @@ demo: $(STAMP) ## start a server and train a classifier of handwritten digits on
 serve: $(STAMP) ## run a server on 127.0.0.1:1685
 	$(BIN)/xla-server serve
 
+# Three on two processors, as tests of processes wait a good part of their time.
 test: lint types layers ## everything CI checks: lint, types, layers, tests
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 3
 
 soak: $(STAMP) ## tests/fault many times over: 200 clients in each phase, connections cut anywhere
 	FAULT_ROUNDS=$(or $(ROUNDS),20) $(BIN)/python -m pytest -n 0 --timeout 1200 tests/fault

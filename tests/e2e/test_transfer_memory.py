@@ -17,7 +17,7 @@ from xla_contract.malloc import IDLE_SECONDS, tune
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 SIZE = 64 << 20
-RECEIVER, SENDER = 4, 3
+RECEIVER, SENDER = 5, 3
 """How many times the literal a process takes for a moment, the value that stays with it included:
 the parts as they come in or go out, grpc's own copies of the message, and ours."""
 KEPT = 0.5
