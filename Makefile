@@ -52,7 +52,7 @@ conformance: $(STAMP) ## the whole oracle sweep against XLA's CPU backend (`make
 conformance-cpu: $(STAMP) ## the same with the compiler in the interpreter's place, and what only it has
 	CONFORMANCE=full CONFORMANCE_PLATFORM=cpu \
 		$(BIN)/python -m pytest -n 2 --timeout 2400 tests/conformance tests/property \
-		tests/unit/codegen/test_elementwise_types.py tests/unit/codegen/test_convolution.py \
+		tests/unit/codegen/trace/test_elementwise_types.py tests/unit/codegen/lower/test_convolution.py \
 		tests/unit/codegen/test_no_evaluators.py
 
 golden: $(STAMP) ## write tests/golden: the kernels of a few programs, to see what a change changes

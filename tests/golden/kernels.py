@@ -6,7 +6,7 @@ from unittest import mock
 
 from xla_server.backends.compilation import compile_module
 from xla_server.buffers.code import CopyThunk, KernelThunk
-from xla_server.codegen import gemm_tiles
+from xla_server.codegen.routines import gemm_tiles
 from xla_server.ir.text.parser import parse_module
 
 HERE = Path(__file__).parent

@@ -15,7 +15,7 @@ from scipy import special
 
 from xla_contract.element_type import ElementType
 from xla_server.codegen.kernel import Kernel, compile_kernel
-from xla_server.codegen.kernel_types import KERNEL_TYPE
+from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 
 Array = Any
 DTYPE: dict[str, Any] = {

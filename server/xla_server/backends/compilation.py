@@ -7,8 +7,8 @@ from typing import Protocol
 from xla_contract.opcode import Opcode
 from xla_server.buffers.assignment import Assignment, assign
 from xla_server.buffers.code import Code
-from xla_server.codegen.lowering import Lower, lower
-from xla_server.codegen.lowerings import LOWERINGS
+from xla_server.codegen.lower.lowering import Lower, lower
+from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.custom_calls.builtin import BUILTIN
 from xla_server.custom_calls.registry import Registry
 from xla_server.fusion import pipeline as fusion

@@ -28,10 +28,10 @@ from xla_server.backends.signature import argument_buffer, laid_out
 from xla_server.backends.sized_programs import SizedPrograms
 from xla_server.buffers.assignment import MemoryUse, memory_use
 from xla_server.buffers.code import Code, KernelThunk
+from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.kernel import KernelError, Kernels
-from xla_server.codegen.kernel_cache import KernelCache
-from xla_server.codegen.lowering import Lower
-from xla_server.codegen.lowerings import LOWERINGS
+from xla_server.codegen.lower.lowering import Lower
+from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.custom_calls.builtin import BUILTIN
 from xla_server.custom_calls.registry import Registry
 from xla_server.evaluator.cancellation import Cancellation

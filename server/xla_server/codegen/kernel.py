@@ -15,18 +15,18 @@ from typing import Any
 
 from numba import types
 
-from xla_server.codegen.direct_compiler import function_module, kernel_module
-from xla_server.codegen.direct_values import UnsupportedError
-from xla_server.codegen.kernel_cache import KernelCache
-from xla_server.codegen.kernel_compiler import (
+from xla_server.codegen.compiler.direct_compiler import function_module, kernel_module
+from xla_server.codegen.compiler.direct_values import UnsupportedError
+from xla_server.codegen.compiler.kernel_cache import KernelCache
+from xla_server.codegen.compiler.kernel_compiler import (
     Effort,
     Loader,
     compile_object,
     object_of_module,
 )
-from xla_server.codegen.memory import COMPUTED, MEMORY
+from xla_server.codegen.compiler.shared_functions import SharedFunction, symbols_in
+from xla_server.codegen.instructions.memory import COMPUTED, MEMORY
 from xla_server.codegen.namespace import NAMESPACE, SHARED
-from xla_server.codegen.shared_functions import SharedFunction, symbols_in
 
 ARGUMENTS = (types.int64, types.int64, types.int64)
 

@@ -2,23 +2,23 @@
 
 from typing import Any
 
-from xla_server.codegen.constants import CONSTANTS
+from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.functions import FUNCTIONS
-from xla_server.codegen.gemm_functions import GEMM_FUNCTIONS
-from xla_server.codegen.intrinsics import ARITHMETIC
-from xla_server.codegen.lapack import LAPACK
-from xla_server.codegen.matrix_blocks import MATRIX_BLOCKS
-from xla_server.codegen.memory import MEMORY
-from xla_server.codegen.perturbed import PERTURBED
-from xla_server.codegen.product_tiles import PRODUCT_TILES
-from xla_server.codegen.products import PRODUCTS
-from xla_server.codegen.random_words import RANDOM_WORDS
-from xla_server.codegen.shared_functions import SharedFunction
-from xla_server.codegen.sorting import SORTING
-from xla_server.codegen.tiles import TILES
-from xla_server.codegen.transforms import TRANSFORMS
-from xla_server.codegen.winograd_block import WINOGRAD_BLOCK
-from xla_server.codegen.winograd_transforms import TRANSFORMATIONS
+from xla_server.codegen.instructions.constants import CONSTANTS
+from xla_server.codegen.instructions.intrinsics import ARITHMETIC
+from xla_server.codegen.instructions.lapack import LAPACK
+from xla_server.codegen.instructions.memory import MEMORY
+from xla_server.codegen.instructions.products import PRODUCTS
+from xla_server.codegen.instructions.random_words import RANDOM_WORDS
+from xla_server.codegen.instructions.transforms import TRANSFORMS
+from xla_server.codegen.routines.gemm_functions import GEMM_FUNCTIONS
+from xla_server.codegen.routines.matrix_blocks import MATRIX_BLOCKS
+from xla_server.codegen.routines.perturbed import PERTURBED
+from xla_server.codegen.routines.product_tiles import PRODUCT_TILES
+from xla_server.codegen.routines.sorting import SORTING
+from xla_server.codegen.routines.tiles import TILES
+from xla_server.codegen.routines.winograd_block import WINOGRAD_BLOCK
+from xla_server.codegen.routines.winograd_transforms import TRANSFORMATIONS
 
 NAMESPACE: dict[str, Any] = {
     **ARITHMETIC,

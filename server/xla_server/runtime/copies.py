@@ -1,6 +1,6 @@
 """Copies of large arrays, whose parts threads share as they share a kernel's trips."""
 
-from xla_server.codegen.memory import MEMORY
+from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.runtime.native import copy_bytes
 
 _word = MEMORY["peek_i64"]

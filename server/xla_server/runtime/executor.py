@@ -7,8 +7,8 @@ the walk with the row's number, and the caller resumes behind it.
 
 from collections.abc import Callable
 
+from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel import Kernels
-from xla_server.codegen.memory import MEMORY
 from xla_server.runtime.native import callable_at, callee, copy_bytes, cycles, read, write
 from xla_server.runtime.rounding import flush_subnormals, restore_mode
 from xla_server.runtime.row_times import mark

@@ -12,7 +12,7 @@ from typing import Any
 from llvmlite import ir
 from numba import njit, types
 
-from xla_server.codegen.instruction import instruction
+from xla_server.codegen.instructions.instruction import instruction
 
 _I64 = ir.IntType(64)
 

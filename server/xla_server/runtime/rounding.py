@@ -11,7 +11,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from xla_server.codegen.instruction import instruction
+from xla_server.codegen.instructions.instruction import instruction
 
 _IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
 _IS_ARM = platform.machine().lower() in ("aarch64", "arm64")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_server.codegen.memory import MEMORY
+from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.runtime.native import callee, foreign
 
 MAX_SPANS = 1 << 16

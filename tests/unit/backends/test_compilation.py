@@ -20,7 +20,7 @@ from xla_server.backends.cpu import Cpu
 from xla_server.backends.options import CompileOptions
 from xla_server.buffers.assignment import Assignment
 from xla_server.buffers.code import Code, KernelThunk
-from xla_server.codegen.lowerings import EXPANDED, NOT_LOWERED
+from xla_server.codegen.lower.lowerings import EXPANDED, NOT_LOWERED
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes

@@ -20,8 +20,8 @@ from xla_server.backends.dump_directory import DumpDirectory
 from xla_server.backends.incidents import Incidents
 from xla_server.backends.options import CompileOptions, DumpFormat, DumpOptions, Pattern
 from xla_server.buffers.code import KernelThunk
-from xla_server.codegen.lowering import Lowering, Tree
-from xla_server.codegen.lowerings import LOWERINGS
+from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.evaluator import memory
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels

@@ -16,8 +16,8 @@ from xla_contract.literal import Literal
 from xla_contract.opcode import Opcode
 from xla_server.backends.compilation import compile_module
 from xla_server.buffers.code import HostThunk
-from xla_server.codegen.lower_host import HOST_OPCODES, lower_host
-from xla_server.codegen.lowerings import LOWERINGS
+from xla_server.codegen.lower.host import HOST_OPCODES, lower_host
+from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels
 from xla_server.evaluator.feeds import NoFeeds

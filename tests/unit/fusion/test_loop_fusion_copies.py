@@ -5,9 +5,9 @@ import pytest
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_contract.errors import InternalError
 from xla_contract.opcode import Opcode
-from xla_server.codegen.affine import Variable, variable
-from xla_server.codegen.rules import RULES
-from xla_server.codegen.trace import Tracer
+from xla_server.codegen.trace.affine import Variable, variable
+from xla_server.codegen.trace.rules import RULES
+from xla_server.codegen.trace.tracer import Tracer
 from xla_server.fusion.index_maps import scalars
 from xla_server.fusion.loop_fusion import PLACES, SCALARS, TESTED_PLACES, LoopFusion
 from xla_server.fusion.multi_output_fusion import MultiOutputFusion

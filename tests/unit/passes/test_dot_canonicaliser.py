@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_contract.opcode import Opcode
-from xla_server.codegen.lower_dot import is_canonical
+from xla_server.codegen.lower.dot import is_canonical
 from xla_server.passes.dot_canonicaliser import DotCanonicaliser
 
 FORMS = {

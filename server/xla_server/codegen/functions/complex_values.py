@@ -19,8 +19,8 @@ from xla_server.codegen.functions.values import (
     sqrt,
     to,
 )
-from xla_server.codegen.instruction import instruction_of
-from xla_server.codegen.memory import COMPUTED
+from xla_server.codegen.instructions.instruction import instruction_of
+from xla_server.codegen.instructions.memory import COMPUTED
 
 PART = {"c64": "f32", "c128": "f64"}
 """The type of the parts of each complex type."""

@@ -21,8 +21,8 @@ from xla_server.codegen.functions.words import (
     call_on,
     function,
 )
-from xla_server.codegen.intrinsics import call
-from xla_server.codegen.memory import COMPUTED
+from xla_server.codegen.instructions.intrinsics import call
+from xla_server.codegen.instructions.memory import COMPUTED
 
 _INTEGERS = tuple(kind for kind in ElementType if kind.is_integer)
 _FLOATS = ("f32", "f64")

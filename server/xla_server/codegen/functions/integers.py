@@ -13,7 +13,7 @@ from llvmlite import ir
 from xla_contract.element_type import ElementType
 from xla_server.codegen.functions.conversions import storage_of
 from xla_server.codegen.functions.words import Word, function
-from xla_server.codegen.intrinsics import call
+from xla_server.codegen.instructions.intrinsics import call
 
 _EXPONENT_BITS = 6
 _STORAGES = tuple(f"{kind}{width}" for kind in "iu" for width in (8, 16, 32, 64))

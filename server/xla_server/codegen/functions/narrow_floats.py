@@ -14,7 +14,7 @@ from typing import Any
 from llvmlite import ir
 
 from xla_server.codegen.functions.words import F32, F64, I8, I16, I32, I64, Word, function
-from xla_server.codegen.memory import f32_to_half, half_to_f32
+from xla_server.codegen.instructions.memory import f32_to_half, half_to_f32
 
 _SIGN, _INFINITY, _NAN = 0x80000000, 0x7F800000, 0x7FC00000
 _MANTISSA = 23

@@ -12,9 +12,9 @@ from typing import Any
 
 from llvmlite import ir
 
-from xla_server.codegen.instruction import instruction_of
-from xla_server.codegen.intrinsics import call
-from xla_server.codegen.memory import COMPUTED, read_only
+from xla_server.codegen.instructions.instruction import instruction_of
+from xla_server.codegen.instructions.intrinsics import call
+from xla_server.codegen.instructions.memory import COMPUTED, read_only
 
 Number = float | int
 

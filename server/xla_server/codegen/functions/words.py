@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 from llvmlite import ir
 
-from xla_server.codegen.instruction import instruction_of
-from xla_server.codegen.intrinsics import call
-from xla_server.codegen.memory import COMPUTED
+from xla_server.codegen.instructions.instruction import instruction_of
+from xla_server.codegen.instructions.intrinsics import call
+from xla_server.codegen.instructions.memory import COMPUTED
 
 I1, I8, I16, I32, I64 = (ir.IntType(width) for width in (1, 8, 16, 32, 64))
 F32, F64 = ir.FloatType(), ir.DoubleType()

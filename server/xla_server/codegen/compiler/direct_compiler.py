@@ -1,0 +1,371 @@
+"""From a kernel's text to LLVM's, without numba's front end, which takes ten times as long.
+
+It knows what kernels and the functions they call are written in: calls of instructions, whole
+numbers, tuples of values, loops over ranges, while, if. `UnsupportedError` is raised for all else,
+which numba compiles. What it compiles means what it means to numba: variables keep one type, whole
+numbers are int64. Functions are written out where they are called, for the operands they are
+called with; what is known of those decides which branches are written at all.
+"""
+
+import ast
+import functools
+import linecache
+import textwrap
+import threading
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core.dispatcher import Dispatcher
+
+from xla_server.codegen.compiler.direct_expressions import Expressions
+from xla_server.codegen.compiler.direct_names import names_in, steady_names, stored_names
+from xla_server.codegen.compiler.direct_unrolling import is_short, write_out
+from xla_server.codegen.compiler.direct_values import (
+    FORMS,
+    WORD,
+    Typed,
+    UnsupportedError,
+    constant,
+    is_known,
+    joined,
+    parts,
+    truth,
+    widened,
+)
+from xla_server.codegen.compiler.shared_functions import SharedFunction
+
+_STATUS = ir.IntType(32)
+_DEEPEST = 16
+"""Calls inside of calls at most; one that calls itself is left to numba, which says so."""
+
+_PARSING = threading.Lock()
+"""Python 3.11 counts the depth of syntax trees for all threads together: two that parse at once
+may both be told SystemError."""
+
+
+def _parsed(text: str) -> ast.Module:
+    with _PARSING:
+        return ast.parse(text)
+
+
+def kernel_module(source: str, names: Mapping[str, Any], symbol: str) -> ir.Module:
+    """The LLVM module of the function `kernel` of a source text, as `symbol`.
+
+    `names` has the values of the text's global names. Raises UnsupportedError.
+    """
+    function = _parsed(source).body[-1]
+    if not isinstance(function, ast.FunctionDef) or function.name != "kernel":
+        raise UnsupportedError("the kernel must come last")
+    return _module(_Text(function, names), symbol)
+
+
+def function_module(function: Callable[..., None], symbol: str) -> ir.Module:
+    """The LLVM module of a function of int64 that returns nothing, as `symbol`.
+
+    Raises UnsupportedError.
+    """
+    return _module(_Text.of(function), symbol)
+
+
+def write_function(code: Any, function: Callable[..., Any]) -> None:
+    """Give an LLVM function of int64 the code of one of Python.
+
+    Raises UnsupportedError.
+    """
+    builder, result = _write(code, _Text.of(function), code.args)
+    if result is None:
+        builder.ret_void()
+    else:
+        builder.ret(widened(builder, result)[1])
+
+
+def _module(text: "_Text", symbol: str) -> ir.Module:
+    """A module of one function that follows numba's convention."""
+    module = ir.Module(symbol)
+    place = ir.PointerType(ir.IntType(8))
+    words = [WORD] * len(text.parameters)
+    code = ir.Function(module, ir.FunctionType(_STATUS, [place, place, *words]), symbol)
+    builder, result = _write(code, text, code.args[2:])
+    if result is not None:
+        raise UnsupportedError("a kernel with a result")
+    builder.ret(ir.Constant(_STATUS, 0))
+    return module
+
+
+def _write(code: Any, text: "_Text", args: Sequence[Any]) -> tuple[Any, Typed | None]:
+    """Write a function's body but for its return: the builder at that place, and the result."""
+    builder = ir.IRBuilder(code.append_basic_block("entry"))
+    # Places for variables go to the entry block, which ends when all of them are known.
+    entry = builder.block
+    start = code.append_basic_block("start")
+    builder.position_at_end(start)
+    given = [(types.int64, argument) for argument in args]
+    result = _Function(builder, {start}, text, given, _DEEPEST).write()
+    ir.IRBuilder(entry).branch(start)
+    return builder, result
+
+
+def _source(function: Callable[..., Any]) -> str:
+    """The text that a function was read from, up to the last line of it that does something.
+
+    `inspect.getsource` looks for the end word by word, which takes longer than all the rest.
+    """
+    code = function.__code__
+    lines = linecache.getlines(code.co_filename)
+    ends = (end for _, end, _, _ in code.co_positions() if end is not None)
+    return "".join(lines[code.co_firstlineno - 1 : max(ends, default=0)])
+
+
+class _Text:
+    """A function's text, and the values of the names that are not its own."""
+
+    def __init__(self, function: ast.FunctionDef, names: Mapping[str, Any]) -> None:
+        taken = function.args
+        if taken.vararg or taken.kwarg or taken.kwonlyargs or taken.posonlyargs or taken.defaults:
+            raise UnsupportedError("parameters that are not plain")
+        self.body = function.body
+        self.names = names
+        self.parameters = [argument.arg for argument in taken.args]
+        stored = stored_names(function)
+        self.assigned: Set[str] = stored.keys()
+        self.steady = steady_names(function, stored)
+
+    @staticmethod
+    @functools.cache
+    def of(function: Callable[..., Any]) -> "_Text":
+        """The text that a function of Python was read from."""
+        try:
+            found = _parsed(textwrap.dedent(_source(function))).body[0]
+        except (OSError, SyntaxError, IndexError) as error:
+            raise UnsupportedError("a function without text") from error
+        if not isinstance(found, ast.FunctionDef):
+            raise UnsupportedError("a function without a name")
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        return _Text(
+            found, {**function.__globals__, **{name: cell.cell_contents for name, cell in cells}}
+        )
+
+
+class _Function(Expressions):
+    """One function while it is written at a builder's place, for these operands.
+
+    `depth` is how many calls may still be inside of each other.
+    """
+
+    def __init__(
+        self, builder: Any, reached: set[Any], text: _Text, given: Sequence[Typed], depth: int
+    ) -> None:
+        super().__init__(builder, reached)
+        self._text = text
+        self._depth = depth
+        self._known: dict[str, Typed] = {}
+        self._variables: dict[str, tuple[Any, Any]] = {}
+        self._loops: list[tuple[Any, Any]] = []
+        self._end = self._blocks("end")[0]
+        self._returned: list[tuple[Any, Typed | None]] = []
+        if len(given) != len(text.parameters):
+            raise UnsupportedError("a call with too few or too many operands")
+        for name, value in zip(text.parameters, given, strict=True):
+            # What never changes is seen through by the branches that it decides.
+            if name in text.assigned:
+                self._assign(name, value)
+            else:
+                self._known[name] = value
+
+    def write(self) -> Typed | None:
+        """Write all of it; what it returns, None where that is nothing."""
+        self._do_all(self._text.body)
+        if not self._is_left:
+            self._leave(None)
+        self._go_on_at(self._end)
+        results = [value for _, value in self._returned]
+        if not any(results):
+            return None
+        if not all(results):
+            raise UnsupportedError("a function that returns something at times")
+        return self._merged([(block, value) for block, value in self._returned if value])
+
+    def _do_all(self, statements: Sequence[ast.stmt]) -> None:
+        for statement in statements:
+            if self._is_left:
+                return
+            self._do(statement)
+
+    def _do(self, statement: ast.stmt) -> None:
+        match statement:
+            case ast.Assign(targets=[target], value=value):
+                self._assign_to(target, self._value(value))
+            case ast.AugAssign(target=ast.Name(id=name), op=op, value=value):
+                self._assign(name, self._binary(op, self._local(name), self._value(value)))
+            case ast.Expr(value=ast.Call() as call):
+                self._call(call)
+            case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
+                pass
+            case ast.For(target=ast.Name(id=name), orelse=[]):
+                self._count(name, statement)
+            case ast.While(test=test, body=body, orelse=[]):
+                self._repeat(test, body)
+            case ast.If(test=test, body=body, orelse=orelse):
+                self._choose(test, body, orelse)
+            case ast.Return(value=value):
+                self._leave(None if value is None else self._value(value))
+            case ast.Break():
+                self._go_to(self._loops[-1][1])
+            case ast.Continue():
+                self._go_to(self._loops[-1][0])
+            case _:
+                raise UnsupportedError(type(statement).__name__)
+
+    def _count(self, name: str, loop: ast.For) -> None:
+        """A loop over a range, whose step is a number in the text."""
+        match loop.iter:
+            case ast.Call(func=ast.Name(id="range"), args=[stop], keywords=[]):
+                low, high, step = ir.Constant(WORD, 0), self._word(stop), 1
+            case ast.Call(func=ast.Name(id="range"), args=[start, stop], keywords=[]):
+                low, high, step = self._word(start), self._word(stop), 1
+            case ast.Call(func=ast.Name(id="range"), args=[start, stop, by], keywords=[]):
+                low, high = self._word(start), self._word(stop)
+                number = self._word(by)
+                step = number.constant if isinstance(number, ir.Constant) else 0
+                if not step:
+                    raise UnsupportedError("a range whose step is not known")
+            case _:
+                raise UnsupportedError("a loop over something else")
+        # The body may give the variable another value, which does not change the count.
+        counter = self._place(WORD)
+        b = self._builder
+        b.store(low, counter)
+        test, inside, following, after = self._blocks("test", "body", "step", "after")
+        self._go_to(test)
+        self._go_on_at(test)
+        number = b.load(counter)
+        more = b.icmp_signed("<" if step > 0 else ">", number, high)
+        self._go_either_way(more, inside, after)
+        self._go_on_at(inside)
+        self._assign(name, (types.int64, number))
+        self._run(loop.body, following, after)
+        self._go_on_at(following)
+        if not self._is_left:
+            b.store(b.add(b.load(counter), ir.Constant(WORD, step), flags=("nsw",)), counter)
+            back = self._go_to(test)
+            if is_short(loop) and not self._shares(loop):
+                write_out(back)
+        self._go_on_at(after)
+
+    def _shares(self, loop: ast.For) -> bool:
+        """Whether a loop calls a function that is not written out: then nor is the loop."""
+        return any(
+            isinstance(self._text.names.get(name.id), SharedFunction) for name in names_in(loop)
+        )
+
+    def _repeat(self, condition: ast.expr, body: Sequence[ast.stmt]) -> None:
+        test, inside, after = self._blocks("test", "body", "after")
+        self._go_to(test)
+        self._go_on_at(test)
+        self._go_either_way(truth(self._builder, self._value(condition)), inside, after)
+        self._go_on_at(inside)
+        self._run(body, test, after)
+        self._go_on_at(after)
+
+    def _run(self, body: Sequence[ast.stmt], following: Any, after: Any) -> None:
+        """The body of a loop, which goes on with `following` or leaves for `after`."""
+        self._loops.append((following, after))
+        self._do_all(body)
+        self._loops.pop()
+        if not self._is_left:
+            self._go_to(following)
+
+    def _choose(self, test: ast.expr, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt]) -> None:
+        condition = truth(self._builder, self._value(test))
+        if is_known((types.boolean, condition)):
+            self._do_all(body if condition.constant else orelse)
+            return
+        then, other, after = self._blocks("then", "else", "after")
+        self._go_either_way(condition, then, other)
+        for block, statements in ((then, body), (other, orelse)):
+            self._go_on_at(block)
+            self._do_all(statements)
+            if not self._is_left:
+                self._go_to(after)
+        self._go_on_at(after)
+
+    def _leave(self, value: Typed | None) -> None:
+        self._returned.append((self._builder.block, value))
+        self._go_to(self._end)
+
+    def _assign_to(self, target: ast.expr, value: Typed) -> None:
+        match target:
+            case ast.Name(id=name):
+                self._assign(name, value)
+            case ast.Tuple(elts=elements):
+                values = parts(value)
+                if len(values) != len(elements):
+                    raise UnsupportedError("as many names as values are needed")
+                for element, part in zip(elements, values, strict=True):
+                    self._assign_to(element, part)
+            case _:
+                raise UnsupportedError("an assignment to something else")
+
+    def _assign(self, name: str, value: Typed) -> None:
+        kind, code = value
+        if name in self._text.steady:
+            self._known[name] = value
+            return
+        if name not in self._variables:
+            if kind not in FORMS:
+                raise UnsupportedError(f"a variable of {kind}")
+            self._variables[name] = (kind, self._place(FORMS[kind]))
+        known, place = self._variables[name]
+        if known == types.int64 and isinstance(kind, types.Integer) and kind.signed:
+            kind, code = widened(self._builder, value)
+        if known != kind:
+            raise UnsupportedError(f"{name} is {known} and {kind}")
+        self._builder.store(code, place)
+
+    def _local(self, name: str) -> Typed:
+        if name in self._known:
+            return self._known[name]
+        if name not in self._variables:
+            raise UnsupportedError(f"{name} has no value yet")
+        kind, place = self._variables[name]
+        return kind, self._builder.load(place)
+
+    def _named(self, name: str) -> Typed:
+        if name in self._known or name in self._text.assigned:
+            return self._local(name)
+        return constant(self._text.names.get(name))
+
+    def _called(self, name: str) -> Any:
+        if name in self._known or name in self._text.assigned:
+            raise UnsupportedError("a call of a value")
+        return self._text.names.get(name, self._built_in(name))
+
+    def _expanded(self, function: Any, given: Sequence[Typed]) -> Typed:
+        """The result of a function that is written out here."""
+        if not isinstance(function, Dispatcher) or not self._depth:
+            raise UnsupportedError("a call of something else")
+        text = _Text.of(function.py_func)
+        inner = _Function(self._builder, self._reached, text, given, self._depth - 1)
+        result = inner.write()
+        return (types.void, None) if result is None else result
+
+    def _merged(self, values: Sequence[tuple[Any, Typed]]) -> Typed:
+        """The value that came from the block that was run, at the beginning of one they go to."""
+        if len({kind for _, (kind, _) in values}) > 1:
+            raise UnsupportedError("values of several types")
+        if len(values) == 1:
+            return values[0][1]
+        _, (kind, _) = values[0]
+        if isinstance(kind, types.BaseTuple):
+            rows = [(block, parts(value)) for block, value in values]
+            return joined(
+                [self._merged([(block, row[n]) for block, row in rows]) for n in range(len(kind))]
+            )
+        if kind not in FORMS:
+            raise UnsupportedError(f"a choice of {kind}")
+        phi = self._builder.phi(FORMS[kind])
+        for block, (_, code) in values:
+            phi.add_incoming(code, block)
+        return kind, phi

@@ -1,0 +1,211 @@
+"""The direct compiler's expressions, and its way from block to block."""
+
+import abc
+import ast
+import builtins
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core.errors import NumbaNotImplementedError
+from numba.core.registry import cpu_target
+
+from xla_server.codegen.compiler.direct_values import (
+    BIT,
+    BUILT_IN,
+    Typed,
+    UnsupportedError,
+    binary,
+    compare,
+    constant,
+    from_registers,
+    in_registers,
+    is_known,
+    joined,
+    parts,
+    truth,
+    whole,
+    widened,
+)
+from xla_server.codegen.instructions.constants import CONSTANTS
+from xla_server.codegen.instructions.instruction import Instruction
+
+_CONSTANTS = frozenset(CONSTANTS.values())
+
+
+class Expressions(abc.ABC):
+    """What writes expressions at a builder's place. Who derives from it knows the names."""
+
+    def __init__(self, builder: Any, reached: set[Any]) -> None:
+        self._builder = builder
+        # The blocks that something leads to, of all functions written into one.
+        self._reached = reached
+
+    @abc.abstractmethod
+    def _named(self, name: str) -> Typed:
+        """The value of a name."""
+
+    @abc.abstractmethod
+    def _called(self, name: str) -> Any:
+        """What a name calls."""
+
+    @abc.abstractmethod
+    def _expanded(self, function: Any, given: Sequence[Typed]) -> Typed:
+        """The result of a call of what is no instruction."""
+
+    @abc.abstractmethod
+    def _merged(self, values: Sequence[tuple[Any, Typed]]) -> Typed:
+        """The value of the block that was run, where all of these lead to here."""
+
+    @property
+    def _is_left(self) -> bool:
+        """Whether what is written here is never run."""
+        block = self._builder.block
+        return block.is_terminated or block not in self._reached
+
+    def _blocks(self, *names: str) -> list[Any]:
+        return [self._builder.function.append_basic_block(name) for name in names]
+
+    def _place(self, form: Any) -> Any:
+        with self._builder.goto_entry_block():
+            return self._builder.alloca(form)
+
+    def _go_to(self, block: Any) -> Any:
+        """Go on with a block; the instruction that does it."""
+        self._reached.add(block)
+        return self._builder.branch(block)
+
+    def _go_either_way(self, condition: Any, then: Any, other: Any) -> None:
+        if isinstance(condition, ir.Constant):
+            self._go_to(then if condition.constant else other)
+            return
+        self._reached |= {then, other}
+        self._builder.cbranch(condition, then, other)
+
+    def _go_on_at(self, block: Any) -> None:
+        """Write on in a block, to which all ways are known but those of a loop back to itself."""
+        if not self._builder.block.is_terminated:
+            self._builder.unreachable()
+        self._builder.position_at_end(block)
+
+    def _value(self, expression: ast.expr) -> Typed:
+        b = self._builder
+        match expression:
+            case ast.Name(id=name):
+                return self._named(name)
+            case ast.Constant(value=bool() as fact):
+                return constant(fact)
+            case ast.Constant(value=int() as number):
+                return whole(number)
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as number)):
+                return whole(-number)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return binary(b, ast.Sub(), whole(0), self._value(operand))
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return types.boolean, _negated(b, truth(b, self._value(operand)))
+            case ast.Call():
+                return self._call(expression)
+            case ast.BinOp(left=left, op=op, right=right):
+                return self._binary(op, self._value(left), self._value(right))
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                return compare(b, op, self._value(left), self._value(right))
+            case ast.BoolOp(op=op, values=values):
+                return self._shortened(isinstance(op, ast.And), values)
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                return self._chosen(test, body, orelse)
+            case ast.Tuple(elts=elements):
+                return joined([self._value(element) for element in elements])
+            case ast.Subscript(value=value, slice=ast.Constant(value=int() as number)):
+                found = parts(self._value(value))
+                if not 0 <= number < len(found):
+                    raise UnsupportedError("an element that is not there")
+                return found[number]
+        raise UnsupportedError(type(expression).__name__)
+
+    def _binary(self, operator: ast.operator, left: Typed, right: Typed) -> Typed:
+        return binary(self._builder, operator, left, right)
+
+    def _word(self, expression: ast.expr) -> Any:
+        return widened(self._builder, self._value(expression))[1]
+
+    def _shortened(self, is_and: bool, values: Sequence[ast.expr]) -> Typed:
+        """Truth values that are asked for until one decides."""
+        decided = []
+        (end,) = self._blocks("decided")
+        for number, expression in enumerate(values):
+            kind, bit = self._value(expression)
+            if kind != types.boolean:
+                raise UnsupportedError("and, or of something else")
+            is_last = number == len(values) - 1
+            if is_known((kind, bit)) and not is_last and bool(bit.constant) == is_and:
+                continue
+            decided.append((self._builder.block, (types.boolean, bit)))
+            if is_last or is_known((kind, bit)):
+                self._go_to(end)
+                break
+            (more,) = self._blocks("undecided")
+            self._go_either_way(bit, *((more, end) if is_and else (end, more)))
+            self._go_on_at(more)
+        self._go_on_at(end)
+        return self._merged(decided)
+
+    def _chosen(self, test: ast.expr, body: ast.expr, orelse: ast.expr) -> Typed:
+        condition = truth(self._builder, self._value(test))
+        if is_known((types.boolean, condition)):
+            return self._value(body if condition.constant else orelse)
+        then, other, after = self._blocks("then", "else", "after")
+        self._go_either_way(condition, then, other)
+        values = []
+        for block, expression in ((then, body), (other, orelse)):
+            self._go_on_at(block)
+            value = self._value(expression)
+            values.append((self._builder.block, value))
+            self._go_to(after)
+        self._go_on_at(after)
+        return self._merged(values)
+
+    def _call(self, call: ast.Call) -> Typed:
+        if not isinstance(call.func, ast.Name) or call.keywords:
+            raise UnsupportedError("a call of something else")
+        called = self._called(call.func.id)
+        given = [self._value(argument) for argument in call.args]
+        if isinstance(called, Instruction):
+            return self._instructed(called, given)
+        if called in BUILT_IN:
+            return BUILT_IN[called](self._builder, *given)
+        if called in _CONSTANTS and all(map(is_known, given)):
+            return constant(called(*(code.constant for _, code in given)))
+        return self._expanded(called, given)
+
+    def _instructed(self, called: Instruction, given: Sequence[Typed]) -> Typed:
+        """The result of an instruction."""
+        context = cpu_target.target_context
+        kinds = tuple(kind for kind, _ in given)
+        signature = called.signature(cpu_target.typing_context, kinds)
+        if not all(map(_is_of, given, signature.args)):
+            raise UnsupportedError(f"operands of {called.__name__} that must be converted: {kinds}")
+        code: Callable[..., Any] = called.code(signature)
+        values = [in_registers(self._builder, value) for value in given]
+        try:
+            written = code(context, self._builder, signature, values)
+        except NumbaNotImplementedError as error:
+            # Conversions by numba are known to it from its first compilation on.
+            raise UnsupportedError(str(error)) from error
+        return from_registers(self._builder, signature.return_type, written)
+
+    def _built_in(self, name: str) -> Any:
+        return getattr(builtins, name, None)
+
+
+def _is_of(value: Typed, kind: Any) -> bool:
+    """Whether a value is of a type; empty tuples have the type of any elements."""
+    found, _ = value
+    is_tuple = isinstance(found, types.BaseTuple) and isinstance(kind, types.BaseTuple)
+    return bool(found == kind or (is_tuple and len(found) == len(kind) == 0))
+
+
+def _negated(builder: Any, bit: Any) -> Any:
+    if isinstance(bit, ir.Constant):
+        return ir.Constant(BIT, 1 - int(bit.constant))
+    return builder.not_(bit)

@@ -1,0 +1,146 @@
+"""Object code of kernels on disk, for the next start of a server.
+
+What is read here is executed. So the directory must belong to the user who runs the server, and
+nobody else may write into it; files of other users and links are not read. The checksum in each
+file finds damage, not malice.
+"""
+
+import contextlib
+import hashlib
+import logging
+import os
+import stat
+import tempfile
+import threading
+from pathlib import Path
+
+from xla_contract.errors import InvalidArgumentError
+from xla_server.codegen.compiler.kernel_compiler import fingerprint
+
+_LOG = logging.getLogger(__name__)
+
+_MAGIC = b"XLAKRNL1"
+_SUFFIX = ".kernel"
+_UNFINISHED = "unfinished-kernel-"
+_DIGEST_BYTES = hashlib.sha256().digest_size
+MAX_BYTES = 1 << 30
+
+
+class KernelCache:
+    """A directory of object code by the name of its symbol.
+
+    The names of files are hashes of the symbol and of what else the code depends on: this
+    version's own text, numba's, the processor. Any number of threads and processes may share a
+    directory. Whatever the disk does, a kernel is at worst compiled again. The least recently
+    used files go when there are more than `max_bytes` of them.
+    """
+
+    def __init__(self, directory: Path, max_bytes: int = MAX_BYTES) -> None:
+        """Make the directory if it is not there.
+
+        Raises InvalidArgumentError for one that others could put code into.
+        """
+        self._directory = directory
+        self._max_bytes = max_bytes
+        self._fingerprint = fingerprint()
+        self._lock = threading.Lock()
+        self._is_told = False
+        # A look at the whole directory is due with the first file that is added.
+        self._added = max_bytes
+        _open_directory(directory)
+
+    def get(self, symbol: str) -> bytes | None:
+        """The object code of a symbol, None where there is none that is whole."""
+        path = self._path(symbol)
+        try:
+            data = _read(path)
+        except OSError:
+            return None
+        code = data[len(_MAGIC) + _DIGEST_BYTES :]
+        if data != _header(code) + code:
+            _LOG.warning("a kernel on disk is damaged and is compiled again: %s", path)
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+        return code
+
+    def put(self, symbol: str, code: bytes) -> None:
+        """Keep the object code of a symbol; in vain where the disk does not take it."""
+        try:
+            # Whoever reads sees no file or a whole one: a rename replaces at once.
+            handle, name = tempfile.mkstemp(prefix=_UNFINISHED, dir=self._directory)
+            try:
+                with open(handle, "wb") as file:
+                    file.write(_header(code) + code)
+                os.replace(name, self._path(symbol))
+            except BaseException:  # Whatever ended the writing, no half of a file stays.
+                os.unlink(name)
+                raise
+            self._bound(len(code))
+        except OSError as error:
+            if not self._is_told:
+                _LOG.warning("compiled kernels cannot be kept on disk: %s", error)
+            self._is_told = True
+
+    def _path(self, symbol: str) -> Path:
+        key = hashlib.sha256(self._fingerprint + symbol.encode()).hexdigest()
+        return self._directory / f"{key}{_SUFFIX}"
+
+    def _bound(self, added: int) -> None:
+        """Remove the files used least recently, now and then: it takes a look at all of them."""
+        with self._lock:
+            self._added += added
+            if self._added <= self._max_bytes // 16:
+                return
+            self._added = 0
+        files = []
+        with os.scandir(self._directory) as entries:
+            for entry in entries:
+                if not entry.name.endswith(_SUFFIX) and not entry.name.startswith(_UNFINISHED):
+                    continue
+                with contextlib.suppress(OSError):
+                    found = entry.stat(follow_symlinks=False)
+                    files.append((found.st_mtime, found.st_size, entry.path))
+        total = sum(size for _, size, _ in files)
+        for _, size, path in sorted(files):
+            if total <= self._max_bytes:
+                return
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            total -= size
+
+
+def _header(code: bytes) -> bytes:
+    return _MAGIC + hashlib.sha256(code).digest()
+
+
+def _read(path: Path) -> bytes:
+    """The content of a file of ours, which counts as used now."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with open(handle, "rb") as file:
+        found = os.fstat(handle)
+        if found.st_uid != os.geteuid() or not stat.S_ISREG(found.st_mode):
+            raise PermissionError(f"{path} is not a file of this user")
+        with contextlib.suppress(OSError):
+            os.utime(handle)
+        return file.read()
+
+
+def _open_directory(directory: Path) -> None:
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        _LOG.warning("kernels are compiled anew at each start: %s", error)
+        return
+    found = directory.stat()
+    if found.st_uid != os.geteuid():
+        raise InvalidArgumentError(
+            "the directory of compiled kernels must belong to the user who runs the server, "
+            f"because what is in it is executed, got {directory} of user {found.st_uid} "
+            f"for user {os.geteuid()}"
+        )
+    if found.st_mode & 0o022:
+        raise InvalidArgumentError(
+            "nobody else may write into the directory of compiled kernels, because what is in it "
+            f"is executed, got {directory} with mode {stat.S_IMODE(found.st_mode):o}"
+        )

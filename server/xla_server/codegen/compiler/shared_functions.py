@@ -1,0 +1,121 @@
+"""Functions that any number of kernels call and that are compiled by themselves, once.
+
+What a kernel does most of its time, and what depends on no program, is written as such a function:
+the text of kernels that call it is short, and quickly compiled. A kernel's object code names the
+functions it calls by symbols. Of what it names it must have everything loaded.
+"""
+
+import functools
+import re
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from xla_server.codegen.compiler.kernel_compiler import Effort, object_of_module
+from xla_server.codegen.compiler.llvm_text import ModuleText
+from xla_server.codegen.instructions.instruction import Instruction
+
+Write = Callable[[Any], None]
+"""Writes the body of an LLVM function without blocks."""
+
+_PREFIX = "xla_shared_"
+_NAMED = re.compile(rf"{_PREFIX}\w+".encode())
+_WORD = ir.IntType(64)
+_LOCK = threading.Lock()
+
+
+class SharedFunction(Instruction):
+    """A function of `argument_count` int64; what it returns is an int64, or nothing.
+
+    `write` gives it its code. One that `is_long` takes so much longer than a call that kernels of
+    nothing but such calls are glue.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        argument_count: int,
+        write: Write,
+        effort: Effort = Effort.WRITTEN,
+        *,
+        returns: bool = False,
+        is_long: bool = False,
+    ) -> None:
+        self.symbol = f"{_PREFIX}{name}"
+        self.is_long = is_long
+        self._write = write
+        self._effort = effort
+        result = _WORD if returns else ir.VoidType()
+        self._form = ir.FunctionType(result, [_WORD] * argument_count)
+        kind = types.int64 if returns else types.void
+
+        def generate(context: Any, b: Any, signature: Any, args: Sequence[Any]) -> Any:
+            called = b.call(self._declared(b.module), args)
+            return called if returns else context.get_dummy_value()
+
+        def define(typing_context, *operands):  # type: ignore[no-untyped-def]
+            return kind(*[types.int64] * argument_count), generate
+
+        define.__name__ = name
+        super().__init__(define)
+
+    def _declared(self, module: Any) -> Any:
+        """The function as a module names it."""
+        known = module.globals.get(self.symbol)
+        return known or ir.Function(module, self._form, self.symbol)
+
+    def address(self) -> Instruction:
+        """What gives kernels the function's address, for functions that call it by that."""
+
+        def generate(context: Any, b: Any, signature: Any, args: Sequence[Any]) -> Any:
+            return b.ptrtoint(self._declared(b.module), _WORD)
+
+        def define(typing_context):  # type: ignore[no-untyped-def]
+            return types.int64(), generate
+
+        define.__name__ = f"{self.__name__}_address"
+        return Instruction(define)
+
+    def object_code(self) -> bytes:
+        """Its object code, written once for a process."""
+        with _LOCK:
+            return self._object_code
+
+    @functools.cached_property
+    def _object_code(self) -> bytes:
+        return object_of_module(self._module(), self._effort)
+
+    def _module(self) -> Any:
+        module = ir.Module(self.symbol)
+        self._write(ir.Function(module, self._form, self.symbol))
+        return module
+
+
+class TextFunction(SharedFunction):
+    """A shared function whose code is LLVM's text: text(symbol) is a module's."""
+
+    def __init__(
+        self,
+        name: str,
+        argument_count: int,
+        text: Callable[[str], str],
+        effort: Effort = Effort.WRITTEN,
+        *,
+        returns: bool = False,
+        is_long: bool = False,
+    ) -> None:
+        super().__init__(
+            name, argument_count, lambda function: None, effort, returns=returns, is_long=is_long
+        )
+        self._text = text
+
+    def _module(self) -> Any:
+        return ModuleText(self._text(self.symbol))
+
+
+def symbols_in(code: bytes) -> list[str]:
+    """The symbols of shared functions that object code names."""
+    return sorted({found.decode() for found in _NAMED.findall(code)})

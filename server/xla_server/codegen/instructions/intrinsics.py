@@ -1,0 +1,241 @@
+"""The instructions kernels are written in: LLVM's own, under names that numba can call.
+
+Every operand keeps its type: numba's operators would widen small integers to 64 bits and check
+for negative indices, and both would stop the vectoriser. Semantics are XLA's CPU backend's:
+integers wrap, x / 0 is all ones, x % 0 is x, shifts past the width shift everything out.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from xla_server.codegen.instructions.instruction import Instruction, instruction
+
+Builder = Any
+Values = Sequence[Any]
+Build = Callable[[Builder, Values, Any], Any]
+"""From the LLVM builder, the operands and the numba type of the first one to the result."""
+
+
+def _same(count: int, build: Build, result: Any = None) -> Any:
+    """An intrinsic over `count` operands of one type, whose result has it too, or is `result`."""
+
+    def define(_: Any, *operands: Any) -> Any:
+        if len(operands) != count:
+            raise TypeError(f"an instruction must have {count} operands, got {len(operands)}")
+        plain = [types.unliteral(operand) for operand in operands]
+        signature = (result or plain[0])(*plain)
+
+        def generate(context: Any, builder: Builder, signature: Any, args: Values) -> Any:
+            return build(builder, args, plain[0])
+
+        return signature, generate
+
+    return instruction(define)
+
+
+def is_float(numba_type: Any) -> bool:
+    """Whether a numba type is a real float."""
+    return isinstance(numba_type, types.Float)
+
+
+def is_signed(numba_type: Any) -> bool:
+    """Whether a numba type is a signed integer."""
+    return isinstance(numba_type, types.Integer) and numba_type.signed
+
+
+def call(builder: Builder, name: str, args: Values, *extra: Any) -> Any:
+    """Call the LLVM intrinsic `name`, overloaded on the type of the first operand."""
+    function = builder.module.declare_intrinsic(
+        name,
+        [args[0].type],
+        ir.FunctionType(args[0].type, [arg.type for arg in [*args, *extra]]),
+    )
+    return builder.call(function, [*args, *extra])
+
+
+def _by_kind(floating: str, integral: str) -> Build:
+    def build(b: Builder, v: Values, t: Any) -> Any:
+        return getattr(b, floating if is_float(t) else integral)(*v)
+
+    return build
+
+
+def _divide(b: Builder, v: Values, t: Any) -> Any:
+    if is_float(t):
+        return b.fdiv(*v)
+    x, y = v
+    zero, one = ir.Constant(x.type, 0), ir.Constant(x.type, 1)
+    by_zero = b.icmp_unsigned("==", y, zero)
+    ones = ir.Constant(x.type, -1)
+    if not is_signed(t):
+        return b.select(by_zero, ones, b.udiv(x, b.select(by_zero, one, y)))
+    overflow = _overflows(b, x, y)
+    safe = b.select(b.or_(by_zero, overflow), one, y)
+    return b.select(by_zero, ones, b.sdiv(x, safe))
+
+
+def _remainder(b: Builder, v: Values, t: Any) -> Any:
+    x, y = v
+    if is_float(t):
+        # The library's function knows nothing of the processor's mode for subnormal numbers.
+        by_zero = b.fcmp_ordered("==", y, ir.Constant(y.type, 0.0))
+        return b.select(by_zero, ir.Constant(y.type, float("nan")), b.frem(x, y))
+    zero, one = ir.Constant(x.type, 0), ir.Constant(x.type, 1)
+    by_zero = b.icmp_unsigned("==", y, zero)
+    if not is_signed(t):
+        return b.select(by_zero, x, b.urem(x, b.select(by_zero, one, y)))
+    safe = b.select(b.or_(by_zero, _overflows(b, x, y)), one, y)
+    return b.select(by_zero, x, b.srem(x, safe))
+
+
+def _overflows(b: Builder, x: Any, y: Any) -> Any:
+    smallest = ir.Constant(x.type, -(2 ** (x.type.width - 1)))
+    minus_one = ir.Constant(x.type, -1)
+    return b.and_(b.icmp_signed("==", x, smallest), b.icmp_signed("==", y, minus_one))
+
+
+def _negate(b: Builder, v: Values, t: Any) -> Any:
+    return b.fneg(*v) if is_float(t) else b.neg(*v)
+
+
+def _absolute(b: Builder, v: Values, t: Any) -> Any:
+    if is_float(t):
+        return call(b, "llvm.fabs", v)
+    (x,) = v
+    return b.select(b.icmp_signed("<", x, ir.Constant(x.type, 0)), b.neg(x), x)
+
+
+def _extreme(name: str, relation: str) -> Build:
+    def build(b: Builder, v: Values, t: Any) -> Any:
+        if is_float(t):
+            return call(b, f"llvm.{name}", v)
+        if is_signed(t):
+            return b.select(b.icmp_signed(relation, *v), *v)
+        return b.select(b.icmp_unsigned(relation, *v), *v)
+
+    return build
+
+
+def _compare(relation: str) -> Build:
+    def build(b: Builder, v: Values, t: Any) -> Any:
+        if is_float(t):
+            # NaN differs from everything, itself included.
+            compare = b.fcmp_unordered if relation == "!=" else b.fcmp_ordered
+            return compare(relation, *v)
+        return (b.icmp_signed if is_signed(t) else b.icmp_unsigned)(relation, *v)
+
+    return build
+
+
+def _shift(method: str) -> Build:
+    def build(b: Builder, v: Values, t: Any) -> Any:
+        x, amount = v
+        width = ir.Constant(x.type, x.type.width)
+        fits = b.icmp_unsigned("<", amount, width)
+        if method == "ashr":
+            return b.ashr(x, b.select(fits, amount, ir.Constant(x.type, x.type.width - 1)))
+        zero = ir.Constant(x.type, 0)
+        return b.select(fits, getattr(b, method)(x, b.select(fits, amount, zero)), zero)
+
+    return build
+
+
+def _multiply_high(b: Builder, v: Values, t: Any) -> Any:
+    narrow = v[0].type
+    wide = ir.IntType(2 * narrow.width)
+    extend = b.sext if is_signed(t) else b.zext
+    product = b.mul(extend(v[0], wide), extend(v[1], wide))
+    return b.trunc(b.lshr(product, ir.Constant(wide, narrow.width)), narrow)
+
+
+def _count_leading_zeros(b: Builder, v: Values, t: Any) -> Any:
+    return call(b, "llvm.ctlz", v, ir.Constant(ir.IntType(1), 0))
+
+
+def _llvm(name: str) -> Build:
+    return lambda b, v, t: call(b, f"llvm.{name}", v)
+
+
+def _is_finite(b: Builder, v: Values, t: Any) -> Any:
+    (x,) = v
+    return b.fcmp_ordered("<", call(b, "llvm.fabs", v), ir.Constant(x.type, float("inf")))
+
+
+add = _same(2, _by_kind("fadd", "add"))
+sub = _same(2, _by_kind("fsub", "sub"))
+mul = _same(2, _by_kind("fmul", "mul"))
+div = _same(2, _divide)
+rem = _same(2, _remainder)
+neg = _same(1, _negate)
+absolute = _same(1, _absolute)
+maximum = _same(2, _extreme("maximum", ">"))
+minimum = _same(2, _extreme("minimum", "<"))
+bit_and = _same(2, lambda b, v, t: b.and_(*v))
+bit_or = _same(2, lambda b, v, t: b.or_(*v))
+bit_xor = _same(2, lambda b, v, t: b.xor(*v))
+bit_not = _same(1, lambda b, v, t: b.not_(*v))
+shift_left = _same(2, _shift("shl"))
+shift_right_logical = _same(2, _shift("lshr"))
+shift_right_arithmetic = _same(2, _shift("ashr"))
+mulhi = _same(2, _multiply_high)
+clz = _same(1, _count_leading_zeros)
+popcnt = _same(1, _llvm("ctpop"))
+floor = _same(1, _llvm("floor"))
+ceil = _same(1, _llvm("ceil"))
+truncate = _same(1, _llvm("trunc"))
+round_even = _same(1, _llvm("nearbyint"))
+round_away = _same(1, _llvm("round"))
+sqrt = _same(1, _llvm("sqrt"))
+copysign = _same(2, _llvm("copysign"))
+is_finite = _same(1, _is_finite, types.boolean)
+whole_div = _same(2, lambda b, v, t: b.udiv(*v))
+whole_mod = _same(2, lambda b, v, t: b.urem(*v))
+eq = _same(2, _compare("=="), types.boolean)
+ne = _same(2, _compare("!="), types.boolean)
+lt = _same(2, _compare("<"), types.boolean)
+le = _same(2, _compare("<="), types.boolean)
+gt = _same(2, _compare(">"), types.boolean)
+ge = _same(2, _compare(">="), types.boolean)
+
+
+def _reassociable(method: str) -> Build:
+    def build(b: Builder, v: Values, t: Any) -> Any:
+        return getattr(b, method)(*v, flags=("reassoc", "nsz"))
+
+    return build
+
+
+add_in_any_order = _same(2, _reassociable("fadd"))
+mul_in_any_order = _same(2, _reassociable("fmul"))
+
+
+@instruction
+def fma(typing_context, x, y, z):  # type: ignore[no-untyped-def]
+    """x * y + z, rounded once."""
+
+    def generate(context: Any, builder: Builder, signature: Any, args: Values) -> Any:
+        return builder.fma(*args)
+
+    return x(x, x, x), generate
+
+
+@instruction
+def select(typing_context, predicate, on_true, on_false):  # type: ignore[no-untyped-def]
+    """on_true where the predicate holds, else on_false; both are computed."""
+
+    def generate(context: Any, builder: Builder, signature: Any, args: Values) -> Any:
+        return builder.select(*args)
+
+    on_true = types.unliteral(on_true)
+    return on_true(types.boolean, on_true, on_true), generate
+
+
+ARITHMETIC = {
+    name: value
+    for name, value in list(globals().items())
+    if not name.startswith("_") and isinstance(value, Instruction)
+}
+"""Every instruction of this module by its name in kernels."""

@@ -1,0 +1,305 @@
+"""Loads, stores and changes of type, as instructions for kernels.
+
+Addresses are int64. Loads and stores take an address and an element's number from there.
+Kernels say which of their buffers a load or store belongs to, so that LLVM knows that results
+do not overlap operands and need not test for it at run time.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from xla_server.codegen.instructions.instruction import instruction
+
+COMPUTED: dict[str, Any] = {
+    "b1": types.boolean,
+    "i8": types.int8,
+    "i16": types.int16,
+    "i32": types.int32,
+    "i64": types.int64,
+    "u8": types.uint8,
+    "u16": types.uint16,
+    "u32": types.uint32,
+    "u64": types.uint64,
+    "f32": types.float32,
+    "f64": types.float64,
+    "c64": types.complex64,
+    "c128": types.complex128,
+}
+"""Types that kernels compute with, by their names in kernels."""
+
+_IR: dict[str, Any] = {
+    "f32": ir.FloatType(),
+    "f64": ir.DoubleType(),
+    "b1": ir.IntType(8),
+    **{f"{kind}{width}": ir.IntType(width) for kind in "iu" for width in (8, 16, 32, 64)},
+    "c64": ir.LiteralStructType([ir.FloatType(), ir.FloatType()]),
+    "c128": ir.LiteralStructType([ir.DoubleType(), ir.DoubleType()]),
+}
+
+_BYTES = ir.PointerType(ir.IntType(8))
+
+
+def _element(builder: Any, args: Sequence[Any], storage: Any) -> Any:
+    pointer = builder.inttoptr(args[0], ir.PointerType(storage))
+    return builder.gep(pointer, [args[1]])
+
+
+def _read(builder: Any, args: Sequence[Any], name: str) -> tuple[Any, list[Any]]:
+    """The value of an element, and the instructions that loaded it: one for each part."""
+    place = _element(builder, args, _IR[name])
+    if name not in ("c64", "c128"):
+        value = builder.load(place)
+        if name == "b1":
+            return builder.icmp_unsigned("!=", value, ir.Constant(_IR[name], 0)), [value]
+        return value, [value]
+    parts = [builder.load(_part(builder, place, number)) for number in (0, 1)]
+    pair = ir.Constant(_IR[name], ir.Undefined)
+    for number, part in enumerate(parts):
+        pair = builder.insert_value(pair, part, number)
+    return pair, parts
+
+
+def _write(builder: Any, args: Sequence[Any], name: str) -> list[Any]:
+    """The instructions that store an element."""
+    place, value = _element(builder, args, _IR[name]), args[2]
+    if name in ("c64", "c128"):
+        return [
+            builder.store(builder.extract_value(value, number), _part(builder, place, number))
+            for number in (0, 1)
+        ]
+    if name == "b1":
+        value = builder.zext(value, _IR[name])
+    return [builder.store(value, place)]
+
+
+def _part(builder: Any, place: Any, number: int) -> Any:
+    zero = ir.Constant(ir.IntType(32), 0)
+    return builder.gep(place, [zero, ir.Constant(ir.IntType(32), number)])
+
+
+def _load(name: str, scope: str = "operands", *others: str) -> Any:
+    computed = COMPUTED[name]
+    others = others or ("results",)
+
+    @instruction
+    def load(typing_context, address, index):  # type: ignore[no-untyped-def]
+        def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+            value, loads = _read(builder, args, name)
+            for access in loads:
+                access.set_metadata("alias.scope", _scope(builder.module, scope))
+                access.set_metadata("noalias", _scope(builder.module, *others))
+            return value
+
+        return computed(types.int64, types.int64), generate
+
+    return load
+
+
+def _store(name: str, scope: str = "results", *others: str) -> Any:
+    computed = COMPUTED[name]
+    others = others or ("operands",)
+
+    @instruction
+    def store(typing_context, address, index, value):  # type: ignore[no-untyped-def]
+        def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+            for access in _write(builder, args, name):
+                access.set_metadata("alias.scope", _scope(builder.module, scope))
+                access.set_metadata("noalias", _scope(builder.module, *others))
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, computed), generate
+
+    return store
+
+
+def read_only(module: Any, load: Any) -> None:
+    """Say of a load that no store of a kernel changes what it reads."""
+    load.set_metadata("alias.scope", _scope(module, "operands"))
+    load.set_metadata("noalias", _scope(module, "results"))
+
+
+def _scope(module: Any, *names: str) -> Any:
+    domain = module.add_metadata([ir.MetaDataString(module, "kernel")])
+    scopes = [module.add_metadata([ir.MetaDataString(module, name), domain]) for name in names]
+    return module.add_metadata(scopes)
+
+
+def _plain_load(name: str) -> Any:
+    computed = COMPUTED[name]
+
+    @instruction
+    def load(typing_context, address, index):  # type: ignore[no-untyped-def]
+        def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+            return _read(builder, args, name)[0]
+
+        return computed(types.int64, types.int64), generate
+
+    return load
+
+
+def _plain_store(name: str) -> Any:
+    computed = COMPUTED[name]
+
+    @instruction
+    def store(typing_context, address, index, value):  # type: ignore[no-untyped-def]
+        def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+            _write(builder, args, name)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, computed), generate
+
+    return store
+
+
+def _cast(target: str) -> Any:
+    """To `target` from any computed type: integers wrap, floats must fit where it is integral."""
+    computed = COMPUTED[target]
+
+    @instruction
+    def cast(typing_context, x):  # type: ignore[no-untyped-def]
+        source = types.unliteral(x)
+
+        def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+            if isinstance(source, types.Complex) or isinstance(computed, types.Complex):
+                return context.cast(builder, args[0], source, computed)
+            return _converted(builder, args[0], source, target)
+
+        return computed(source), generate
+
+    return cast
+
+
+def _converted(builder: Any, value: Any, source: Any, target: str) -> Any:
+    """A real number or truth value as another computed type."""
+    computed, form = COMPUTED[target], _IR[target]
+    is_float, to_float = (isinstance(kind, types.Float) for kind in (source, computed))
+    is_signed = isinstance(source, types.Integer) and source.signed
+    if source == computed:
+        return value
+    if computed == types.boolean:
+        zero = ir.Constant(value.type, 0)
+        compare = builder.fcmp_unordered if is_float else builder.icmp_unsigned
+        return compare("!=", value, zero)
+    if is_float and to_float:
+        return (builder.fpext if computed.bitwidth > source.bitwidth else builder.fptrunc)(
+            value, form
+        )
+    if is_float:
+        return (builder.fptosi if computed.signed else builder.fptoui)(value, form)
+    if to_float:
+        return (builder.sitofp if is_signed else builder.uitofp)(value, form)
+    if value.type.width >= form.width:
+        # The same width with another sign is the same value to LLVM.
+        return value if value.type == form else builder.trunc(value, form)
+    return (builder.sext if is_signed else builder.zext)(value, form)
+
+
+def _bits(target: str) -> Any:
+    computed, form = COMPUTED[target], _IR[target]
+
+    @instruction
+    def bits(typing_context, x):  # type: ignore[no-untyped-def]
+        def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+            return builder.bitcast(args[0], form)
+
+        return computed(types.unliteral(x)), generate
+
+    return bits
+
+
+@instruction
+def room_for(typing_context, size):  # type: ignore[no-untyped-def]
+    """The address of `size` bytes on the stack, there until the kernel returns."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+        place = builder.alloca(ir.IntType(8), args[0])
+        place.align = 64
+        return builder.ptrtoint(place, ir.IntType(64))
+
+    return types.int64(types.int64), generate
+
+
+@instruction
+def copy_bytes(typing_context, target, source, count):  # type: ignore[no-untyped-def]
+    """Copy `count` bytes, at least none, to where no part of them is."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+        pointers = [builder.inttoptr(address, _BYTES) for address in args[:2]]
+        types_of = [_BYTES, _BYTES, ir.IntType(64)]
+        copy = builder.module.declare_intrinsic("llvm.memcpy", types_of)
+        builder.call(copy, [*pointers, args[2], ir.Constant(ir.IntType(1), 0)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+@instruction
+def clear_bytes(typing_context, target, count):  # type: ignore[no-untyped-def]
+    """Set `count` bytes, at least none, to zero."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+        pointer = builder.inttoptr(args[0], _BYTES)
+        fill = builder.module.declare_intrinsic("llvm.memset", [_BYTES, ir.IntType(64)])
+        nothing = ir.Constant(ir.IntType(8), 0)
+        builder.call(fill, [pointer, nothing, args[1], ir.Constant(ir.IntType(1), 0)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@instruction
+def watch_i64(typing_context, address):  # type: ignore[no-untyped-def]
+    """An int64 that another thread may write, read anew each time."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+        place = builder.inttoptr(args[0], ir.PointerType(ir.IntType(64)))
+        return builder.load_atomic(place, "seq_cst", 8)
+
+    return types.int64(types.int64), generate
+
+
+@instruction
+def half_to_f32(typing_context, x):  # type: ignore[no-untyped-def]
+    """The number whose IEEE half precision bits are in a uint16."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+        return builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
+
+    return types.float32(types.uint16), generate
+
+
+@instruction
+def f32_to_half(typing_context, x):  # type: ignore[no-untyped-def]
+    """The bits of the nearest half precision number, as uint16."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+        return builder.bitcast(builder.fptrunc(args[0], ir.HalfType()), ir.IntType(16))
+
+    return types.uint16(types.float32), generate
+
+
+NUMBERS = [name for name in COMPUTED if name[0] in "iuf"]
+
+MEMORY: dict[str, Any] = {
+    **{f"load_{name}": _load(name) for name in COMPUTED},
+    **{f"store_{name}": _store(name) for name in COMPUTED},
+    **{f"reload_{name}": _load(name, "results", "operands") for name in COMPUTED},
+    # Elements on the kernel's own stack.
+    **{f"keep_{name}": _store(name, "kept", "operands", "results") for name in COMPUTED},
+    **{f"kept_{name}": _load(name, "kept", "operands", "results") for name in COMPUTED},
+    # Without a promise about overlap, for buffers that are read and written in one kernel.
+    **{f"peek_{name}": _plain_load(name) for name in COMPUTED},
+    **{f"poke_{name}": _plain_store(name) for name in COMPUTED},
+    **{f"to_{name}": _cast(name) for name in COMPUTED},
+    **{f"bits_{name}": _bits(name) for name in NUMBERS},
+    "room_for": room_for,
+    "copy_bytes": copy_bytes,
+    "clear_bytes": clear_bytes,
+    "watch_i64": watch_i64,
+    "half_to_f32": half_to_f32,
+    "f32_to_half": f32_to_half,
+}
+"""Every instruction of this module by its name in kernels."""

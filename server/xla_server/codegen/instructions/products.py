@@ -1,0 +1,81 @@
+"""Matrix products of kernels, by BLAS."""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from xla_server.codegen.instructions.blas import room, room_i32, routine
+
+_PLAIN, _TRANSPOSED = ord("N"), ord("T")
+_ITEM = {"f32": ("s", np.float32), "f64": ("d", np.float64), "c64": ("c", np.complex64)}
+_ITEM["c128"] = ("z", np.complex128)
+
+
+def _product(computed: str) -> Any:
+    """The product of row-major matrices: c[m,n] = a[m,k] b[k,n], either stored transposed.
+
+    BLAS counts columns first, so it is asked for the transposed product of the transposed.
+    """
+    letter, scalar = _ITEM[computed]
+    gemm = routine(f"{letter}gemm")
+    one, zero = scalar(1), scalar(0)
+
+    @njit(error_model="numpy")
+    def product(a, b, c, m, n, k, a_is_transposed, b_is_transposed):  # type: ignore[no-untyped-def]
+        gemm(
+            room_i32(_TRANSPOSED if b_is_transposed else _PLAIN),
+            room_i32(_TRANSPOSED if a_is_transposed else _PLAIN),
+            room_i32(n),
+            room_i32(m),
+            room_i32(k),
+            room(one),
+            b,
+            room_i32(max(1, k if b_is_transposed else n)),
+            a,
+            room_i32(max(1, m if a_is_transposed else k)),
+            room(zero),
+            c,
+            room_i32(max(1, n)),
+        )
+
+    return product
+
+
+def _product_into(computed: str) -> Any:
+    """The product of matrices whose rows lie apart, set or added to a third.
+
+    `ahead` counts elements from one stored row to the next.
+    """
+    letter, scalar = _ITEM[computed]
+    gemm = routine(f"{letter}gemm")
+    one, zero = scalar(1), scalar(0)
+
+    @njit(error_model="numpy")
+    def product_into(  # type: ignore[no-untyped-def]
+        a, a_ahead, a_is_transposed, b, b_ahead, b_is_transposed, c, c_ahead, m, n, k, adds
+    ):
+        gemm(
+            room_i32(_TRANSPOSED if b_is_transposed else _PLAIN),
+            room_i32(_TRANSPOSED if a_is_transposed else _PLAIN),
+            room_i32(n),
+            room_i32(m),
+            room_i32(k),
+            room(one),
+            b,
+            room_i32(b_ahead),
+            a,
+            room_i32(a_ahead),
+            room(one if adds else zero),
+            c,
+            room_i32(c_ahead),
+        )
+
+    return product_into
+
+
+PRODUCTS: dict[str, Any] = {
+    **{f"product_{computed}": _product(computed) for computed in _ITEM},
+    **{f"product_into_{computed}": _product_into(computed) for computed in _ITEM},
+}
+"""Every function of this module by its name in kernels."""

@@ -1,0 +1,66 @@
+"""Folds that can be run in one loop: of the same lengths, and none needs another's result."""
+
+from collections.abc import Sequence
+
+from xla_server.codegen.trace.graph import Fold, Folded, Node, Store, nodes_of
+
+
+def fold_groups(stores: Sequence[Store]) -> list[tuple[Fold, ...]]:
+    """All folds of a kernel in groups, in an order in which they can be run.
+
+    Only what may be combined in any order is put together: other loops do not become vector code,
+    and what they were joined with would not either.
+    """
+    groups: dict[tuple[object, ...], list[Fold]] = {}
+    levels: dict[Fold, int] = {}
+    for fold in folds_of(stores):
+        level = levels[fold] = 1 + max((levels[other] for other in needed_folds(fold)), default=0)
+        is_free = fold.reassociates is not None and len(fold.loops) == 1
+        key: tuple[object, ...] = (level, fold)
+        if is_free:
+            key = (level, fold.loops[0].size, fold.variables)
+        groups.setdefault(key, []).append(fold)
+    return [tuple(group) for _, group in sorted(groups.items(), key=lambda item: _level(item[0]))]
+
+
+def _level(key: tuple[object, ...]) -> int:
+    level = key[0]
+    assert isinstance(level, int)
+    return level
+
+
+def folds_of(stores: Sequence[Store]) -> list[Fold]:
+    """Every fold behind those that it needs."""
+    order: dict[Fold, None] = {}
+    seen: set[Node] = set()
+    waiting: list[tuple[Node, bool]] = [
+        (node, False) for store in stores for node in (store.value, *nodes_of(store.offset))
+    ]
+    while waiting:
+        node, is_ready = waiting.pop()
+        if is_ready:
+            assert isinstance(node, Folded)
+            order[node.fold] = None
+        elif node not in seen:
+            seen.add(node)
+            if isinstance(node, Folded):
+                waiting.append((node, True))
+            waiting += [(part, False) for part in node.inputs()]
+    return list(order)
+
+
+def needed_folds(fold: Fold) -> set[Fold]:
+    """The folds whose results a fold reads itself."""
+    found: set[Fold] = set()
+    seen: set[Node] = set()
+    waiting: list[Node] = [*fold.initial, *fold.combined]
+    while waiting:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, Folded):
+            found.add(node.fold)
+        else:
+            waiting += node.inputs()
+    return found

@@ -1,0 +1,72 @@
+"""Results that lie between each other, as padding between elements leaves them, done side by side.
+
+Whether an element of a dilated array is an operand's or a padding value is decided by the remainder
+of its index. Where the innermost loop takes as many steps at once as that repeats after, nothing is
+left to be decided, and no index is divided.
+"""
+
+from collections.abc import Sequence
+
+from xla_server.codegen.loops.collapse import Make
+from xla_server.codegen.loops.nest import all_nodes
+from xla_server.codegen.trace.affine import Affine, Modulus, Variable, variable
+from xla_server.codegen.trace.graph import Apply, Folded, Position, Store
+from xla_server.codegen.trace.tracer import Index
+
+MOST_STEPS = 8
+"""Elements done at once: their operations stand in one loop."""
+
+FEWEST_ELEMENTS = 16
+"""Of a result for which that is worth the text."""
+
+
+def interleaved(dimensions: Sequence[int], make: Make) -> tuple[Sequence[int], Make]:
+    """The dimensions to loop over and the stores for an index: these, or fewer with more stores."""
+    if not dimensions or dimensions[-1] < FEWEST_ELEMENTS:
+        return dimensions, make
+    steps, sizes, stores = 1, dimensions, make
+    while steps <= MOST_STEPS:
+        loops = [Variable(size, "i") for size in sizes]
+        period = _period(stores(tuple(map(variable, loops))), loops[-1])
+        if period == 1:
+            return sizes, stores
+        steps *= period
+        if dimensions[-1] % steps:
+            break
+        sizes = (*dimensions[:-1], dimensions[-1] // steps)
+        stores = _side_by_side(make, steps)
+    return dimensions, make
+
+
+def _side_by_side(make: Make, steps: int) -> Make:
+    """The stores of so many neighbours."""
+
+    def stores(index: Index) -> Sequence[Store]:
+        *outer, last = index
+        return [store for step in range(steps) for store in make((*outer, last * steps + step))]
+
+    return stores
+
+
+def _period(stores: Sequence[Store], loop: Variable) -> int:
+    """What tests of a loop's variable repeat after, as far as they are seen to; 1 for no such."""
+    nodes = all_nodes(stores)
+    if any(isinstance(node, Folded) for node in nodes):
+        return 1
+    tested = [
+        operand.index
+        for node in nodes
+        if isinstance(node, Apply) and node.function in ("lt", "ge")
+        for operand in node.operands
+        if isinstance(operand, Position)
+    ]
+    return max((_divisor(index, loop) for index in tested), default=1)
+
+
+def _divisor(index: Affine, loop: Variable) -> int:
+    """The divisor of a remainder of the loop's variable."""
+    found = 1
+    for atom, _ in index.terms:
+        if isinstance(atom, Modulus) and any(a is loop for a, _ in atom.operand.terms):
+            found = max(found, atom.divisor)
+    return found

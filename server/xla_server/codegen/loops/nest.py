@@ -1,0 +1,435 @@
+"""A loop nest over a scalar graph, and its source text.
+
+The outermost loop is the kernel's range: it runs over the product of all dimensions but the
+innermost. Each node is written into the innermost loop among those it depends on, so what is the
+same for a whole row is computed once for it.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence, Set
+
+from xla_server.codegen.loops.fold_groups import fold_groups
+from xla_server.codegen.loops.kept_rows import NOTHING_KEPT, kept_rows
+from xla_server.codegen.loops.stopping import SPAN, is_long, span_of, stop_lines
+from xla_server.codegen.trace.affine import Affine, Atom, Computed, Quotient, Variable
+from xla_server.codegen.trace.graph import (
+    Accumulator,
+    Apply,
+    Fold,
+    Folded,
+    Literal,
+    Load,
+    Node,
+    Position,
+    Store,
+    nodes_of,
+    variables_of,
+)
+
+_FREE_RUN = 1024
+"""How many elements are combined in any order before partial results are."""
+
+_FREE_PARTS = 64
+"""How many partial results are combined in sequence before their results are."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Nest:
+    """Loops of several trips, outermost first, and the stores inside.
+
+    Where trips are long, argument number `cancellation` of the kernel has the word that cancels.
+    """
+
+    loops: tuple[Variable, ...]
+    stores: tuple[Store, ...]
+    cancellation: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Source:
+    """A kernel's text; its range is 0 .. trips, and each trip costs about `work` operations."""
+
+    text: str
+    trips: int
+    work: int
+
+
+class Block:
+    """The body of a loop while it is written."""
+
+    def __init__(self, depth: int, inside: "Block | None") -> None:
+        self.depth = depth
+        self.inside = inside
+        self.lines: list[str] = []
+
+    def add(self, line: str) -> None:
+        """Append a line at the block's depth."""
+        self.lines.append("    " * self.depth + line)
+
+
+def source_of(nest: Nest) -> Source:
+    """The text of the kernel that does the nest."""
+    return Printer(nest).printed()
+
+
+class Printer:
+    """Writes one kernel. Subclasses write other loops around the same graph."""
+
+    def __init__(self, nest: Nest, written: Set[int] = frozenset()) -> None:
+        """`written` are arguments that the kernel writes, besides those it stores to."""
+        self._nest = nest
+        self._names: dict[Node, str] = {}
+        self._stored: dict[Node, str] = {}
+        self._folds: dict[Fold, list[str]] = {}
+        self._blocks: dict[Variable, Block] = {}
+        self._loop_names: dict[Variable, str] = {}
+        self._constants: dict[str, str] = {}
+        self._groups: dict[Fold, tuple[Fold, ...]] = {}
+        self._kept = NOTHING_KEPT
+        self._looks = False
+        self._written = {*written, *(store.argument for store in nest.stores)}
+        self._count = 0
+        self._top = Block(1, None)
+
+    def printed(self) -> Source:
+        """The text with one loop over all dimensions but the last, and one over that."""
+        loops = self._nest.loops
+        self._begin()
+        inner = loops[-1:] if len(loops) > 1 else ()
+        outer = loops[: len(loops) - len(inner)]
+        work = self._work(outer)
+        self._look_if(work)
+        body = Block(2, self._top)
+        trip = self._fresh("t")
+        self._open_outer(outer, trip, body)
+        headers = self._open_loops(inner, body)
+        self._store(self._nest.stores, body)
+        for block, _ in headers[-1:]:
+            block.lines = block.lines or ["    " * block.depth + "pass"]
+        self._close(headers)
+        trips = math.prod(loop.size for loop in outer)
+        return Source(self._text(trip, body), trips, work)
+
+    def _look_if(self, work: int) -> None:
+        """Let long loops look whether to stop, where a trip does so many operations."""
+        if self._nest.cancellation is not None and is_long(work):
+            self._looks = True
+            self._top.add(f"cancelled = peek_i64(buffers, {self._nest.cancellation})")
+
+    def _open_loops(self, loops: Sequence[Variable], block: Block) -> list[tuple[Block, str]]:
+        """Begin loops inside each other in a block: their own, with the lines before them."""
+        headers: list[tuple[Block, str]] = []
+        inside = self._elements_inside(loops) if self._looks and loops else 1
+        looking, turns = span_of([loop.size for loop in loops], inside)
+        for number, loop in enumerate(loops):
+            ends = str(loop.size)
+            if self._looks and number == looking and turns < loop.size:
+                at, end = self._fresh("i"), self._fresh("i")
+                block = Block(block.depth + 1, block)
+                headers.append((block, f"for {at} in range(0, {loop.size}, {turns}):"))
+                block.lines += stop_lines(block.depth)
+                block.add(f"{end} = minimum(add({at}, {turns}), {loop.size})")
+                ends = f"{at}, {end}"
+            block = Block(block.depth + 1, block)
+            self._open(loop, block)
+            headers.append((block, f"for {self._loop_names[loop]} in range({ends}):"))
+        return headers
+
+    def _elements_inside(self, loops: Sequence[Variable]) -> int:
+        """How often one turn of the last of these loops does what stands in other loops inside."""
+        open_loops = {*self._blocks, *loops}
+        return max(
+            (
+                math.prod(loop.size for loop in node.variables if loop not in open_loops)
+                for node in all_nodes(self._nest.stores)
+                if loops[-1] in node.variables
+            ),
+            default=1,
+        )
+
+    def _begin(self) -> None:
+        """Write where buffers are, and the rows that loops share."""
+        for number in sorted(self._arguments()):
+            self._top.add(f"buffer{number} = peek_i64(buffers, {number})")
+        groups = fold_groups(self._nest.stores)
+        self._groups = {fold: group for group in groups for fold in group}
+        self._kept = kept_rows(self._nest.loops, self._nest.stores, groups)
+        for row in self._kept.rows:
+            self._top.add(f"row{row.number} = room_for({row.byte_size})")
+
+    def _text(self, trip: str, body: Block) -> str:
+        constants = [f"{name} = {text}" for text, name in self._constants.items()]
+        lines = [
+            *constants,
+            "def kernel(buffers, start, stop):",
+            *self._top.lines,
+            f"    for {trip} in range(start, stop):",
+            *body.lines,
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _arguments(self) -> set[int]:
+        found = {store.argument for store in self._nest.stores}
+        for node in all_nodes(self._nest.stores):
+            if isinstance(node, Load):
+                found.add(node.argument)
+        return found
+
+    def _work(self, outer: Sequence[Variable]) -> int:
+        """Operations of a trip: each node as often as the loops inside of it ask for it."""
+        nodes = [node.variables for node in all_nodes(self._nest.stores)]
+        stores = [variables_of(store.offset) for store in self._nest.stores]
+        inner = [[v.size for v in variables if v not in outer] for variables in (*nodes, *stores)]
+        return sum(map(math.prod, inner))
+
+    def _open_outer(self, loops: Sequence[Variable], trip: str, body: Block) -> None:
+        """Name the outer variables, which one loop runs over."""
+        if len(loops) == 1:
+            self._loop_names[loops[0]] = trip
+            self._blocks[loops[0]] = body
+            return
+        rest = trip
+        for number, loop in reversed(list(enumerate(loops))):
+            name = self._fresh("i")
+            self._loop_names[loop] = name
+            self._blocks[loop] = body
+            if number == 0:
+                body.add(f"{name} = {rest}")
+            else:
+                body.add(f"{name} = whole_mod({rest}, {loop.size})")
+                left = self._fresh("t")
+                body.add(f"{left} = whole_div({rest}, {loop.size})")
+                rest = left
+
+    def _open(self, loop: Variable, block: Block) -> None:
+        self._loop_names[loop] = self._fresh("i")
+        self._blocks[loop] = block
+
+    def _fresh(self, letter: str) -> str:
+        self._count += 1
+        return f"{letter}{self._count}"
+
+    def _block_of(self, variables: frozenset[Variable]) -> Block:
+        """The innermost of the loops over these variables; outside of all, the trip's."""
+        block = self._top
+        for loop in variables:
+            candidate = self._blocks[loop]
+            if candidate.depth > block.depth:
+                block = candidate
+        return block
+
+    def _store(self, stores: Sequence[Store], body: Block) -> None:
+        # A result may lie where an operand was: all is read before anything is written.
+        values = [self._narrow(store) for store in stores]
+        for store, value in zip(stores, values, strict=True):
+            block = self._block_of(variables_of(store.offset) | store.value.variables)
+            if block is self._top:
+                block = body
+            offset = self._index(store.offset, block)
+            kind = store.kernel_type.storage
+            block.add(f"store_{kind}(buffer{store.argument}, {offset}, {value})")
+
+    def _narrow(self, store: Store) -> str:
+        """What is stored: the bits as they were read where nothing changed them."""
+        kernel_type, node = store.kernel_type, store.value
+        if isinstance(node, Apply) and f"{node.function}({{}})" == kernel_type.widen:
+            return self._name(node.operands[0])
+        name = self._name(node)
+        if isinstance(node, Load) and node.kernel_type == kernel_type:
+            return self._stored[node]
+        return kernel_type.narrow.format(name)
+
+    def _name(self, node: Node) -> str:
+        """The name of a node's value, written down where it belongs if it is not yet."""
+        node = self._kept.same.get(node, node)
+        name = self._names.get(node)
+        if name is None:
+            name = self._names[node] = self._write(node)
+        return name
+
+    def _write(self, node: Node) -> str:
+        if isinstance(node, Literal):
+            constant = self._constants.get(node.expression)
+            if constant is None:
+                constant = self._constants[node.expression] = f"k{len(self._constants)}"
+            return constant
+        if isinstance(node, Accumulator):
+            raise AssertionError("an accumulator is named by its fold")
+        if isinstance(node, Folded):
+            return self._fold(node.fold)[node.number]
+        block = self._block_of(node.variables)
+        if isinstance(node, Position):
+            return self._index(node.index, block)
+        name = self._fresh("v")
+        if node in self._kept.read:
+            row, loop = self._kept.read[node]
+            # Lines of its loop come before those of this one, which is not written yet.
+            self._fold(row.maker)
+            block.add(f"{name} = kept_{row.type}(row{row.number}, {self._loop_names[loop]})")
+        elif isinstance(node, Load):
+            offset = self._index(node.offset, block)
+            if node.guard is not None:
+                offset = f"select({self._name(node.guard)}, {offset}, 0)"
+            # What the kernel has written itself may not be moved before the writing.
+            load = "reload" if node.argument in self._written else "load"
+            loaded = f"{load}_{node.kernel_type.storage}(buffer{node.argument}, {offset})"
+            stored = self._stored[node] = name
+            if node.kernel_type.widen != "{}":
+                stored = self._stored[node] = self._fresh("v")
+                block.add(f"{stored} = {loaded}")
+                loaded = node.kernel_type.widen.format(stored)
+            block.add(f"{name} = {loaded}")
+        elif isinstance(node, Apply):
+            operands = ", ".join([self._name(operand) for operand in node.operands])
+            block.add(f"{name} = {node.function}({operands})")
+            if node in self._kept.written:
+                row, loop = self._kept.written[node]
+                place = self._loop_names[loop]
+                block.add(f"keep_{row.type}(row{row.number}, {place}, {name})")
+        else:
+            raise AssertionError(f"no text for {type(node).__name__}")
+        return name
+
+    def _fold(self, fold: Fold) -> list[str]:
+        if fold not in self._folds:
+            self._write_fold(fold)
+        return self._folds[fold]
+
+    def _write_fold(self, fold: Fold) -> None:
+        # What a nested fold or the accumulators need comes first, outside of the loop.
+        block = self._block_of(fold.variables)
+        if fold.reassociates is not None and len(fold.loops) == 1:
+            self._write_free_folds(self._groups.get(fold, (fold,)), block)
+            return
+        initial = [self._name(node) for node in fold.initial]
+        names = [self._fresh("a") for _ in fold.accumulators]
+        for name, start in zip(names, initial, strict=True):
+            block.add(f"{name} = {start}")
+        headers = self._open_loops(fold.loops, block)
+        inner = headers[-1][0] if headers else block
+        self._names.update(zip(fold.accumulators, names, strict=True))
+        combined = [self._name(node) for node in fold.combined]
+        # All combined values are made before the first accumulator changes.
+        for name, new in zip(names, combined, strict=True):
+            inner.add(f"{name} = {new}")
+        self._close(headers)
+        self._folds[fold] = names
+
+    def _close(self, headers: list[tuple[Block, str]]) -> None:
+        for inner, header in reversed(headers):
+            outside = inner.inside
+            assert outside is not None
+            outside.add(header)
+            outside.lines += inner.lines
+
+    def _write_free_folds(self, group: Sequence[Fold], block: Block) -> None:
+        """Runs in any order, whose results are combined in a fixed tree."""
+        initial = [self._name(fold.initial[0]) for fold in group]
+        size = group[0].loops[0].size
+        low, high = "0", str(size)
+        headers: list[tuple[Block, str]] = []
+        sums: list[tuple[Block, list[str]]] = []
+        inner = block
+        for span in _spans(size)[1:]:
+            sums.append((inner, self._neutral(group, inner)))
+            at = self._fresh("i")
+            step = Block(inner.depth + 1, inner)
+            headers.append((step, f"for {at} in range({low}, {high}, {span}):"))
+            if self._looks and span >= SPAN:
+                step.lines += stop_lines(step.depth)
+            end = self._fresh("i")
+            step.add(f"{end} = minimum(add({at}, {span}), {high})")
+            low, high, inner = at, end, step
+        runs = self._neutral(group, inner)
+        sums.append((inner, runs))
+        innermost = Block(inner.depth + 1, inner)
+        name = self._fresh("i")
+        for fold in group:
+            self._loop_names[fold.loops[0]] = name
+            self._blocks[fold.loops[0]] = innermost
+        headers.append((innermost, f"for {name} in range({low}, {high}):"))
+        for fold, run in zip(group, runs, strict=True):
+            assert fold.element is not None
+            element = self._name(fold.element)
+            innermost.add(f"{run} = {fold.reassociates}({run}, {element})")
+        for number in reversed(range(len(headers))):
+            body, header = headers[number]
+            outside = body.inside
+            assert outside is not None
+            outside.add(header)
+            outside.lines += body.lines
+            where, names = sums[number]
+            for fold, target, part in zip(group, sums[number - 1][1], names, strict=True):
+                if number:
+                    where.add(f"{target} = {_strict(fold)}({target}, {part})")
+        for fold, start, whole in zip(group, initial, sums[0][1], strict=True):
+            result = self._fresh("a")
+            block.add(f"{result} = {_strict(fold)}({start}, {whole})")
+            self._folds[fold] = [result]
+
+    def _neutral(self, group: Sequence[Fold], block: Block) -> list[str]:
+        """New variables that nothing was combined with yet."""
+        names = []
+        for fold in group:
+            kind, combine = fold.initial[0].type, fold.reassociates
+            assert combine is not None
+            neutral = self._name(Literal(f"{kind}({_NEUTRAL[kind][combine]})", kind))
+            names.append(self._fresh("a"))
+            block.add(f"{names[-1]} = {neutral}")
+        return names
+
+    def _index(self, index: Affine, block: Block) -> str:
+        # Instructions of our own: numba takes long to find what Python's operators mean.
+        text = str(index.constant) if index.constant or not index.terms else ""
+        for atom, coefficient in index.terms:
+            term = self._atom(atom, block)
+            if coefficient != 1:
+                term = f"mul({term}, {coefficient})"
+            text = f"add({text}, {term})" if text else term
+        return text
+
+    def _atom(self, atom: Atom, block: Block) -> str:
+        if isinstance(atom, Variable):
+            return self._loop_names[atom]
+        if isinstance(atom, Computed):
+            node = atom.node
+            assert isinstance(node, Node)
+            return self._name(node)
+        inner = self._index(atom.operand, block)
+        function = "whole_div" if isinstance(atom, Quotient) else "whole_mod"
+        return f"{function}({inner}, {atom.divisor})"
+
+
+def _strict(fold: Fold) -> str:
+    """What combines partial results, in order."""
+    assert fold.reassociates is not None
+    return "add" if fold.reassociates.startswith("add") else "mul"
+
+
+def _spans(length: int) -> list[int]:
+    """How many elements each level of a tree of sums covers: all, then fewer, then one run."""
+    spans = [length]
+    while spans[-1] > _FREE_RUN:
+        pieces = min(-(-spans[-1] // _FREE_RUN), _FREE_PARTS)
+        spans.append(-(-spans[-1] // pieces))
+    return spans
+
+
+_NEUTRAL = {
+    "f32": {"add_in_any_order": "0x80000000", "mul_in_any_order": "0x3f800000"},
+    "f64": {"add_in_any_order": "0x8000000000000000", "mul_in_any_order": "0x3ff0000000000000"},
+}
+"""-0, which added to anything leaves it as it is, and 1."""
+
+
+def all_nodes(stores: Sequence[Store]) -> list[Node]:
+    """Everything that the stores are computed from, each once."""
+    found: dict[Node, None] = {}
+    waiting = [node for store in stores for node in (store.value, *nodes_of(store.offset))]
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found[node] = None
+            waiting += node.inputs()
+    return list(found)

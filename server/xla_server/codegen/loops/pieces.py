@@ -1,0 +1,306 @@
+"""Loop nests cut where the operands of a concatenate meet, and at the edges of a pad.
+
+A test for each element would keep both sides of it in every loop. Between two cuts the tests have
+one outcome, and what is left there are loops of loads and stores. Cuts of the innermost dimension
+that has any make runs, loops one after the other in one trip, so that what lies together is written
+together; other cuts make pieces, which have trips of their own.
+"""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Sequence
+
+from xla_server.codegen.loops.collapse import Make, collapsed, groups_of, indices_of, merged
+from xla_server.codegen.loops.nest import Block, Nest, Printer, Source, all_nodes
+from xla_server.codegen.trace.affine import Affine, Variable, variable
+from xla_server.codegen.trace.graph import Apply, Folded, Literal, Load, Position, Store
+
+FEWEST_ELEMENTS = 2048
+"""Of a result, below which a test for each element costs less than more code."""
+
+MOST_RUNS = 24
+"""Loops that one nest may become."""
+
+MOST_NODES = 1500
+"""Operations that stand in all of them together."""
+
+LONGEST_ROW = 1 << 14
+"""Elements from which on runs of a row may as well be pieces."""
+
+FEWEST_TRIPS = 16
+"""Of rows made of runs, with fewer of which threads would have nothing to share."""
+
+BLOCK = 1024
+"""Elements of a long loop that are a trip, where there are few others."""
+
+FEWEST_BYTES = 512
+"""Of a run, from which a call that copies it is shorter than the loop."""
+
+_BYTES = {
+    **{f"{kind}{8 * width}": width for kind in "iu" for width in (1, 2, 4, 8)},
+    **{"f32": 4, "f64": 8},
+}
+"""Of the elements that are copied as they are."""
+
+_BLOCKS = 64
+_LINE = 64
+
+Box = tuple[tuple[int, int], ...]
+"""From where to where each dimension goes."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Run:
+    """Loops inside of a trip, outermost first, and the stores inside of them."""
+
+    loops: tuple[Variable, ...]
+    stores: tuple[Store, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Piece:
+    """The loops of its trips, outermost first, and what is done in each, one after the other."""
+
+    loops: tuple[Variable, ...]
+    runs: tuple[Run, ...]
+
+
+class _TooManyError(Exception):
+    """There would be more code than it is worth."""
+
+
+def pieces_source(nest: Nest, dimensions: Sequence[int], make: Make) -> Source | None:
+    """The text of a nest in pieces; None where it has no tests that could be cut away."""
+    nodes = all_nodes(nest.stores)
+    if math.prod(dimensions) < FEWEST_ELEMENTS or not any(
+        isinstance(node, Apply) and _bound(node) is not None for node in nodes
+    ):
+        return None
+    if any(isinstance(node, Folded) for node in nodes):
+        return None
+    cutting = _Cutting(make)
+    try:
+        cutting.cut(tuple((0, size) for size in dimensions))
+    except _TooManyError:
+        return None
+    pieces = cutting.pieces
+    return _PiecePrinter(pieces).printed_pieces() if _is_cut(pieces) else None
+
+
+def _is_cut(pieces: Sequence[Piece]) -> bool:
+    return len(pieces) > 1 or len(pieces[0].runs) > 1
+
+
+class _Cutting:
+    """Finds the pieces of a nest."""
+
+    def __init__(self, make: Make) -> None:
+        self._make = make
+        self._run_count = 0
+        self._node_count = 0
+        self.pieces: list[Piece] = []
+
+    def cut(self, box: Box) -> None:
+        """Add the pieces of a box. Raises _TooManyError."""
+        loops, index = _walked(box)
+        cuts = _cuts(self._make(index), loops)
+        if not cuts:
+            self._add_whole(box)
+            return
+        sizes = [high - low for low, high in box]
+        first, last = min(cuts), max(cuts)
+        if (
+            first == last
+            and math.prod(sizes[last:]) <= LONGEST_ROW
+            and math.prod(sizes[:last]) >= FEWEST_TRIPS
+        ):
+            self._add_runs(_parts(box, last, cuts[last]), last)
+            return
+        for part in _parts(box, first, cuts[first]):
+            self.cut(part)
+
+    def _add_whole(self, box: Box) -> None:
+        def made(index: tuple[Affine, ...]) -> Sequence[Store]:
+            return self._make(tuple(at + low for at, (low, _) in zip(index, box, strict=True)))
+
+        loops, stores = collapsed([high - low for low, high in box], made)
+        self._add(Piece(loops[:-1], (Run(loops[-1:], stores),)))
+
+    def _add_runs(self, parts: Sequence[Box], dimension: int) -> None:
+        """One piece, whose rows consist of parts."""
+        outer, _ = _walked(parts[0][:dimension])
+        inner = [_walked(part[dimension:])[0] for part in parts]
+
+        def made(part: Box, at: Sequence[Affine]) -> tuple[Store, ...]:
+            return tuple(self._make(tuple(a + low for a, (low, _) in zip(at, part, strict=True))))
+
+        singles = [
+            made(part, [variable(loop) for loop in (*outer, *loops)])
+            for part, loops in zip(parts, inner, strict=True)
+        ]
+        indices = [list(indices_of(stores)) for stores in singles]
+        trips, places = merged(groups_of(outer, list(itertools.chain(*indices))))
+        runs = []
+        for part, loops, own in zip(parts, inner, indices, strict=True):
+            row, inside = merged(groups_of(loops, own))
+            at = [(places | inside).get(loop, Affine(0)) for loop in (*outer, *loops)]
+            runs.append(Run(row, made(part, at)))
+        self._add(Piece(trips, tuple(runs)))
+
+    def _add(self, piece: Piece) -> None:
+        self.pieces.append(piece)
+        self._run_count += len(piece.runs)
+        self._node_count += sum(len(all_nodes(run.stores)) for run in piece.runs)
+        if self._run_count > MOST_RUNS or self._node_count > MOST_NODES:
+            raise _TooManyError
+
+
+def _walked(box: Box) -> tuple[list[Variable], tuple[Affine, ...]]:
+    """A loop for each dimension, and the index that they go through."""
+    loops = [Variable(high - low, "i") for low, high in box]
+    return loops, tuple(variable(loop) + low for loop, (low, _) in zip(loops, box, strict=True))
+
+
+def _parts(box: Box, dimension: int, cuts: Sequence[int]) -> list[Box]:
+    """A box in parts, cut at these indices counted from its own beginning."""
+    low, high = box[dimension]
+    edges = [low, *(low + cut for cut in cuts), high]
+    return [(*box[:dimension], pair, *box[dimension + 1 :]) for pair in itertools.pairwise(edges)]
+
+
+def _cuts(stores: Sequence[Store], loops: Sequence[Variable]) -> dict[int, list[int]]:
+    """Where tests of a loop's variable change their outcome, by the loop's number."""
+    found: dict[int, set[int]] = {}
+    for node in all_nodes(stores):
+        bound = _bound(node) if isinstance(node, Apply) else None
+        if bound is not None:
+            loop, place = bound
+            if loop in loops and 0 < place < loop.size:
+                found.setdefault(loops.index(loop), set()).add(place)
+    return {number: sorted(places) for number, places in found.items()}
+
+
+def _bound(test: Apply) -> tuple[Variable, int] | None:
+    """The variable that a test of an index is about, and the first value of another outcome."""
+    if test.function not in ("ge", "lt"):
+        return None
+    position, limit = test.operands
+    if not isinstance(position, Position) or not isinstance(limit, Literal):
+        return None
+    index = position.index
+    if len(index.terms) != 1:
+        return None
+    ((loop, factor),) = index.terms
+    if not isinstance(loop, Variable):
+        return None
+    # factor * loop + constant >= limit, from this value on or up to the one before it.
+    least = int(limit.expression.removeprefix("i64(").removesuffix(")")) - index.constant
+    return loop, -(-least // factor) if factor > 0 else least // factor + 1
+
+
+class _PiecePrinter(Printer):
+    """Writes the pieces one after the other, each with the trips that are its own."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        stores = tuple(store for piece in pieces for run in piece.runs for store in run.stores)
+        super().__init__(Nest((), stores))
+        self._pieces = pieces
+
+    def printed_pieces(self) -> Source:
+        """The text."""
+        for number in sorted(self._arguments()):
+            self._top.add(f"buffer{number} = peek_i64(buffers, {number})")
+        trips = work = 0
+        for piece in self._pieces:
+            trips += self._write_piece(piece, trips)
+            for run in piece.runs:
+                # Everything is done as often as its loops say.
+                nodes = (node.variables for node in all_nodes(run.stores))
+                work += sum(math.prod(loop.size for loop in variables) for variables in nodes)
+                work += math.prod(loop.size for loop in (*piece.loops, *run.loops))
+        lines = [
+            *(f"{name} = {text}" for text, name in self._constants.items()),
+            "def kernel(buffers, start, stop):",
+            *self._top.lines,
+        ]
+        return Source("\n".join(lines) + "\n", trips, max(1, work // trips))
+
+    def _write_piece(self, piece: Piece, before: int) -> int:
+        """The loop of a piece, behind this many trips of others; its own trips."""
+        rows = math.prod(loop.size for loop in piece.loops)
+        last = piece.runs[0].loops[-1:] if len(piece.runs) == 1 else ()
+        length = last[0].size if last else 1
+        # Many rows are trips as they are; of few, blocks are.
+        block = length
+        if rows < _BLOCKS and length > BLOCK:
+            block = max(BLOCK, -(-length // _BLOCKS))
+            block = -(-block // _LINE) * _LINE
+        blocks = -(-length // block)
+        trips = rows * blocks
+        body = Block(2, self._top)
+        trip = counter = self._fresh("t")
+        if before:
+            trip = self._fresh("t")
+            body.add(f"{trip} = sub({counter}, {before})")
+        low, high = "0", str(length)
+        if blocks > 1:
+            low, high, rest = self._fresh("i"), self._fresh("i"), self._fresh("t")
+            body.add(f"{low} = mul(whole_mod({trip}, {blocks}), {block})")
+            body.add(f"{high} = minimum(add({low}, {block}), {length})")
+            body.add(f"{rest} = whole_div({trip}, {blocks})")
+            trip = rest
+        self._open_outer(piece.loops, trip, body)
+        for run in piece.runs:
+            self._write_run(run, body, (low, high) if blocks > 1 else None)
+        first, end = f"maximum(start, {before})", f"minimum(stop, {before + trips})"
+        self._top.add(f"for {counter} in range({first}, {end}):")
+        self._top.lines += body.lines
+        return trips
+
+    def _write_run(self, run: Run, body: Block, part: tuple[str, str] | None) -> None:
+        """The loops of a run, the innermost over a part of its range."""
+        if len(run.loops) == 1 and part is None:
+            copied = self._copied(run, body)
+            if copied is not None:
+                body.add(copied)
+                return
+        block, headers = body, []
+        for number, loop in enumerate(run.loops):
+            block = Block(block.depth + 1, block)
+            self._open(loop, block)
+            is_part = part is not None and number == len(run.loops) - 1
+            ends = ", ".join(part) if is_part and part is not None else str(loop.size)
+            headers.append((block, f"for {self._loop_names[loop]} in range({ends}):"))
+        self._store(run.stores, body)
+        self._close(headers)
+
+    def _copied(self, run: Run, body: Block) -> str | None:
+        """The statement that copies a run as bytes, where that is what it does to many.
+
+        Loops of vectors are as good where lines of the cache begin at the same places as rows do.
+        """
+        (loop,), store = run.loops, run.stores[0]
+        load, kind = store.value, store.kernel_type
+        if len(run.stores) > 1 or not isinstance(load, Load) or load.kernel_type != kind:
+            return None
+        if load.guard is not None or load.argument in self._written:
+            return None
+        width = _BYTES.get(kind.storage, 0)
+        steps = [_without(offset, loop) for offset in (store.offset, load.offset)]
+        if loop.size * width < FEWEST_BYTES or any(step != 1 for step, _ in steps):
+            return None
+        target, source = (start for _, start in steps)
+        if all(n * width % _LINE == 0 for n in (target.constant, *(f for _, f in target.terms))):
+            return None
+        places = [
+            f"add(buffer{argument}, mul({self._index(start, body)}, {width}))"
+            for argument, start in ((store.argument, target), (load.argument, source))
+        ]
+        return f"copy_bytes({', '.join(places)}, {loop.size * width})"
+
+
+def _without(offset: Affine, loop: Variable) -> tuple[int, Affine]:
+    """The factor of a loop's variable in an offset, and the offset where the loop begins."""
+    rest = tuple(term for term in offset.terms if term[0] is not loop)
+    return sum(f for atom, f in offset.terms if atom is loop), Affine(offset.constant, rest)

@@ -1,0 +1,169 @@
+"""Lowering of what moves no data: tuples, control flow, aliases, tokens."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from xla_contract.opcode import Opcode
+from xla_server.buffers.code import Branch, CopyThunk, Jump, Label, Switch, Value
+from xla_server.codegen.lower.lowering import Lower, Lowering, Tree, leaves
+from xla_server.codegen.lower.small_loop import elements_of, lower_small_loop
+from xla_server.ir.module import HloInstruction
+
+
+def lower_constant(lowering: Lowering, i: HloInstruction) -> Tree:
+    """An array that belongs to the program."""
+    if not i.shape.is_array:
+        return lowering.fresh(i.shape, i.name)
+    value = lowering.new(i.shape, i.name)
+    lowering.constants[value] = np.ascontiguousarray(i.attributes.literal.value)
+    return value
+
+
+def lower_tuple(lowering: Lowering, i: HloInstruction) -> Tree:
+    """The operands' values side by side."""
+    return tuple(lowering.of(operand) for operand in i.operands)
+
+
+def lower_get_tuple_element(lowering: Lowering, i: HloInstruction) -> Tree:
+    """One element's values."""
+    tree = lowering.of(i.operands[0])
+    assert isinstance(tree, tuple)
+    index: int = i.attributes.index
+    return tree[index]
+
+
+def lower_alias(lowering: Lowering, i: HloInstruction) -> Tree:
+    """The first operand's values themselves."""
+    return lowering.of(i.operands[0])
+
+
+def lower_token(lowering: Lowering, i: HloInstruction) -> Tree:
+    """No value: the order of rows is the order of effects."""
+    return None
+
+
+def lower_call(lowering: Lowering, i: HloInstruction) -> Tree:
+    """The rows of the called computation."""
+    return lowering.call(i.called[0], [lowering.of(operand) for operand in i.operands])
+
+
+def lower_while(lowering: Lowering, i: HloInstruction) -> Tree:
+    """A state that the body overwrites, tested at the top.
+
+    called = (body, condition). What the body hands on unchanged needs no memory of its own.
+    """
+    body, condition = i.called
+    initial = lowering.of(i.operands[0])
+    handed_on = _handed_on(body.root, body.parameters[0])
+    elements = elements_of(initial)
+    if elements is not None:
+        paths = [(n,) for n in range(len(elements))] if isinstance(initial, tuple) else [()]
+        small = lower_small_loop(lowering, i, elements, [path in handed_on for path in paths])
+        if small is not None:
+            return small if isinstance(initial, tuple) else small[0]
+    state = _state(lowering, i, initial, handed_on, ())
+    lowering.copy(state, initial)
+    begin, end = Label(f"{i.name}.condition"), Label(f"{i.name}.end")
+    lowering.add(begin)
+    goes_on = lowering.call(condition, [state])
+    assert isinstance(goes_on, Value)
+    lowering.add(Branch(goes_on, end))
+    _copy_at_once(lowering, state, lowering.call(body, [state]))
+    lowering.add(Jump(begin))
+    lowering.add(end)
+    return state
+
+
+Path = tuple[int, ...]
+
+
+def _handed_on(root: HloInstruction, parameter: HloInstruction) -> set[Path]:
+    """The paths in the root's tuple where the parameter's own element stands."""
+    found: set[Path] = set()
+    waiting: list[tuple[HloInstruction, Path]] = [(root, ())]
+    while waiting:
+        node, path = waiting.pop()
+        if _path_of(node, parameter) == path:
+            found.add(path)
+        elif node.opcode is Opcode.TUPLE:
+            waiting += [(operand, (*path, n)) for n, operand in enumerate(node.operands)]
+    return found
+
+
+def _path_of(node: HloInstruction, parameter: HloInstruction) -> Path | None:
+    path: Path = ()
+    while node.opcode is Opcode.GET_TUPLE_ELEMENT:
+        path = (node.attributes.index, *path)
+        (node,) = node.operands
+    return path if node is parameter else None
+
+
+def _state(
+    lowering: Lowering, i: HloInstruction, initial: Tree, handed_on: set[Path], path: Path
+) -> Tree:
+    if path in handed_on:
+        return initial
+    if isinstance(initial, tuple):
+        return tuple(
+            _state(lowering, i, part, handed_on, (*path, n)) for n, part in enumerate(initial)
+        )
+    if initial is None:
+        return None
+    return lowering.new(initial.shape, f"{i.name}.{'.'.join(map(str, path))}")
+
+
+def _copy_at_once(lowering: Lowering, target: Tree, source: Tree) -> None:
+    """Copy a state's next values into it where some may be other elements of the state itself."""
+    pairs = [
+        (to, origin)
+        for to, origin in zip(leaves(target), leaves(source), strict=True)
+        if to is not origin
+    ]
+    overwritten = {to for to, _ in pairs}
+    kept = []
+    for to, origin in pairs:
+        if origin in overwritten:
+            saved = lowering.new(origin.shape, f"{origin.name}.saved")
+            lowering.add(CopyThunk(saved, origin))
+            origin = saved
+        kept.append((to, origin))
+    for to, origin in kept:
+        lowering.add(CopyThunk(to, origin))
+
+
+def lower_conditional(lowering: Lowering, i: HloInstruction) -> Tree:
+    """A jump to the branch that the predicate or index names; every branch fills the result."""
+    chosen = lowering.array(i.operands[0])
+    result = lowering.fresh(i.shape, i.name)
+    labels = tuple(Label(f"{i.name}.branch{n}") for n in range(len(i.called)))
+    end = Label(f"{i.name}.end")
+    if chosen.shape.element_type.text == "pred":
+        lowering.add(Branch(chosen, labels[1]))
+    else:
+        lowering.add(Switch(chosen, labels))
+    for n, branch in enumerate(i.called):
+        lowering.add(labels[n])
+        lowering.copy(result, lowering.call(branch, [lowering.of(i.operands[n + 1])]))
+        lowering.add(Jump(end))
+    lowering.add(end)
+    return result
+
+
+CONTROL_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
+    {
+        Opcode.CONSTANT: lower_constant,
+        Opcode.TUPLE: lower_tuple,
+        Opcode.GET_TUPLE_ELEMENT: lower_get_tuple_element,
+        Opcode.RESHAPE: lower_alias,
+        Opcode.COPY: lower_alias,
+        Opcode.OPT_BARRIER: lower_alias,
+        Opcode.ADD_DEPENDENCY: lower_alias,
+        Opcode.DOMAIN: lower_alias,
+        Opcode.AFTER_ALL: lower_token,
+        Opcode.CALL: lower_call,
+        Opcode.WHILE: lower_while,
+        Opcode.CONDITIONAL: lower_conditional,
+    }
+)

@@ -1,0 +1,213 @@
+"""Lowering of convolution to tiles, with arrays and kernel brought into the order they want."""
+
+import math
+from collections.abc import Sequence
+
+from xla_contract.shape import Shape
+from xla_server.buffers.code import KernelThunk, Value
+from xla_server.codegen.lower.direct_convolution_text import (
+    Phase,
+    all_phases,
+    joined,
+    packing_source,
+    panels,
+    phases_source,
+    scratch,
+)
+from xla_server.codegen.lower.lowering import Lowering
+from xla_server.codegen.lower.patches import Axis, Matrix, gather_lines
+from xla_server.codegen.lower.tail import Tail, used, with_tail
+from xla_server.codegen.lower.transpose import transposition, transposition_source
+from xla_server.codegen.lower.winograd import Tiled, fits, kernel_source, tiled_source
+from xla_server.codegen.routines.winograd_transforms import SIDE
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.features_last import FEWEST_FEATURES, LEAST_TAPS, SHORTEST_ROW
+
+PANEL_BYTES = 1 << 20
+"""Of a kernel's panel, which is read for every tile."""
+
+
+def direct_phases(i: HloInstruction) -> list[Phase] | None:
+    """The phases of a convolution of real floats that is worth doing by tiles, else None."""
+    numbers, window = i.attributes.dimension_numbers, i.attributes.window.dimensions
+    base, kernel = (operand.shape for operand in i.operands)
+    element_type = i.shape.element_type
+    if i.attributes.batch_group_count > 1 or element_type.text not in ("f32", "f64"):
+        return None
+    groups = i.attributes.feature_group_count
+    outputs = kernel.dimensions[numbers.kernel_output_feature_dimension] // groups
+    inputs = kernel.dimensions[numbers.kernel_input_feature_dimension]
+    results = [i.shape.dimensions[d] for d in numbers.output_spatial_dimensions]
+    if not window or len(window) > 3 or outputs < FEWEST_FEATURES or results[-1] < SHORTEST_ROW:
+        return None
+    sizes = [base.dimensions[d] for d in numbers.input_spatial_dimensions]
+    lines = all_phases(window, sizes, results)
+    if lines is None:
+        return None
+    batch = base.dimensions[numbers.input_batch_dimension]
+    width = element_type.byte_width
+    found = [
+        Phase(element_type.text, width, batch, groups, inputs, outputs, part) for part in lines
+    ]
+    panel = max(columns for _, columns, _ in panels(found[0]))
+    if found[0].depth * panel * width > PANEL_BYTES:
+        return None
+    moved = sum(
+        math.prod(dimensions)
+        for order, dimensions in (
+            (numbers.input_order, base.dimensions),
+            (numbers.output_order, i.shape.dimensions),
+        )
+        if not is_last(order)
+    )
+    if i.shape.element_count * found[0].depth < moved * LEAST_TAPS:
+        return None
+    return joined(found)
+
+
+def is_last(order: Sequence[int]) -> bool:
+    """Whether dimensions are batch, spatial in order, feature; `order` has the feature second."""
+    return (order[0], *order[2:], order[1]) == tuple(range(len(order)))
+
+
+def lower_directly(
+    lowering: Lowering, i: HloInstruction, phases: Sequence[Phase], tail: Tail | None = None
+) -> Value:
+    """Kernels for the phases, which share the result, and what brings arrays into order.
+
+    A tail is of a result in order.
+    """
+    numbers = i.attributes.dimension_numbers
+    if tail is None:
+        base, kernel = (lowering.array(operand) for operand in i.operands)
+    else:
+        base, kernel = (tail.arguments[tail.argument(operand)] for operand in i.operands)
+    batch, feature, *spatial = numbers.input_order
+    base = _in_order(lowering, base, (batch, *spatial, feature), f"{i.name}.input")
+    outputs, inputs = (
+        numbers.kernel_output_feature_dimension,
+        numbers.kernel_input_feature_dimension,
+    )
+    order = (*numbers.kernel_spatial_dimensions, inputs, outputs)
+    kernel = _in_order(lowering, kernel, order, f"{i.name}.kernel")
+    by_points = fits(phases) and not any(i.attributes.precision)
+    if phases[0].is_packed and not by_points:
+        packed = lowering.new(kernel.shape, f"{i.name}.panels")
+        source, work = packing_source(phases[0]), 2 * phases[0].outputs * phases[0].groups
+        lowering.add(
+            KernelThunk(
+                packed.name, source, phases[0].depth, work, (kernel, packed), (kernel,), (packed,)
+            )
+        )
+        kernel = packed
+    batch, feature, *spatial = numbers.output_order
+    order = (batch, *spatial, feature)
+    result = tail.product if tail else lowering.new(_permuted(i.shape, order), i.name)
+    if by_points:
+        points = _at_points(lowering, phases[0], kernel)
+        _add_tiled(lowering, Tiled(phases[0]), (base, points, kernel), result, tail)
+    else:
+        _add_phases(lowering, phases, (base, kernel), result, tail)
+    back = [order.index(d) for d in range(len(order))]
+    return _in_order(lowering, result, back, i.name)
+
+
+def _add_phases(
+    lowering: Lowering,
+    phases: Sequence[Phase],
+    operands: tuple[Value, Value],
+    result: Value,
+    tail: Tail | None,
+) -> None:
+    """The kernel of a convolution by tiles of registers: of the input and the weights."""
+    values = [*operands, result]
+    if room := scratch(phases):
+        shape = Shape.array(result.shape.element_type, (room,))
+        values.append(lowering.new(shape, f"{result.name}.box"))
+    features = result.shape.dimensions[-1]
+    rows = result.shape.element_count // features
+    places, text, arguments = with_tail(tail, values, rows, features)
+    tail_work = text.work * result.shape.element_count // phases[0].trips
+    lowering.add(
+        KernelThunk(
+            result.name,
+            phases_source(phases, places, text),
+            phases[0].trips,
+            sum(phase.work for phase in phases) + tail_work,
+            arguments,
+            *used(arguments, values[2:], tail),
+        )
+    )
+
+
+def _at_points(lowering: Lowering, phase: Phase, kernel: Value) -> Value:
+    """Weights transformed for tiles of results."""
+    shape = Shape.array(kernel.shape.element_type, (SIDE * SIDE, phase.inputs * phase.outputs))
+    result = lowering.new(shape, f"{kernel.name}.points")
+    text, work = kernel_source(phase), 100 * phase.outputs
+    lowering.add(
+        KernelThunk(result.name, text, phase.inputs, work, (kernel, result), (kernel,), (result,))
+    )
+    return result
+
+
+def _add_tiled(
+    lowering: Lowering,
+    tiled: Tiled,
+    operands: tuple[Value, ...],
+    result: Value,
+    tail: Tail | None,
+) -> None:
+    """The kernel of a convolution by tiles: of the input, transformed weights, and weights."""
+    shape = Shape.array(result.shape.element_type, (tiled.scratch,))
+    room = lowering.new(shape, f"{result.name}.tiles")
+    features = result.shape.dimensions[-1]
+    rows = result.shape.element_count // features
+    places, text, arguments = with_tail(tail, [*operands, result, room], rows, features)
+    lowering.add(
+        KernelThunk(
+            result.name,
+            tiled_source(tiled, places, text),
+            tiled.trips,
+            tiled.work + text.work * result.shape.element_count // tiled.trips,
+            arguments,
+            *used(arguments, (result, room), tail),
+        )
+    )
+
+
+def _permuted(shape: Shape, order: Sequence[int]) -> Shape:
+    return Shape.array(shape.element_type, [shape.dimensions[d] for d in order])
+
+
+def _in_order(lowering: Lowering, value: Value, order: Sequence[int], name: str) -> Value:
+    """A value with its dimensions in this order: itself, or a copy."""
+    if list(order) == sorted(order):
+        return value
+    dimensions = value.shape.dimensions
+    result = lowering.new(_permuted(value.shape, order), name)
+    plan = transposition(dimensions, order, value.shape.element_type.byte_width)
+    if plan is not None:
+        text, trips, work = transposition_source(plan)
+    else:
+        text, trips, work = _run_source(value.shape, order)
+    lowering.add(KernelThunk(name, text, trips, work, (value, result), (value,), (result,)))
+    return result
+
+
+def _run_source(shape: Shape, order: Sequence[int]) -> tuple[str, int, int]:
+    """The text of a kernel that copies runs, its trips and the work of one."""
+    width, kind = shape.element_type.byte_width, shape.element_type.text
+    axes = [Axis(f"d{d}", shape.dimensions[d], math.prod(shape.dimensions[d + 1 :])) for d in order]
+    matrix = Matrix(tuple(axes[:-1]), tuple(axes[-1:]))
+    lines = [
+        "source = peek_i64(buffers, 0)",
+        f"target = peek_i64(buffers, 1) + start * {matrix.columns * width}",
+        "r0 = start",
+        "r1 = stop",
+        "c0 = 0",
+        f"c1 = {matrix.columns}",
+        *gather_lines(matrix, kind, "0"),
+    ]
+    text = "\n".join(["def kernel(buffers, start, stop):", *(f"    {line}" for line in lines)])
+    return text + "\n", matrix.rows, 2 * matrix.columns

@@ -1,0 +1,165 @@
+"""Lowering of LAPACK's calls for Cholesky, LU and QR factors.
+
+Semantics: xla_server.custom_calls.factorizations, and portable for the names of all platforms.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from xla_contract.element_type import ElementType
+from xla_server.codegen.instructions.lapack import LETTER, workspace
+from xla_server.codegen.lower.linear_algebra import OTHER_TRIANGLE, factorize
+from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.lower.matrix_kernel import BASIS, MatrixCall, MatrixKernel, option
+from xla_server.codegen.routines.matrix_blocks import BLOCK, is_by_blocks
+from xla_server.custom_calls.attributes import parse_attributes
+from xla_server.ir.module import HloInstruction
+
+
+def lower_potrf(lowering: Lowering, i: HloInstruction) -> Tree:
+    """(the factor in a copy of the operand, of which the other triangle stays, status)
+
+    The transposed of a Hermitian matrix is its conjugate, whose factors are the conjugate ones, so
+    that the transposed factor is the wanted one.
+    """
+    k = MatrixKernel(lowering, i)
+    factorize(k, k.change(0, 0), k.write(1), OTHER_TRIANGLE[option(i, "uplo")])
+    return k.done(k.rows**3)
+
+
+def lower_getrf(lowering: Lowering, i: HloInstruction) -> Tree:
+    """(L and U, the rows exchanged, status)"""
+    k = MatrixKernel(lowering, i)
+    return _lu(k, k.write(1), k.write(2))
+
+
+def lower_lu_decomposition(lowering: Lowering, i: HloInstruction) -> Tree:
+    """(L and U, the rows exchanged, the order of the rows), counted from 0."""
+    k = MatrixKernel(lowering, i)
+    pivots, order = k.write(1), k.write(2)
+    after = (
+        f"for r in range({k.rows}):",
+        f"    poke_i32({order}, r, to_i32(r))",
+        f"for r in range({min(k.core)}):",
+        f"    other = to_i64(peek_i32({pivots}, r)) - 1",
+        f"    poke_i32({pivots}, r, to_i32(other))",
+        f"    held = peek_i32({order}, r)",
+        f"    poke_i32({order}, r, peek_i32({order}, other))",
+        f"    poke_i32({order}, other, held)",
+    )
+    return _lu(k, pivots, k.status(), after)
+
+
+def _lu(k: MatrixKernel, pivots: str, status: str, after: tuple[str, ...] = ()) -> Tree:
+    m, n = k.core
+    turned = k.take(0)
+    if is_by_blocks(k.computed, min(m, n), m * n * min(m, n) // 3):
+        places = f"{turned}, {m}, {n}, {pivots}, {status}, {k.cancelled()}"
+        k.add(f"lu_{k.computed}({places})")
+        # Rows that were not exchanged have no numbers.
+        k.look()
+    else:
+        k.call("getrf", m, n, turned, m, pivots, status)
+    k.give(turned, 0)
+    k.add(*after)
+    return k.done(m * n * min(m, n))
+
+
+def lower_geqrf(lowering: Lowering, i: HloInstruction) -> Tree:
+    """(R and the reflectors, the reflectors' factors)"""
+    k = MatrixKernel(lowering, i)
+    m, n = k.core
+    turned, factors, status = k.take(0), k.write(1), k.status()
+    if is_by_blocks(k.computed, min(m, n), m * n * min(m, n) * 2 // 3):
+        work = _room(k, m, n)
+        k.add(f"qr_{k.computed}({turned}, {m}, {n}, {factors}, {work}, {status}, {k.cancelled()})")
+    else:
+        k.call("geqrf", m, n, turned, m, factors, k.element, status)
+    k.give(turned, 0)
+    return k.done(2 * m * n * min(m, n))
+
+
+def _room(k: MatrixKernel, m: int, n: int) -> str:
+    """Memory for the blocks of a matrix and of those beside it, and how many elements it has."""
+    letter, is_complex = LETTER[k.computed], k.element.is_complex
+    name, product = ("ungqr", "unmqr") if is_complex else ("orgqr", "ormqr")
+    array, size = k.element.dtype, min(m, n, BLOCK)
+    asked = [
+        *workspace(f"{letter}geqrf", [m, size, None, m, None, array, None]),
+        *workspace(f"{letter}{name}", [m, n, size, None, m, None, array, None]),
+        *workspace(
+            f"{letter}{product}",
+            [ord("L"), ord("N"), m, n, size, None, m, None, None, m, array, None],
+        ),
+    ]
+    return f"{k.room(k.element, max(asked))}, {max(asked)}"
+
+
+def lower_geqp3(lowering: Lowering, i: HloInstruction) -> Tree:
+    """(R and the reflectors, the columns' order, the reflectors' factors)"""
+    k = MatrixKernel(lowering, i)
+    m, n = k.core
+    turned = k.take(0)
+    reals = [k.room(k.real, 2 * n)] if k.element.is_complex else []
+    k.call("geqp3", m, n, turned, m, k.change(1, 1), k.write(2), k.element, *reals, k.status())
+    k.give(turned, 0)
+    return k.done(4 * m * n * min(m, n))
+
+
+def lower_orgqr(lowering: Lowering, i: HloInstruction) -> Tree:
+    """The first columns of the product of the reflectors."""
+    k = MatrixKernel(lowering, i)
+    m, n = k.core
+    count = i.operands[1].shape.dimensions[-1]
+    name = "ungqr" if k.element.is_complex else "orgqr"
+    turned, factors, status = k.take(0), k.read(1), k.status()
+    if is_by_blocks(k.computed, count, m * n * count):
+        places = f"{factors}, {_room(k, m, n)}, {status}, {k.cancelled()}"
+        k.add(f"reflected_{k.computed}({turned}, {m}, {n}, {count}, {places})")
+    else:
+        k.call(name, m, n, count, turned, m, factors, k.element, status)
+    k.give(turned, 0)
+    return k.done(2 * m * n * count)
+
+
+def lower_ormqr(lowering: Lowering, i: HloInstruction) -> Tree:
+    """The product of the reflectors with another matrix."""
+    k = MatrixKernel(lowering, i)
+    attributes = parse_attributes(i.attributes.opaque)
+    name, adjoint = ("unmqr", "C") if k.element.is_complex else ("ormqr", "T")
+    side = "L" if attributes["left"] else "R"
+    m, n = i.shape.dimensions[-2:]
+    packed, other = k.take(0), k.take(2)
+    transpose = adjoint if attributes["transpose"] else "N"
+    factors = k.read(1)
+    where = (packed, k.rows, factors, other, m)
+    k.call(name, side, transpose, m, n, k.columns, *where, k.element, k.status())
+    k.give(other, 0)
+    return k.done(4 * m * n * k.columns)
+
+
+_ORGQR = MatrixCall(lower_orgqr, {0: BASIS})
+_GEQRF = MatrixCall(lower_geqrf)
+
+
+def calls(element: ElementType) -> Mapping[str, MatrixCall]:
+    """How calls become rows, by LAPACK's names without the letter of the type."""
+    unitary = "un" if element.is_complex else "or"
+    return {
+        "potrf": MatrixCall(lower_potrf),
+        "getrf": MatrixCall(lower_getrf),
+        "geqrf": _GEQRF,
+        "geqp3": MatrixCall(lower_geqp3, {0: 0, 1: "column + 1"}),
+        f"{unitary}gqr": _ORGQR,
+        f"{unitary}mqr": MatrixCall(lower_ormqr, {0: 2}),
+    }
+
+
+PORTABLE: Mapping[str, MatrixCall] = MappingProxyType(
+    {
+        "LuDecomposition": MatrixCall(lower_lu_decomposition, {0: 0, 2: "column"}),
+        "ProductOfElementaryHouseholderReflectors": _ORGQR,
+        "Qr": _GEQRF,
+    }
+)
+"""How calls that any platform knows become rows."""

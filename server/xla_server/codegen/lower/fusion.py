@@ -1,0 +1,34 @@
+"""Lowering of fusions: loop nests, and products with what is done to them."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TypeAlias
+
+from xla_contract.opcode import Opcode
+from xla_contract.ops.fusion import FusionKind
+from xla_server.codegen.lower.convolution import lower_convolution_fusion
+from xla_server.codegen.lower.dot import lower_dot_fusion
+from xla_server.codegen.lower.loops import lower_loop
+from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.ir.module import HloInstruction
+
+LowerTail: TypeAlias = Callable[[Lowering, HloInstruction, HloInstruction], Tree]
+"""Adds the rows of an output fusion, given with the dot or convolution that it holds."""
+
+PRODUCERS: Mapping[Opcode, LowerTail] = MappingProxyType(
+    {Opcode.DOT: lower_dot_fusion, Opcode.CONVOLUTION: lower_convolution_fusion}
+)
+"""What an output fusion may hold, and how it is lowered then."""
+
+
+def lower_fusion(lowering: Lowering, i: HloInstruction) -> Tree:
+    """One kernel: a loop nest, or a producer's with the tail in it."""
+    if i.attributes.kind is FusionKind.OUTPUT:
+        for inner in i.called[0].instructions:
+            lower = PRODUCERS.get(inner.opcode)
+            if lower is not None:
+                return lower(lowering, i, inner)
+    return lower_loop(lowering, i)
+
+
+FUSION_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType({Opcode.FUSION: lower_fusion})

@@ -1,0 +1,117 @@
+"""Lowering of what only Python can do. Each such row runs an evaluator on the operands' arrays.
+
+What that is, and why:
+
+- infeed, outfeed, send and recv wait for other parties at queues and channels;
+- rng and rng-get-and-update-state draw from a generator that outlives the execution;
+- custom calls of an operator's targets are Python functions, or C functions of arrays;
+- collectives that ask for replicas that there are not are refused by their evaluators.
+
+Two come here by circumstance: fft where numpy has no native loops of pocketfft (transforms.py),
+and what custom-call-expander would have written out where that pass is disabled.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from xla_contract.errors import XlaError
+from xla_contract.opcode import Opcode
+from xla_contract.shape import Shape
+from xla_server.buffers.code import HostThunk
+from xla_server.codegen.lower.lapack import LAPACK_CALLS, lower_lapack
+from xla_server.codegen.lower.lowering import Lower, Lowering, Tree, leaves
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.evaluation import TOKEN, Evaluator
+from xla_server.ops.registry import EVALUATORS
+from xla_server.ops.send_recv import require_evaluated
+
+HOST_OPCODES = frozenset(
+    {
+        Opcode.ALL_GATHER,
+        Opcode.ALL_GATHER_DONE,
+        Opcode.ALL_GATHER_START,
+        Opcode.ALL_REDUCE,
+        Opcode.ALL_REDUCE_DONE,
+        Opcode.ALL_REDUCE_START,
+        Opcode.ALL_TO_ALL,
+        Opcode.COLLECTIVE_BROADCAST,
+        Opcode.COLLECTIVE_PERMUTE,
+        Opcode.COLLECTIVE_PERMUTE_DONE,
+        Opcode.COLLECTIVE_PERMUTE_START,
+        Opcode.COLLECTIVE_REDUCE,
+        Opcode.INFEED,
+        Opcode.OUTFEED,
+        Opcode.RECV,
+        Opcode.RECV_DONE,
+        Opcode.RAGGED_ALL_TO_ALL,
+        Opcode.REDUCE_SCATTER,
+        Opcode.RNG,
+        Opcode.RNG_GET_AND_UPDATE_STATE,
+        Opcode.SEND,
+        Opcode.SEND_DONE,
+    }
+)
+"""Operations that belong to the host: they wait for other parties, or keep state between runs.
+
+Of collectives those are left that ask for replicas that there are not: their evaluators refuse.
+"""
+
+
+def lower_host(lowering: Lowering, i: HloInstruction) -> Tree:
+    """One row that evaluates the instruction."""
+    if i.opcode in (Opcode.SEND, Opcode.RECV):
+        require_evaluated(i)
+    return lower_evaluator(lowering, i, EVALUATORS[i.opcode])
+
+
+def lower_custom_call(lowering: Lowering, i: HloInstruction) -> Tree:
+    """LAPACK's kernels, or one row that calls the target that was registered."""
+    target = lowering.custom_calls.resolve(i)
+    if i.attributes.target in LAPACK_CALLS:
+        return lower_lapack(lowering, i)
+    return lower_evaluator(lowering, i, target.evaluate)
+
+
+def lower_evaluator(lowering: Lowering, i: HloInstruction, evaluate: Evaluator) -> Tree:
+    """One row that runs an evaluator on the operands' arrays."""
+    result = lowering.fresh(i.shape, i.name)
+    operands = [lowering.of(operand) for operand in i.operands]
+    shapes = [operand.shape for operand in i.operands]
+
+    def call(run: Any, arrays: Sequence[Any]) -> list[Any]:
+        given = iter(arrays)
+        values = [_value(shape, given) for shape in shapes]
+        try:
+            with np.errstate(all="ignore"):
+                return list(_arrays(evaluate(i, values, run)))
+        except XlaError as error:
+            if run.cancellation.is_cancelled:
+                # Where the run was when it was stopped is not what was wrong.
+                raise
+            raise error.at(i.opcode, i.name) from error.__cause__
+
+    reads = tuple(value for tree in operands for value in leaves(tree))
+    lowering.add(HostThunk(i.name, call, reads, tuple(leaves(result))))
+    return result
+
+
+def _value(shape: Shape, arrays: Iterator[Any]) -> Any:
+    if shape.is_tuple:
+        return tuple(_value(part, arrays) for part in shape.tuple_shapes)
+    return next(arrays) if shape.is_array else TOKEN
+
+
+def _arrays(value: Any) -> Iterator[Any]:
+    if isinstance(value, tuple):
+        for part in value:
+            yield from _arrays(part)
+    elif isinstance(value, np.ndarray):
+        yield value
+
+
+HOST_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
+    {**dict.fromkeys(HOST_OPCODES, lower_host), Opcode.CUSTOM_CALL: lower_custom_call}
+)

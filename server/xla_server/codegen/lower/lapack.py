@@ -1,0 +1,67 @@
+"""Lowering of LAPACK's custom calls: every one of them has kernels.
+
+Shapes and attributes were checked when the target was resolved. Operands and results are
+row-major here; whatever layouts the program says.
+"""
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from xla_server.buffers.code import CopyThunk, KernelThunk, Value
+from xla_server.codegen.lower import factorizations as lower_factorizations
+from xla_server.codegen.lower import solvers as lower_solvers
+from xla_server.codegen.lower import spectral as lower_spectral
+from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
+from xla_server.codegen.lower.matrix_kernel import MatrixCall
+from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.custom_calls.batched import ELEMENTS
+from xla_server.custom_calls.lapack import PREFIX
+from xla_server.ir.module import HloInstruction
+
+LAPACK_CALLS: Mapping[str, MatrixCall] = MappingProxyType(
+    {
+        **{
+            f"lapack_{PREFIX[element]}{name}_ffi": call
+            for element in ELEMENTS
+            for family in (lower_factorizations, lower_solvers, lower_spectral)
+            for name, call in family.calls(element).items()
+        },
+        **lower_factorizations.PORTABLE,
+        **lower_solvers.PORTABLE,
+        **lower_spectral.PORTABLE,
+    }
+)
+"""How calls become rows, by target."""
+
+
+def lower_lapack(lowering: Lowering, i: HloInstruction) -> Tree:
+    """The rows of a call whose target is in LAPACK_CALLS."""
+    call = LAPACK_CALLS[i.attributes.target]
+    if all(operand.shape.element_count for operand in i.operands):
+        return call.lower(lowering, i)
+    result = lowering.fresh(i.shape, i.name)
+    first = i.operands[0].shape
+    for number, value in enumerate(leaves(result)):
+        answer = call.empty.get(number, "0")
+        if isinstance(answer, int):
+            lowering.add(CopyThunk(value, lowering.array(i.operands[answer])))
+        elif value.shape.element_count:
+            _fill(lowering, value, answer, first.rank - call.rank)
+    return result
+
+
+def _fill(lowering: Lowering, value: Value, answer: str, batch: int) -> None:
+    """A kernel that writes every element as a function of its `row` and `column`."""
+    core = value.shape.dimensions[batch:]
+    columns = core[-1] if core else 1
+    kind = KERNEL_TYPE[value.shape.element_type].storage
+    source = f"""def kernel(buffers, start, stop):
+    result = peek_i64(buffers, 0)
+    for at in range(start, stop):
+        column = whole_mod(at, {columns})
+        row = whole_div(whole_mod(at, {math.prod(core)}), {columns})
+        store_{kind}(result, at, to_{kind}({answer}))
+"""
+    trips = value.shape.element_count
+    lowering.add(KernelThunk(value.name, source, trips, 1, (value,), (), (value,)))

@@ -1,0 +1,109 @@
+"""Lowering of cholesky and triangular-solve: one call of LAPACK or BLAS for each matrix.
+
+Large matrices are done by blocks, between which the execution can be stopped.
+
+Narrow floats do not come here: they are widened before.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from xla_contract.opcode import Opcode
+from xla_contract.ops.cholesky import CholeskyAttributes
+from xla_contract.ops.triangular_solve import Transpose, TriangularSolveAttributes
+from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.lower.matrix_kernel import MatrixKernel
+from xla_server.codegen.routines.matrix_blocks import is_by_blocks
+from xla_server.ir.module import HloInstruction
+
+_LETTER = {Transpose.NO_TRANSPOSE: "N", Transpose.TRANSPOSE: "T", Transpose.ADJOINT: "C"}
+_OTHER_SIDE = {"L": "R", "R": "L"}
+_PARTS, _SYSTEMS = 8, 512
+"""Into how many parts many systems with one triangle are divided, and how large those are."""
+
+OTHER_TRIANGLE = {"L": "U", "U": "L"}
+"""What the named triangle of a matrix is in its transposed, as which LAPACK sees it."""
+
+
+def lower_cholesky(lowering: Lowering, i: HloInstruction) -> Tree:
+    """The factors in the place of a copy of the matrices, NaN where there is no factor.
+
+    Not every LAPACK looks for NaN in its pivots: what it calls a factor may be unfinished. The
+    transposed of a Hermitian matrix is its conjugate, whose factors are the conjugate ones, so
+    that the transposed factor is the wanted one.
+    """
+    attributes: CholeskyAttributes = i.attributes
+    k = MatrixKernel(lowering, i)
+    if not i.shape.element_count:
+        return k.result
+    n, factor, status = k.rows, k.change(0, 0), k.status()
+    factorize(k, factor, status, "U" if attributes.lower else "L")
+    real, parts = k.real.text, 2 if k.element.is_complex else 1
+    k.add(f"failed = to_i64(peek_i32({status}, 0)) != 0")
+    with k.block(f"for r in range({n}):"):
+        k.add(f"pivot = peek_{real}({factor}, r * {(n + 1) * parts})")
+        k.add("failed = failed | (pivot != pivot)")
+    with k.block("if failed:"):
+        k.fill(k.element, factor, n * n, "nan")
+    with k.block("else:"):
+        first, last = ("(r + 1)", n) if attributes.lower else ("0", "r")
+        with (
+            k.block(f"for r in range({n}):"),
+            k.block(f"for c in range({first} * {parts}, {last} * {parts}):"),
+        ):
+            k.add(f"poke_{real}({factor}, r * {n * parts} + c, to_{real}(0))")
+    return k.done(n**3)
+
+
+def factorize(k: MatrixKernel, matrix: str, status: str, triangle: str) -> None:
+    """Cholesky's factor in a triangle of a matrix, which LAPACK calls by this letter."""
+    n = k.rows
+    if is_by_blocks(k.computed, n, n**3 // 3):
+        is_lower = triangle == "L"
+        k.add(f"cholesky_{k.computed}({matrix}, {n}, {is_lower}, {status}, {k.cancelled()})")
+        k.look()
+    else:
+        k.call("potrf", triangle, n, matrix, n, status)
+
+
+def lower_triangular_solve(lowering: Lowering, i: HloInstruction) -> Tree:
+    """The solutions in the place of a copy of the right sides."""
+    a: TriangularSolveAttributes = i.attributes
+    side, triangle = "L" if a.left_side else "R", "L" if a.lower else "U"
+    diagonal = "U" if a.unit_diagonal else "N"
+    return solve(lowering, i, side, triangle, _LETTER[a.transpose_a], diagonal)
+
+
+def solve(
+    lowering: Lowering, i: HloInstruction, side: str, triangle: str, transpose: str, diagonal: str
+) -> Tree:
+    """Solutions with triangles, the first operand; the letters are those of BLAS."""
+    k = MatrixKernel(lowering, i)
+    if not i.shape.element_count:
+        return k.result
+    m, n = i.shape.dimensions[-2:]
+    if is_by_blocks(k.computed, k.rows, m * n * k.rows // 2):
+        # The transposed system, as BLAS counts columns first.
+        is_left, letter = side == "R", OTHER_TRIANGLE[triangle]
+        others, ahead = (m, n) if is_left else (n, n)
+        parts = max(1, min(_PARTS // k.count, others // _SYSTEMS))
+        factors, systems = k.read(0), k.change(0, 1)
+        k.add(f"first = whole_div(part * {others}, {parts})" if parts > 1 else "first = 0")
+        last = f"whole_div((part + 1) * {others}, {parts})" if parts > 1 else str(others)
+        apart = (n if is_left else 1) * k.element.byte_width
+        is_upper = (letter == "U") == (transpose == "N")
+        numbers = f"{k.rows}, {last} - first, {ahead}, {is_left}, {is_upper != is_left}"
+        letters = ", ".join(str(ord(name)) for name in (letter, transpose, diagonal))
+        place = f"{systems} + first * {apart}"
+        k.add(f"solve_{k.computed}({factors}, {place}, {numbers}, {letters}, {k.cancelled()})")
+        return k.done(m * n * k.rows, parts)
+    one = k.room(k.element, 1)
+    k.fill(k.element, one, 1, f"to_{k.real.text}(1)")
+    options = _OTHER_SIDE[side], OTHER_TRIANGLE[triangle], transpose, diagonal
+    k.call("trsm", *options, n, m, one, k.read(0), k.rows, k.change(0, 1), n)
+    return k.done(m * n * k.rows)
+
+
+LINEAR_ALGEBRA_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
+    {Opcode.CHOLESKY: lower_cholesky, Opcode.TRIANGULAR_SOLVE: lower_triangular_solve}
+)

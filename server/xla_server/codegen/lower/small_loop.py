@@ -1,0 +1,297 @@
+"""Lowering of a while loop on a few scalars to one kernel that has the loop inside.
+
+A trip through the executor costs more than the few operations of such a loop. Its scalars are
+variables of the kernel; arrays that it hands on are read where they are, arrays of which it updates
+a few elements are written where they are.
+"""
+
+import math
+from collections.abc import Sequence
+
+from xla_contract.opcode import Opcode
+from xla_contract.shape import Shape
+from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
+from xla_server.codegen.loops.element_updates import SMALL, chain_of, update_stores
+from xla_server.codegen.loops.loop_text import Register, ScalarLoop, loop_text
+from xla_server.codegen.loops.nest import all_nodes
+from xla_server.codegen.loops.scalar_text import Named
+from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.trace.affine import Affine, linear
+from xla_server.codegen.trace.graph import Load, Node, Position, Store
+from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.codegen.trace.rules import RULES
+from xla_server.codegen.trace.tracer import Index, Tracer, integer
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.passes.edit import has_side_effect
+
+MOST_REGISTERS = 48
+MOST_INSTRUCTIONS = 400
+MOST_WORK = 2048
+"""Operations of one trip; longer trips do not suffer from the executor, and may want threads."""
+
+
+class _UnsuitableError(Exception):
+    """The loop needs more than scalars."""
+
+
+def lower_small_loop(
+    lowering: Lowering, i: HloInstruction, initial: Sequence[Value], handed_on: Sequence[bool]
+) -> tuple[Value, ...] | None:
+    """One kernel for a while, and the values of its state's elements; None where it is not small.
+
+    `handed_on` says of each element of the state whether the body leaves it as it is.
+    """
+    if not _may_be_small(i):
+        return None
+    loop = _SmallLoop(lowering, i, initial, handed_on)
+    try:
+        return loop.lowered()
+    except _UnsuitableError:
+        return None
+
+
+def _may_be_small(i: HloInstruction) -> bool:
+    count = 0
+    for computation in i.called:
+        if computation.root.opcode is Opcode.TUPLE and computation is i.called[1]:
+            return False
+        for part in computation.instructions:
+            count += len(part.called[0].instructions) if part.opcode is Opcode.FUSION else 1
+            if has_side_effect(part) or part.control_predecessors:
+                return False
+    return count <= MOST_INSTRUCTIONS
+
+
+class _SmallLoop:
+    """One loop while it is lowered. Nothing is added to the lowering before all is known."""
+
+    def __init__(
+        self,
+        lowering: Lowering,
+        i: HloInstruction,
+        initial: Sequence[Value],
+        handed_on: Sequence[bool],
+    ) -> None:
+        self._lowering = lowering
+        self._instruction = i
+        self._body, self._condition = i.called
+        # A value may have another rank: reshapes hand values on.
+        self._shapes = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
+        self._initial = initial
+        self._handed_on = handed_on
+        self._buffers: dict[Value, int] = {}
+        self._constants: dict[Value, HloInstruction] = {}
+        self._roots = self._next_state()
+        self._chains = [self._chain(number) for number in range(len(initial))]
+
+    def lowered(self) -> tuple[Value, ...]:
+        """The rows of the loop; raises _UnsuitableError."""
+        lowering, name = self._lowering, self._instruction.name
+        results = tuple(
+            self._initial[n] if handed_on else lowering.new(self._shapes[n], f"{name}.{n}")
+            for n, handed_on in enumerate(self._handed_on)
+        )
+        registers = [self._variables(number) for number in range(len(results))]
+        if sum(map(len, registers)) > MOST_REGISTERS:
+            raise _UnsuitableError
+        arrays = {
+            number: self._buffer(value)
+            for number, (value, variables) in enumerate(zip(results, registers, strict=True))
+            if not variables
+        }
+        tracer = _StateTracer(self, self._instruction, registers, arrays)
+        condition = tracer.value(self._condition.root, ())
+        tracer.walk(self._body)
+        stores = [
+            store
+            for number, chain in enumerate(self._chains)
+            if number in arrays
+            for update in chain
+            for store in update_stores(tracer, update, arrays[number])
+        ]
+        parts = [
+            self._register(tracer, number, element, variable, results[number])
+            for number, variables in enumerate(registers)
+            for element, variable in enumerate(variables)
+        ]
+        roots = [condition, *(part.next for part in parts if part.next is not None)]
+        cost = _cost(stores, roots)
+        if cost > MOST_WORK:
+            raise _UnsuitableError
+        cancellation = self._buffer(CANCELLATION)
+        loop = ScalarLoop(parts, condition, stores, tracer.order(), cancellation, cost)
+        self._add(loop, results, registers)
+        return results
+
+    def _add(
+        self, loop: ScalarLoop, results: Sequence[Value], registers: Sequence[Sequence[Named]]
+    ) -> None:
+        text = loop_text(loop)
+        for value, constant in self._constants.items():
+            self._lowering.constants[value] = constant.attributes.literal.value
+        changed = [number for number, same in enumerate(self._handed_on) if not same]
+        updates = tuple(results[number] for number in changed if not registers[number])
+        for number in changed:
+            if not registers[number]:
+                self._lowering.add(CopyThunk(results[number], self._initial[number]))
+        writes = tuple(results[number] for number in changed)
+        self._lowering.add(
+            KernelThunk(
+                self._instruction.name,
+                text,
+                1,
+                loop.cost,
+                tuple(self._buffers),
+                reads=tuple(v for v in self._buffers if v not in writes and v is not CANCELLATION),
+                writes=writes,
+                # All variables are read before the first result is written.
+                in_place=tuple(
+                    (results[number], self._initial[number])
+                    for number in changed
+                    if registers[number]
+                ),
+                updates=updates,
+            )
+        )
+
+    def _next_state(self) -> Sequence[HloInstruction]:
+        """The instructions of the body that make each element of the state."""
+        root = self._body.root
+        if not self._instruction.shape.is_tuple:
+            return (root,)
+        if root.opcode is not Opcode.TUPLE:
+            return ()
+        return root.operands
+
+    def _chain(self, number: int) -> list[HloInstruction]:
+        """The updates that make the next value of an array from itself, in order."""
+        if number >= len(self._roots):
+            return []
+        (state,) = self._body.parameters
+        chain, part = chain_of(self._roots[number])
+        is_element = (
+            part.opcode is Opcode.GET_TUPLE_ELEMENT
+            and part.operands[0] is state
+            and part.attributes.index == number
+        )
+        return chain if is_element or part is state else []
+
+    def _variables(self, number: int) -> list[Named]:
+        """Variables for an element of the state; none where it stays an array."""
+        if not self._roots:
+            raise _UnsuitableError
+        shape = self._shapes[number]
+        if shape.rank and (self._handed_on[number] or self._chains[number]):
+            return []
+        if shape.element_count > SMALL or not shape.element_count:
+            raise _UnsuitableError
+        kind = KERNEL_TYPE[shape.element_type].computed
+        return [Named(f"s{number}_{n}", kind) for n in range(shape.element_count)]
+
+    def _register(
+        self, tracer: "_StateTracer", number: int, element: int, variable: Named, result: Value
+    ) -> Register:
+        shape = self._shapes[number]
+        kernel_type = KERNEL_TYPE[shape.element_type]
+        source = self._buffer(self._initial[number])
+        if self._handed_on[number]:
+            return Register(variable, kernel_type, element, source)
+        new = tracer.value(self._roots[number], _at(element, shape.dimensions))
+        return Register(variable, kernel_type, element, source, self._buffer(result), new)
+
+    def constant(self, i: HloInstruction) -> int:
+        """The number of the buffer with a constant array."""
+        value = self._lowering.new(i.shape, i.name)
+        self._constants[value] = i
+        return self._buffer(value)
+
+    def _buffer(self, value: Value) -> int:
+        return self._buffers.setdefault(value, len(self._buffers))
+
+
+class _StateTracer(Tracer):
+    """Traces body and condition, whose parameters stand for variables and arrays."""
+
+    def __init__(
+        self,
+        loop: _SmallLoop,
+        i: HloInstruction,
+        registers: Sequence[Sequence[Named]],
+        arrays: dict[int, int],
+    ) -> None:
+        super().__init__(RULES, {})
+        self._loop = loop
+        self._states = {part for computation in i.called for part in computation.parameters}
+        self._registers = registers
+        self._arrays = arrays
+
+    def walk(self, computation: HloComputation) -> None:
+        """Make the nodes of small results one after the other, which keeps the recursion flat."""
+        for part in computation.instructions:
+            if (
+                part.opcode in RULES
+                and part.opcode is not Opcode.PARAMETER
+                and part.shape.is_array
+                and part.shape.element_count <= SMALL
+            ):
+                for element in range(part.shape.element_count):
+                    self.value(part, _at(element, part.shape.dimensions))
+
+    def order(self) -> list[Node]:
+        """All nodes, each after those it reads."""
+        return list(self._made.values())
+
+    def _make(self, instruction: HloInstruction, index: Index, number: int) -> Node:
+        if instruction in self._states:
+            return self._element(instruction.shape, index, number)
+        if instruction not in self._arguments:
+            if instruction.opcode not in RULES:
+                raise _UnsuitableError
+            if instruction.opcode is Opcode.CONSTANT and instruction.shape.element_count > 1:
+                self._arguments[instruction] = self._loop.constant(instruction)
+        return super()._make(instruction, index, number)
+
+    def _element(self, state: Shape, index: Index, number: int) -> Node:
+        shape = state.tuple_shapes[number] if state.is_tuple else state
+        offset = linear(index, shape.dimensions)
+        if number in self._arrays:
+            kernel_type = KERNEL_TYPE[shape.element_type]
+            return Load(self._arrays[number], kernel_type, offset, self.guard)
+        variables = self._registers[number]
+        if not offset.terms:
+            # Where a guard is false the index may be outside.
+            return variables[min(max(offset.constant, 0), len(variables) - 1)]
+        chosen: Node = variables[0]
+        for n, variable in enumerate(variables[1:], 1):
+            here = self.apply("eq", [Position(offset), integer(n)], "b1")
+            name = f"select_{chosen.type}" if chosen.type in ("c64", "c128") else "select"
+            chosen = self.apply(name, [here, variable, chosen], chosen.type)
+        return chosen
+
+
+def _at(element: int, dimensions: Sequence[int]) -> Index:
+    """The index of the element with a row-major number."""
+    index: list[Affine] = []
+    for size in reversed(dimensions):
+        index.append(Affine(element % size))
+        element //= size
+    return tuple(reversed(index))
+
+
+def _cost(stores: Sequence[Store], roots: Sequence[Node]) -> int:
+    """Operations of one trip, those of folds times their lengths."""
+    kind = KERNEL_TYPE
+    anything = next(iter(kind.values()))
+    rest = [Store(0, anything, Affine(0), root) for root in roots]
+    nodes = all_nodes([*stores, *rest])
+    return sum(max(1, math.prod(v.size for v in node.variables)) for node in nodes)
+
+
+def elements_of(tree: Tree) -> tuple[Value, ...] | None:
+    """The arrays of a state that is an array or a flat tuple of arrays; None for any other."""
+    if isinstance(tree, Value):
+        return (tree,)
+    if not isinstance(tree, tuple):
+        return None
+    found = tuple(part for part in tree if isinstance(part, Value))
+    return found if len(found) == len(tree) else None

@@ -1,0 +1,59 @@
+"""Lowering of LAPACK's calls for systems that need no factors.
+
+Semantics: xla_server.custom_calls.solvers and perturbed.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from xla_contract.element_type import ElementType
+from xla_server.codegen.lower.linear_algebra import solve
+from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.lower.matrix_kernel import MatrixCall, MatrixKernel, option
+from xla_server.ir.module import HloInstruction
+
+
+def lower_trsm(lowering: Lowering, i: HloInstruction) -> Tree:
+    """The solution in a copy of the right side."""
+    side, triangle, transpose, diagonal = (
+        option(i, name) for name in ("side", "uplo", "trans_x", "diag")
+    )
+    return solve(lowering, i, side, triangle, transpose, diagonal)
+
+
+def lower_gtsv(lowering: Lowering, i: HloInstruction) -> Tree:
+    """(the diagonals overwritten, the solution, status)"""
+    k = MatrixKernel(lowering, i, 1)
+    n, count = i.shape.tuple_shapes[3].dimensions[-2:]
+    below, diagonal, above = (k.change(number, number) for number in range(3))
+    right = k.take(3)
+    # The lower diagonal starts with an element that is not read.
+    below = f"{below} + {k.element.byte_width}"
+    k.call("gtsv", n, count, below, diagonal, above, right, n, k.write(4))
+    k.give(right, 3)
+    return k.done(8 * n * count)
+
+
+def lower_perturbed(lowering: Lowering, i: HloInstruction) -> Tree:
+    """The solution of a system that may be singular, in a copy of the right side."""
+    k = MatrixKernel(lowering, i, 1)
+    n, count = i.shape.dimensions[-2:]
+    diagonals = [k.read(number) for number in range(3)]
+    solution, upper = k.change(0, 3), k.room(k.element, 3 * n)
+    places = ", ".join((*diagonals, solution, upper))
+    k.add(f"perturbed_{k.computed}({places}, {n}, {count})")
+    return k.done(30 * n * count)
+
+
+def calls(element: ElementType) -> Mapping[str, MatrixCall]:
+    """How calls become rows, by LAPACK's names without the letter of the type."""
+    return {
+        "trsm": MatrixCall(lower_trsm),
+        "gtsv": MatrixCall(lower_gtsv, {0: 0, 1: 1, 2: 2, 3: 3}, 1),
+    }
+
+
+PORTABLE: Mapping[str, MatrixCall] = MappingProxyType(
+    {"tridiagonal_solve_perturbed_ffi": MatrixCall(lower_perturbed, {0: 3}, 1)}
+)
+"""How calls that any platform knows become rows."""

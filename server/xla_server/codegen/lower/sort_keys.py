@@ -1,0 +1,109 @@
+"""Comparators that order by a key: what the key is, as text of kernels."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.element_type import ElementType
+from xla_server.codegen.loops.scalar_text import Named, ScalarText, ScalarWriter
+from xla_server.codegen.trace.graph import Apply, Literal, Node
+from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.codegen.trace.rules import RULES
+from xla_server.codegen.trace.tracer import Tracer, integer
+from xla_server.ir.module import HloComputation
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Key:
+    """The text of a key of `bytes` bytes as a signed number in 64 bits; smaller ones come first.
+
+    It reads the variables `a0`, `a1`, ...: one element of each operand it `uses`.
+    """
+
+    text: ScalarText
+    bytes: int
+    uses: tuple[int, ...]
+
+
+def key_of(comparator: HloComputation, types: Sequence[ElementType]) -> Key | None:
+    """The key that a comparator compares; None where it does anything else.
+
+    Where floats are compared in no total order, -0 and 0 are one key and NaN is beyond infinity:
+    a comparator that says of NaN that it is neither before nor after anything leaves that open.
+    """
+    tracer = Tracer(RULES, {})
+    computed = [KERNEL_TYPE[element_type].computed for element_type in types]
+    pairs = [(Named(f"a{n}", kind), Named(f"b{n}", kind)) for n, kind in enumerate(computed)]
+    (result,) = tracer.call(comparator, [variable for pair in pairs for variable in pair])
+    if not isinstance(result, Apply) or result.function not in ("lt", "gt"):
+        return None
+    left, right = result.operands
+    ascending = result.function == "lt"
+    if not _mirrors(left, right, dict(pairs)):
+        left, right, ascending = right, left, not ascending
+        if not _mirrors(left, right, dict(pairs)):
+            return None
+    found = _named(left)
+    uses = tuple(n for n, (first, _) in enumerate(pairs) if first in found)
+    return make_key(tracer, left, ascending, uses) if uses else None
+
+
+def element_key(element_type: ElementType, *, ascending: bool) -> Key:
+    """The key of `a0` itself, floats in their total order."""
+    tracer = Tracer(RULES, {})
+    node: Node = Named("a0", KERNEL_TYPE[element_type].computed)
+    if node.type in ("f32", "f64"):
+        node = tracer.apply(f"total_order_{node.type}", [node], f"i{node.type[1:]}")
+    return make_key(tracer, node, ascending, (0,))
+
+
+def make_key(t: Tracer, node: Node, ascending: bool, uses: tuple[int, ...]) -> Key:
+    """The key that orders as numbers of a computed type do."""
+    if node.type in ("f32", "f64"):
+        zero = Literal(f"{node.type}(0)", node.type)
+        node = t.apply("select", [t.apply("eq", [node, zero], "b1"), zero, node], node.type)
+        node = t.apply(f"total_order_{node.type}", [node], f"i{node.type[1:]}")
+    size = 1 if node.type == "b1" else int(node.type[1:]) // 8
+    if node.type == "u64":
+        node = t.apply("bits_i64", [node], "i64")
+        node = t.apply("bit_xor", [node, integer(-(2**63))], "i64")
+    else:
+        half = 2 ** (8 * size - 1) if node.type[0] == "u" else 0
+        node = t.apply("to_i64", [node], "i64")
+        if half:
+            node = t.apply("sub", [node, integer(half)], "i64")
+    if not ascending:
+        node = t.apply("bit_not", [node], "i64")
+    return Key(ScalarWriter("s").text_of([node]), size, uses)
+
+
+def _mirrors(left: Node, right: Node, pairs: dict[Named, Named]) -> bool:
+    """Whether one expression is the other with the second elements in place of the first."""
+    seen: dict[Node, Node] = {}
+
+    def same(first: Node, second: Node) -> bool:
+        if first in seen:
+            return seen[first] is second
+        if isinstance(first, Named):
+            matches = pairs.get(first) is second
+        elif isinstance(first, Apply):
+            matches = (
+                isinstance(second, Apply)
+                and (first.function, first.type) == (second.function, second.type)
+                and len(first.operands) == len(second.operands)
+                and all(map(same, first.operands, second.operands))
+            )
+        else:
+            matches = (
+                isinstance(first, Literal)
+                and isinstance(second, Literal)
+                and first.expression == second.expression
+            )
+        if matches:
+            seen[first] = second
+        return matches
+
+    return same(left, right)
+
+
+def _named(node: Node) -> set[Node]:
+    return {node} if isinstance(node, Named) else set().union(*map(_named, node.inputs()))

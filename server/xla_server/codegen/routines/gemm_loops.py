@@ -1,0 +1,192 @@
+"""The loops around panels and tiles, compiled once for all products."""
+
+from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
+
+LAYOUT_OPERANDS = (
+    # Trips to be done, and how many are one matrix.
+    "start",
+    "stop",
+    "groups",
+    # The address of the function for a panel.
+    "lay_out",
+    # Matrices, and bytes from one to the next, from group to group of panels, from panel to panel,
+    # from stored row to stored row and from step to step.
+    "source",
+    "matrix_ahead",
+    "group_ahead",
+    "panel_ahead",
+    "ahead",
+    "step_ahead",
+    # Memory, and bytes of the panels of a matrix, of a group, of a panel and for a step.
+    "target",
+    "matrix_bytes",
+    "group_bytes",
+    "panel_bytes",
+    "step_bytes",
+    # Members in all, of a group and of a panel; steps in all and of those done at a time.
+    "members",
+    "group",
+    "height",
+    "depth",
+    "run",
+)
+"""What the function that lays out panels is told. A trip is a group of panels of a matrix."""
+
+BAND_OPERANDS = (
+    # Trips to be done, and how many there are across and down a product.
+    "start",
+    "stop",
+    "across",
+    "down",
+    # Addresses of the functions for a tile and for panels of both sides.
+    "tile",
+    "lay_out_left",
+    "lay_out_right",
+    # Left matrices, and bytes from one to the next, from stored row to stored row, from member to
+    # member and from step to step.
+    "left",
+    "left_batch_ahead",
+    "left_ahead",
+    "member_ahead",
+    "step_ahead",
+    # Right matrices, or their panels, and bytes from one to the next, from trip to trip, from
+    # panel to panel, from stored row to stored row and from step to step.
+    "right",
+    "right_batch_ahead",
+    "block_ahead",
+    "panel_ahead",
+    "right_ahead",
+    "right_step_ahead",
+    # Below how many columns a panel is laid out in the room, and bytes of a tile's step there.
+    "narrow",
+    "laid_out_ahead",
+    # Products, bytes from row to row and of an element.
+    "result",
+    "pitch",
+    "width",
+    # Rows in all, of a trip and of a tile; columns in all, of a trip and of a panel.
+    "rows",
+    "band_rows",
+    "height",
+    "columns",
+    "block_columns",
+    "panel_columns",
+    # Steps in all and at a time, and how many are one of a tile.
+    "depth",
+    "run",
+    "per_step",
+    # Memory for the panels of a trip's rows, the bytes of one, and memory for a panel of columns.
+    "band",
+    "band_panel_bytes",
+    "room",
+    # The address of the word that cancels: all is left as it is once that is not 0.
+    "cancelled",
+)
+"""What the function that multiplies is told. A trip is a band of rows with a block of columns."""
+
+
+def layout_text(symbol: str) -> str:
+    """The function that lays out panels, a run of steps of a group's after the other."""
+    f = FunctionText(symbol, LAYOUT_OPERANDS)
+    function = f.pointer("%lay_out")
+    trip = Loop(f, "%start", "%stop", 1, [])
+    group, matrix = f.divided(trip.number, "%groups")
+    source = f.address("%source", (matrix, "%matrix_ahead"), (group, "%group_ahead"))
+    target = f.address("%target", (matrix, "%matrix_bytes"), (group, "%group_bytes"))
+    there = f.minus("%members", f.let(f"mul i64 {group}, %group"))
+    there = f.smaller(there, "%group")
+    step = Loop(f, "0", "%depth", "%run", [])
+    steps = f.smaller(f.minus("%depth", step.number), "%run")
+    source = f.address(source, (step.number, "%step_ahead"))
+    target = f.address(target, (step.number, "%step_bytes"))
+    panel = Loop(f, "0", there, "%height", [("i64", source), ("i64", target)])
+    source, target = panel.values
+    members = f.smaller(f.minus(there, panel.number), "%height")
+    _call(f, function, source, "%ahead", target, steps, members)
+    panel.end([f.plus(source, "%panel_ahead"), f.plus(target, "%panel_bytes")])
+    step.end()
+    trip.end()
+    return f.text()
+
+
+def band_text(symbol: str) -> str:
+    """The function that multiplies, a run of steps of a trip's tiles after the other."""
+    f = FunctionText(symbol, BAND_OPERANDS)
+    tile, on_left, on_right = map(f.pointer, ("%tile", "%lay_out_left", "%lay_out_right"))
+    trip = Loop(f, "%start", "%stop", 1, [])
+    block, rest = f.divided(trip.number, "%across")
+    band, batch = f.divided(rest, "%down")
+    first_row = f.let(f"mul i64 {band}, %band_rows")
+    first_column = f.let(f"mul i64 {block}, %block_columns")
+    rows = f.smaller(f.minus("%rows", first_row), "%band_rows")
+    columns = f.smaller(f.minus("%columns", first_column), "%block_columns")
+    left = f.address("%left", (batch, "%left_batch_ahead"), (first_row, "%member_ahead"))
+    right = f.address("%right", (batch, "%right_batch_ahead"), (block, "%block_ahead"))
+    row = f.plus(f.let(f"mul i64 {batch}, %rows"), first_row)
+    result = f.address("%result", (row, "%pitch"), (first_column, "%width"))
+    step = Loop(f, "0", "%depth", "%run", [])
+    steps = f.smaller(f.minus("%depth", step.number), "%run")
+    left = f.address(left, (step.number, "%step_ahead"))
+    right = f.address(right, (step.number, "%right_step_ahead"))
+    _lay_out_band(f, on_left, left, rows, steps)
+    _multiply_band(f, tile, on_right, right, result, rows, columns, steps, step.number)
+    step.end()
+    trip.end()
+    return f.text()
+
+
+def _lay_out_band(f: FunctionText, function: str, left: str, rows: str, steps: str) -> None:
+    """The panels of a band of rows."""
+    row = Loop(f, "0", rows, "%height", [("i64", "%band")])
+    (place,) = row.values
+    there = f.smaller(f.minus(rows, row.number), "%height")
+    source = f.address(left, (row.number, "%member_ahead"))
+    _call(f, function, source, "%left_ahead", place, steps, there)
+    row.end([f.plus(place, "%band_panel_bytes")])
+
+
+def _multiply_band(
+    f: FunctionText,
+    tile: str,
+    lay_out: str,
+    right: str,
+    result: str,
+    rows: str,
+    columns: str,
+    steps: str,
+    step: str,
+) -> None:
+    """All tiles of a band with the panels of a block of columns."""
+    whole = f.let(f"udiv i64 {f.plus(steps, f.minus('%per_step', '1'))}, %per_step")
+    adds = f.let(f"zext i1 {f.let(f'icmp sgt i64 {step}, 0')} to i64")
+    column = Loop(f, "0", columns, "%panel_columns", [("i64", right)])
+    (right,) = column.values
+    word = f.let(f"load atomic i64, ptr {f.pointer('%cancelled')} seq_cst, align 8")
+    leave, stay = f.label(), f.label()
+    f.do(f"br i1 {f.let(f'icmp ne i64 {word}, 0')}, label %{leave}, label %{stay}")
+    f.start(leave)
+    f.do("ret void")
+    f.start(stay)
+    there = f.minus(columns, column.number)
+    width = f.smaller(there, "%panel_columns")
+    is_narrow = f.let(f"icmp slt i64 {there}, %narrow")
+    narrow, go_on = f.label(), f.label()
+    f.do(f"br i1 {is_narrow}, label %{narrow}, label %{go_on}")
+    f.start(narrow)
+    _call(f, lay_out, right, "%right_ahead", "%room", steps, width)
+    f.do(f"br label %{go_on}")
+    f.start(go_on)
+    factors = f.let(f"select i1 {is_narrow}, i64 %room, i64 {right}")
+    ahead = f.let(f"select i1 {is_narrow}, i64 %laid_out_ahead, i64 %right_ahead")
+    result = f.address(result, (column.number, "%width"))
+    row = Loop(f, "0", rows, "%height", [("i64", "%band")])
+    (place,) = row.values
+    height = f.smaller(f.minus(rows, row.number), "%height")
+    into = f.address(result, (row.number, "%pitch"))
+    _call(f, tile, place, factors, into, ahead, whole, "%pitch", height, width, adds)
+    row.end([f.plus(place, "%band_panel_bytes")])
+    column.end([f.plus(right, "%panel_ahead")])
+
+
+def _call(f: FunctionText, function: str, *operands: str) -> None:
+    f.do(f"call void {function}({', '.join(f'i64 {operand}' for operand in operands)})")

@@ -1,0 +1,224 @@
+"""Panels of matrices laid out, step after step, for the tiles of `gemm_tiles`.
+
+Members of a panel are rows of the left matrix or columns of the right one. The memory of a panel
+is followed by that of the next, or by `SLACK`: vectors are stored whole, and what they have too
+much is overwritten by what comes after.
+"""
+
+from collections.abc import Sequence
+
+from xla_server.codegen.compiler.llvm_text import FunctionText, Loop, lanes_of
+from xla_server.codegen.routines.gemm_tiles import Kind
+
+SLACK = 64
+"""Bytes behind the last panel."""
+
+_QUARTER = 16
+"""Bytes within which the processor exchanges elements in least time."""
+
+SOURCES = {
+    "f32": ("i32", 4),
+    "i32": ("i32", 4),
+    "f64": ("i64", 8),
+    "i8": ("i8", 1),
+    "u8": ("i8", 1),
+    "i16": ("i16", 2),
+}
+"""The form and the bytes of elements as they are stored, by the names of their types."""
+
+_OPERANDS = ("source", "ahead", "panel", "steps", "width")
+
+
+class _Panel:
+    """The function that lays out a panel of `height` members, while it is written."""
+
+    def __init__(self, symbol: str, kind: Kind, source: str, height: int) -> None:
+        self.f = FunctionText(symbol, _OPERANDS, is_plain=True)
+        self.kind, self.height = kind, height
+        self.stored, self.bytes = SOURCES[source]
+        self.extend = "zext" if source[0] == "u" else "sext"
+        self.form = f"i{8 * kind.width}"
+        self.vector = f"<{kind.lanes} x {self.form}>"
+        self.row = height * kind.width
+
+    def widened(self, lanes: int, value: str) -> str:
+        """Elements of a pair as 16-bit numbers."""
+        if self.bytes == 2:
+            return value
+        return self.f.let(f"{self.extend} <{lanes} x {self.stored}> {value} to <{lanes} x i16>")
+
+    def halved(self, number: str) -> str:
+        """So many pairs of steps."""
+        return self.f.let(f"lshr i64 {number}, 1")
+
+
+def along_text(symbol: str, kind: Kind, source: str, height: int) -> str:
+    """The function for a matrix in which the members of a step lie side by side.
+
+    Operands: address of the first member's first step; bytes from step to step; address of the
+    panel; steps, one at least; members that are there. The others become zeros.
+    """
+    panel = _Panel(symbol, kind, source, height)
+    f, lanes = panel.f, kind.lanes
+    count = -(-height // lanes)
+    masks = [f.mask(lanes, number * lanes, "%width") for number in range(count)]
+    elements = f"<{lanes} x {panel.stored}>"
+    steps = "%steps"
+    if kind.pairs:
+        steps = panel.halved(f.let("add i64 %steps, 1"))
+    loop = Loop(f, "0", steps, 1, [("ptr", f.pointer("%panel"))])
+    (to,) = loop.values
+    first = f.let(f"mul i64 {loop.number}, 2") if kind.pairs else loop.number
+    start = f.pointer(f.address("%source", (first, "%ahead")))
+    if kind.pairs:
+        second = f.let(f"add i64 {first}, 1")
+        there = f.splat("i1", lanes, f.let(f"icmp slt i64 {second}, %steps"))
+        other = f.behind(start, "%ahead")
+    for number, mask in enumerate(masks):
+        value = f.read(elements, f.behind(start, number * lanes * panel.bytes), panel.bytes, mask)
+        if kind.pairs:
+            seen = f.let(f"and <{lanes} x i1> {mask}, {there}")
+            place = f.behind(other, number * lanes * panel.bytes)
+            after = f.read(elements, place, panel.bytes, seen)
+            both = [panel.widened(lanes, half) for half in (value, after)]
+            numbers = [half * lanes + lane for lane in range(lanes) for half in (0, 1)]
+            mixed = _shuffled(f, f"<{lanes} x i16>", both, numbers)
+            value = f.let(f"bitcast <{2 * lanes} x i16> {mixed} to {panel.vector}")
+        place = f.behind(to, number * lanes * kind.width)
+        f.do(f"store {panel.vector} {value}, ptr {place}, align {kind.width}")
+    loop.end([f.behind(to, panel.row)])
+    return f.text()
+
+
+def across_text(symbol: str, kind: Kind, source: str, height: int) -> str:
+    """The function for a matrix in which the steps of a member lie side by side.
+
+    Operands as `along_text` has them, but bytes from member to member. In the place of members
+    that are not there the last one stands again.
+    """
+    panel = _Panel(symbol, kind, source, height)
+    f, lanes = panel.f, kind.lanes
+    whole, steps = "%steps", "%steps"
+    if kind.pairs:
+        whole, steps = panel.halved("%steps"), panel.halved(f.let("add i64 %steps, 1"))
+    last = f.let("sub i64 %width, 1")
+    squares, few, rest = f.label(), f.label(), f.label()
+    enough = f.let(f"icmp sge i64 {whole}, {lanes}")
+    before = f.block
+    f.do(f"br i1 {enough}, label %{squares}, label %{few}")
+    f.start(squares)
+    _squares(panel, whole, last)
+    behind = f.block
+    f.do(f"br label %{few}")
+    f.start(few)
+    start = f.let(f"phi i64 [0, %{before}], [{whole}, %{behind}]")
+    more, end = f.let(f"icmp slt i64 {start}, {steps}"), f.label()
+    f.do(f"br i1 {more}, label %{rest}, label %{end}")
+    f.start(rest)
+    _one_by_one(panel, start, steps, last)
+    f.do(f"br label %{end}")
+    f.start(end)
+    return f.text()
+
+
+def _squares(panel: _Panel, whole: str, last: str) -> None:
+    """Few members at a time, a vector of steps of each, the last members first.
+
+    Within a vector's quarters, of sixteen bytes each, members and steps are exchanged; then each
+    quarter of a result has a step of all these members.
+    """
+    f, lanes, width = panel.f, panel.kind.lanes, panel.kind.width
+    unit = width if not panel.kind.pairs else 2 * panel.bytes
+    few = _QUARTER // width
+    groups = -(-panel.height // few)
+    group = Loop(f, "0", str(groups), 1, [])
+    first = f.let(f"mul i64 {f.let(f'sub i64 {groups - 1}, {group.number}')}, {few}")
+    rows = []
+    for member in range(few):
+        number = f.smaller(f.let(f"add i64 {first}, {member}"), last)
+        rows.append(f.pointer(f.address("%source", (number, "%ahead"))))
+    into = f.pointer(f.address("%panel", (first, width)))
+    latest = f.let(f"sub i64 {whole}, {lanes}")
+    block = Loop(f, "0", whole, lanes, [])
+    # The last block begins earlier, and lays out some steps once more.
+    step = f.smaller(block.number, latest)
+    offset = f.let(f"mul i64 {step}, {unit}")
+    vectors = [_loaded(panel, f.behind(row, offset)) for row in rows]
+    half = few
+    while half > 1:
+        half //= 2
+        vectors = _merged(f, panel.vector, vectors, few)
+    to = f.behind(into, f.let(f"mul i64 {step}, {panel.row}"))
+    quarter = f"<{few} x {panel.form}>"
+    for later in range(lanes):
+        chosen = [later // few * few + lane for lane in range(few)]
+        value = _shuffled(f, panel.vector, (vectors[later % few], "poison"), chosen)
+        f.do(f"store {quarter} {value}, ptr {f.behind(to, later * panel.row)}, align {width}")
+    block.end()
+    group.end()
+
+
+def _loaded(panel: _Panel, place: str) -> str:
+    """A vector of steps of a member."""
+    f, lanes = panel.f, panel.kind.lanes
+    if not panel.kind.pairs:
+        return f.let(f"load {panel.vector}, ptr {place}, align {panel.bytes}")
+    value = f.let(f"load <{2 * lanes} x {panel.stored}>, ptr {place}, align {panel.bytes}")
+    wide = panel.widened(2 * lanes, value)
+    return f.let(f"bitcast <{2 * lanes} x i16> {wide} to {panel.vector}")
+
+
+def _merged(f: FunctionText, vector: str, rows: Sequence[str], few: int) -> list[str]:
+    """Rows after the round that takes elements in turn from each row and that half of all below.
+
+    What stands in a quarter of `few` elements stays there.
+    """
+    lanes, half = lanes_of(vector), len(rows) // 2
+    result = []
+    for both in zip(rows[:half], rows[half:], strict=True):
+        for begin in (0, few // 2):
+            numbers = [
+                quarter + begin + lane // 2 + lane % 2 * lanes
+                for quarter in range(0, lanes, few)
+                for lane in range(few)
+            ]
+            result.append(_shuffled(f, vector, both, numbers))
+    return result
+
+
+def _shuffled(f: FunctionText, vector: str, both: Sequence[str], numbers: Sequence[int]) -> str:
+    chosen = ", ".join(f"i32 {number}" for number in numbers)
+    one, other = both
+    return f.let(
+        f"shufflevector {vector} {one}, {vector} {other}, <{len(numbers)} x i32> <{chosen}>"
+    )
+
+
+def _one_by_one(panel: _Panel, start: str, steps: str, last: str) -> None:
+    """Steps from `start` on, of which there are too few for squares."""
+    f = panel.f
+    step = Loop(f, start, steps, 1, [])
+    row = Loop(f, "0", str(panel.height), 1, [])
+    base = f.address("%source", (f.smaller(row.number, last), "%ahead"))
+
+    def element(number: str) -> str:
+        place = f.pointer(f.address(base, (number, panel.bytes)))
+        return f.let(f"load {panel.stored}, ptr {place}, align {panel.bytes}")
+
+    if panel.kind.pairs:
+        first = f.let(f"mul i64 {step.number}, 2")
+        second = f.let(f"add i64 {first}, 1")
+        there = f.let(f"icmp slt i64 {second}, %steps")
+        # Of an odd number of steps the last one stands alone.
+        halves = [element(first), element(f.let(f"select i1 {there}, i64 {second}, i64 {first}"))]
+        if panel.bytes == 1:
+            halves = [f.let(f"{panel.extend} i8 {half} to i16") for half in halves]
+        low, high = (f.let(f"zext i16 {half} to i32") for half in halves)
+        high = f.let(f"select i1 {there}, i32 {f.let(f'shl i32 {high}, 16')}, i32 0")
+        value = f.let(f"or i32 {low}, {high}")
+    else:
+        value = element(step.number)
+    place = f.address("%panel", (step.number, panel.row), (row.number, panel.kind.width))
+    f.do(f"store {panel.form} {value}, ptr {f.pointer(place)}, align {panel.kind.width}")
+    row.end()
+    step.end()

@@ -1,0 +1,149 @@
+"""Tiles of products of matrices: a panel of either side, multiplied with all sums in registers.
+
+A panel is some rows of the left matrix, or columns of the right one, step by step of the sum: one
+step after the other on the left, and as far apart as is said on the right, where a matrix may also
+be read where it lies.
+
+A step of 16-bit integers is a pair: what is multiplied and added up in one instruction.
+"""
+
+import dataclasses
+import functools
+
+import llvmlite.binding as llvm
+
+from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
+
+VECTORS = 2
+"""Vectors of a tile's row at most."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kind:
+    """How elements are multiplied: the type of results, and the bytes of it and of a step.
+
+    `sources` are the types of elements that are laid out for it; with `pairs` there are two of
+    them to a step, as 16-bit numbers.
+    """
+
+    name: str
+    form: str
+    width: int
+    sources: tuple[str, ...]
+    pairs: bool = False
+
+    @property
+    def lanes(self) -> int:
+        """Elements of a vector."""
+        return (64 if is_wide() else 32) // self.width
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("f32", "float", 4, ("f32",)),
+        Kind("f64", "double", 8, ("f64",)),
+        Kind("i32", "i32", 4, ("i32",)),
+        Kind("i16", "i32", 4, ("i8", "u8", "i16"), pairs=True),
+    )
+}
+"""By their names in kernels."""
+
+
+@functools.cache
+def is_wide() -> bool:
+    """Whether there are 32 registers of 64 bytes, and not 16 of 32."""
+    return bool(llvm.get_host_cpu_features().get("avx512f", False))
+
+
+def heights() -> tuple[int, ...]:
+    """Rows that tiles may have, of which the tallest fill the registers."""
+    return (14, 8, 4) if is_wide() else (6, 4, 2)
+
+
+def tile_text(symbol: str, kind: Kind, rows: int, vectors: int) -> str:
+    """The function of a tile.
+
+    Operands: addresses of the left panel, of the right panel and of the result; bytes from step to
+    step of the right panel; steps, one at least; bytes from row to row of the result; rows and
+    columns of the result that are there; whether to add to it (1) or set it (0).
+    """
+    names = ("left", "right", "result", "ahead", "steps", "pitch", "rows", "columns", "adds")
+    f = FunctionText(symbol, names)
+    lanes, form = kind.lanes, kind.form
+    vector = f"<{lanes} x {form}>"
+    masks = [f.mask(lanes, number * lanes, "%columns") for number in range(vectors)]
+    zero = "zeroinitializer"
+    carried = [("ptr", f.pointer("%left")), ("ptr", f.pointer("%right"))]
+    carried += [(vector, zero)] * (rows * vectors)
+    loop = Loop(f, "0", "%steps", 1, carried)
+    left, right, *sums = loop.values
+    factors = []
+    for number in range(vectors):
+        place = f.behind(right, number * lanes * kind.width)
+        # Whole vectors, as masks would take turns with the products.
+        factors.append(f.let(f"load {vector}, ptr {place}, align {kind.width}"))
+    following = []
+    for member in range(rows):
+        single = f.let(
+            f"load {form}, ptr {f.behind(left, member * kind.width)}, align {kind.width}"
+        )
+        factor = f.splat(form, lanes, single)
+        for number, other in enumerate(factors):
+            place = sums[member * vectors + number]
+            following.append(_added(f, kind, factor, other, place))
+    loop.end([f.behind(left, rows * kind.width), f.behind(right, "%ahead"), *following])
+    # A loop over the rows that are there is compiled in less time than all after each other.
+    size = lanes * kind.width
+    kept = f.let(f"alloca [{rows * vectors} x {vector}], align {size}")
+    for number, value in enumerate(following):
+        f.do(f"store {vector} {value}, ptr {f.behind(kept, number * size)}, align {size}")
+    is_added = f.splat("i1", lanes, f.let("trunc i64 %adds to i1"))
+    reads = [f.let(f"and <{lanes} x i1> {mask}, {is_added}") for mask in masks]
+    add = "fadd" if form in ("float", "double") else "add"
+    row = Loop(f, "0", "%rows", 1, [("ptr", kept), ("ptr", f.pointer("%result"))])
+    source, target = row.values
+    for number, (mask, read) in enumerate(zip(masks, reads, strict=True)):
+        total = f.let(f"load {vector}, ptr {f.behind(source, number * size)}, align {size}")
+        place = f.behind(target, number * size)
+        before = f.read(vector, place, kind.width, read)
+        f.write(vector, f.let(f"{add} {vector} {before}, {total}"), place, kind.width, mask)
+    row.end([f.behind(source, vectors * size), f.behind(target, "%pitch")])
+    return f.text()
+
+
+def _added(f: FunctionText, kind: Kind, factor: str, other: str, total: str) -> str:
+    """The sums with the products of two vectors added."""
+    lanes = kind.lanes
+    vector = f"<{lanes} x {kind.form}>"
+    if kind.form in ("float", "double"):
+        return f.fma(vector, factor, other, total)
+    if not kind.pairs:
+        product = f.let(f"mul {vector} {factor}, {other}")
+        return f.let(f"add {vector} {total}, {product}")
+    halves = f"<{2 * lanes} x i16>"
+    pairs = [f.let(f"bitcast {vector} {name} to {halves}") for name in (factor, other)]
+    if has_pairs():
+        both = f.call(vector, _PAIRS[lanes], [f"{halves} {name}" for name in pairs])
+        return f.let(f"add {vector} {total}, {both}")
+    products = []
+    for half in (0, 1):
+        numbers = ", ".join(f"i32 {2 * lane + half}" for lane in range(lanes))
+        parts = [
+            f.let(f"shufflevector {halves} {name}, {halves} poison, <{lanes} x i32> <{numbers}>")
+            for name in pairs
+        ]
+        wide = [f.let(f"sext <{lanes} x i16> {name} to {vector}") for name in parts]
+        products.append(f.let(f"mul {vector} {wide[0]}, {wide[1]}"))
+    both = f.let(f"add {vector} {products[0]}, {products[1]}")
+    return f.let(f"add {vector} {total}, {both}")
+
+
+_PAIRS = {16: "llvm.x86.avx512.pmaddw.d.512", 8: "llvm.x86.avx2.pmadd.wd"}
+"""What multiplies pairs and adds up each, by how many there are."""
+
+
+@functools.cache
+def has_pairs() -> bool:
+    """Whether pairs of 16-bit numbers are multiplied and added up by one instruction."""
+    return bool(llvm.get_host_cpu_features().get("avx512bw" if is_wide() else "avx2", False))

@@ -1,0 +1,412 @@
+"""Cholesky, LU and QR factors and triangular systems of large matrices, block by block.
+
+LAPACK's and BLAS's own routines do the blocks. Between them the word at `cancelled` is read, and
+where it is set all is left as it is: one call of LAPACK for the whole matrix could not be stopped.
+Matrices are stored column by column, as LAPACK has them; their addresses and sizes are int64.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from xla_server.codegen.instructions.blas import room, room_i32, routine
+from xla_server.codegen.instructions.intrinsics import minimum, whole_div
+from xla_server.codegen.instructions.lapack import LETTER
+from xla_server.codegen.instructions.memory import MEMORY, clear_bytes, watch_i64
+
+BLOCK = 256
+"""Columns of a block: enough for products by BLAS to be fast."""
+
+_LEAST = 128
+"""Rows or columns of a piece that is done between two looks, at least."""
+
+_SCALAR: dict[str, Any] = {
+    "f32": np.float32,
+    "f64": np.float64,
+    "c64": np.complex64,
+    "c128": np.complex128,
+}
+
+PIECE_WORK = {"f32": 1 << 29, "f64": 1 << 28, "c64": 1 << 28, "c128": 1 << 27}
+"""Products of a piece, which take a core some ten milliseconds."""
+
+_peek, _poke, _to_i32 = MEMORY["peek_i32"], MEMORY["poke_i32"], MEMORY["to_i32"]
+_N, _T, _L, _U, _R = map(ord, "NTLUR")
+
+
+def is_by_blocks(computed: str, order: int, products: int) -> bool:
+    """Whether so many products with a matrix of this order are more than one call is to do."""
+    return order > 2 * BLOCK and products > 2 * PIECE_WORK[computed]
+
+
+def _less_product(computed: str) -> Any:
+    """c[m,n] -= a[m,k] b[k,n], where the forms of a and b are BLAS's letters."""
+    gemm = routine(LETTER[computed] + "gemm")
+    one, less = _SCALAR[computed](1), _SCALAR[computed](-1)
+
+    @njit(error_model="numpy")
+    def less_product(m, n, k, a, a_ahead, a_form, b, b_ahead, b_form, c, c_ahead):  # type: ignore[no-untyped-def]
+        gemm(
+            room_i32(a_form),
+            room_i32(b_form),
+            room_i32(m),
+            room_i32(n),
+            room_i32(k),
+            room(less),
+            a,
+            room_i32(a_ahead),
+            b,
+            room_i32(b_ahead),
+            room(one),
+            c,
+            room_i32(c_ahead),
+        )
+
+    return less_product
+
+
+def _divided(computed: str) -> Any:
+    """b[m,n] becomes the solution with a triangle a; sides and forms are BLAS's letters."""
+    trsm = routine(LETTER[computed] + "trsm")
+    one = _SCALAR[computed](1)
+
+    @njit(error_model="numpy")
+    def divided(side, triangle, form, diagonal, m, n, a, a_ahead, b, b_ahead):  # type: ignore[no-untyped-def]
+        trsm(
+            room_i32(side),
+            room_i32(triangle),
+            room_i32(form),
+            room_i32(diagonal),
+            room_i32(m),
+            room_i32(n),
+            room(one),
+            a,
+            room_i32(a_ahead),
+            b,
+            room_i32(b_ahead),
+        )
+
+    return divided
+
+
+def _piece(computed: str) -> Any:
+    """How many rows or columns of so many products each are a piece."""
+    most = PIECE_WORK[computed]
+
+    @njit(error_model="numpy")
+    def piece(work):  # type: ignore[no-untyped-def]
+        return max(_LEAST, whole_div(most, max(1, work)))
+
+    return piece
+
+
+def _less_square(computed: str) -> Any:
+    """The named triangle of c[n,n] loses a[n,k] times its adjoint, or the other way round."""
+    is_complex = computed[0] == "c"
+    herk = routine(LETTER[computed] + ("herk" if is_complex else "syrk"))
+    real = _SCALAR[computed](0).real.dtype.type
+    one, less = real(1), real(-1)
+
+    @njit(error_model="numpy")
+    def less_square(triangle, form, n, k, a, a_ahead, c, c_ahead):  # type: ignore[no-untyped-def]
+        herk(
+            room_i32(triangle),
+            room_i32(form),
+            room_i32(n),
+            room_i32(k),
+            room(less),
+            a,
+            room_i32(a_ahead),
+            room(one),
+            c,
+            room_i32(c_ahead),
+        )
+
+    return less_square
+
+
+def _cholesky(computed: str) -> Any:
+    """The factor in the lower or upper triangle of a matrix; the other triangle stays.
+
+    `status` becomes 0, or the order of the first leading minor that is not positive.
+    """
+    width = np.dtype(_SCALAR[computed]).itemsize
+    adjoint = ord("C" if computed[0] == "c" else "T")
+    potrf = routine(LETTER[computed] + "potrf")
+    less_square, less_product = _less_square(computed), _less_product(computed)
+    divided, piece = _divided(computed), _piece(computed)
+
+    @njit(error_model="numpy")
+    def cholesky(a, n, is_lower, status, cancelled):  # type: ignore[no-untyped-def]
+        triangle = _L if is_lower else _U
+        form = _N if is_lower else adjoint
+        # From one row of blocks to the next, seen from the triangle, and from column to column.
+        down = width if is_lower else n * width
+        right = n * width if is_lower else width
+        for k in range(0, n, BLOCK):
+            size = minimum(BLOCK, n - k)
+            corner = a + k * (down + right)
+            potrf(room_i32(triangle), room_i32(size), corner, room_i32(n), status)
+            failed = _peek(status, 0)
+            if failed != 0:
+                _poke(status, 0, _to_i32(failed + k))
+                return
+            first = k + size
+            below = corner + size * down
+            if is_lower:
+                divided(_R, _L, adjoint, _N, n - first, size, corner, n, below, n)
+            else:
+                divided(_L, _U, adjoint, _N, size, n - first, corner, n, below, n)
+            while first < n:
+                if watch_i64(cancelled) != 0:
+                    return
+                count = minimum(piece(BLOCK * (n - first)), n - first)
+                own = a + first * (down + right)
+                factor = a + first * down + k * right
+                less_square(triangle, form, count, size, factor, n, own, n)
+                last = first + count
+                own, rest = own + count * down, factor + count * down
+                if is_lower:
+                    less_product(n - last, count, size, rest, n, _N, factor, n, adjoint, own, n)
+                else:
+                    less_product(count, n - last, size, factor, n, adjoint, rest, n, _N, own, n)
+                first = last
+
+    return cholesky
+
+
+def _lu(computed: str) -> Any:
+    """L and U in the place of a matrix [m, n], and the rows exchanged, counted from 1.
+
+    `status` becomes 0, or the number of the first pivot that is zero.
+    """
+    width = np.dtype(_SCALAR[computed]).itemsize
+    getrf, laswp = (routine(LETTER[computed] + name) for name in ("getrf", "laswp"))
+    less_product, divided = _less_product(computed), _divided(computed)
+    piece = _piece(computed)
+
+    @njit(error_model="numpy")
+    def lu(a, m, n, pivots, status, cancelled):  # type: ignore[no-untyped-def]
+        down = m * width
+        failed = 0
+        for k in range(0, minimum(m, n), BLOCK):
+            size = minimum(BLOCK, minimum(m, n) - k)
+            corner = a + k * (width + down)
+            own = pivots + 4 * k
+            getrf(room_i32(m - k), room_i32(size), corner, room_i32(m), own, status)
+            if failed == 0 and _peek(status, 0) != 0:
+                failed = _peek(status, 0) + k
+            for r in range(size):
+                _poke(own, r, _to_i32(_peek(own, r) + k))
+            low, high = k + 1, k + size
+            if k > 0:
+                laswp(
+                    room_i32(k),
+                    a,
+                    room_i32(m),
+                    room_i32(low),
+                    room_i32(high),
+                    pivots,
+                    room_i32(1),
+                )
+            first = high
+            while first < n:
+                if watch_i64(cancelled) != 0:
+                    return
+                count = minimum(piece(BLOCK * (m - k)), n - first)
+                column = a + first * down
+                laswp(
+                    room_i32(count),
+                    column,
+                    room_i32(m),
+                    room_i32(low),
+                    room_i32(high),
+                    pivots,
+                    room_i32(1),
+                )
+                above, below = column + k * width, column + high * width
+                divided(_L, _L, _N, _U, size, count, corner, m, above, m)
+                left = corner + size * width
+                less_product(m - high, count, size, left, m, _N, above, m, _N, below, m)
+                first += count
+        _poke(status, 0, _to_i32(failed))
+
+    return lu
+
+
+def _solve(computed: str) -> Any:
+    """So many systems at b become their solutions, with a triangle of an order on one side of them.
+
+    `ahead` elements are from one column of b to the next. What `goes_on` is solved from the first
+    unknown to the last, else from the last to the first. `form`, `diagonal` and `triangle`, of
+    what is stored, are BLAS's letters.
+    """
+    width = np.dtype(_SCALAR[computed]).itemsize
+    less_product, divided = _less_product(computed), _divided(computed)
+    piece = _piece(computed)
+
+    @njit(error_model="numpy")
+    def solve(  # type: ignore[no-untyped-def]
+        a, b, order, others, ahead, is_left, goes_on, triangle, form, diagonal, cancelled
+    ):
+        # From one unknown to the next, and from one system to the next.
+        step = width if is_left else ahead * width
+        apart = ahead * width if is_left else width
+        blocks = -(-order // BLOCK)
+        for turn in range(blocks):
+            k = (turn if goes_on else blocks - 1 - turn) * BLOCK
+            size = minimum(BLOCK, order - k)
+            low = k + size if goes_on else 0
+            rest = order - low if goes_on else k
+            corner = a + k * (1 + order) * width
+            # What the block's unknowns count in the equations of the others.
+            is_column = (form == _N) == is_left
+            factors = a + (low + k * order if is_column else k + low * order) * width
+            first = 0
+            while first < others:
+                if watch_i64(cancelled) != 0:
+                    return
+                count = minimum(piece(BLOCK * (rest + BLOCK)), others - first)
+                own, after = b + k * step + first * apart, b + low * step + first * apart
+                if is_left:
+                    divided(_L, triangle, form, diagonal, size, count, corner, order, own, ahead)
+                    less_product(
+                        rest, count, size, factors, order, form, own, ahead, _N, after, ahead
+                    )
+                else:
+                    divided(_R, triangle, form, diagonal, count, size, corner, order, own, ahead)
+                    less_product(
+                        count, rest, size, own, ahead, _N, factors, order, form, after, ahead
+                    )
+                first += count
+
+    return solve
+
+
+def _qr(computed: str) -> Any:
+    """R and the reflectors in the place of a matrix [m, n], and the reflectors' factors."""
+    width = np.dtype(_SCALAR[computed]).itemsize
+    is_complex = computed[0] == "c"
+    geqrf = routine(LETTER[computed] + "geqrf")
+    ormqr = routine(LETTER[computed] + ("unmqr" if is_complex else "ormqr"))
+    adjoint = ord("C" if is_complex else "T")
+    piece = _piece(computed)
+
+    @njit(error_model="numpy")
+    def qr(a, m, n, factors, work, room_size, status, cancelled):  # type: ignore[no-untyped-def]
+        down = m * width
+        for k in range(0, minimum(m, n), BLOCK):
+            size = minimum(BLOCK, minimum(m, n) - k)
+            corner, own = a + k * (width + down), factors + k * width
+            geqrf(
+                room_i32(m - k),
+                room_i32(size),
+                corner,
+                room_i32(m),
+                own,
+                work,
+                room_i32(room_size),
+                status,
+            )
+            first = k + size
+            while first < n:
+                if watch_i64(cancelled) != 0:
+                    return
+                count = minimum(piece(2 * BLOCK * (m - k)), n - first)
+                ormqr(
+                    room_i32(_L),
+                    room_i32(adjoint),
+                    room_i32(m - k),
+                    room_i32(count),
+                    room_i32(size),
+                    corner,
+                    room_i32(m),
+                    own,
+                    a + first * down + k * width,
+                    room_i32(m),
+                    work,
+                    room_i32(room_size),
+                    status,
+                )
+                first += count
+
+    return qr
+
+
+def _reflected(computed: str) -> Any:
+    """The first n columns of the product of so many reflectors, in the place of these [m, n]."""
+    width = np.dtype(_SCALAR[computed]).itemsize
+    is_complex = computed[0] == "c"
+    orgqr = routine(LETTER[computed] + ("ungqr" if is_complex else "orgqr"))
+    ormqr = routine(LETTER[computed] + ("unmqr" if is_complex else "ormqr"))
+    piece = _piece(computed)
+
+    @njit(error_model="numpy")
+    def reflected(  # type: ignore[no-untyped-def]
+        a, m, n, reflectors, factors, work, room_size, status, cancelled
+    ):
+        down = m * width
+        last = (reflectors - 1) // BLOCK * BLOCK
+        for back in range(0, last + 1, BLOCK):
+            k = last - back
+            size = minimum(BLOCK, reflectors - k)
+            corner, own = a + k * (width + down), factors + k * width
+            # The last reflectors begin the columns behind their own as well.
+            first = n if back == 0 else k + size
+            columns = n - k if back == 0 else size
+            while first < n:
+                if watch_i64(cancelled) != 0:
+                    return
+                count = minimum(piece(2 * BLOCK * (m - k)), n - first)
+                column = a + first * down + k * width
+                for c in range(count):
+                    clear_bytes(column + c * down, size * width)
+                ormqr(
+                    room_i32(_L),
+                    room_i32(_N),
+                    room_i32(m - k),
+                    room_i32(count),
+                    room_i32(size),
+                    corner,
+                    room_i32(m),
+                    own,
+                    column,
+                    room_i32(m),
+                    work,
+                    room_i32(room_size),
+                    status,
+                )
+                first += count
+            if watch_i64(cancelled) != 0:
+                return
+            orgqr(
+                room_i32(m - k),
+                room_i32(columns),
+                room_i32(size),
+                corner,
+                room_i32(m),
+                own,
+                work,
+                room_i32(room_size),
+                status,
+            )
+
+    return reflected
+
+
+_FUNCTIONS: dict[str, Callable[[str], Any]] = {
+    "cholesky": _cholesky,
+    "lu": _lu,
+    "qr": _qr,
+    "reflected": _reflected,
+    "solve": _solve,
+}
+
+MATRIX_BLOCKS: dict[str, Any] = {
+    f"{name}_{computed}": function(computed)
+    for name, function in _FUNCTIONS.items()
+    for computed in _SCALAR
+}
+"""The functions for each type by their names in kernels."""

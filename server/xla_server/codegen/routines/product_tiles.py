@@ -1,0 +1,274 @@
+"""Sums of products kept in registers: a tile of results, and all that is added to them.
+
+A tile has some rows, one for each place of the left side, and some vectors of columns, which lie
+side by side on the right side and in the result. What is summed over is up to four loops with
+steps of their own on both sides, so that overlapping places of an array are never laid out.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba import types
+
+from xla_server.codegen.compiler.kernel_compiler import Effort
+from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
+from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
+from xla_server.codegen.instructions.instruction import Instruction, instruction
+from xla_server.codegen.routines.assembly_tiles import has_assembly, product_tile
+
+LEVELS = 4
+"""Loops of a sum."""
+
+_WORD = ir.IntType(64)
+_BYTES = {"f32": 4, "f64": 8}
+_FORMS = {"f32": "float", "f64": "double"}
+_OPERANDS = (
+    *("left", "right", "result", "row_step", "result_step", "columns"),
+    *(f"{word}{level}" for level in range(LEVELS) for word in ("trips", "over", "down")),
+)
+_ARGUMENTS = len(_OPERANDS)
+_ROWS_OF_A_POINTER = 7
+"""Rows told from one pointer by 0 to 6 steps: those are 1, 3 or 5, times 1, 2 or 4 by itself."""
+
+
+@functools.cache
+def _is_wide() -> bool:
+    """Whether there are 32 registers of 64 bytes, and not 16 of 32."""
+    return bool(llvm.get_host_cpu_features().get("avx512f", False))
+
+
+def tallest() -> int:
+    """Rows of a tile whose sums, with the factors, fill the registers."""
+    return 14 if _is_wide() else 6
+
+
+def lanes(kind: str) -> int:
+    """Columns of a vector."""
+    return (64 if _is_wide() else 32) // _BYTES[kind]
+
+
+VECTORS = 2
+"""Vectors of a tile that is not narrower."""
+
+
+def tile_name(kind: str, rows: int, columns: int) -> str:
+    """What kernels call the function of a tile.
+
+    Its operands are int64: addresses of the left side, the right side and the result; bytes from
+    row to row on the left side and in the result; columns to be done; then for each loop,
+    outermost first, its trips and the bytes of a step on the left and on the right.
+    """
+    vectors, rest = -(-columns // lanes(kind)), columns % lanes(kind)
+    return _name(kind, rows, vectors, rest > 0)
+
+
+def _name(kind: str, rows: int, vectors: int, is_partial: bool) -> str:
+    return f"product_tile_{kind}_{rows}x{vectors}{'_partial' if is_partial else ''}"
+
+
+def _tile(kind: str, rows: int, vectors: int, is_partial: bool) -> SharedFunction:
+    write = product_tile if has_assembly() else tile_text
+    effort = Effort.GLUE if has_assembly() else Effort.WRITTEN
+
+    def text(symbol: str) -> str:
+        return write(symbol, kind, rows, vectors, is_partial)
+
+    name = _name(kind, rows, vectors, is_partial)
+    return TextFunction(name, _ARGUMENTS, text, effort, is_long=True)
+
+
+def tile_text(symbol: str, kind: str, rows: int, vectors: int, is_partial: bool) -> str:
+    """The module of a tile for any processor."""
+    return _Tile(symbol, kind, rows, vectors, is_partial).text()
+
+
+class _Tile:
+    """The function of a tile while it is written.
+
+    Of one that `is_partial` the last vector has fewer columns, which takes a mask.
+    """
+
+    def __init__(self, symbol: str, kind: str, rows: int, vectors: int, is_partial: bool) -> None:
+        self._f = FunctionText(symbol, _OPERANDS)
+        self._lanes, self._width, self._form = lanes(kind), _BYTES[kind], _FORMS[kind]
+        self._vector = f"<{self._lanes} x {self._form}>"
+        self._bytes = self._lanes * self._width
+        self._rows, self._vectors = rows, vectors
+        self._masks: list[str | None] = [None] * vectors
+        if is_partial:
+            first = (vectors - 1) * self._lanes
+            self._masks[-1] = self._f.mask(self._lanes, first, "%columns")
+
+    def text(self) -> str:
+        """All of it."""
+        f = self._f
+        count = self._rows * self._vectors
+        kept = f.let(f"alloca [{count} x {self._vector}], align {self._bytes}")
+        least = "%trips0"
+        for level in range(1, LEVELS):
+            least = f.smaller(least, f"%trips{level}")
+        some, none, store = f.label(), f.label(), f.label()
+        f.do(f"br i1 {f.let(f'icmp sgt i64 {least}, 0')}, label %{some}, label %{none}")
+        f.start(none)
+        empty = [f"ptr {kept}", "i8 0", f"i64 {count * self._bytes}", "i1 false"]
+        f.call("void", "llvm.memset.p0.i64", empty)
+        f.do(f"br label %{store}")
+        f.start(some)
+        for number, value in enumerate(self._sums()):
+            f.do(self._stored(value, f.behind(kept, number * self._bytes)))
+        f.do(f"br label %{store}")
+        f.start(store)
+        # A loop over rows is compiled in less time than all of them after each other.
+        row = Loop(f, "0", str(self._rows), 1, [("ptr", kept), ("ptr", f.pointer("%result"))])
+        source, target = row.values
+        for number, mask in enumerate(self._masks):
+            value = self._loaded(f.behind(source, number * self._bytes), None)
+            self._write(value, f.behind(target, number * self._bytes), mask)
+        row.end([f.behind(source, self._vectors * self._bytes), f.behind(target, "%result_step")])
+        return f.text()
+
+    def _sums(self) -> list[str]:
+        """The sums of all loops, each of which has a trip.
+
+        The innermost loop has them in registers; those around it are counted in memory.
+        """
+        f = self._f
+        outer = range(LEVELS - 1)
+        trips, over, down = ([f.let("alloca i64") for _ in outer] for _ in range(3))
+        multiples = [f.let(f"mul i64 %row_step, {number}") for number in (1, 3, 5)]
+
+        def restart(first: int, left: str, right: str) -> None:
+            for level in outer[first:]:
+                f.do(f"store i64 %trips{level}, ptr {trips[level]}")
+            for level in outer[max(first - 1, 0) :]:
+                f.do(f"store i64 {left}, ptr {over[level]}")
+                f.do(f"store i64 {right}, ptr {down[level]}")
+
+        restart(0, "%left", "%right")
+        before, body, again = f.block, f.label(), f.label()
+        f.do(f"br label %{body}")
+        f.start(body)
+        innermost = LEVELS - 1
+        places = [f.later() for _ in range(3 + self._rows * self._vectors)]
+        number, left, right, *sums = (name for name, _ in places)
+        added = self._added(left, right, multiples, sums)
+        counted = f.let(f"sub i64 {number}, 1")
+        following = [f.plus(left, f"%over{innermost}"), f.plus(right, f"%down{innermost}")]
+        more, end, next_ = f.let(f"icmp sgt i64 {counted}, 0"), f.label(), f.label()
+        f.do(f"br i1 {more}, label %{body}, label %{next_}")
+        for level in reversed(outer):
+            f.start(next_)
+            rest = f.let(f"sub i64 {f.let(f'load i64, ptr {trips[level]}')}, 1")
+            f.do(f"store i64 {rest}, ptr {trips[level]}")
+            more, go_on = f.let(f"icmp sgt i64 {rest}, 0"), f.label()
+            next_ = f.label() if level else end
+            f.do(f"br i1 {more}, label %{go_on}, label %{next_}")
+            f.start(go_on)
+            starts = [
+                f.plus(f.let(f"load i64, ptr {place}"), step)
+                for place, step in ((over[level], f"%over{level}"), (down[level], f"%down{level}"))
+            ]
+            restart(level + 1, *starts)
+            f.do(f"br label %{again}")
+        f.start(again)
+        starts = [f.let(f"load i64, ptr {place[-1]}") for place in (over, down)]
+        f.do(f"br label %{body}")
+        trip = f"%trips{innermost}"
+        rows = zip(
+            places,
+            (trip, "%left", "%right", *["zeroinitializer"] * len(sums)),
+            (counted, *following, *added),
+            (trip, *starts, *added),
+            strict=True,
+        )
+        for position, ((name, line), first, then, later) in enumerate(rows):
+            kind = "i64" if position < 3 else self._vector
+            f.fill(
+                line,
+                f"{name} = phi {kind} [{first}, %{before}], [{then}, %{body}], [{later}, %{again}]",
+            )
+        f.start(end)
+        return added
+
+    def _added(
+        self, left: str, right: str, multiples: Sequence[str], sums: Sequence[str]
+    ) -> list[str]:
+        """The sums with the products at these addresses."""
+        f = self._f
+        start = f.pointer(right)
+        factors = [
+            self._loaded(f.behind(start, number * self._bytes), mask)
+            for number, mask in enumerate(self._masks)
+        ]
+        added = []
+        for row, address in enumerate(self._row_starts(left, multiples)):
+            single = f.let(f"load {self._form}, ptr {f.pointer(address)}, align {self._width}")
+            factor = f.splat(self._form, self._lanes, single)
+            for number, other in enumerate(factors):
+                total = sums[row * self._vectors + number]
+                added.append(f.fma(self._vector, factor, other, total))
+        return added
+
+    def _row_starts(self, start: str, multiples: Sequence[str]) -> list[str]:
+        """The addresses of rows, in terms that the processor adds up while it loads."""
+        f = self._f
+        step, *_ = multiples
+        starts = []
+        for row in range(self._rows):
+            number = row % _ROWS_OF_A_POINTER
+            if not number:
+                if row:
+                    start = f.plus(start, f.let(f"mul i64 {step}, {_ROWS_OF_A_POINTER}"))
+                # LLVM would else find that each row is a step further than the one before it, and
+                # add that.
+                start = f.opaque(start)
+                starts.append(start)
+                continue
+            factor = number & -number
+            moved = multiples[number // factor // 2]
+            starts.append(f.plus(start, f.let(f"mul i64 {moved}, {factor}")))
+        return starts
+
+    def _loaded(self, place: str, mask: str | None) -> str:
+        if mask is None:
+            return self._f.let(f"load {self._vector}, ptr {place}, align {self._width}")
+        return self._f.read(self._vector, place, self._width, mask)
+
+    def _stored(self, value: str, place: str) -> str:
+        return f"store {self._vector} {value}, ptr {place}, align {self._width}"
+
+    def _write(self, value: str, place: str, mask: str | None) -> None:
+        if mask is None:
+            self._f.do(self._stored(value, place))
+        else:
+            self._f.write(self._vector, value, place, self._width, mask)
+
+
+@instruction
+def product_tile_at(typing_context, address, *operands):  # type: ignore[no-untyped-def]
+    """Call the function of a tile by its address; its operands follow."""
+
+    def generate(context: Any, b: Any, signature: Any, args: Sequence[Any]) -> Any:
+        form = ir.FunctionType(ir.VoidType(), [_WORD] * _ARGUMENTS)
+        b.call(b.inttoptr(args[0], ir.PointerType(form)), args[1:])
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * (1 + _ARGUMENTS)), generate
+
+
+_TILES = [
+    _tile(kind, rows, vectors, is_partial)
+    for kind in _BYTES
+    for rows in range(1, tallest() + 1)
+    for vectors in range(1, VECTORS + 1)
+    for is_partial in (False, True)
+]
+PRODUCT_TILES: dict[str, Instruction] = {
+    **{tile.__name__: tile for tile in _TILES},
+    **{address.__name__: address for address in (tile.address() for tile in _TILES)},
+    "product_tile_at": product_tile_at,
+}
+"""Every function of this module by its name in kernels, and what gives their addresses."""

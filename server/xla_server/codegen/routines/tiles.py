@@ -1,0 +1,96 @@
+"""Square tiles transposed in registers.
+
+A tile of N rows of N elements is loaded into N vectors, which log2 N rounds transpose. Where rows
+are long a round swaps blocks of half the size beside the diagonal. Short ones, which processors
+have instructions for, are merged: each row of the upper half with one of the lower half.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from xla_server.codegen.compiler.shared_functions import SharedFunction
+
+SIDES = (16, 8, 4)
+"""Rows of a tile, largest first. Sixteen times 4 bytes are a line of the cache."""
+
+_WORD, _NUMBER = ir.IntType(64), ir.IntType(32)
+_REGISTERS = 1024
+"""Bytes that a tile may have: what 16 of the widest registers hold."""
+
+_SHORT = 16
+"""Bytes of a row up to which there are instructions that merge two."""
+
+
+def side_of(width: int, rows: int, columns: int) -> int | None:
+    """Rows of the largest tile of elements of `width` bytes that fits; None where none does."""
+    for side in SIDES:
+        if side * side * width <= _REGISTERS and side <= min(rows, columns):
+            return side
+    return None
+
+
+def _tile(width: int, side: int) -> SharedFunction:
+    """Transpose a tile: (source, bytes from row to row of it, target, bytes from row to row)."""
+    vector = ir.VectorType(ir.IntType(8 * width), side)
+
+    def place(b: Any, start: Any, ahead: Any, row: int) -> Any:
+        address = b.add(start, b.mul(ahead, ir.Constant(_WORD, row)))
+        return b.inttoptr(address, ir.PointerType(vector))
+
+    def write(function: Any) -> None:
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        source, source_ahead, target, target_ahead = function.args
+        rows = [b.load(place(b, source, source_ahead, row), align=width) for row in range(side)]
+        half = side // 2
+        while half:
+            is_short = side * width <= _SHORT
+            rows = _merged(b, rows) if is_short else _exchanged(b, rows, half)
+            half //= 2
+        for row, value in enumerate(rows):
+            b.store(value, place(b, target, target_ahead, row), align=width)
+        b.ret_void()
+
+    return SharedFunction(tile_name(width, side), 4, write)
+
+
+def _merged(b: Any, rows: Sequence[Any]) -> list[Any]:
+    """Rows after the round that takes elements in turn from each row and that half a tile below."""
+    side = len(rows)
+    half = side // 2
+    result = []
+    for upper, lower in zip(rows[:half], rows[half:], strict=True):
+        for first in (0, half):
+            lanes = [lane for n in range(first, first + half) for lane in (n, side + n)]
+            mask = ir.Constant(ir.VectorType(_NUMBER, side), lanes)
+            result.append(b.shuffle_vector(upper, lower, mask))
+    return result
+
+
+def _exchanged(b: Any, rows: Sequence[Any], half: int) -> list[Any]:
+    """Rows after the round that swaps blocks of `half` rows and columns."""
+    side = len(rows)
+    result = list(rows)
+    upper = [lane if not lane & half else side + lane - half for lane in range(side)]
+    lower = [lane + half if not lane & half else side + lane for lane in range(side)]
+    for row in range(side):
+        if not row & half:
+            for number, lanes in ((row, upper), (row + half, lower)):
+                mask = ir.Constant(ir.VectorType(_NUMBER, side), lanes)
+                result[number] = b.shuffle_vector(rows[row], rows[row + half], mask)
+    return result
+
+
+def tile_name(width: int, side: int) -> str:
+    """What kernels call a tile's transposition."""
+    return f"transpose_{8 * width}_{side}"
+
+
+TILES: dict[str, SharedFunction] = {
+    tile_name(width, side): _tile(width, side)
+    for width in (1, 2, 4, 8)
+    for side in SIDES
+    if side * side * width <= _REGISTERS
+}
+"""Every function of this module by its name in kernels."""

@@ -1,0 +1,151 @@
+"""Rules for operations on the bits of elements: bitcast-convert and stochastic-convert."""
+
+import functools
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from xla_contract.element_type import ElementType
+from xla_contract.opcode import Opcode
+from xla_server.codegen.trace.affine import Affine
+from xla_server.codegen.trace.elementwise import converted
+from xla_server.codegen.trace.graph import Literal, Load, Node, Position
+from xla_server.codegen.trace.kernel_types import KERNEL_TYPE, KernelType
+from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.ir.module import HloInstruction
+
+
+def trace_bitcast_convert(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """The bits read as another type: the same element's, a part's, or those of several parts."""
+    old, new = i.operands[0].shape.element_type, i.shape.element_type
+    if old.is_complex:
+        return _complex(t, i, index)
+    ratio = max(_width(old), _width(new)) // min(_width(old), _width(new))
+    if ratio == 1:
+        return _of_bits(t, _bits(t, t.operand(i, 0, index), old), new)
+    if _width(old) > _width(new):
+        return _of_bits(t, _part(t, i, index), new)
+    parts = (
+        t.apply(
+            "shift_left",
+            [
+                t.apply(f"to_{_storage(new)}", [_bits(t, t.operand(i, 0, at), old)], _storage(new)),
+                _constant(part * _width(old), _storage(new)),
+            ],
+            _storage(new),
+        )
+        for part in range(ratio)
+        for at in [(*index, Affine(part))]
+    )
+    bits = functools.reduce(lambda low, high: t.apply("bit_or", [low, high], high.type), parts)
+    return _of_bits(t, bits, new)
+
+
+def _part(t: Tracer, i: HloInstruction, index: Index) -> Node:
+    """The bits of the part that the last index counts, low ones first."""
+    old, new = i.operands[0].shape.element_type, i.shape.element_type
+    bits = _bits(t, t.operand(i, 0, index[:-1]), old)
+    place = t.apply(f"to_{bits.type}", [Position(index[-1])], bits.type)
+    distance = t.apply("mul", [place, _constant(_width(new), bits.type)], bits.type)
+    moved = t.apply("shift_right_logical", [bits, distance], bits.type)
+    return t.apply(f"to_{_storage(new)}", [moved], _storage(new))
+
+
+def _complex(t: Tracer, i: HloInstruction, index: Index) -> Node:
+    """Between complex types: a half of C128 holds a part of it, so does a number of C64."""
+    old, new = i.operands[0].shape.element_type, i.shape.element_type
+    if old is new:
+        return t.operand(i, 0, index)
+    if new is ElementType.C128:
+        parts = []
+        for number in (0, 1):
+            half = t.operand(i, 0, (*index, Affine(number)))
+            low, high = (
+                t.apply("to_u64", [_bits(t, t.apply(f"{part}_c64", [half], "f32"), _F32)], "u64")
+                for part in ("real", "imag")
+            )
+            high = t.apply("shift_left", [high, _constant(32, "u64")], "u64")
+            bits = t.apply("bit_or", [low, high], "u64")
+            parts.append(t.apply("bits_f64", [bits], "f64"))
+        return t.apply("complex_f64", parts, "c128")
+    whole = t.operand(i, 0, index[:-1])
+    first = t.apply("eq", [Position(index[-1]), _constant(0, "i64")], "b1")
+    real, imag = (t.apply(f"{part}_c128", [whole], "f64") for part in ("real", "imag"))
+    bits = _bits(t, t.apply("select", [first, real, imag], "f64"), ElementType.F64)
+    high = t.apply("shift_right_logical", [bits, _constant(32, "u64")], "u64")
+    halves = [t.apply("to_u32", [half], "u32") for half in (bits, high)]
+    return t.apply("complex_f32", [t.apply("bits_f32", [half], "f32") for half in halves], "c64")
+
+
+_F32 = ElementType.F32
+
+
+def _width(element_type: ElementType) -> int:
+    """Bits that the operation moves: one of PRED, though it is stored in 8."""
+    return 1 if element_type is ElementType.PRED else element_type.bit_width
+
+
+def _storage(element_type: ElementType) -> str:
+    return f"u{8 * element_type.byte_width}"
+
+
+def _constant(number: int, kind: str) -> Literal:
+    return Literal(f"{kind}({number})", kind)
+
+
+def _bits(t: Tracer, node: Node, element_type: ElementType) -> Node:
+    """The bits of an element as an unsigned number."""
+    storage = _storage(element_type)
+    kernel_type = KERNEL_TYPE[element_type]
+    if kernel_type.computed in ("f32", "f64"):
+        if kernel_type.storage == kernel_type.computed:
+            return t.apply(f"bits_{storage}", [node], storage)
+        if isinstance(node, Load):
+            # As they are: on the way through F32 all NaN of a type become one.
+            return Load(node.argument, KernelType(storage, storage), node.offset, node.guard)
+        return t.apply(_name(kernel_type.narrow), [node], storage)
+    bits = t.apply(f"to_{storage}", [node], storage)
+    if _width(element_type) < 8 and element_type is not ElementType.PRED:
+        mask = _constant((1 << element_type.bit_width) - 1, storage)
+        bits = t.apply("bit_and", [bits, mask], storage)
+    return bits
+
+
+def _of_bits(t: Tracer, bits: Node, element_type: ElementType) -> Node:
+    """An element from its bits; higher ones do not count."""
+    kernel_type = KERNEL_TYPE[element_type]
+    if element_type is ElementType.PRED:
+        lowest = t.apply("bit_and", [bits, _constant(1, bits.type)], bits.type)
+        return t.apply("ne", [lowest, _constant(0, bits.type)], "b1")
+    if kernel_type.computed in ("f32", "f64"):
+        if kernel_type.storage == kernel_type.computed:
+            return t.apply(f"bits_{kernel_type.computed}", [bits], kernel_type.computed)
+        if element_type.bit_width < 8:
+            mask = _constant((1 << element_type.bit_width) - 1, bits.type)
+            bits = t.apply("bit_and", [bits, mask], bits.type)
+        return t.apply(_name(kernel_type.widen), [bits], kernel_type.computed)
+    node = t.apply(f"to_{kernel_type.computed}", [bits], kernel_type.computed)
+    return t.rounded(node, element_type)
+
+
+def _name(template: str) -> str:
+    return template.removesuffix("({})")
+
+
+def trace_stochastic_convert(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """The operand cut to an integer, moved away from zero where the random number is small."""
+    operand, random = (t.operand(i, n, index) for n in (0, 1))
+    source, drawn = (part.shape.element_type for part in i.operands)
+    wide = converted(t, operand, source, ElementType.F64)
+    bits = t.apply("to_u64", [random], "u64")
+    scale = Literal(f"f64({(1023 + drawn.bit_width) << 52:#x})", "f64")
+    target = i.shape.element_type
+    computed = KERNEL_TYPE[target].computed
+    return t.rounded(t.apply(f"stochastic_{target.text}", [wide, bits, scale], computed), target)
+
+
+BIT_RULES: Mapping[Opcode, Rule] = MappingProxyType(
+    {
+        Opcode.BITCAST_CONVERT: trace_bitcast_convert,
+        Opcode.STOCHASTIC_CONVERT: trace_stochastic_convert,
+    }
+)

@@ -1,0 +1,40 @@
+"""Rules for instructions that call computations element by element: map, call and fusion."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from xla_contract.opcode import Opcode
+from xla_server.codegen.trace.graph import Node
+from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.ir.module import HloInstruction
+
+
+def trace_map(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """The called computation of one element of each operand."""
+    elements = [t.operand(i, n, index) for n in range(len(i.operands))]
+    return t.call(i.called[0], elements)[number]
+
+
+def trace_fusion(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """The element of the called computation's root, whose parameters are the operands."""
+    (called,) = i.called
+    t.enter(called, i.operands)
+    root = called.root
+    if root.opcode is Opcode.TUPLE:
+        root = root.operands[number]
+        number = 0
+    return t.value(root, index, number)
+
+
+def trace_parameter(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """The element of the operand that a fusion binds the parameter to."""
+    return t.value(t.binding(i), index, number)
+
+
+CALL_RULES: Mapping[Opcode, Rule] = MappingProxyType(
+    {
+        Opcode.MAP: trace_map,
+        Opcode.FUSION: trace_fusion,
+        Opcode.PARAMETER: trace_parameter,
+    }
+)

@@ -1,0 +1,91 @@
+"""The rule for convolution: a sum over the window and the input features, for any attributes."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from xla_contract.element_type import ElementType
+from xla_contract.opcode import Opcode
+from xla_contract.shape import Shape
+from xla_server.codegen.trace.affine import Affine, Variable, variable
+from xla_server.codegen.trace.elementwise import converted, literal
+from xla_server.codegen.trace.folding import window_position
+from xla_server.codegen.trace.graph import Accumulator, Fold, Folded, Node
+from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.ir.module import HloInstruction
+
+
+def trace_convolution(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """Products with what lies under the window, zeros in the padding, rounded once."""
+    result = i.shape.element_type
+    wide = accumulated_type([operand.shape for operand in i.operands], i.shape)
+    fold = t.folds.get((i, index, t.guard))
+    if fold is None:
+        fold = t.folds[(i, index, t.guard)] = _fold(t, i, index, wide)
+    return t.rounded(converted(t, Folded(fold, 0), wide, result), result)
+
+
+def _fold(t: Tracer, i: HloInstruction, index: Index, wide: ElementType) -> Fold:
+    numbers, window = i.attributes.dimension_numbers, i.attributes.window.dimensions
+    base, kernel = (operand.shape for operand in i.operands)
+    batch, feature, *positions = (index[d] for d in numbers.output_order)
+    loops = tuple(Variable(kernel.dimensions[d], "k") for d in numbers.kernel_order[2:])
+    inputs = Variable(kernel.dimensions[numbers.kernel_input_feature_dimension], "k")
+    outputs = kernel.dimensions[numbers.kernel_output_feature_dimension]
+    by_feature, by_batch = i.attributes.feature_group_count, i.attributes.batch_group_count
+    group = feature.floordiv(outputs // (by_feature * by_batch))
+    read = variable(inputs)
+    if by_feature > 1:
+        read = group * inputs.size + read
+    if by_batch > 1:
+        batch = group * i.shape.dimensions[numbers.output_batch_dimension] + batch
+    guard: Node | None = None
+    places = []
+    for position, loop, dimension, d in zip(
+        positions, loops, window, numbers.input_spatial_dimensions, strict=True
+    ):
+        place, inside = window_position(t, position, variable(loop), dimension, base.dimensions[d])
+        places.append(place)
+        if inside is not None:
+            guard = inside if guard is None else t.apply("bit_and", [guard, inside], "b1")
+    at = _ordered((batch, read, *places), numbers.input_order)
+    weight_at = _ordered((variable(inputs), feature, *map(variable, loops)), numbers.kernel_order)
+    computed = KERNEL_TYPE[wide].computed
+    ending = f"_{computed}" if wide.is_complex else ""
+    zero = literal(wide.dtype.type(0), wide)
+
+    def element() -> Node:
+        return converted(t, t.operand(i, 0, at), base.element_type, wide)
+
+    factor = element() if guard is None else t.guarded(guard, element)
+    if guard is not None:
+        # A product with the zeros of the padding, which an infinite weight makes NaN.
+        factor = t.apply(f"select{ending}", [guard, factor, zero], computed)
+    weight = converted(t, t.operand(i, 1, weight_at), kernel.element_type, wide)
+    product = t.apply(f"mul{ending}", [factor, weight], computed)
+    kept = tuple(loop for loop in (*loops, inputs) if loop.size != 1)
+    accumulator = Accumulator(computed, kept)
+    combined = t.apply(f"add{ending}", [accumulator, product], computed)
+    free = "add_in_any_order" if computed in ("f32", "f64") else None
+    return Fold(kept, (zero,), (accumulator,), (combined,), free, product)
+
+
+def _ordered(parts: Sequence[Affine], order: Sequence[int]) -> Index:
+    """The index whose dimension order[n] has parts[n]."""
+    placed = dict(zip(order, parts, strict=True))
+    return tuple(placed[d] for d in range(len(placed)))
+
+
+def accumulated_type(operands: Sequence[Shape], result: Shape) -> ElementType:
+    """The element type that products of these operands are added in."""
+    types = {shape.element_type for shape in (*operands, result)}
+    double = bool(types & {ElementType.F64, ElementType.C128})
+    if any(kind.is_complex for kind in types):
+        return ElementType.C128 if double else ElementType.C64
+    if any(kind.is_floating for kind in types):
+        return ElementType.F64 if double else ElementType.F32
+    # Truth values are counted.
+    return ElementType.S32 if result.element_type is ElementType.PRED else result.element_type
+
+
+CONVOLUTION_RULES: Mapping[Opcode, Rule] = MappingProxyType({Opcode.CONVOLUTION: trace_convolution})

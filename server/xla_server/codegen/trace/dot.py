@@ -1,0 +1,72 @@
+"""The rule for dot: a sum of products, for types and forms that BLAS does not take."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from xla_contract.element_type import ElementType
+from xla_contract.opcode import Opcode
+from xla_contract.ops.dot import free_dimensions
+from xla_server.codegen.trace.affine import Affine, Variable, variable
+from xla_server.codegen.trace.elementwise import converted, literal
+from xla_server.codegen.trace.graph import Accumulator, Fold, Folded, Node
+from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.ir.module import HloInstruction
+
+
+def trace_dot(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """A loop over the contracted dimensions, in at least f32, rounded once."""
+    fold = t.folds.get((i, index, t.guard))
+    result = i.shape.element_type
+    wide = accumulated_type(result)
+    if fold is None:
+        numbers = i.attributes.dimension_numbers
+        lhs, rhs = (operand.shape for operand in i.operands)
+        contracted = numbers.lhs_contracting_dimensions
+        loops = tuple(Variable(lhs.dimensions[d], "k") for d in contracted)
+        batch = len(numbers.lhs_batch_dimensions)
+        free = free_dimensions(lhs.rank, contracted, numbers.lhs_batch_dimensions)
+        right_free = free_dimensions(
+            rhs.rank, numbers.rhs_contracting_dimensions, numbers.rhs_batch_dimensions
+        )
+        left: dict[int, Affine] = dict(zip(numbers.lhs_batch_dimensions, index, strict=False))
+        right: dict[int, Affine] = dict(zip(numbers.rhs_batch_dimensions, index, strict=False))
+        left.update(zip(contracted, map(variable, loops), strict=True))
+        right.update(zip(numbers.rhs_contracting_dimensions, map(variable, loops), strict=True))
+        left.update(zip(free, index[batch:], strict=False))
+        right.update(zip(right_free, index[batch + len(free) :], strict=True))
+        factors = [
+            converted(
+                t,
+                t.operand(i, n, tuple(at[d] for d in range(len(at)))),
+                i.operands[n].shape.element_type,
+                wide,
+            )
+            for n, at in enumerate((left, right))
+        ]
+        computed = KERNEL_TYPE[wide].computed
+        ending = f"_{computed}" if wide.is_complex else ""
+        product = t.apply(f"mul{ending}", factors, computed)
+        kept = tuple(loop for loop in loops if loop.size != 1)
+        accumulator = Accumulator(computed, kept)
+        zero = literal(wide.dtype.type(0), wide)
+        fold = Fold(
+            kept,
+            (zero,),
+            (accumulator,),
+            (t.apply(f"add{ending}", [accumulator, product], computed),),
+            "add_in_any_order" if computed in ("f32", "f64") else None,
+            product,
+        )
+        t.folds[(i, index, t.guard)] = fold
+    return converted(t, Folded(fold, 0), wide, result)
+
+
+def accumulated_type(result: ElementType) -> ElementType:
+    """The element type that sums are kept in."""
+    if result.is_floating and result.bit_width < 32:
+        return ElementType.F32
+    return ElementType.S32 if result is ElementType.PRED else result
+
+
+DOT_RULES: Mapping[Opcode, Rule] = MappingProxyType({Opcode.DOT: trace_dot})

@@ -1,0 +1,187 @@
+"""Rules for elementwise operations, comparisons, conversions and constants."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from xla_contract.element_type import ElementType
+from xla_contract.opcode import Opcode
+from xla_contract.ops.compare import ComparisonType
+from xla_server.codegen.functions.elementwise import ELEMENTWISE, function_of, is_in_double
+from xla_server.codegen.trace.graph import Literal, Node
+from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.codegen.trace.tracer import Index, Rule, Tracer, computed_type
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.numeric import WITHOUT_NAN
+
+
+def trace_elementwise(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """A row of the table of functions, rounded to the element type."""
+    operands = [t.operand(i, n, index) for n in range(len(i.operands))]
+    element_type = i.operands[0].shape.element_type
+    if is_in_double(i.opcode, element_type):
+        operands = [t.apply("to_c128", [operand], "c128") for operand in operands]
+        function = function_of(i.opcode, element_type, "c128")
+        return t.apply("to_c64", [t.apply(function, operands, "c128")], "c64")
+    function = function_of(i.opcode, element_type, operands[0].type)
+    node = t.apply(function, operands, computed_type(i).computed)
+    if i.opcode in _EXACT and i.shape.element_type.bit_width >= 16:
+        return node
+    return t.rounded(node, i.shape.element_type)
+
+
+_EXACT = frozenset(
+    {
+        Opcode.ABS,
+        Opcode.CEIL,
+        Opcode.FLOOR,
+        Opcode.MAXIMUM,
+        Opcode.MINIMUM,
+        Opcode.NEGATE,
+        Opcode.ROUND_NEAREST_AFZ,
+        Opcode.ROUND_NEAREST_EVEN,
+        Opcode.SIGN,
+        Opcode.IS_FINITE,
+        Opcode.REAL,
+        Opcode.IMAG,
+        Opcode.COMPLEX,
+    }
+)
+"""Operations whose result is a value of the operand's type without rounding.
+
+Narrower types may lack the next whole number, -0, or the positive of the smallest number.
+"""
+
+
+def trace_compare(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """The relation; the total order is one of integers made from the bits."""
+    operands = [t.operand(i, n, index) for n in (0, 1)]
+    relation = i.attributes.direction.lower()
+    if i.attributes.type is ComparisonType.TOTALORDER and operands[0].type in ("f32", "f64"):
+        keyed = f"i{operands[0].type[1:]}"
+        operands = [t.apply(f"total_order_{o.type}", [o], keyed) for o in operands]
+    if operands[0].type in ("c64", "c128"):
+        relation = f"{relation}_{operands[0].type}"
+    return t.apply(relation, operands, "b1")
+
+
+def trace_select(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """One of two elements; both are computed."""
+    scalar = not i.operands[0].shape.dimensions
+    predicate = t.operand(i, 0, () if scalar else index)
+    on_true, on_false = t.operand(i, 1, index), t.operand(i, 2, index)
+    return t.apply(_of("select", on_true), [predicate, on_true, on_false], on_true.type)
+
+
+def _of(function: str, node: Node) -> str:
+    return f"{function}_{node.type}" if node.type in ("c64", "c128") else function
+
+
+def trace_clamp(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """min(max(operand, low), high), bounds of rank 0 taken for every element."""
+    low, operand, high = (
+        t.operand(i, n, index if i.operands[n].shape.dimensions else ()) for n in range(3)
+    )
+    raised = t.apply(_of("maximum", operand), [operand, low], operand.type)
+    return t.apply(_of("minimum", operand), [raised, high], operand.type)
+
+
+def trace_convert(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """The number in another element type."""
+    node = t.operand(i, 0, index)
+    source, target = i.operands[0].shape.element_type, i.shape.element_type
+    return converted(t, node, source, target)
+
+
+def converted(t: Tracer, node: Node, source: ElementType, target: ElementType) -> Node:
+    """A node of element type `source` as one of `target`."""
+    if source is target:
+        return node
+    computed = KERNEL_TYPE[target].computed
+    if source.is_complex and not target.is_complex and target is not ElementType.PRED:
+        node = t.apply(f"real_{node.type}", [node], "f32" if node.type == "c64" else "f64")
+        source = source.real_component
+    if target is ElementType.PRED:
+        name = source.text if source in _OWN_PREDICATES else node.type
+        return t.apply(f"to_pred_{name}", [node], "b1")
+    if target.is_complex:
+        if source.is_complex:
+            return t.apply(f"to_{computed}", [node], computed)
+        part = converted(t, node, source, target.real_component)
+        return t.apply(f"{computed}_of_real", [part], computed)
+    if target.is_integer and source.is_floating:
+        if source in WITHOUT_NAN:
+            node = t.apply(f"unbounded_{source.text}", [node], "f32")
+        return t.apply(f"saturate_{target.text}_{node.type}", [node], computed)
+    own = _OWN_CONVERSION.get((source, target))
+    if own is not None:
+        node = t.apply(own, [node], computed)
+    elif node.type != computed:
+        node = t.apply(f"to_{computed}", [node], computed)
+    return t.rounded(node, target)
+
+
+_OWN_PREDICATES = (ElementType.BF16, ElementType.F8E8M0FNU)
+"""Of F32 and F64 subnormal numbers are zeros by the processor's mode. Of BF16 they are not, and
+LLVM knows that F8E8M0FNU has no zero."""
+
+_OWN_CONVERSION: Mapping[tuple[ElementType, ElementType], str] = MappingProxyType(
+    {
+        (ElementType.F64, ElementType.F16): "f64_to_odd_f32",
+        (ElementType.F64, ElementType.F8E8M0FNU): "f64_to_f8e8m0fnu",
+        (ElementType.F8E8M0FNU, ElementType.F64): "f8e8m0fnu_to_f64",
+    }
+)
+"""Conversions that going by F32 as it is would round twice or take for zero."""
+
+
+def trace_reduce_precision(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """The number rounded to fewer bits."""
+    node = t.operand(i, 0, index)
+    exponent, mantissa = i.attributes.exponent_bits, i.attributes.mantissa_bits
+    element_type = i.shape.element_type
+    name = element_type.text if element_type.bit_width >= 16 else "f16"
+    if element_type is ElementType.F8E8M0FNU:
+        name = "f32"
+    bits = [Literal(f"i32({number})", "i32") for number in (exponent, mantissa)]
+    return t.rounded(
+        t.apply(f"reduce_precision_{name}", [node, *bits], node.type), i.shape.element_type
+    )
+
+
+def trace_constant(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """A constant of one element; larger ones are in buffers."""
+    return literal(np.asarray(i.attributes.literal.value).reshape(-1)[0], i.shape.element_type)
+
+
+def literal(value: "np.generic", element_type: ElementType) -> Literal:
+    """An element as a constant of the type it is computed in."""
+    computed = KERNEL_TYPE[element_type].computed
+    if computed == "b1":
+        return Literal(f"b1({int(bool(value))})", computed)
+    if computed in ("c64", "c128"):
+        parts = ", ".join(_float_text(part, computed) for part in (value.real, value.imag))
+        return Literal(f"{computed}({parts})", computed)
+    if computed in ("f32", "f64"):
+        return Literal(f"{computed}({_float_text(value, computed)})", computed)
+    return Literal(f"{computed}({int(value)})", computed)
+
+
+def _float_text(value: "np.generic", computed: str) -> str:
+    if computed in ("f32", "c64"):
+        return hex(int(np.asarray(value).astype(np.float32).view(np.uint32)))
+    return hex(int(np.asarray(value).astype(np.float64).view(np.uint64)))
+
+
+ELEMENTWISE_RULES: Mapping[Opcode, Rule] = MappingProxyType(
+    {
+        **dict.fromkeys(ELEMENTWISE, trace_elementwise),
+        Opcode.COMPARE: trace_compare,
+        Opcode.SELECT: trace_select,
+        Opcode.CLAMP: trace_clamp,
+        Opcode.CONVERT: trace_convert,
+        Opcode.REDUCE_PRECISION: trace_reduce_precision,
+        Opcode.CONSTANT: trace_constant,
+    }
+)

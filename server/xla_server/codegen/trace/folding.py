@@ -1,0 +1,134 @@
+"""Rules for operations that combine many elements into one: reduce and reduce-window."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from xla_contract.dimension_numbers import WindowDimension
+from xla_contract.opcode import Opcode
+from xla_server.codegen.trace.affine import Affine, Variable, variable
+from xla_server.codegen.trace.elementwise import converted
+from xla_server.codegen.trace.graph import Accumulator, Fold, Folded, Node
+from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.ir.module import HloComputation, HloInstruction
+
+_FREE_ORDER = {Opcode.ADD: "add_in_any_order", Opcode.MULTIPLY: "mul_in_any_order"}
+
+
+def trace_reduce(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """A loop over the reduced dimensions."""
+    fold = t.folds.get((i, index, t.guard))
+    if fold is None:
+        sizes, dimensions = i.operands[0].shape.dimensions, i.attributes.dimensions
+        loops = tuple(Variable(sizes[d], "r") for d in sorted(dimensions))
+        kept, reduced = iter(index), iter(loops)
+        at = tuple(
+            variable(next(reduced)) if d in dimensions else next(kept) for d in range(len(sizes))
+        )
+        count = len(i.operands) // 2
+        fold = _folded(t, i, loops, [t.operand(i, n, at) for n in range(count)], None)
+        t.folds[(i, index, t.guard)] = fold
+    return Folded(fold, number)
+
+
+def trace_reduce_window(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """A loop over the window; what lies in the padding or between elements is passed over."""
+    fold = t.folds.get((i, index, t.guard))
+    if fold is None:
+        window = i.attributes.window.dimensions
+        loops = tuple(Variable(d.size, "w") for d in window)
+        sizes = i.operands[0].shape.dimensions
+        guard: Node | None = None
+        at = []
+        for position, loop, dimension, size in zip(index, loops, window, sizes, strict=True):
+            inner, inside = window_position(t, position, variable(loop), dimension, size)
+            at.append(inner)
+            if inside is not None:
+                guard = inside if guard is None else t.apply("bit_and", [guard, inside], "b1")
+        count = len(i.operands) // 2
+
+        def elements() -> list[Node]:
+            return [t.operand(i, n, tuple(at)) for n in range(count)]
+
+        read = elements() if guard is None else t.guarded(guard, elements)
+        fold = _folded(t, i, loops, read, guard)
+        t.folds[(i, index, t.guard)] = fold
+    return Folded(fold, number)
+
+
+def window_position(
+    t: Tracer, position: Affine, inner: Affine, dimension: WindowDimension, size: int
+) -> tuple[Affine, Node | None]:
+    """The base index under a window's element, and whether there is one (None: always)."""
+    if dimension.window_reversal:
+        inner = inner * -1 + (dimension.size - 1)
+    place = position * dimension.stride + inner * dimension.window_dilation
+    step = dimension.base_dilation
+    shift = -(-dimension.padding_low // step) if step > 1 else 0
+    place = place + (shift * step - dimension.padding_low)
+    guard: Node | None = None
+    if step > 1:
+        rest = place.mod(step)
+        if rest.high > 0:
+            guard = t.inside(rest, 0, 1)
+        place = place.floordiv(step) + -shift
+    inside = t.inside(place, 0, size)
+    if guard is None or inside is None:
+        return place, guard if inside is None else inside
+    return place, t.apply("bit_and", [guard, inside], "b1")
+
+
+def _folded(
+    t: Tracer,
+    i: HloInstruction,
+    loops: Sequence[Variable],
+    elements: Sequence[Node],
+    guard: Node | None,
+) -> Fold:
+    """A fold of elements by the instruction's computation; where `guard` fails nothing happens."""
+    (reducer,) = i.called
+    count = len(elements)
+    kinds = [part.shape.element_type for part in reducer.parameters]
+    types = [part.shape.element_type for part in i.operands]
+    elements = [converted(t, e, types[n], kinds[count + n]) for n, e in enumerate(elements)]
+    initial = [
+        converted(t, t.operand(i, count + n, ()), types[count + n], kinds[n]) for n in range(count)
+    ]
+    loops = tuple(loop for loop in loops if loop.size != 1)
+    accumulators = tuple(Accumulator(node.type, loops) for node in initial)
+    # Without a loop there is nothing inside of which an accumulator could change.
+    held = accumulators if loops else initial
+    combined = t.call(reducer, [*held, *elements])
+    if guard is not None:
+        combined = tuple(
+            t.apply(_select(new), [guard, new, old], new.type)
+            for new, old in zip(combined, held, strict=True)
+        )
+    return Fold(
+        loops,
+        tuple(initial),
+        accumulators,
+        tuple(combined),
+        _free_order(reducer) if guard is None and initial[0].type in ("f32", "f64") else None,
+        elements[0],
+    )
+
+
+def _select(node: Node) -> str:
+    return f"select_{node.type}" if node.type in ("c64", "c128") else "select"
+
+
+def _free_order(reducer: HloComputation) -> str | None:
+    """The function that combines, where the reducer is one whose order may be changed."""
+    root, parameters = reducer.root, reducer.parameters
+    one_type = {part.shape.element_type for part in (root, *parameters)}
+    if len(parameters) != 2 or set(root.operands) != set(parameters) or len(one_type) > 1:
+        return None
+    return _FREE_ORDER.get(root.opcode)
+
+
+FOLDING_RULES: Mapping[Opcode, Rule] = MappingProxyType(
+    {
+        Opcode.REDUCE: trace_reduce,
+        Opcode.REDUCE_WINDOW: trace_reduce_window,
+    }
+)

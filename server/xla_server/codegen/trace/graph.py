@@ -1,0 +1,182 @@
+"""The scalar graph of a kernel: what one element of a result is computed from.
+
+Nodes are compared by identity; the tracer makes each only once. A node depends on the loop
+variables that its indices name, and is computed in the innermost loop among theirs.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+from xla_server.codegen.trace.affine import Affine, Computed, Variable
+from xla_server.codegen.trace.kernel_types import KernelType
+
+
+class Node:
+    """A scalar. `type` is the name of its computed type."""
+
+    type: str
+
+    @functools.cached_property
+    def variables(self) -> frozenset[Variable]:
+        """The loop variables the value depends on."""
+        return frozenset[Variable]().union(*(node.variables for node in self.inputs()))
+
+    def inputs(self) -> Iterable["Node"]:
+        """The nodes this one reads."""
+        return ()
+
+
+@dataclasses.dataclass(eq=False)
+class Literal(Node):
+    """A constant, as the expression that makes it."""
+
+    expression: str
+    type: str
+
+
+@dataclasses.dataclass(eq=False)
+class Load(Node):
+    """An element of a buffer. Where `guard` is false the first element is read instead."""
+
+    argument: int
+    kernel_type: KernelType
+    offset: Affine
+    guard: Node | None = None
+
+    def __post_init__(self) -> None:
+        self.type = self.kernel_type.computed
+
+    @functools.cached_property
+    def variables(self) -> frozenset[Variable]:
+        """The loop variables the value depends on."""
+        guard = frozenset[Variable]() if self.guard is None else self.guard.variables
+        return guard | variables_of(self.offset)
+
+    def inputs(self) -> Iterable[Node]:
+        """The nodes this one reads."""
+        if self.guard is not None:
+            yield self.guard
+        yield from nodes_of(self.offset)
+
+
+@dataclasses.dataclass(eq=False)
+class Apply(Node):
+    """A function of kernels applied to scalars."""
+
+    function: str
+    operands: tuple[Node, ...]
+    type: str
+
+    def inputs(self) -> Iterable[Node]:
+        """The nodes this one reads."""
+        return self.operands
+
+
+@dataclasses.dataclass(eq=False)
+class Position(Node):
+    """An index as a number of type i64."""
+
+    index: Affine
+    type: str = "i64"
+
+    @functools.cached_property
+    def variables(self) -> frozenset[Variable]:
+        """The loop variables the value depends on."""
+        return variables_of(self.index)
+
+    def inputs(self) -> Iterable[Node]:
+        """The nodes this one reads."""
+        return nodes_of(self.index)
+
+
+@dataclasses.dataclass(eq=False)
+class Accumulator(Node):
+    """What a fold has combined so far, inside its loop."""
+
+    type: str
+    fold_variables: tuple[Variable, ...]
+
+    @functools.cached_property
+    def variables(self) -> frozenset[Variable]:
+        """The loop variables the value depends on."""
+        return frozenset(self.fold_variables)
+
+
+@dataclasses.dataclass(eq=False)
+class Fold:
+    """A loop over `loops`, outermost first, that combines accumulators with what it reads.
+
+    `ordered` are the combined values as functions of `accumulators`. Where `reassociates` names
+    a function, the only combined value is that function of the accumulator and `element`, and
+    the order of combination is free.
+    """
+
+    loops: tuple[Variable, ...]
+    initial: tuple[Node, ...]
+    accumulators: tuple[Accumulator, ...]
+    combined: tuple[Node, ...]
+    reassociates: str | None = None
+    element: Node | None = None
+
+    @functools.cached_property
+    def variables(self) -> frozenset[Variable]:
+        """The loop variables the results depend on: not those of the fold."""
+        inside = frozenset[Variable]().union(
+            *(node.variables for node in (*self.combined, *self.initial))
+        )
+        return inside - set(self.loops)
+
+
+@dataclasses.dataclass(eq=False)
+class Folded(Node):
+    """One of the results of a fold."""
+
+    fold: Fold
+    number: int
+
+    def __post_init__(self) -> None:
+        self.type = self.fold.initial[self.number].type
+
+    @functools.cached_property
+    def variables(self) -> frozenset[Variable]:
+        """The loop variables the value depends on."""
+        return self.fold.variables
+
+    def inputs(self) -> Iterable[Node]:
+        """The nodes this one reads."""
+        return (*self.fold.initial, *self.fold.combined)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Store:
+    """An element of a result written once for each iteration of the variables it depends on."""
+
+    argument: int
+    kernel_type: KernelType
+    offset: Affine
+    value: Node
+    guard: Node | None = None
+
+
+def variables_of(index: Affine) -> frozenset[Variable]:
+    """The loop variables an index depends on."""
+    found: set[Variable] = set()
+    for atom in index.atoms():
+        if isinstance(atom, Variable):
+            found.add(atom)
+        elif isinstance(atom, Computed):
+            node: Any = atom.node
+            found |= node.variables
+    return frozenset(found)
+
+
+def nodes_of(index: Affine) -> list[Node]:
+    """The nodes that an index's computed parts read."""
+    found: list[Node] = []
+    for atom in index.atoms():
+        if isinstance(atom, Computed):
+            node: Any = atom.node
+            found.append(node)
+    return found

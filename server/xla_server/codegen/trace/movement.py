@@ -1,0 +1,205 @@
+"""Rules for operations that move elements: which element of which operand is read."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from xla_contract.element_type import ElementType
+from xla_contract.opcode import Opcode
+from xla_server.codegen.trace.affine import Affine, linear, multi_index
+from xla_server.codegen.trace.elementwise import converted
+from xla_server.codegen.trace.graph import Node, Position
+from xla_server.codegen.trace.tracer import NEVER, Index, Rule, Tracer
+from xla_server.ir.module import HloInstruction
+
+
+def trace_broadcast(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """The operand's element at the dimensions it was mapped to."""
+    return t.operand(i, 0, tuple(index[d] for d in i.attributes.dimensions))
+
+
+def trace_reshape(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """The operand's element with the same row-major number."""
+    place = linear(index, i.shape.dimensions)
+    return t.operand(i, 0, multi_index(place, i.operands[0].shape.dimensions))
+
+
+def trace_transpose(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """The operand's element with the indices permuted back."""
+    inverse: list[Affine] = [Affine(0)] * len(index)
+    for position, source in zip(index, i.attributes.permutation, strict=True):
+        inverse[source] = position
+    return t.operand(i, 0, tuple(inverse))
+
+
+def trace_reverse(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """The operand's element counted from the other end."""
+    sizes = i.shape.dimensions
+    return t.operand(
+        i,
+        0,
+        tuple(
+            position * -1 + (sizes[d] - 1) if d in i.attributes.dimensions else position
+            for d, position in enumerate(index)
+        ),
+    )
+
+
+def trace_slice(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """The operand's element at start + index * stride."""
+    a = i.attributes
+    moved = zip(index, a.starts, a.strides, strict=True)
+    return t.operand(i, 0, tuple(position * stride + start for position, start, stride in moved))
+
+
+def trace_dynamic_slice(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """The operand's element behind start indices, which are clamped so that the box fits."""
+    sizes = i.operands[0].shape.dimensions
+    starts = start_indices(t, i, 1, len(sizes))
+    moved = []
+    for d, position in enumerate(index):
+        moved.append(position + t.clamped(starts[d], sizes[d] - i.shape.dimensions[d]))
+    return t.operand(i, 0, tuple(moved))
+
+
+def start_indices(t: Tracer, i: HloInstruction, first: int, rank: int) -> list[Node]:
+    """The start indices from operand `first` on: scalars, or one vector of all of them."""
+    if rank and i.operands[first].shape.dimensions:
+        return [t.operand(i, first, (Affine(d),)) for d in range(rank)]
+    return [t.operand(i, first + d, ()) for d in range(rank)]
+
+
+def trace_dynamic_update_slice(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """The update's element inside the box, the operand's outside."""
+    sizes, box = i.shape.dimensions, i.operands[1].shape.dimensions
+    starts = start_indices(t, i, 2, len(sizes))
+    moved, guard = [], None
+    for d, position in enumerate(index):
+        start = t.clamped(starts[d], sizes[d] - box[d])
+        inner = position + start * -1
+        moved.append(inner)
+        guard = _both(t, guard, t.inside(inner, 0, box[d]))
+    if guard is None:
+        return t.operand(i, 1, tuple(moved))
+    return _choose(
+        t,
+        guard,
+        t.guarded(guard, lambda: t.operand(i, 1, tuple(moved))),
+        t.operand(i, 0, index),
+    )
+
+
+def trace_pad(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """The operand's element where the index falls on one, else the padding value."""
+    sizes = i.operands[0].shape.dimensions
+    guard, moved = None, []
+    for d, position in enumerate(index):
+        edge = i.attributes.config.dimensions[d]
+        step = edge.interior + 1
+        shift = max(0, -(-(edge.low - position.low) // step))
+        place = position + (shift * step - edge.low)
+        if step > 1:
+            rest = place.mod(step)
+            if rest != Affine(0):
+                on_element = t.inside(rest, 0, 1)
+                guard = _both(t, guard, on_element)
+        inner = place.floordiv(step) + -shift
+        moved.append(inner)
+        guard = _both(t, guard, t.inside(inner, 0, sizes[d]))
+    if guard is None:
+        return t.operand(i, 0, tuple(moved))
+    value = t.operand(i, 1, ())
+    if guard is NEVER or 0 in sizes:
+        return value
+    return _choose(t, guard, t.guarded(guard, lambda: t.operand(i, 0, tuple(moved))), value)
+
+
+def trace_concatenate(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """The element of the operand that covers the index."""
+    d = i.attributes.dimension
+    node: Node | None = None
+    end = i.shape.dimensions[d]
+    for n in reversed(range(len(i.operands))):
+        size = i.operands[n].shape.dimensions[d]
+        if not size:
+            continue
+        inner = index[d] + -(end - size)
+        end -= size
+        moved = (*index[:d], inner, *index[d + 1 :])
+        guard = t.inside(inner, 0, size)
+        if guard is None:
+            return t.operand(i, n, moved)
+        if guard is NEVER:
+            continue
+        found = t.guarded(guard, lambda n=n, moved=moved: t.operand(i, n, moved))  # type: ignore[misc]
+        node = found if node is None else _choose(t, guard, found, node)
+    assert node is not None
+    return node
+
+
+def trace_iota(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """The index along one dimension."""
+    position = Position(index[i.attributes.iota_dimension])
+    return converted(t, position, ElementType.S64, i.shape.element_type)
+
+
+def trace_gather(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """The operand's element in the slice that the start indices name, clamped to lie inside."""
+    numbers, sizes = i.attributes.dimension_numbers, i.attributes.slice_sizes
+    operand, indices = (part.shape for part in i.operands)
+    batch = [index[d] for d in range(len(index)) if d not in numbers.offset_dims]
+    offsets = iter(index[d] for d in numbers.offset_dims)
+    dropped = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
+    moved = []
+    for d, size in enumerate(sizes):
+        place = Affine(0)
+        if d in numbers.start_index_map:
+            at = list(batch)
+            if numbers.index_vector_dim < indices.rank:
+                entry = Affine(numbers.start_index_map.index(d))
+                at.insert(numbers.index_vector_dim, entry)
+            start = t.operand(i, 1, tuple(at))
+            place = t.clamped(start, operand.dimensions[d] - size)
+        elif d in numbers.operand_batching_dims:
+            pair = numbers.operand_batching_dims.index(d)
+            of_indices = numbers.start_indices_batching_dims[pair]
+            place = batch[of_indices - (of_indices > numbers.index_vector_dim)]
+        if d not in dropped:
+            place = place + next(offsets)
+        moved.append(place)
+    return t.operand(i, 0, tuple(moved))
+
+
+def trace_same(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+    """The operand's element itself."""
+    return t.operand(i, 0, index)
+
+
+def _both(t: Tracer, left: Node | None, right: Node | None) -> Node | None:
+    if left is None or right is None:
+        return right if left is None else left
+    if left is NEVER or right is NEVER:
+        return NEVER
+    return t.apply("bit_and", [left, right], "b1")
+
+
+def _choose(t: Tracer, guard: Node, inside: Node, outside: Node) -> Node:
+    name = f"select_{inside.type}" if inside.type in ("c64", "c128") else "select"
+    return t.apply(name, [guard, inside, outside], inside.type)
+
+
+MOVEMENT_RULES: Mapping[Opcode, Rule] = MappingProxyType(
+    {
+        Opcode.BROADCAST: trace_broadcast,
+        Opcode.RESHAPE: trace_reshape,
+        Opcode.TRANSPOSE: trace_transpose,
+        Opcode.REVERSE: trace_reverse,
+        Opcode.SLICE: trace_slice,
+        Opcode.DYNAMIC_SLICE: trace_dynamic_slice,
+        Opcode.DYNAMIC_UPDATE_SLICE: trace_dynamic_update_slice,
+        Opcode.PAD: trace_pad,
+        Opcode.CONCATENATE: trace_concatenate,
+        Opcode.IOTA: trace_iota,
+        Opcode.GATHER: trace_gather,
+        Opcode.COPY: trace_same,
+    }
+)

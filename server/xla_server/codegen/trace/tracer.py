@@ -1,0 +1,160 @@
+"""From a computation to the scalar graph of one element of its result."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, TypeVar
+
+from xla_contract.element_type import ElementType
+from xla_contract.errors import InternalError
+from xla_contract.opcode import Opcode
+from xla_server.codegen.trace.affine import Affine, Computed, linear, variable
+from xla_server.codegen.trace.graph import Apply, Fold, Literal, Load, Node, Position
+from xla_server.codegen.trace.kernel_types import KERNEL_TYPE, KernelType
+from xla_server.ir.module import HloComputation, HloInstruction
+
+T = TypeVar("T")
+
+MOST_COPIES = 5000
+"""Elements of one kernel beyond the first of each instruction: fusions are made of far fewer."""
+
+Index: TypeAlias = tuple[Affine, ...]
+
+NEVER = Literal("b1(0)", "b1")
+"""What holds for no element."""
+
+Rule: TypeAlias = Callable[["Tracer", HloInstruction, Index, int], Node]
+"""One element of an instruction's result (of element `number` of its tuple) at an index."""
+
+
+class Tracer:
+    """Makes the nodes of a kernel, each once.
+
+    `arguments` are the instructions whose values are in buffers, by their number among the
+    kernel's arguments; `rules` say how the others are computed.
+    """
+
+    def __init__(
+        self, rules: Mapping[Opcode, Rule], arguments: Mapping[HloInstruction, int]
+    ) -> None:
+        self._rules = rules
+        self._arguments = dict(arguments)
+        self._bound: dict[HloInstruction, Node] = {}
+        self._made: dict[tuple[object, ...], Node] = {}
+        self._bindings: dict[HloInstruction, HloInstruction] = {}
+        self._met: set[HloInstruction] = set()
+        self._copies = 0
+        self.folds: dict[tuple[object, ...], Fold] = {}
+        self.guard: Node | None = None
+        """Where this is false the element is not needed, and may not exist."""
+
+    def value(self, instruction: HloInstruction, index: Index, number: int = 0) -> Node:
+        """The element of `instruction` at `index`."""
+        if instruction.opcode is Opcode.GET_TUPLE_ELEMENT and instruction not in self._arguments:
+            return self.value(instruction.operands[0], index, instruction.attributes.index)
+        bound = self._bound.get(instruction)
+        if bound is not None:
+            return bound
+        key = (instruction, index, number, self.guard)
+        node = self._made.get(key)
+        if node is None:
+            node = self._made[key] = self._make(instruction, index, number)
+        return node
+
+    def operand(self, instruction: HloInstruction, number: int, index: Index) -> Node:
+        """The element of an operand at `index`."""
+        return self.value(instruction.operands[number], index)
+
+    def apply(self, function: str, operands: Sequence[Node], type: str) -> Node:
+        """A function of kernels applied to nodes."""
+        key = (function, tuple(operands), type)
+        node = self._made.get(key)
+        if node is None:
+            node = self._made[key] = Apply(function, tuple(operands), type)
+        return node
+
+    def rounded(self, node: Node, element_type: ElementType) -> Node:
+        """The value of the element type nearest to a computed one."""
+        kernel_type = KERNEL_TYPE[element_type]
+        if kernel_type.is_exact:
+            return node
+        return self.apply(f"round_{element_type.text}", [node], kernel_type.computed)
+
+    def guarded(self, guard: Node, make: Callable[[], T]) -> T:
+        """What `make` gives while elements are needed only where `guard` holds."""
+        outer = self.guard
+        self.guard = guard if outer is None else self.apply("bit_and", [outer, guard], "b1")
+        try:
+            return make()
+        finally:
+            self.guard = outer
+
+    def inside(self, index: Affine, low: int, high: int) -> Node | None:
+        """Whether low <= index < high; None where that is always so, NEVER where it never is."""
+        if index.high < low or index.low >= high:
+            return NEVER
+        found: Node | None = None
+        position = Position(index)
+        if index.low < low:
+            found = self.apply("ge", [position, integer(low)], "b1")
+        if index.high >= high:
+            below = self.apply("lt", [position, integer(high)], "b1")
+            found = below if found is None else self.apply("bit_and", [found, below], "b1")
+        return found
+
+    def clamped(self, node: Node, high: int) -> Affine:
+        """A computed integer as an index, clamped to 0 .. high."""
+        if high <= 0:
+            return Affine(0)
+        if node.type == "u64":
+            # Too large for i64 is too large for any array.
+            limit = self.apply("minimum", [node, Literal(f"u64({high})", "u64")], "u64")
+            wide = self.apply("to_i64", [limit], "i64")
+        else:
+            wide = self.apply("to_i64", [node], "i64")
+        raised = self.apply("maximum", [wide, integer(0)], "i64")
+        return variable(Computed(self.apply("minimum", [raised, integer(high)], "i64"), 0, high))
+
+    def call(self, computation: HloComputation, arguments: Sequence[Node]) -> tuple[Node, ...]:
+        """The results of a computation on scalars."""
+        inner = Tracer(self._rules, {})
+        inner._bound = dict(zip(computation.parameters, arguments, strict=True))
+        root = computation.root
+        if root.opcode is Opcode.TUPLE:
+            return tuple(inner.value(operand, ()) for operand in root.operands)
+        return (inner.value(root, ()),)
+
+    def enter(self, computation: HloComputation, operands: Sequence[HloInstruction]) -> None:
+        """Bind a fusion's parameters to its operands."""
+        self._bindings.update(zip(computation.parameters, operands, strict=True))
+
+    def binding(self, parameter: HloInstruction) -> HloInstruction:
+        """The operand that a parameter of an entered computation stands for."""
+        return self._bindings[parameter]
+
+    def _make(self, instruction: HloInstruction, index: Index, number: int) -> Node:
+        argument = self._arguments.get(instruction)
+        if argument is not None:
+            shape = instruction.shape
+            offset = linear(index, shape.dimensions)
+            return Load(argument, KERNEL_TYPE[shape.element_type], offset, self.guard)
+        self._count(instruction)
+        return self._rules[instruction.opcode](self, instruction, index, number)
+
+    def _count(self, instruction: HloInstruction) -> None:
+        """Give up where copies of copies grow beyond what any kernel can hold."""
+        self._copies += instruction in self._met
+        self._met.add(instruction)
+        if self._copies > MOST_COPIES:
+            raise InternalError(
+                f"a kernel must compute at most {MOST_COPIES} elements more than it has "
+                f"instructions, got more at {instruction.opcode} %{instruction.name}"
+            )
+
+
+def integer(number: int) -> Literal:
+    """A constant of type i64."""
+    return Literal(f"i64({number})", "i64")
+
+
+def computed_type(instruction: HloInstruction) -> KernelType:
+    """How the elements of an instruction's array are computed."""
+    return KERNEL_TYPE[instruction.shape.element_type]

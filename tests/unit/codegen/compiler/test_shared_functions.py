@@ -1,0 +1,123 @@
+"""Functions that kernels share: compiled once, loaded with the first kernel that calls them."""
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from llvmlite import ir
+
+from xla_server.codegen import kernel as kernels
+from xla_server.codegen.compiler.direct_compiler import kernel_module
+from xla_server.codegen.compiler.kernel_cache import KernelCache
+from xla_server.codegen.compiler.kernel_compiler import Effort
+from xla_server.codegen.compiler.llvm_text import FunctionText
+from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction, symbols_in
+from xla_server.codegen.kernel import Kernels
+from xla_server.codegen.namespace import NAMESPACE, SHARED
+
+WORD = ir.IntType(64)
+
+
+def _twice(function: Any) -> None:
+    builder = ir.IRBuilder(function.append_basic_block())
+    builder.ret(builder.add(function.args[0], function.args[0]))
+
+
+def _thrice(function: Any) -> None:
+    """Calls the other one."""
+    builder = ir.IRBuilder(function.append_basic_block())
+    form = ir.FunctionType(WORD, [WORD])
+    other = ir.Function(function.module, form, TWICE.symbol)
+    builder.ret(builder.add(builder.call(other, function.args), function.args[0]))
+
+
+TWICE = SharedFunction("test_twice", 1, _twice, returns=True)
+THRICE = SharedFunction("test_thrice", 1, _thrice, returns=True)
+SOURCE = """def kernel(buffers, start, stop):
+    poke_i64(peek_i64(buffers, 0), 0, {}(start))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for function in (TWICE, THRICE):
+        monkeypatch.setitem(NAMESPACE, function.__name__, function)
+        monkeypatch.setitem(SHARED, function.symbol, function)
+
+
+def run(found: kernels.Kernel, start: int) -> int:
+    """What a kernel puts into its first buffer."""
+    place = np.zeros(1, np.int64)
+    table = (ctypes.c_int64 * 1)(place.ctypes.data)
+    none = (ctypes.c_int64 * 2)()
+    call = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)
+    address = ctypes.addressof(none)
+    call(found.address)(address, address, ctypes.addressof(table), start, 0)
+    return int(place[0])
+
+
+def test_kernels_call_them_and_they_each_other() -> None:
+    made = Kernels()
+    assert run(made.get(SOURCE.format("test_thrice")), 7) == 21
+    assert run(made.get(SOURCE.format("test_twice")), 7) == 14
+
+
+def test_each_is_compiled_once_for_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert TWICE.object_code() is TWICE.object_code()
+    assert symbols_in(kernels.kernel_object(SOURCE.format("test_twice"))) == [TWICE.symbol]
+    assert symbols_in(kernels.kernel_object(SOURCE.format("neg"))) == []
+
+
+def test_on_disk_they_are_beside_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = SOURCE.format("test_twice")
+    Kernels(KernelCache(tmp_path)).get(source)
+    assert len(list(tmp_path.iterdir())) == 2
+    monkeypatch.setattr(SharedFunction, "object_code", None)
+    monkeypatch.setattr(kernels, "kernel_object", None)
+    assert run(Kernels(KernelCache(tmp_path)).get(source), 4) == 8
+
+
+def test_kernels_that_only_call_long_functions_are_glue(monkeypatch: pytest.MonkeyPatch) -> None:
+    efforts: list[Effort] = []
+
+    def object_of_module(module: Any, effort: Effort) -> bytes:
+        efforts.append(effort)
+        return b""
+
+    monkeypatch.setattr(kernels, "object_of_module", object_of_module)
+    call = "    test_twice(0)\n"
+    tile = f"    product_tile_f32_1x1({', '.join('0' * 18)})\n"
+    store = "    store_f32(buffers, 0, to_f32(start))\n"
+    for body in (call, tile, tile + store):
+        kernels.kernel_object(f"def kernel(buffers, start, stop):\n{body}")
+    assert efforts == [Effort.OPTIMISED, Effort.GLUE, Effort.OPTIMISED]
+
+
+@pytest.mark.parametrize("effort", Effort)
+def test_any_effort_gives_the_same(effort: Effort, monkeypatch: pytest.MonkeyPatch) -> None:
+    function = SharedFunction("test_effort", 1, _twice, effort, returns=True)
+    monkeypatch.setitem(NAMESPACE, function.__name__, function)
+    monkeypatch.setitem(SHARED, function.symbol, function)
+    assert run(Kernels().get(SOURCE.format("test_effort")), 21) == 42
+
+
+def test_a_function_may_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    def text(symbol: str) -> str:
+        f = FunctionText(symbol, ["number"])
+        return f.text(f.plus("%number", f.opaque("2")))
+
+    function = TextFunction("test_text", 1, text, returns=True)
+    monkeypatch.setitem(NAMESPACE, function.__name__, function)
+    monkeypatch.setitem(SHARED, function.symbol, function)
+    assert run(Kernels().get(SOURCE.format("test_text")), 5) == 7
+
+
+def test_loops_of_calls_are_not_written_out() -> None:
+    loop = "def kernel(buffers, start, stop):\n    for i in range(4):\n        {}\n"
+    texts = [
+        str(kernel_module(source, NAMESPACE, "kernel"))
+        for source in map(loop.format, ("poke_i64(buffers, i, 0)", "test_twice(i)"))
+    ]
+    assert ["unroll.full" in text for text in texts] == [True, False]

@@ -1,0 +1,126 @@
+"""Elementary functions of kernels: their errors, their special cases, their machine code.
+
+`make ulps` measures the errors of more operands than there is time for here.
+"""
+
+import re
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+
+from tests.conformance.sweep.depth import FULL
+from tests.ulps.errors import worst
+from tests.ulps.functions import BINARY, OPERATIONS, REFERENCE, computed, exact, loop
+from tests.ulps.measuring import WHOLE, bound_of, measured
+from tests.ulps.samples import operands_of, special_values
+from xla_contract.element_type import ElementType
+from xla_server.codegen.functions.bounds import ULP_BOUND
+from xla_server.codegen.functions.elementwise import ELEMENTWISE, function_of
+from xla_server.codegen.functions.table import FUNCTIONS
+from xla_server.codegen.kernel import kernel_object
+
+DTYPE: dict[str, Any] = {"f32": np.float32, "f64": np.float64}
+SAMPLE = 100_000
+OWN = [function for function in REFERENCE if function not in OPERATIONS]
+EVERY = [(function, name) for function in OWN for name in DTYPE]
+
+
+def check(function: str, name: str, *operands: Any) -> None:
+    """The errors are within the bound, and zeros have the right sign."""
+    result, right = computed(function, *operands), exact(function, name, *operands)
+    error, place = worst(name, result, right)
+    at = [operand[place] for operand in operands]
+    bound = bound_of(function, name)
+    assert error <= bound, f"{function}{at} = {result[place]}, exactly {right[place]}"
+
+
+def test_every_function_has_a_kernel_function_a_bound_and_a_reference() -> None:
+    named = {function_of(opcode, ElementType.F32, "f32") for opcode in ELEMENTWISE}
+    own = {name for name in named if name.endswith("_f32")} - {
+        "real_f32",
+        "imag_f32",
+        "complex_f32",
+    }
+    assert own == {f"{function}_f32" for function in OWN}
+    assert set(ULP_BOUND) == set(EVERY)
+    assert {f"{function}_{name}" for function, name in EVERY} <= set(FUNCTIONS)
+
+
+@pytest.mark.parametrize(("function", "name"), EVERY)
+def test_the_error_is_within_the_bound(function: str, name: str) -> None:
+    check(function, name, *operands_of(function, name, SAMPLE, seed=7))
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("function", [function for function in OWN if function not in BINARY])
+def test_every_exponent_of_f32(function: str) -> None:
+    """A slice of each of the 512 exponents; with CONFORMANCE=full every f32 there is."""
+    for error in measured(function, "f32", WHOLE if FULL else WHOLE >> 15):
+        assert error.ulps <= bound_of(function, "f32"), f"{function}{error.at}"
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+@pytest.mark.parametrize("function", ["exp", "pow", "rem", "tanh"])
+def test_every_narrow_float(function: str, name: str) -> None:
+    (error,) = measured(function, name, 1 << 16)
+    assert error.ulps <= bound_of(function, name), f"{function}{error.at}"
+
+
+@pytest.mark.parametrize(("function", "name"), EVERY)
+def test_special_values_are_those_of_the_definition(function: str, name: str) -> None:
+    values = special_values(name)
+    operands = [values]
+    if function in BINARY:
+        operands = [part.reshape(-1) for part in np.meshgrid(values, values)]
+    result = computed(function, *operands)
+    right = exact(function, name, *operands)
+    with np.errstate(all="ignore"):
+        expected = right.astype(DTYPE[name])
+    plain = np.isin(expected, [0, 1, -1, np.inf, -np.inf]) & (expected == right)
+    np.testing.assert_array_equal(result[plain], expected[plain])
+    np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
+    zero = plain & (expected == 0)
+    np.testing.assert_array_equal(np.signbit(result[zero]), np.signbit(expected[zero]))
+
+
+@pytest.mark.parametrize("name", DTYPE)
+def test_denormal_numbers_are_not_flushed(name: str) -> None:
+    denormal = np.arange(-40, 40).astype(DTYPE[name]) * np.finfo(DTYPE[name]).smallest_subnormal
+    for function in ("asin", "asinh", "atan", "atanh", "expm1", "log1p", "sin", "sinh", "tan"):
+        np.testing.assert_array_equal(computed(function, denormal), denormal)
+    np.testing.assert_array_equal(computed("tanh", denormal), denormal)
+    check("log", name, denormal)
+    check("cbrt", name, denormal)
+    check("rsqrt", name, denormal)
+
+
+def test_the_closest_f64_to_a_multiple_of_half_pi() -> None:
+    """6381956970095103 * 2^797, 2^-61 off: what the reduction is made for."""
+    closest = np.array([np.ldexp(6381956970095103.0, 797), -np.ldexp(6381956970095103.0, 797)])
+    for function in ("sin", "cos", "tan"):
+        check(function, "f64", closest)
+    assert abs(computed("cos", closest)[0]) == pytest.approx(4.687165924254624e-19, rel=1e-15)
+
+
+@pytest.mark.parametrize(("function", "name"), EVERY)
+def test_loops_are_vectorised_and_call_nothing(
+    function: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = []
+    emit_object = llvm.TargetMachine.emit_object
+
+    def kept(machine: Any, module: Any) -> Any:
+        texts.append(machine.emit_assembly(module.clone()))
+        return emit_object(machine, module)
+
+    monkeypatch.setattr(llvm.TargetMachine, "emit_object", kept)
+    kernel_object(loop(function, name))
+    (assembly,) = texts
+    instructions = [line.strip() for line in assembly.splitlines() if line.startswith("\t")]
+    calls = [line for line in instructions if re.match(r"(call|bl|b?jmp\s+[a-z_])", line)]
+    assert not [line for line in calls if not re.match(r"bl[a-z]", line)]
+    # Wide registers, or instructions on several numbers: x86's AVX and SSE, then ARM.
+    packed = r"v.*[yz]mm|v?(add|sub|mul|div|sqrt|movu)p[sd]\s|f?(add|mul|mla|and)\s+v\d"
+    assert [line for line in instructions if re.match(packed, line)]

@@ -1,0 +1,88 @@
+"""Loops over what lies between padding, with as many steps at once as that repeats after."""
+
+import re
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from tests.conformance.oracle import assert_equal_bits
+from tests.corpus.jax_programs import lower
+from tests.unit.codegen.compiled import imported, interpreted, on_cpu
+from xla_server.backends.compilation import compile_module
+from xla_server.codegen.lower.lowering import kernels_of
+
+_RANDOM = np.random.default_rng(0)
+_A = _RANDOM.integers(-99, 99, (6, 48)).astype(np.float32)
+_B = _RANDOM.integers(-99, 99, (6, 48)).astype(np.float32)
+
+
+def _divides_an_index(text: str) -> bool:
+    """Whether a loop inside of a trip takes a remainder of its variable."""
+    return re.search(r"whole_mod\([^t]*\bi\d", text) is not None
+
+
+def _zip(a: Any, b: Any, low: int = 1) -> Any:
+    pads = (((0, 0, 0), (0, 1, 1)), ((0, 0, 0), (low, 1 - low, 1)))
+    return lax.pad(a, np.float32(0), pads[0]) + lax.pad(b, np.float32(0), pads[1])
+
+
+def _of_four(a: Any, b: Any) -> Any:
+    return _zip(_zip(a, b), _zip(b * 2, a + 1))
+
+
+def _with_a_quarter(a: Any, b: Any) -> Any:
+    return lax.pad(a, b[0, 0], ((0, 0, 0), (1, 2, 3))) * 2
+
+
+def _of_odd_length(a: Any, b: Any) -> Any:
+    return lax.pad(a, b[0, 0], ((0, 0, 0), (0, 0, 1)))
+
+
+def _two_results(a: Any, b: Any) -> Any:
+    both = _zip(a, b)
+    return both + 1, both * 2
+
+
+def _of_rows(a: Any, b: Any) -> Any:
+    return lax.pad(a, b[0, 0], ((0, 1, 1), (0, 0, 0)))
+
+
+PROGRAMS = {
+    "two": (_zip, True),
+    "four": (_of_four, True),
+    "quarter": (_with_a_quarter, True),
+    "two results": (_two_results, True),
+    # It does not come out even.
+    "odd length": (_of_odd_length, False),
+    # Of a row's number there is one for each row.
+    "rows": (_of_rows, True),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_elements_and_whether_loops_divide_no_index(name: str) -> None:
+    function, is_free = PROGRAMS[name]
+    module = imported(lower(function, _A, _B))
+    texts = [row.source for row in kernels_of(compile_module(module).code)]
+    assert is_free is not any(_divides_an_index(text) for text in texts)
+    for found, wanted in zip(on_cpu(module, [_A, _B]), interpreted(module, [_A, _B]), strict=True):
+        assert_equal_bits(found, wanted)
+
+
+def test_an_associative_scan_is_done_without_divisions() -> None:
+    x = _RANDOM.integers(-9, 9, (4, 64)).astype(np.float32)
+
+    def scanned(x: Any) -> Any:
+        return lax.associative_scan(jnp.add, x, axis=1)
+
+    module = imported(lower(scanned, x))
+    (row, *_) = [
+        row
+        for row in reversed(kernels_of(compile_module(module).code))
+        if row.writes[0].shape.dimensions == (4, 64)
+    ]
+    assert not _divides_an_index(row.source)
+    assert_equal_bits(on_cpu(module, [x])[0], np.cumsum(x, 1))

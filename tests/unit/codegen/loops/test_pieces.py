@@ -1,0 +1,144 @@
+"""Nests cut where the operands of a concatenate meet and at the edges of a pad."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conformance.oracle import assert_equal_bits
+from tests.corpus.jax_programs import lower
+from tests.unit.codegen.compiled import imported, interpreted, on_cpu
+from xla_server.backends.compilation import compile_module
+from xla_server.codegen.loops import pieces
+from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.ir.module import HloModule
+
+_RANDOM = np.random.default_rng(0)
+X = _RANDOM.standard_normal((40, 96)).astype(np.float32)
+Y = _RANDOM.standard_normal((40, 32)).astype(np.float32)
+LINE = _RANDOM.standard_normal(5000).astype(np.float32)
+IMAGE = _RANDOM.standard_normal((2, 9, 11, 24)).astype(np.float32)
+
+
+def _moved(module: Any) -> Any:
+    import jax.numpy as jnp
+    from jax import lax
+
+    def edges(x: Any) -> Any:
+        return jnp.pad(jnp.concatenate([x, x]), 1)
+
+    def columns(x: Any, y: Any) -> Any:
+        return jnp.concatenate([x, y * 2, x - 1], 1)
+
+    def lines(line: Any) -> Any:
+        return jnp.concatenate([line, line[:7] * 3, line])
+
+    def borders(image: Any) -> Any:
+        return jnp.pad(image * 2, ((0, 0), (1, 2), (1, 1), (0, 0)), constant_values=1.5)
+
+    def mirrored(x: Any) -> Any:
+        return jnp.concatenate([x[:, ::-1], x], 1)[:, ::-1] + 1
+
+    def cut_off(x: Any) -> Any:
+        return lax.pad(x, np.float32(7), ((-3, 50, 0), (4, -20, 0)))
+
+    def nothing_left(x: Any) -> Any:
+        return lax.pad(x, np.float32(7), ((60, -40, 0), (0, 0, 0))) * 3
+
+    def rotated(image: Any) -> Any:
+        low, high = jnp.split(image, 2, -1)
+        return image * 2 + jnp.concatenate([-high, low], -1)
+
+    def middle(image: Any) -> Any:
+        return jnp.concatenate([image, image[:, :4], -image], 1)
+
+    return locals()[module]
+
+
+CASES: dict[str, tuple[tuple[Any, ...], int]] = {
+    "edges": ((X,), 4),
+    "columns": ((X, Y), 1),
+    "lines": ((LINE,), 3),
+    "borders": ((IMAGE,), 3),
+    "mirrored": ((X,), 1),
+    "cut_off": ((X,), 2),
+    "nothing_left": ((X,), 1),
+    "rotated": ((IMAGE,), 1),
+    "middle": ((IMAGE,), 3),
+}
+"""Arguments, and the loops over trips that a program's last kernel has."""
+
+
+def _texts(module: HloModule) -> list[str]:
+    return [kernel.source for kernel in kernels_of(compile_module(module).code)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cut_nests_hold_no_tests(name: str) -> None:
+    arguments, count = CASES[name]
+    module = imported(lower(_moved(name), *arguments))
+    text = _texts(module)[-1]
+    assert not re.search(r"\b(select|ge|lt)\(", text)
+    assert text.count("\n    for ") == count
+    for ours, expected in zip(
+        on_cpu(module, arguments), interpreted(module, arguments), strict=True
+    ):
+        assert_equal_bits(ours, expected)
+
+
+def _uncut() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
+    import jax.numpy as jnp
+    from jax import lax
+
+    return {
+        "few elements": (lambda y: jnp.concatenate([y, y], 1), (Y[:4],)),
+        "between elements": (
+            lambda x: lax.pad(x, np.float32(7), ((0, 0, 0), (1, 2, 2))),
+            (X,),
+        ),
+        "sums": (lambda x: jnp.pad(x, 3).sum(1), (np.tile(X, (60, 1)),)),
+    }
+
+
+@pytest.mark.parametrize("name", ["few elements", "between elements", "sums"])
+def test_what_is_not_cut_is_right_too(name: str) -> None:
+    function, arguments = _uncut()[name]
+    module = imported(lower(function, *arguments))
+    assert any("select(" in text for text in _texts(module))
+    for ours, expected in zip(
+        on_cpu(module, arguments), interpreted(module, arguments), strict=True
+    ):
+        np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=1e-5)
+
+
+@pytest.mark.parametrize("limit", ["MOST_RUNS", "MOST_NODES"])
+def test_nests_with_too_many_pieces_stay_whole(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = imported(lower(_moved("edges"), X))
+    monkeypatch.setattr(pieces, limit, 1)
+    assert any("select(" in text for text in _texts(module))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_long_runs_that_begin_anywhere_in_a_line_are_copied_as_bytes(dtype: str) -> None:
+    import jax.numpy as jnp
+
+    def edge(x: Any) -> Any:
+        return jnp.pad(x, ((0, 0), (1, 0)))
+
+    x = np.asarray(jnp.asarray(_RANDOM.standard_normal((40, 300)), dtype))
+    module = imported(lower(edge, x))
+    assert "copy_bytes(" in _texts(module)[-1]
+    (ours,), (expected,) = on_cpu(module, (x,)), interpreted(module, (x,))
+    assert_equal_bits(ours, expected)
+
+
+@pytest.mark.parametrize("columns", [100, 256])
+def test_short_runs_and_those_of_whole_lines_are_loops(columns: int) -> None:
+    import jax.numpy as jnp
+
+    x = _RANDOM.standard_normal((40, columns)).astype(np.float32)
+    ahead = 16 if columns == 256 else 1
+    (text,) = _texts(imported(lower(lambda x: jnp.pad(x, ((0, 0), (ahead, 0))), x)))
+    assert "copy_bytes(" not in text

@@ -1,0 +1,336 @@
+"""Convolutions of the cpu platform beside the interpreter's and JAX's."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jax import lax
+
+from tests.conformance.oracle import assert_equal_bits
+from tests.conformance.sweep.depth import FULL
+from tests.unit.codegen.compiled import assert_same, both, built, imported, on_cpu
+from xla_client import ops
+from xla_client.builder import Op
+from xla_contract.dimension_numbers import ConvolutionDimensionNumbers, WindowDimension
+from xla_server.buffers.code import KernelThunk
+from xla_server.codegen.lower import convolution as lower_convolution
+from xla_server.codegen.lower import direct_convolution as lower_direct_convolution
+from xla_server.codegen.lower import direct_convolution_text as direct_convolution
+from xla_server.codegen.lower.lowering import lower
+from xla_server.codegen.lower.lowerings import LOWERINGS
+from xla_server.codegen.routines import product_tiles
+
+INTEGERS = (np.dtype(np.int32), np.dtype(np.uint8), np.dtype(ml_dtypes.int4))
+FLOATS = tuple(
+    map(np.dtype, (np.float32, np.float64, np.complex64, np.float16, ml_dtypes.bfloat16))
+)
+
+
+def drawn(random: np.random.Generator, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Any:
+    """Numbers whose sums of products are exact in every float type of 32 bits or more."""
+    numbers = random.integers(-4, 4, shape)
+    if dtype.kind == "c":
+        return (numbers + 1j * random.integers(-4, 4, shape)).astype(dtype)
+    return np.abs(numbers).astype(dtype) if dtype.kind == "u" else numbers.astype(dtype)
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> tuple[dict[str, Any], tuple[int, ...], tuple[int, ...]]:
+    """Attributes, the input's shape and the kernel's."""
+    spatial = draw(st.integers(0, 3))
+    small = st.integers(1, 3)
+    window = [
+        WindowDimension(
+            draw(small),
+            draw(small),
+            draw(st.integers(-1, 3)),
+            draw(st.integers(-1, 3)),
+            draw(small),
+            draw(small),
+            draw(st.booleans()),
+        )
+        for _ in range(spatial)
+    ]
+    by_feature, by_batch = draw(st.sampled_from([(1, 1), (1, 1), (2, 1), (3, 1), (1, 2)]))
+    batch, outputs = draw(small) * by_batch, draw(st.sampled_from([1, 2, 5])) * by_feature
+    outputs *= by_batch
+    inputs = draw(st.sampled_from([1, 2, 4]))
+    orders = [draw(st.permutations(range(spatial + 2))) for _ in range(3)]
+    parts: list[Any] = [part for order in orders for part in (order[0], order[1], tuple(order[2:]))]
+    numbers = ConvolutionDimensionNumbers(*parts)
+    base = [0] * (spatial + 2)
+    kernel = [0] * (spatial + 2)
+    sizes = [draw(st.integers(2, 7)) for _ in range(spatial)]
+    for d, size in zip(orders[0], (batch, inputs * by_feature, *sizes), strict=True):
+        base[d] = size
+    for d, size in zip(orders[1], (inputs, outputs, *(w.size for w in window)), strict=True):
+        kernel[d] = size
+    attributes = {
+        "window_strides": [w.stride for w in window],
+        "padding": [(w.padding_low, w.padding_high) for w in window],
+        "lhs_dilation": [w.base_dilation for w in window],
+        "rhs_dilation": [w.window_dilation for w in window],
+        "dimension_numbers": numbers,
+        "feature_group_count": by_feature,
+        "batch_group_count": by_batch,
+        "window_reversal": [w.window_reversal for w in window],
+    }
+    return attributes, tuple(base), tuple(kernel)
+
+
+drawn_attributes = settings(
+    max_examples=12 if FULL else 4,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS], ids=str)
+@drawn_attributes
+@given(case=convolutions(), seed=st.integers(0, 9))
+def test_any_attributes_as_loops(dtype: "np.dtype[Any]", case: Any, seed: int) -> None:
+    compare(dtype, case, seed)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64], ids=str)
+@settings(drawn_attributes, max_examples=30 if FULL else 6)
+@given(case=convolutions(), seed=st.integers(0, 9))
+def test_any_attributes_as_products(dtype: Any, case: Any, seed: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lower_convolution, "SMALL_WORK", 0)
+        patch.setattr(lower_convolution, "SMALL_GROUP", 1)
+        patch.setattr(lower_convolution, "BLOCK_ROWS", 16)
+        patch.setattr(lower_convolution, "BLOCK_ELEMENTS", 16)
+        patch.setattr(lower_convolution, "SHORTEST_DEPTH", 5)
+        compare(np.dtype(dtype), case, seed)
+
+
+def compare(dtype: "np.dtype[Any]", case: Any, seed: int) -> None:
+    """Compiled and interpreted results of a convolution with drawn attributes agree."""
+    attributes, base, kernel = case
+    random = np.random.default_rng(seed)
+    x, w = drawn(random, base, dtype), drawn(random, kernel, dtype)
+    for compiled, expected in both(lambda a, b: ops.conv_general_dilated(a, b, **attributes), x, w):
+        # Sums are exact, and a rounding follows that both do.
+        if dtype.kind in "fc":
+            np.testing.assert_array_equal(compiled, expected)
+        else:
+            assert_equal_bits(compiled, expected)
+
+
+def test_padding_times_infinity_is_nan() -> None:
+    x, w = np.ones((1, 1, 3), np.float32), np.full((1, 1, 3), np.inf, np.float32)
+    for compiled, expected in both(lambda a, b: ops.conv(a, b, [1], "same"), x, w):
+        assert np.isnan(expected).tolist() == [[[True, False, True]]]
+        assert_equal_bits(np.isnan(compiled), np.isnan(expected))
+
+
+def agrees(function: Callable[..., Any], *arguments: Any, rtol: float = 2e-5) -> None:
+    """The cpu platform gives what JAX does for a program."""
+    program = jax.jit(function)
+    computation: Any = program.lower(*arguments).compiler_ir("hlo")
+    module = computation.as_serialized_hlo_module_proto()
+    results = on_cpu(imported(module), arguments)
+    for ours, theirs in zip(results, jax.tree.leaves(program(*arguments)), strict=True):
+        wide = np.asarray(theirs).astype(np.float64)
+        atol = rtol * float(np.abs(wide).max(initial=0))
+        np.testing.assert_allclose(np.asarray(ours).astype(np.float64), wide, rtol, atol)
+
+
+def normal(*shape: int, dtype: Any = np.float32) -> Any:
+    """The same numbers for the same shape."""
+    return np.random.default_rng(len(shape) + sum(shape)).normal(size=shape).astype(dtype)
+
+
+NHWC = ("NHWC", "HWIO", "NHWC")
+NCHW = ("NCHW", "OIHW", "NCHW")
+PROGRAMS: dict[str, tuple[Any, ...]] = {
+    "same": (normal(2, 9, 8, 5), normal(3, 3, 5, 7), (1, 1), "SAME", NHWC, {}),
+    "valid-strided": (normal(2, 11, 8, 3), normal(7, 5, 3, 8), (2, 2), "VALID", NHWC, {}),
+    "same-strided-nchw": (normal(2, 4, 12, 13), normal(6, 4, 3, 3), (2, 2), "SAME", NCHW, {}),
+    "same-nchw": (normal(2, 4, 12, 13), normal(6, 4, 3, 3), (1, 1), "SAME", NCHW, {}),
+    "explicit": (normal(2, 9, 8, 5), normal(3, 2, 5, 7), (2, 1), [(-1, 3), (2, 0)], NHWC, {}),
+    "pointwise": (normal(2, 6, 5, 8), normal(1, 1, 8, 16), (1, 1), "SAME", NHWC, {}),
+    "pointwise-nchw": (normal(2, 8, 6, 5), normal(16, 8, 1, 1), (1, 1), "SAME", NCHW, {}),
+    "rhs-dilated": (
+        normal(2, 9, 10, 4), normal(3, 3, 4, 6), (1, 1), "SAME", NHWC, {"rhs_dilation": (2, 3)},
+    ),
+    "lhs-dilated": (
+        normal(2, 5, 6, 4), normal(3, 3, 4, 6), (1, 2), [(1, 2), (0, 1)], NHWC,
+        {"lhs_dilation": (2, 3)},
+    ),
+    "depthwise": (
+        normal(2, 9, 8, 16), normal(3, 3, 1, 16), (1, 1), "SAME", NHWC,
+        {"feature_group_count": 16},
+    ),
+    "depthwise-multiplied": (
+        normal(2, 9, 8, 4), normal(3, 3, 1, 12), (2, 2), "SAME", NHWC, {"feature_group_count": 4},
+    ),
+    "depthwise-nchw": (
+        normal(2, 6, 9, 8), normal(6, 1, 3, 3), (1, 1), "SAME", NCHW, {"feature_group_count": 6},
+    ),
+    "grouped": (
+        normal(2, 9, 8, 6), normal(3, 3, 3, 8), (1, 1), "SAME", NHWC, {"feature_group_count": 2},
+    ),
+    "grouped-nchw": (
+        normal(2, 6, 9, 8), normal(8, 3, 3, 3), (1, 1), "SAME", NCHW, {"feature_group_count": 2},
+    ),
+    "batch-grouped": (
+        normal(4, 9, 8, 6), normal(3, 3, 6, 8), (1, 1), "SAME", NHWC, {"batch_group_count": 2},
+    ),
+    "1d": (normal(3, 20, 4), normal(5, 4, 6), (2,), "SAME", ("NHC", "HIO", "NHC"), {}),
+    "3d": (
+        normal(2, 5, 6, 7, 3), normal(3, 2, 3, 3, 4), (1, 2, 1), "SAME",
+        ("NDHWC", "DHWIO", "NDHWC"), {},
+    ),
+    "mixed-layouts": (
+        normal(7, 3, 8, 2), normal(4, 3, 3, 3), (1, 1), "SAME", ("HCWN", "OHWI", "WNCH"), {},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_jax_convolutions_and_their_gradients(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lower_convolution, "SMALL_WORK", 0)
+    x, w, strides, padding, layouts, rest = PROGRAMS[name]
+
+    def program(x: Any, w: Any) -> Any:
+        def convolve(x: Any, w: Any) -> Any:
+            return lax.conv_general_dilated(
+                x, w, strides, padding, dimension_numbers=layouts, **rest
+            )
+
+        output, pull = jax.vjp(convolve, x, w)
+        return output, *pull(jnp.cos(output))
+
+    agrees(program, x, w)
+
+
+def test_transposed_convolution() -> None:
+    x, w = normal(2, 5, 6, 4), normal(3, 3, 4, 6)
+    agrees(lambda a, b: lax.conv_transpose(a, b, (2, 2), "SAME", dimension_numbers=NHWC), x, w)
+    agrees(
+        lambda a, b: lax.conv_transpose(
+            a, b, (2, 2), "VALID", dimension_numbers=NHWC, transpose_kernel=True
+        ),
+        x,
+        normal(3, 3, 6, 4),
+    )
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+def test_half_types_are_rounded_once(dtype: Any) -> None:
+    x, w = normal(2, 9, 8, 5, dtype=dtype), normal(3, 3, 5, 7, dtype=dtype)
+    agrees(
+        lambda a, b: lax.conv_general_dilated(a, b, (1, 1), "SAME", dimension_numbers=NHWC),
+        x,
+        w,
+        rtol=1e-2,
+    )
+
+
+def test_blocks_of_rows_and_of_depth() -> None:
+    # Larger than one block either way, with a rest.
+    x, w = normal(2, 37, 41, 24), normal(3, 3, 24, 40)
+
+    def program(x: Any, w: Any) -> Any:
+        output, pull = jax.vjp(
+            lambda a, b: lax.conv_general_dilated(a, b, (1, 1), "SAME", dimension_numbers=NHWC),
+            x,
+            w,
+        )
+        return output, *pull(output)
+
+    agrees(program, x, w)
+
+
+UNDILATED: dict[str, Any] = {"lhs_dilation": None, "rhs_dilation": None}
+DIRECT: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "same": ((2, 9, 31, 5), (3, 3, 5, 40), {"padding": [(1, 1), (1, 1)]}),
+    "valid": ((1, 6, 20, 4), (3, 5, 4, 17), {}),
+    "strided-dilated": (
+        (2, 12, 13, 3), (3, 2, 3, 35),
+        {"window_strides": (2, 3), "rhs_dilation": (2, 3), "padding": [(3, 2), (4, 0)]},
+    ),
+    "cut": ((1, 9, 9, 3), (2, 2, 3, 9), {"padding": [(-1, 2), (2, -3)]}),
+    "reversed": (
+        (1, 7, 8, 2), (3, 2, 2, 8),
+        {"padding": [(1, 1), (0, 2)], "window_reversal": (True, True)},
+    ),
+    "phases": (
+        (2, 5, 6, 3), (4, 3, 3, 33),
+        {"lhs_dilation": (2, 3), "padding": [(2, 1), (1, 4)], "window_reversal": (True, False)},
+    ),
+    "phases-without-taps": ((1, 4, 5, 3), (1, 2, 3, 9), {"lhs_dilation": (3, 3)}),
+    "groups": (
+        (2, 6, 7, 6), (3, 3, 2, 105), {"feature_group_count": 3, "padding": [(1, 1), (1, 1)]},
+    ),
+    "1d": ((2, 40, 3), (4, 3, 10), {"padding": [(3, 0)]}),
+    "3d": ((1, 4, 5, 6, 2), (2, 3, 2, 2, 12), {"padding": [(1, 0), (1, 1), (0, 1)]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DIRECT)
+def test_tiles_give_exact_sums(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    base, kernel, attributes = DIRECT[name]
+    spatial = tuple(range(1, len(base) - 1))
+    numbers = ConvolutionDimensionNumbers(
+        0, len(base) - 1, spatial, len(base) - 2, len(base) - 1, tuple(range(len(spatial))),
+        0, len(base) - 1, spatial,
+    )  # fmt: skip
+    ones = [1] * len(spatial)
+    rest = {"window_strides": ones, "padding": [(0, 0)] * len(spatial)}
+    exactly_direct(monkeypatch, base, kernel, {**rest, **attributes, "dimension_numbers": numbers})
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_other_dimension_orders_are_brought_into_that_of_tiles(
+    dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = ConvolutionDimensionNumbers(0, 1, (2, 3), 1, 0, (2, 3), 0, 1, (2, 3))
+    attributes = {
+        "window_strides": (1, 1), "padding": [(1, 1), (1, 1)], "dimension_numbers": numbers,
+    }  # fmt: skip
+    exactly_direct(monkeypatch, (2, 4, 8, 19), (34, 4, 3, 3), attributes, dtype)
+
+
+def exactly_direct(
+    monkeypatch: pytest.MonkeyPatch,
+    base: tuple[int, ...],
+    kernel: tuple[int, ...],
+    attributes: dict[str, Any],
+    dtype: str = "f4",
+) -> None:
+    """A convolution is done by tiles, and has the interpreter's bits."""
+    monkeypatch.setattr(lower_convolution, "SMALL_WORK", 0)
+    monkeypatch.setattr(lower_direct_convolution, "LEAST_TAPS", 0)
+    random = np.random.default_rng(1)
+    arrays = [drawn(random, shape, np.dtype(dtype)) for shape in (base, kernel)]
+
+    def convolve(x: Op, w: Op) -> Op:
+        return ops.conv_general_dilated(x, w, **{**UNDILATED, **attributes})
+
+    rows = lower(built(convolve, arrays), LOWERINGS).rows
+    assert any("product_tile" in row.source for row in rows if isinstance(row, KernelThunk))
+    assert_same(convolve, *arrays)
+
+
+def test_tiles_of_a_row_are_as_even_as_can_be() -> None:
+    tallest = product_tiles.tallest()
+    for size in range(1, 5 * tallest):
+        runs = [*direct_convolution.tiles(size), (size, 0)]
+        heights = [rows for _, rows in runs[:-1]]
+        assert runs[0][0] == 0
+        assert max(heights) <= tallest
+        assert max(heights) - min(heights) <= 1
+        for (at, rows), (end, _) in itertools.pairwise(runs):
+            assert at < end
+            assert (end - at) % rows == 0

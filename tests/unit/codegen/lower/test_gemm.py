@@ -1,0 +1,193 @@
+"""Products of matrices by panels and tiles."""
+
+import dataclasses
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from tests.conformance.oracle import assert_equal_bits
+from tests.corpus.jax_programs import lower
+from tests.unit.codegen.compiled import imported, on_cpu
+from xla_server.backends.compilation import compile_module
+from xla_server.backends.cpu import Cpu
+from xla_server.codegen.lower.gemm import (
+    BAND_BYTES,
+    DEEPEST,
+    FEW_TILES,
+    LARGEST_TRIP,
+    RESULT_BYTES,
+    ROOM_BYTES,
+    Gemm,
+    Side,
+)
+from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.codegen.routines.gemm_tiles import KINDS, heights
+
+_RANDOM = np.random.default_rng(5)
+
+
+def _drawn(dtype: Any, *sizes: int) -> Any:
+    if np.issubdtype(dtype, np.floating):
+        return _RANDOM.standard_normal(sizes).astype(dtype)
+    limits = np.iinfo(dtype)
+    return _RANDOM.integers(limits.min, limits.max, sizes, dtype, endpoint=True)
+
+
+def _gemm(rows: int, columns: int, depth: int, batch: int = 1, kind: str = "f32") -> Gemm:
+    source = "i8" if kind == "i16" else kind
+    side = Side(source, True), Side(source, False)
+    return Gemm(KINDS[kind], *side, batch, rows, columns, depth)
+
+
+TYPES = {
+    "f32": (np.float32, np.float32),
+    "f64": (np.float64, np.float64),
+    "s8": (np.int8, np.int8),
+    "u8 by s16": (np.uint8, np.int16),
+    "s32": (np.int32, np.int32),
+}
+SIZES = {
+    "smaller than a tile": (2, 3, 20, 5),
+    "an odd depth of several runs": (1, 30, 70, 1537),
+    "of one vector": (1, 90, 10, 33),
+    "of one vector, ahead": (1, 700, 16, 400),
+    "laid out ahead": (1, 150, 140, 131),
+    "laid out by trips": (2, 60, 100, 40),
+    "read in place": (1, 15, 515, 300),
+}
+
+
+OF_ALL_TYPES = ("an odd depth of several runs", "laid out ahead")
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes"),
+    [(kind, sizes) for kind in TYPES for sizes in (SIZES if kind == "f32" else OF_ALL_TYPES)],
+)
+def test_products_of_matrices_that_lie_either_way(kind: str, sizes: str) -> None:
+    batch, rows, columns, depth = SIZES[sizes]
+    left, right = (
+        _drawn(dtype, *shape)
+        for dtype, shape in zip(
+            TYPES[kind], ((batch, rows, depth), (batch, depth, columns)), strict=True
+        )
+    )
+    is_whole = left.dtype.kind in "iu"
+    wanted_type = np.int32 if is_whole else left.dtype
+
+    def products(*operands: Any) -> Any:
+        a, a_turned, b, b_turned = operands
+        found = []
+        for (x, at_x), (y, at_y) in itertools.product(
+            [(a, 2), (a_turned, 1)], [(b, 1), (b_turned, 2)]
+        ):
+            numbers = (((at_x,), (at_y,)), ((0,), (0,)))
+            found.append(lax.dot_general(x, y, numbers, preferred_element_type=wanted_type))
+        return found
+
+    arguments = [left, left.swapaxes(1, 2).copy(), right, right.swapaxes(1, 2).copy()]
+    if kind == "f64":
+        with jax.enable_x64(True):
+            module = imported(lower(products, *arguments))
+    else:
+        module = imported(lower(products, *arguments))
+    texts = [row.source for row in kernels_of(compile_module(module).code)]
+    assert sum("gemm_band" in text for text in texts) == 4
+    wide = np.int64 if is_whole else np.float64
+    wanted = left.astype(wide) @ right.astype(wide)
+    for found in on_cpu(module, arguments):
+        if is_whole:
+            np.testing.assert_array_equal(found, wanted.astype(np.int32))
+        else:
+            bound = 8 * np.finfo(left.dtype).eps * depth**0.5 * 4
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=bound)
+
+
+def test_what_is_not_finite_stays_in_its_row_and_column() -> None:
+    left, right = _drawn(np.float32, 45, 70), _drawn(np.float32, 70, 65)
+    left[44, 3], right[5, 64] = np.nan, np.inf
+    module = imported(lower(jnp.matmul, left, right))
+    (found,) = on_cpu(module, [left, right])
+    assert np.isnan(found[44]).all()
+    assert not np.isfinite(found[:, 64]).any()
+    assert np.isfinite(found[:44, :64]).all()
+
+
+@pytest.mark.parametrize("height", heights())
+def test_every_height_of_tiles(height: int) -> None:
+    rows = next(n for n in range(2, 99) if _gemm(n, 40, 9).height == height)
+    left, right = _drawn(np.float32, rows, 9), _drawn(np.float32, 9, 40)
+    module = imported(lower(jnp.matmul, left, right))
+    np.testing.assert_allclose(on_cpu(module, [left, right])[0], left @ right, atol=1e-5)
+
+
+def test_the_same_bits_on_any_number_of_threads() -> None:
+    left, right = _drawn(np.float32, 190, 700), _drawn(np.float32, 700, 210)
+    module = imported(lower(jnp.matmul, left, right))
+    assert_equal_bits(*(on_cpu(module, [left, right], Cpu(threads=n))[0] for n in (1, 3)))
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (512, 512, 512),
+        (16, 512, 256),
+        (128, 64, 512),
+        (8192, 32, 64),
+        (2, 9, 3),
+        (4000, 4000, 4000),
+    ],
+)
+def test_trips_cover_the_product_with_bands_that_stay_in_the_cache(
+    sizes: tuple[int, int, int],
+) -> None:
+    for kind in KINDS:
+        gemm = _gemm(*sizes, kind=kind)
+        tiles, panels = gemm.division
+        _, down, across = gemm.trips
+        assert (down - 1) * tiles < gemm.tiles <= down * tiles
+        assert (across - 1) * panels < gemm.panels <= across * panels
+        if gemm.tiles > FEW_TILES:
+            assert tiles == 1 or tiles * gemm.panel_bytes(gemm.height, gemm.run) <= BAND_BYTES
+        of_trip = tiles * gemm.height * panels * gemm.panel_columns * gemm.depth
+        assert of_trip <= 2 * LARGEST_TRIP
+
+
+def test_results_of_a_band_of_short_sums_stay_in_the_cache() -> None:
+    shallow, deep = _gemm(100_000, 96, 16), _gemm(100_000, 96, 1024)
+    row = shallow.height * 96 * 4
+    assert shallow.division[0] * row <= RESULT_BYTES
+    # Of wide rows there are still enough for the right matrix to be read seldom.
+    wide = _gemm(10_000, 100_000, 16)
+    assert 9 * wide.division[0] * wide.panel_bytes(wide.height, wide.run) >= BAND_BYTES
+    assert deep.division[0] * deep.panel_bytes(deep.height, deep.run) <= BAND_BYTES
+
+
+def test_rows_are_kept_whole_where_they_are_needed_whole() -> None:
+    gemm = dataclasses.replace(_gemm(16, 4096, 512), whole_rows=True)
+    assert gemm.division[1] == gemm.panels
+    assert _gemm(16, 4096, 512).division[1] < gemm.panels
+
+
+def test_how_the_right_matrix_is_read() -> None:
+    few, many = _gemm(16, 512, 256), _gemm(512, 512, 512)
+    assert (few.is_read_in_place, few.is_laid_out_ahead) == (True, False)
+    assert (many.is_read_in_place, many.is_laid_out_ahead) == (False, True)
+    assert _gemm(64, 64, 64, batch=64).right_bytes <= ROOM_BYTES
+    assert not _gemm(64, 64, 64, batch=64).is_laid_out_ahead
+    # Pairs of bytes are to become pairs of wider numbers, where they are needed.
+    bytes_ = _gemm(16, 512, 4096, kind="i16")
+    assert (bytes_.is_read_in_place, bytes_.is_laid_out_ahead) == (False, False)
+
+
+def test_runs_of_steps_are_even_and_whole_squares() -> None:
+    gemm = _gemm(64, 64, 1000)
+    assert gemm.run < 1000
+    assert gemm.run % gemm.kind.lanes == 0
+    assert -(-1000 // gemm.run) == -(-1000 * 4 // DEEPEST)
+    assert _gemm(64, 64, 100).run == 100

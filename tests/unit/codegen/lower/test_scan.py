@@ -1,0 +1,125 @@
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.unit.codegen.compiled import assert_same, built
+from tests.unit.codegen.from_jax import assert_same_as_jax
+from tests.unit.codegen.test_scatter import combiner
+from xla_client import ops
+from xla_client.builder import Builder, Op
+from xla_contract.shape import Shape
+from xla_server.buffers.code import KernelThunk
+from xla_server.codegen.lower.lowering import lower
+from xla_server.codegen.lower.lowerings import LOWERINGS
+
+
+def running(
+    function: Callable[..., Op], dtype: Any, shape: tuple[int, ...], axis: int, behind: bool = False
+) -> Callable[..., Op]:
+    """A reduce-window over all before each position, or behind it."""
+    reducer = combiner(function, dtype, dtype)
+    window = [1] * len(shape)
+    window[axis] = size = shape[axis]
+    padding = [(0, 0)] * len(shape)
+    padding[axis] = (0, size - 1) if behind else (size - 1, 0)
+    ones = [1] * len(shape)
+    return lambda a, initial: ops.reduce_window_with_general_padding(
+        a, initial, reducer, window, ones, padding=padding
+    )
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["b1", "i1", "i4", "u8", "f4", "f8", "c8", ml_dtypes.bfloat16, ml_dtypes.int4],
+)
+def test_sums_of_every_type(dtype: Any) -> None:
+    x = np.random.default_rng(1).integers(0, 3, (5, 6)).astype(dtype)
+    for axis in (0, 1):
+        assert_same(running(ops.add, dtype, x.shape, axis), x, np.ones((), dtype))
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (5, 1), (2, 300, 3), (3, 2, 131), (1, 1), (40, 257)])
+@pytest.mark.parametrize("behind", [False, True])
+def test_every_dimension(shape: tuple[int, ...], behind: bool) -> None:
+    x = np.random.default_rng(2).standard_normal(shape).astype(np.float32)
+    for axis in range(len(shape)):
+        assert_same(running(ops.add, "f4", shape, axis, behind), x, np.float32(0.5))
+
+
+@pytest.mark.parametrize("function", [ops.max, ops.min, ops.mul])
+def test_other_reducers(function: Callable[..., Op]) -> None:
+    x = np.random.default_rng(3).standard_normal((4, 50)).astype(np.float32)
+    x[1, 20], x[2, 3] = np.nan, -np.inf
+    start = {ops.max: -np.inf, ops.min: np.inf, ops.mul: 1}[function]
+    for behind in (False, True):
+        assert_same(running(function, "f4", x.shape, 1, behind), x, np.float32(start))
+
+
+def test_a_reducer_that_is_not_known_keeps_its_order() -> None:
+    x = np.random.default_rng(4).integers(-3, 3, (3, 20, 2)).astype(np.int32)
+
+    def reducer(total: Op, element: Op) -> Op:
+        return total * 3 - element
+
+    for axis in (1, 2):
+        for behind in (False, True):
+            assert_same(running(reducer, "i4", x.shape, axis, behind), x, np.int32(7))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_several_arrays_run_together(axis: int) -> None:
+    def reducer(best: Op, place: Op, value: Op, number: Op) -> Op:
+        keep = ops.ge(best, value)
+        return ops.tuple([ops.select(keep, best, value), ops.select(keep, place, number)])
+
+    largest = combiner(reducer, "f4", "i4", "f4", "i4")
+    x = np.random.default_rng(5).integers(-5, 9, (12, 13)).astype(np.float32)
+    places = np.arange(x.size, dtype=np.int32).reshape(x.shape)
+    window, padding = [1, 1], [(0, 0), (0, 0)]
+    window[axis], padding[axis] = x.shape[axis], (x.shape[axis] - 1, 0)
+    assert_same(
+        lambda a, b, c, d: ops.reduce_window_with_general_padding(
+            [a, b], [c, d], largest, window, [1, 1], padding=padding
+        ),
+        x,
+        places,
+        np.float32(-99),
+        np.int32(-1),
+    )
+
+
+def test_a_long_row_takes_one_pass() -> None:
+    x = np.zeros((3, 100_000), np.float32)
+    module = built(running(ops.add, "f4", x.shape, 1), (x, np.float32(0)))
+    (kernel,) = [row for row in lower(module, LOWERINGS).rows if isinstance(row, KernelThunk)]
+    assert kernel.work * kernel.trips <= 8 * x.size
+
+
+def test_running_values_of_jax() -> None:
+    import jax
+    import jax.numpy as jnp
+
+    x = np.random.default_rng(6).integers(-9, 9, (6, 40)).astype(np.float32)
+    for axis in (0, 1):
+        for reverse in (False, True):
+            for function in (jax.lax.cumsum, jax.lax.cummax, jax.lax.cummin):
+                assert_same_as_jax(lambda a, f=function: f(a, axis=axis, reverse=reverse), x)  # noqa: B023
+    assert_same_as_jax(jnp.cumsum, x)
+    assert_same_as_jax(lambda a: jnp.cumprod(a, axis=1), np.sign(x) + (x == 0))
+    assert_same_as_jax(jax.grad(lambda a: (jnp.cumsum(a, axis=0) ** 2).sum()), x)
+    assert_same_as_jax(lambda a: jnp.cumsum(jnp.abs(a) + 1, axis=1) * 2, x)
+
+
+@pytest.mark.parametrize("size", [0, 1, 7])
+@pytest.mark.parametrize("is_reverse", [False, True])
+def test_a_scan_steps_over_slices(size: int, is_reverse: bool) -> None:
+    builder = Builder("step")
+    row, total = (builder.parameter(n, Shape.parse("f32[4]"), f"p{n}") for n in (0, 1))
+    step = builder.build(ops.tuple([row * 2.0 - total, ops.max(total + row, row)]))
+    x = np.random.default_rng(7).standard_normal((4, size)).astype(np.float32)
+    assert_same(
+        lambda a, b: ops.scan(a, b, step, 1, is_reverse=is_reverse), x, np.ones(4, np.float32)
+    )

@@ -1,0 +1,247 @@
+"""What follows a dot or a convolution, done block by block."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conformance.oracle import assert_equal_bits
+from tests.corpus.jax_programs import lower
+from tests.unit.codegen.compiled import imported, interpreted, on_cpu
+from xla_server.backends.compilation import compile_module
+from xla_server.backends.cpu import Cpu
+from xla_server.backends.options import CompileOptions
+from xla_server.buffers.code import KernelThunk
+from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.fusion.output_fusion import OutputFusion
+from xla_server.ir.module import HloModule
+from xla_server.passes.selection import PassOptions
+
+_RANDOM = np.random.default_rng(0)
+
+
+def _f32(*dimensions: int) -> Any:
+    return _RANDOM.standard_normal(dimensions).astype(np.float32)
+
+
+def _dense(x: Any, w: Any, b: Any) -> Any:
+    import jax
+
+    return jax.nn.relu(x @ w + b)
+
+
+def _inner(x: Any, y: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.maximum(jnp.einsum("kbc,ckb->b", x, y), 0)
+
+
+def _half(x: Any, w: Any, b: Any) -> Any:
+    import jax.numpy as jnp
+
+    return (x @ w + b).astype(jnp.bfloat16)
+
+
+def _both(x: Any, w: Any, b: Any) -> Any:
+    product = x @ w
+    return product, product * b
+
+
+def _residual(x: Any, w: Any, r: Any) -> Any:
+    return 0.5 * (x @ w) + r
+
+
+def _weights(q: Any, k: Any) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    return jax.nn.softmax(jnp.einsum("bqd,bkd->bqk", q, k) / 8)
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "one_piece": (_dense, (_f32(8, 6), _f32(6, 5), _f32(5))),
+    "rows_in_pieces": (_dense, (_f32(300, 100), _f32(100, 150), _f32(150))),
+    "columns_in_pieces": (_dense, (_f32(100, 150), _f32(150, 300), _f32(300))),
+    "complex": (
+        _residual,
+        (_f32(9, 7).astype(np.complex64), _f32(7, 5) * np.complex64(1j), _f32(9, 5)),
+    ),
+    "another_type": (_half, (_f32(70, 60), _f32(60, 50), _f32(50))),
+    "residual": (_residual, (_f32(64, 32), _f32(32, 16), _f32(64, 16))),
+    "rows_of_a_batch": (_weights, (_f32(3, 20, 8), _f32(3, 24, 8))),
+    "whole_rows_in_pieces": (_weights, (_f32(1, 130, 64), _f32(1, 600, 64))),
+}
+
+
+def _multiplying(module: HloModule) -> list[KernelThunk]:
+    """The kernels, but for those that lay out panels."""
+    rows = kernels_of(compile_module(module).code)
+    return [row for row in rows if "gemm_layout" not in row.source]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_kernel_as_interpreted(name: str) -> None:
+    function, arguments = PROGRAMS[name]
+    module = imported(lower(function, *arguments))
+    assert len(_multiplying(module)) == 1
+    (compiled,), (expected,) = on_cpu(module, arguments), interpreted(module, arguments)
+    assert (compiled.dtype, compiled.shape) == (expected.dtype, expected.shape)
+    relative = 1e-2 if name == "another_type" else 1e-5
+    wide = np.complex128 if name == "complex" else np.float64
+    np.testing.assert_allclose(
+        compiled.astype(wide), expected.astype(wide), rtol=relative, atol=relative
+    )
+
+
+def test_the_product_may_be_a_result_too() -> None:
+    arguments = (_f32(70, 60), _f32(60, 50), _f32(50))
+    module = imported(lower(_both, *arguments))
+    assert len(_multiplying(module)) == 1
+    for compiled, expected in zip(
+        on_cpu(module, arguments), interpreted(module, arguments), strict=True
+    ):
+        np.testing.assert_allclose(compiled, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["columns_in_pieces", "whole_rows_in_pieces"])
+def test_the_same_bits_on_any_number_of_threads(name: str) -> None:
+    function, arguments = PROGRAMS[name]
+    module = imported(lower(function, *arguments))
+    assert_equal_bits(*(on_cpu(module, arguments, Cpu(threads=n))[0] for n in (1, 3)))
+
+
+def test_a_batch_of_products_of_one_element_each() -> None:
+    """One column only: all there is to do stands in the loop over rows."""
+    arguments = _f32(4, 14, 5), _f32(5, 4, 14)
+    module = imported(lower(_inner, *arguments))
+    (compiled,), (expected,) = on_cpu(module, arguments), interpreted(module, arguments)
+    np.testing.assert_allclose(compiled, expected, rtol=1e-5, atol=1e-5)
+
+
+def _convolution(
+    stride: int = 1, name: str = "relu", padding: Any = "SAME", **options: Any
+) -> Callable[..., Any]:
+    def convolve(x: Any, w: Any, b: Any, *residual: Any) -> Any:
+        import jax
+        import jax.numpy as jnp
+
+        labels = _LABELS[("first" if name == "first" else "last", x.ndim)]
+        product = jax.lax.conv_general_dilated(
+            x, w, (stride,) * (x.ndim - 2), padding, dimension_numbers=labels, **options
+        )
+        if name == "half":
+            return (product + b).astype(jnp.bfloat16)
+        if name == "both":
+            return product, product + b
+        if name == "complex":
+            return product * b + 1
+        if name == "first":
+            b = b.reshape(-1, *(1,) * (x.ndim - 2))
+        return jax.nn.relu(sum(residual, product + b))
+
+    return convolve
+
+
+_LABELS = {
+    ("last", 3): ("NWC", "WIO", "NWC"),
+    ("last", 4): ("NHWC", "HWIO", "NHWC"),
+    ("last", 5): ("NDHWC", "DHWIO", "NDHWC"),
+    ("first", 3): ("NCW", "OIW", "NCW"),
+    ("first", 4): ("NCHW", "OIHW", "NCHW"),
+}
+CONVOLUTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int | None]] = {
+    # The last block has fewer rows.
+    "tiles": (
+        _convolution(2), (_f32(3, 37, 19, 5), _f32(3, 3, 5, 40), _f32(40)), 1,
+    ),
+    "laid_out_panels": (
+        _convolution(2), (_f32(2, 21, 19, 5), _f32(3, 3, 5, 72), _f32(72)), 2,
+    ),
+    "three_dimensions": (
+        _convolution(), (_f32(2, 9, 6, 7, 3), _f32(2, 3, 2, 3, 12), _f32(12)), 1,
+    ),
+    "residual": (
+        _convolution(), (_f32(2, 11, 9, 5), _f32(3, 3, 5, 24), _f32(2, 11, 9, 24)), 1,
+    ),
+    "points": (
+        _convolution(), (_f32(2, 27, 31, 19), _f32(3, 3, 19, 37), _f32(37)), 2,
+    ),
+    "another_type": (
+        _convolution(name="half"),
+        (_f32(1, 14, 15, 16), _f32(3, 3, 16, 16), _f32(16)),
+        2,
+    ),
+    "product_too": (
+        _convolution(name="both"),
+        (_f32(1, 14, 15, 16), _f32(3, 3, 16, 16), _f32(16)),
+        2,
+    ),
+    "one_place": (
+        _convolution(), (_f32(2, 9, 8, 20), _f32(1, 1, 20, 24), _f32(24), _f32(2, 9, 8, 24)), 1,
+    ),
+    "one_place_strided": (
+        _convolution(2), (_f32(2, 9, 11, 20), _f32(1, 1, 20, 24), _f32(24)), 1,
+    ),
+    "one_place_features_first": (
+        _convolution(name="first"),
+        (_f32(2, 20, 9, 7), _f32(24, 20, 1, 1), _f32(24), _f32(2, 24, 9, 7)),
+        1,
+    ),
+    "patches_features_first": (
+        _convolution(name="first"), (_f32(2, 3, 33, 20), _f32(5, 3, 3, 3), _f32(5)), 1,
+    ),
+    "groups": (
+        _convolution(feature_group_count=3),
+        (_f32(2, 12, 11, 12), _f32(3, 3, 4, 48), _f32(48), _f32(2, 12, 11, 48)),
+        1,
+    ),
+    "groups_of_few": (
+        _convolution(feature_group_count=3), (_f32(2, 9, 8, 12), _f32(3, 3, 4, 15), _f32(15)), 1,
+    ),
+    "one_group_each": (
+        _convolution(feature_group_count=12), (_f32(2, 9, 8, 12), _f32(3, 3, 1, 24), _f32(24)), 1,
+    ),
+    "groups_of_the_batch": (
+        _convolution(batch_group_count=2), (_f32(4, 9, 8, 12), _f32(3, 3, 12, 10), _f32(10)), 1,
+    ),
+    "phases": (
+        _convolution(padding=((1, 2), (2, 3)), lhs_dilation=(2, 3)),
+        (_f32(2, 9, 7, 12), _f32(3, 4, 12, 20), _f32(20), _f32(2, 18, 21, 20)),
+        1,
+    ),
+    "one_dimension": (
+        _convolution(), (_f32(2, 101, 12), _f32(5, 12, 20), _f32(20), _f32(2, 101, 20)), 1,
+    ),
+    "phases_of_one_dimension": (
+        _convolution(padding=((3, 2),), lhs_dilation=(3,)),
+        (_f32(2, 31, 12), _f32(5, 12, 20), _f32(20)),
+        1,
+    ),
+    "complex": (
+        _convolution(name="complex"),
+        (_f32(1, 9, 8, 6) * np.complex64(1j), _f32(3, 3, 6, 8) + np.complex64(2j), _f32(8)),
+        None,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions_with_what_follows_as_interpreted(name: str) -> None:
+    function, arguments, kernels = CONVOLUTIONS[name]
+    module = imported(lower(function, *arguments))
+    assert kernels in (len(kernels_of(compile_module(module).code)), None)
+    expected = interpreted(module, arguments)
+    results = on_cpu(module, arguments, Cpu(threads=3))
+    apart = on_cpu(module, arguments, options=_WITHOUT_TAILS)
+    for compiled, alone, exact in zip(results, apart, expected, strict=True):
+        assert (compiled.dtype, compiled.shape) == (exact.dtype, exact.shape)
+        wide = np.complex128 if name == "complex" else np.float64
+        bound = (1e-2 if name == "another_type" else 2e-5) * np.abs(exact.astype(wide)).max()
+        for found in (compiled, alone):
+            np.testing.assert_allclose(found.astype(wide), exact.astype(wide), rtol=0, atol=bound)
+    for one, other in zip(results, on_cpu(module, arguments, Cpu(threads=1)), strict=True):
+        assert_equal_bits(one, other)
+
+
+_WITHOUT_TAILS = CompileOptions(passes=PassOptions(disabled=frozenset({OutputFusion.name})))

@@ -1,0 +1,102 @@
+"""Tiles in assembly do what those in LLVM's language do."""
+
+import ctypes
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xla_server.codegen.compiler.kernel_compiler import Effort, Loader, object_of_module
+from xla_server.codegen.compiler.llvm_text import ModuleText
+from xla_server.codegen.routines import assembly_tiles, product_tiles
+from xla_server.codegen.routines.gemm_tiles import KINDS, tile_text
+
+pytestmark = pytest.mark.skipif(
+    not assembly_tiles.has_assembly(), reason="a processor without 32 registers of 64 bytes"
+)
+RNG = np.random.default_rng(7)
+TYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i16": np.int16}
+
+
+def _both(assembly: str, text: str, operands: int) -> list[Any]:
+    """The functions `tile` of two modules, each with the loader that keeps it."""
+    found = []
+    for module, effort in ((assembly, Effort.GLUE), (text, Effort.WRITTEN)):
+        loader = Loader()
+        address = loader.load(object_of_module(ModuleText(module), effort), "tile")
+        function = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * operands)
+        found.append((function(address), loader))
+    return found
+
+
+def _numbers(kind: str, *shape: int) -> Any:
+    numbers = RNG.integers(-30000, 30000, shape)
+    return (numbers / 1000 if kind[0] == "f" else numbers).astype(TYPES[kind])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("rows", "vectors"), [(14, 2), (8, 1), (4, 2)])
+def test_products_of_panels(kind: str, rows: int, vectors: int) -> None:
+    form, steps = KINDS[kind], 5
+    per_step = 2 if form.pairs else 1
+    columns = vectors * form.lanes
+    left = _numbers(kind, steps, rows * per_step)
+    right = _numbers(kind, steps, (columns + 3) * per_step)
+    before = _numbers("i32" if form.pairs else kind, rows, columns + 5)
+    functions = _both(
+        assembly_tiles.gemm_tile("tile", kind, rows, vectors),
+        tile_text("tile", form, rows, vectors),
+        9,
+    )
+    for there, wide, adds in itertools.product((1, rows), (1, columns - 1, columns), (0, 1)):
+        results = []
+        for function, _ in functions:
+            result = before.copy()
+            place = result.ctypes.data
+            given = (left.ctypes.data, right.ctypes.data, place, right.strides[0], steps)
+            function(*given, result.strides[0], there, wide, adds)
+            results.append(result)
+        np.testing.assert_array_equal(*results)
+        changed = results[0] != before
+        assert changed[:there, :wide].any()
+        assert not changed[there:].any()
+        assert not changed[:, wide:].any()
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize(
+    ("rows", "columns", "trips"),
+    [(14, 2, (2, 3, 1, 4)), (9, 1, (1, 1, 1, 7)), (3, 2, (3, 2, 2, 2)), (2, 1, (2, 0, 1, 3))],
+)
+@pytest.mark.parametrize("missing", [0, 3])
+def test_sums_of_loops(
+    kind: str, rows: int, columns: int, trips: tuple[int, ...], missing: int
+) -> None:
+    lanes = product_tiles.lanes(kind)
+    width, there = 64 // lanes, columns * lanes - missing
+    left, right = _numbers(kind, 400), _numbers(kind, 4000)
+    functions = _both(
+        assembly_tiles.product_tile("tile", kind, rows, columns, missing > 0),
+        product_tiles.tile_text("tile", kind, rows, columns, missing > 0),
+        18,
+    )
+    loops = [
+        number
+        for count, over, down in zip(trips, (60, 20, 7, 1), (1000, 400, 150, 36), strict=True)
+        for number in (count, over * width, down * width)
+    ]
+    results = []
+    for function, _ in functions:
+        result = np.full((rows, there + 2), 77, TYPES[kind])
+        places = [array.ctypes.data for array in (left, right, result)]
+        function(*places, 3 * width, result.strides[0], there, *loops)
+        results.append(result)
+    np.testing.assert_array_equal(*results)
+    assert (results[0][:, there:] == 77).all()
+    expected = np.zeros((rows, there))
+    for place in itertools.product(*map(range, trips)):
+        at = np.dot(place, (60, 20, 7, 1)) + 3 * np.arange(rows)
+        on = np.dot(place, (1000, 400, 150, 36)) + np.arange(there)
+        expected += np.outer(left[at].astype(float), right[on])
+    np.testing.assert_allclose(results[0][:, :there], expected, rtol=1e-4, atol=1e-2)
