@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.codegen.compiled import assert_same, built
 from tests.unit.codegen.from_jax import assert_same_as_jax
-from tests.unit.codegen.test_scatter import combiner
+from tests.unit.codegen.lower.test_scatter import combiner
 from xla_client import ops
 from xla_client.builder import Builder, Op
 from xla_contract.shape import Shape
