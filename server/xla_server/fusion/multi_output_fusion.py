@@ -184,7 +184,7 @@ def _continues(reader: HloInstruction, producer: HloInstruction) -> bool:
     space = _space(reader)
     if space.kind != "loop" or space != _space(producer):
         return False
-    if _size(reader) + _size(producer) > LARGEST:
+    if _size(reader) + _size(producer) > LARGEST or _reads_alias(reader, producer):
         return False
     if reader.opcode is not Opcode.FUSION:
         return all(part.shape.dimensions == reader.shape.dimensions for part in reader.operands)
@@ -208,6 +208,24 @@ def _continues(reader: HloInstruction, producer: HloInstruction) -> bool:
     counts = scalars(called)
     repeated = sum(counts[start] for start in starts)
     return _scalars(reader) + repeated * _scalars(producer) <= SCALARS
+
+
+def _reads_alias(reader: HloInstruction, producer: HloInstruction) -> bool:
+    """Whether a reader has its producer's result under another shape, too.
+
+    That would be made of the result of the fusion that reads it.
+    """
+    waiting = [part for part in reader.operands if _kernel_of(part) is not producer]
+    seen = set(waiting)
+    while waiting:
+        part = waiting.pop()
+        if part is producer:
+            return True
+        if part.opcode in ALIASES:
+            before = [each for each in part.operands if each not in seen]
+            seen.update(before)
+            waiting += before
+    return False
 
 
 def _merge(

@@ -178,7 +178,8 @@ def renew_operands(
 def rearrange(computation: HloComputation) -> None:
     """Bring instructions into an order of operands first, without what nothing needs.
 
-    Parameters and what has side effects stay, and these keep their order.
+    Parameters and what has side effects stay, and these keep their order. Raises ValueError for
+    an instruction that needs its own result.
     """
     kept: Iterable[HloInstruction] = (
         *computation.parameters,
@@ -186,13 +187,20 @@ def rearrange(computation: HloComputation) -> None:
         computation.root,
     )
     order: dict[HloInstruction, None] = {}
+    begun: set[HloInstruction] = set()
     for start in kept:
         waiting = [(start, False)]
         while waiting:
             instruction, is_ready = waiting.pop()
             if is_ready:
                 order[instruction] = None
-            elif instruction not in order:
+            elif instruction in order:
+                continue
+            elif instruction in begun:
+                # A mistake of a pass; without an end to this it would take all memory there is.
+                raise ValueError(f"%{instruction.name} must not need its own result")
+            else:
+                begun.add(instruction)
                 waiting.append((instruction, True))
                 before = (*instruction.operands, *instruction.control_predecessors)
                 waiting += [(part, False) for part in reversed(before) if part not in order]

@@ -138,6 +138,19 @@ def test_a_chain_with_another_way_around_is_no_cycle() -> None:
     passed(module, MultiOutputFusion(), fires=False)
 
 
+def test_a_reader_of_the_same_result_under_another_shape_stays_apart() -> None:
+    # The reshape would be one of the result of the fusion that reads it.
+    module = stated(
+        ["f32[6,6]"],
+        "(f32[6,6], f32[6,6]) tuple(a, b)",
+        "a = f32[6,6] tanh(x0)",
+        "r = f32[36] reshape(a)",
+        "s = f32[6,6] reshape(r)",
+        "b = f32[6,6] atan2(a, s)",
+    )
+    passed(module, MultiOutputFusion(), fires=False)
+
+
 def test_two_that_need_each_other_crosswise() -> None:
     module = _looped(
         ["f32[8,6]", "f32[8,6]"],
