@@ -263,10 +263,18 @@ def watch_i64(typing_context, address):  # type: ignore[no-untyped-def]
 
 @instruction
 def half_to_f32(typing_context, x):  # type: ignore[no-untyped-def]
-    """The number whose IEEE half precision bits are in a uint16."""
+    """The number whose IEEE half precision bits are in a uint16; a NaN keeps its bits."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-        return builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
+        word, half = ir.IntType(32), args[0].type
+        wide = builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
+        bits = builder.bitcast(wide, word)
+        # The processor makes signalling NaNs quiet ones, which the total order tells apart. The
+        # bit that it sets is 0 in an infinity as well.
+        upper = builder.and_(args[0], ir.Constant(half, 0x7E00))
+        is_signalling = builder.icmp_unsigned("==", upper, ir.Constant(half, 0x7C00))
+        kept = builder.and_(bits, ir.Constant(word, 0xFFBFFFFF))
+        return builder.bitcast(builder.select(is_signalling, kept, bits), ir.FloatType())
 
     return types.float32(types.uint16), generate
 
