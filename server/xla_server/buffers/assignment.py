@@ -7,6 +7,7 @@ overlap.
 
 import dataclasses
 
+from xla_contract.shape import Shape
 from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Value
 from xla_server.buffers.liveness import analyse, interference, members
 
@@ -94,14 +95,16 @@ def assign(code: Code, donated: frozenset[int] = frozenset()) -> Assignment:
     liveness = analyse(code)
     conflicts = interference(code, liveness)
     groups = _Groups(conflicts)
+    numbers = liveness.numbers
     given = [value for n, value in enumerate(code.parameters) if n in donated]
-    fixed = {liveness.numbers[value] for value in (*code.parameters, *code.constants)}
-    fixed -= {liveness.numbers[value] for value in given}
-    for target, source in [*_wishes(code), *_replacements(code, given)]:
-        a, b = groups.of(liveness.numbers[target]), groups.of(liveness.numbers[source])
-        # What comes from outside and is not given is not written to.
-        if not ({a, b} & {groups.of(number) for number in fixed}):
+    # What comes from outside and is not given is not written to: it stays alone, as it began.
+    fixed = {numbers[value] for value in (*code.parameters, *code.constants)}
+    fixed -= {numbers[value] for value in given}
+    for target, source in _wishes(code):
+        a, b = groups.of(numbers[target]), groups.of(numbers[source])
+        if a not in fixed and b not in fixed:
             groups.join(a, b)
+    _replace(code, given, numbers, groups)
     places: dict[int, Place] = {}
     for number, value in enumerate(code.parameters):
         places[groups.of(liveness.numbers[value])] = Place("parameter", number)
@@ -139,14 +142,28 @@ def _wishes(code: Code) -> list[tuple[Value, Value]]:
     return copies + in_place
 
 
-def _replacements(code: Code, given: list[Value]) -> list[tuple[Value, Value]]:
-    """Pairs of a result and a parameter that is given up, whose memory it could have."""
-    return [
-        (result, parameter)
-        for result in code.results
-        for parameter in given
-        if result.shape == parameter.shape
-    ]
+def _replace(code: Code, given: list[Value], numbers: dict[Value, int], groups: "_Groups") -> None:
+    """Put results that are nowhere yet where parameters that are given up were.
+
+    All results are needed at the end, so a parameter's memory is one result's.
+    """
+    taken = {groups.of(numbers[value]) for value in code.results}
+    free: dict[Shape, list[int]] = {}
+    homes = set()
+    for value in given:
+        home = groups.of(numbers[value])
+        homes.add(home)
+        if home not in taken:
+            free.setdefault(value.shape, []).append(home)
+    for value in code.results:
+        root = groups.of(numbers[value])
+        if root in homes:
+            continue
+        places = free.get(value.shape, [])
+        for number, home in enumerate(places):
+            if groups.join(home, root):
+                del places[number]
+                break
 
 
 class _Groups:

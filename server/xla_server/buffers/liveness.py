@@ -5,6 +5,8 @@ Sets of values are bits of Python integers, so that joining two sets is one oper
 
 import dataclasses
 
+import numpy as np
+
 from xla_server.buffers.code import (
     Branch,
     Code,
@@ -86,12 +88,34 @@ def interference(code: Code, liveness: Liveness) -> list[int]:
         for value in writes_of(row):
             taken = liveness.after[n] | (read & ~allowed.get(value, 0)) | written
             conflicts[numbers[value]] |= taken
-    for number in range(len(conflicts)):
-        conflicts[number] &= ~(1 << number)
-    for number, others in enumerate(list(conflicts)):
-        for other in members(others):
-            conflicts[other] |= 1 << number
-    return conflicts
+    return _mutual([others & ~(1 << number) for number, others in enumerate(conflicts)])
+
+
+_ROWS = 1024
+"""Sets that are turned round at once: many, but not so many that their bits take much memory."""
+
+
+def _mutual(conflicts: list[int]) -> list[int]:
+    """The sets with each value also in those of the values that its own set holds.
+
+    A program of thousands of parameters and results has millions of such pairs.
+    """
+    width = -(-len(conflicts) // 8)
+    texts = b"".join(others.to_bytes(width, "little") for others in conflicts)
+    sets = np.frombuffer(texts, np.uint8).reshape(len(conflicts), width)
+    reverse = np.zeros_like(sets)
+    for begin in range(0, len(conflicts), _ROWS):
+        rows = sets[begin : begin + _ROWS]
+        # Values that live for a short time conflict with their neighbours alone.
+        used = np.flatnonzero(rows.any(axis=0))
+        turned = np.packbits(
+            np.unpackbits(rows[:, used], axis=1, bitorder="little").T, axis=1, bitorder="little"
+        )
+        others = (8 * used[:, None] + np.arange(8)).reshape(-1)
+        are_values = others < len(conflicts)
+        end = begin // 8 + turned.shape[1]
+        reverse[others[are_values], begin // 8 : end] = turned[are_values]
+    return [int.from_bytes(row.tobytes(), "little") for row in sets | reverse]
 
 
 def members(bits: int) -> list[int]:

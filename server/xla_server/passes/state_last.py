@@ -11,6 +11,9 @@ from xla_server.passes.loops import Loop, loop_of
 Needed = dict[HloInstruction, set[HloInstruction]]
 """For each instruction those that come before it."""
 
+Needing = dict[HloInstruction, list[HloInstruction]]
+"""The reverse: for each instruction those that come behind it."""
+
 _SAME_MEMORY = frozenset({Opcode.RESHAPE, Opcode.COPY, Opcode.GET_TUPLE_ELEMENT})
 
 
@@ -37,16 +40,22 @@ def _reorder(loop: Loop) -> bool:
     before: Needed = {
         part: {*part.operands, *part.control_predecessors} for part in body.instructions
     }
+    after: Needing = {part: [] for part in before}
+    for part, earlier in before.items():
+        for needed in earlier:
+            after[needed].append(part)
     readers = users(body)
     for number, new in enumerate(body.root.operands):
         maker = _maker(new)
         if maker.opcode is Opcode.PARAMETER:
             continue
-        later = _reached(maker, before)
+        later = _reached(maker, after)
         elements = [part for part in loop.reads if part.attributes.index == number]
         others = _readers(elements, readers) - later - {body.root}
-        before[maker] |= others
-    order = _sorted(body, before)
+        for reader in others - before[maker]:
+            before[maker].add(reader)
+            after[reader].append(maker)
+    order = _sorted(body, before, after)
     changed = order != body.instructions
     body.instructions = order
     return changed
@@ -74,12 +83,8 @@ def _readers(
     return found
 
 
-def _reached(maker: HloInstruction, before: Needed) -> set[HloInstruction]:
+def _reached(maker: HloInstruction, after: Needing) -> set[HloInstruction]:
     """An instruction and all that must come behind it."""
-    after: dict[HloInstruction, list[HloInstruction]] = {part: [] for part in before}
-    for part, earlier in before.items():
-        for needed in earlier:
-            after[needed].append(part)
     found = {maker}
     waiting = [maker]
     while waiting:
@@ -89,14 +94,10 @@ def _reached(maker: HloInstruction, before: Needed) -> set[HloInstruction]:
     return found
 
 
-def _sorted(body: HloComputation, before: Needed) -> list[HloInstruction]:
+def _sorted(body: HloComputation, before: Needed, after: Needing) -> list[HloInstruction]:
     """The instructions as they stand, but each behind those it needs."""
     places = {part: place for place, part in enumerate(body.instructions)}
     missing = {part: len(earlier) for part, earlier in before.items()}
-    after: dict[HloInstruction, list[HloInstruction]] = {part: [] for part in before}
-    for part, earlier in before.items():
-        for needed in earlier:
-            after[needed].append(part)
     ready = [places[part] for part, count in missing.items() if count == 0]
     heapq.heapify(ready)
     order = []

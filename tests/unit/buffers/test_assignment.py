@@ -1,4 +1,7 @@
+import pytest
+
 from xla_contract.shape import Shape
+from xla_server.buffers import assignment
 from xla_server.buffers.assignment import ALIGNMENT, assign, memory_use
 from xla_server.buffers.code import Branch, Code, CopyThunk, Jump, KernelThunk, Label, Row, Value
 
@@ -111,6 +114,32 @@ def test_two_results_do_not_take_one_donated_parameter() -> None:
     rows: list[Row] = [kernel(a, x, in_place=True), kernel(b, a)]
     found = assign(Code(rows, [x], {}, [a, b]), frozenset([0]))
     assert sorted(place.kind for place in found.results) == ["parameter", "result"]
+
+
+def test_many_donated_parameters_are_not_tried_for_every_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A step of training gives up hundreds, all of which may be of one shape."""
+    tried = []
+    join = assignment._Groups.join
+
+    def counted(groups: assignment._Groups, a: int, b: int) -> bool:
+        tried.append((a, b))
+        return join(groups, a, b)
+
+    monkeypatch.setattr(assignment._Groups, "join", counted)
+    parameters, results = ([value(f"{name}{n}") for n in range(50)] for name in "pr")
+    pairs = zip(results, parameters, strict=True)
+    together = [kernel(result, parameter, in_place=True) for result, parameter in pairs]
+    found = assign(Code([*together], parameters, {}, results), frozenset(range(50)))
+    assert [place.kind for place in found.results] == ["parameter"] * 50
+    assert len(tried) == 50
+    tried.clear()
+    all_read = KernelThunk("read", "", 1, 1, (*parameters,), (*parameters,), ())
+    rows: list[Row] = [all_read, *(kernel(result) for result in results)]
+    found = assign(Code(rows, parameters, {}, results), frozenset(range(50)))
+    assert {place.number for place in found.results} == set(range(50))
+    assert len(tried) == 50
 
 
 def test_the_memory_of_a_run_is_known_before_it() -> None:
