@@ -1,5 +1,6 @@
 """The command xla-server compile: a program from a file, through the compiler, into text files."""
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from xla_server.backends.compilation import Compilation, compile_module
 from xla_server.backends.dump import Dump
 from xla_server.backends.dump_directory import DumpFiles
 from xla_server.backends.options import DumpOptions, Pattern
+from xla_server.backends.signature import laid_out, relaid_bytes
 from xla_server.buffers.assignment import memory_use
 from xla_server.buffers.code import CopyThunk, HostThunk, KernelThunk
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
@@ -113,7 +115,9 @@ def _summary(module: HloModule, compilation: Compilation) -> Iterator[str]:
     yield f"copies: {left} of {len(copies)} left; calls of the host: {host}"
     yield f"constants: {sum(value.byte_size for value in code.constants)} bytes"
     yield f"arena: {compilation.assignment.arena_bytes} bytes"
-    yield f"peak memory: {memory_use(code, compilation.assignment)}"
+    use = memory_use(code, compilation.assignment)
+    signature = laid_out(module.entry.program_shape, module.entry_program_shape)
+    yield f"peak memory: {dataclasses.replace(use, copies=relaid_bytes(signature))}"
 
 
 def _count(module: HloModule) -> int:

@@ -92,6 +92,9 @@ class Settings(BaseSettings):
     )
     max_executables: int = Field(1024, ge=1, description="distinct executables in use")
     max_idle_executables: int = Field(32, ge=0, description="unused executables kept for reuse")
+    max_idle_executable_bytes: int = Field(
+        2**28, ge=0, description="bytes of constants and code of unused executables kept for reuse"
+    )
     max_handles: int = Field(
         1_000_000, ge=1, description="handles of values, and of executables, of a session"
     )

@@ -16,6 +16,7 @@ from xla_server.custom_calls.builtin import builtin_registry
 from xla_server.custom_calls.registry import Registry
 from xla_server.rpc.pools import PoolSizes
 from xla_server.rpc.server import RpcOptions, RpcServer, serving
+from xla_server.rpc.threads import Threads
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.quotas import Quotas
 from xla_server.sessions.records import Limits
@@ -34,11 +35,11 @@ def create_server(settings: Settings) -> Iterator[RpcServer]:
         max_message_bytes=settings.max_message_bytes,
         max_executables=settings.max_executables,
         max_idle_executables=settings.max_idle_executables,
+        max_idle_executable_bytes=settings.max_idle_executable_bytes,
         max_sessions=settings.max_sessions,
         upload_grace_seconds=settings.session_grace_seconds,
         shared_memory_bytes=settings.shared_memory_bytes,
         session_shared_memory_bytes=settings.session_shared_memory_bytes,
-        max_execution_threads=settings.execute_threads,
     )
     quotas = Quotas(
         device_bytes=settings.session_device_bytes or settings.max_device_bytes,
@@ -61,7 +62,8 @@ def create_server(settings: Settings) -> Iterator[RpcServer]:
             stream=settings.max_streams,
         ),
     )
-    engine = Engine(_backend(settings), limits, quotas)
+    threads = Threads(settings.execute_threads, "xla-execution")
+    engine = Engine(_backend(settings), limits, quotas, threads)
     sessions = SessionRegistry(engine, grace_seconds=settings.session_grace_seconds)
     with serving(sessions, options) as server:
         yield server

@@ -98,6 +98,10 @@ class Executable(Protocol):
         """The bytes that an execution takes, as far as they are known before it runs."""
 
     @property
+    def kept_bytes(self) -> int:
+        """The bytes it takes as long as it lives: constants and code."""
+
+    @property
     def channel_ends(self) -> tuple[frozenset[int], frozenset[int]]:
         """The channels the program sends on, and those it receives on."""
 

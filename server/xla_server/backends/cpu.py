@@ -24,7 +24,7 @@ from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.incidents import Incidents
 from xla_server.backends.options import DEFAULTS, CompileOptions
 from xla_server.backends.profile import measured_rows, write_profile
-from xla_server.backends.signature import argument_buffer, laid_out
+from xla_server.backends.signature import argument_buffer, laid_out, relaid_bytes
 from xla_server.backends.sized_programs import SizedPrograms
 from xla_server.buffers.assignment import MemoryUse, memory_use
 from xla_server.buffers.code import Code, KernelThunk
@@ -45,6 +45,7 @@ from xla_server.ir.verifier import check_signature, verify
 from xla_server.ops.rng_get_and_update_state import RandomStates
 from xla_server.passes.selection import PassOptions
 from xla_server.runtime.blocks import Block, BlockPool
+from xla_server.runtime.executor import walker
 from xla_server.runtime.host import HostRun
 from xla_server.runtime.program import Program
 from xla_server.runtime.row_times import RowTimes
@@ -84,6 +85,8 @@ class Cpu:
         directory = Path(compilation_cache_dir)
         self._cache = KernelCache(directory) if compilation_cache_dir else None
         self._kernels = Kernels(self._cache)
+        # What every program runs on, before the first of them waits for it.
+        walker(self._kernels)
         self._pool = ThreadPool(self._kernels, threads)
         self._blocks = BlockPool()
         self._dumps = dumps or DumpDirectory()
@@ -114,7 +117,7 @@ class Cpu:
             return self._dynamic(module, program_shape, seed, options)
         key = fingerprint(module, program_shape)
         dump = self._dump(module, options)
-        copies = _relaid_bytes(program_shape)
+        copies = relaid_bytes(program_shape)
         # Equal up to names: one that leaves nothing behind of its own can be had from another.
         name = (key, options.passes)
         is_shared = dump is None and not options.is_profiled
@@ -216,16 +219,6 @@ def _origin(code: Code, source: str) -> HloInstruction | None:
     return None
 
 
-def _relaid_bytes(program_shape: ProgramShape) -> int:
-    """Bytes of the arguments that are not dense and row-major where clients put them."""
-    return sum(
-        leaf.byte_size
-        for shape in program_shape.parameters
-        for leaf in shape.leaves()
-        if leaf.is_array and leaf != leaf.without_layout().with_default_layout()
-    )
-
-
 _DONATING = 4
 """Sets of donated arguments that an executable has programs for; callers have one or two."""
 
@@ -251,10 +244,11 @@ class CpuExecutable:
         self.program_shape = program_shape
         self.fingerprint = fingerprint
         self.channel_ends = channel_ends(entry)
-        self.memory = dataclasses.replace(program.memory, copies=_relaid_bytes(program_shape))
+        self.memory = dataclasses.replace(program.memory, copies=relaid_bytes(program_shape))
         # The constants are there already.
         self._room = self.memory.added - self.memory.constants
         self._byte_size = program.byte_size
+        self.kept_bytes = self._byte_size + self.memory.constants
         self._dump = dump
         self._program = program
         self._entry = entry
@@ -300,11 +294,14 @@ class CpuExecutable:
                 seed=self._seed,
             )
 
-        # As long as these are held, no execution that is given one of them writes over it.
-        memory = [leaf.memory for leaf in leaves]
+        # As long as `memory` is held, no execution that is given some of it writes over it.
+        memory, addresses = [], []
+        for leaf in leaves:
+            memory.append(leaf.memory)
+            addresses.append(leaf.address)
         computing = time.perf_counter_ns()
         times = None if self._dump is None else RowTimes(len(program.rows))
-        blocks, cycles = program.run([leaf.address for leaf in leaves], cancellation, host, times)
+        blocks, cycles = program.run(addresses, cancellation, host, times)
         computed = time.perf_counter_ns()
         del memory
         output = self._output(program, leaves, blocks, device)

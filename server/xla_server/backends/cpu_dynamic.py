@@ -20,7 +20,7 @@ from xla_server.backends.backend import Buffer, Device, Execution, Profile
 from xla_server.backends.dump import Dump
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.profile import write_profile
-from xla_server.backends.signature import argument_values, owned
+from xla_server.backends.signature import argument_values, constant_bytes, owned
 from xla_server.backends.sized_programs import SizedProgram, SizedPrograms
 from xla_server.backends.walk_times import WalkTimes
 from xla_server.buffers.assignment import MemoryUse
@@ -85,6 +85,7 @@ class DynamicExecutable:
         # What there is between depends on sizes: a program is refused when it is made for them.
         arguments = sum(shape.byte_size for shape in program_shape.parameters)
         self.memory = MemoryUse(arguments, 0, program_shape.result.byte_size, 0)
+        self.kept_bytes = constant_bytes(module)
         self._entry = module.entry
         self._programs = programs
         self._seed = seed

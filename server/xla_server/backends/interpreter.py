@@ -11,7 +11,12 @@ from xla_server.backends.dump import Dump
 from xla_server.backends.dump_directory import DumpDirectory
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.options import DEFAULTS, CompileOptions
-from xla_server.backends.signature import argument_values, laid_out, owned
+from xla_server.backends.signature import (
+    argument_values,
+    constant_bytes,
+    laid_out,
+    owned,
+)
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.custom_calls.builtin import BUILTIN
 from xla_server.custom_calls.registry import Registry
@@ -107,6 +112,7 @@ class InterpreterExecutable:
         # What there is between is known when it is made, where room is looked up.
         arguments = sum(shape.byte_size for shape in program_shape.parameters)
         self.memory = MemoryUse(arguments, 0, program_shape.result.byte_size, 0)
+        self.kept_bytes = constant_bytes(module)
         self._module = module
         self._seed = seed
         self._check_values = check_values

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.opcode import Opcode
 from xla_contract.shape import ProgramShape, Shape
 from xla_server.backends.backend import Buffer
 from xla_server.backends.host_buffer import HostBuffer
+from xla_server.ir.module import HloModule
 from xla_server.ops.bounds import plain
 from xla_server.ops.evaluation import Array, Value
 
@@ -26,6 +28,26 @@ def _laid_out(shape: Shape, layouts: Shape) -> Shape:
         pairs = zip(shape.tuple_shapes, layouts.tuple_shapes, strict=True)
         return Shape.tuple_of([_laid_out(part, wanted) for part, wanted in pairs])
     return shape.with_layout(layouts.layout_or_default) if shape.is_array else shape
+
+
+def relaid_bytes(program_shape: ProgramShape) -> int:
+    """Bytes of the arguments that are not dense and row-major where clients put them."""
+    return sum(
+        leaf.byte_size
+        for shape in program_shape.parameters
+        for leaf in shape.leaves()
+        if leaf.is_array and leaf != leaf.without_layout().with_default_layout()
+    )
+
+
+def constant_bytes(module: HloModule) -> int:
+    """Bytes of the constants of a module."""
+    return sum(
+        i.shape.byte_size
+        for computation in module.computations
+        for i in computation.instructions
+        if i.opcode is Opcode.CONSTANT
+    )
 
 
 def argument_values(arguments: Sequence[Buffer], parameters: Sequence[Shape]) -> list[Value]:

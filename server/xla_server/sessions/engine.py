@@ -1,7 +1,7 @@
 """What the sessions of one server share."""
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 
 from xla_server.backends.backend import Backend
 from xla_server.runtime.blocks import BlockPool
@@ -12,14 +12,24 @@ from xla_server.sessions.launched import Launched
 from xla_server.sessions.quotas import Quotas
 from xla_server.sessions.records import Limits
 
+_EXECUTIONS = 256
+"""At the same time, of those that no call waits for, where nobody gives threads for them."""
+
 
 class Engine:
     """A platform, the programs compiled for it, and the memory of its devices.
 
     `quotas` are what each session may have; by default a session may have all there is.
+    `execution_threads` run the executions that no call waits for; the engine closes them.
     """
 
-    def __init__(self, backend: Backend, limits: Limits, quotas: Quotas | None = None) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        limits: Limits,
+        quotas: Quotas | None = None,
+        execution_threads: Executor | None = None,
+    ) -> None:
         self.backend = backend
         self.limits = limits
         self.quotas = quotas or Quotas(device_bytes=limits.max_device_bytes)
@@ -29,13 +39,14 @@ class Engine:
         self.arenas = ArenaPool(
             max_bytes=limits.shared_memory_bytes, session_bytes=limits.session_shared_memory_bytes
         )
-        self.execution_threads = ThreadPoolExecutor(
-            limits.max_execution_threads, thread_name_prefix="xla-execution"
+        self.execution_threads = execution_threads or ThreadPoolExecutor(
+            _EXECUTIONS, thread_name_prefix="xla-execution"
         )
-        """Threads of executions that no call waits for; they start when they are needed."""
         self.launched = Launched()
         self.programs = SharedExecutables(
-            max_executables=limits.max_executables, max_idle=limits.max_idle_executables
+            max_executables=limits.max_executables,
+            max_idle=limits.max_idle_executables,
+            max_idle_bytes=limits.max_idle_executable_bytes,
         )
 
     def close(self, timeout: float) -> bool:

@@ -66,12 +66,15 @@ class Compiled:
 class SharedExecutables:
     """The executables of all sessions: programs of equal key are compiled once and share one.
 
-    Executables without users stay in a small cache, the oldest going first.
+    Executables without users stay in a small cache, the oldest going first: so many at most, of so
+    many bytes of constants and code.
     """
 
-    def __init__(self, *, max_executables: int, max_idle: int) -> None:
+    def __init__(self, *, max_executables: int, max_idle: int, max_idle_bytes: int) -> None:
         self._max_executables = max_executables
         self._max_idle = max_idle
+        self._max_idle_bytes = max_idle_bytes
+        self._idle_bytes = 0
         self._in_use: dict[bytes, _Shared] = {}
         self._idle: OrderedDict[bytes, _Shared] = OrderedDict()
         self._lock = threading.Lock()
@@ -121,6 +124,8 @@ class SharedExecutables:
                         hint="Unregister executables that are no longer needed.",
                     )
                 shared = self._idle.pop(key, None)
+                if shared is not None:
+                    self._idle_bytes -= _kept_bytes(shared)
                 is_ours = shared is None
                 shared = _Shared(key, concurrent.futures.Future()) if shared is None else shared
                 self._in_use[key] = shared
@@ -135,8 +140,10 @@ class SharedExecutables:
             del self._in_use[shared.key]
             if _succeeded(shared):
                 self._idle[shared.key] = shared
-            while len(self._idle) > self._max_idle:
-                self._idle.popitem(last=False)
+                self._idle_bytes += _kept_bytes(shared)
+            while len(self._idle) > self._max_idle or self._idle_bytes > self._max_idle_bytes:
+                _, oldest = self._idle.popitem(last=False)
+                self._idle_bytes -= _kept_bytes(oldest)
 
 
 class ExecutableTable:
@@ -192,6 +199,10 @@ class ExecutableTable:
 
 def _succeeded(shared: _Shared) -> bool:
     return shared.compiling.done() and shared.compiling.exception() is None
+
+
+def _kept_bytes(shared: _Shared) -> int:
+    return shared.compiling.result(timeout=0).kept_bytes
 
 
 def _fulfil(shared: _Shared, compile_program: Callable[[], Executable]) -> Executable:

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.stubs import hlo_pb2, xla_pb2
@@ -18,8 +19,9 @@ class Limits:
     max_message_bytes: int = 2**31 - 1
     max_executables: int = 1024
     max_idle_executables: int = 32
+    max_idle_executable_bytes: int = 2**28
+    """Of constants and code."""
     max_sessions: int = 4096
-    max_execution_threads: int = 256
     shared_memory_bytes: int = 0
     """Memory shared with clients on the same host; 0 for none."""
     session_shared_memory_bytes: int = 2**30
@@ -37,8 +39,7 @@ class GraphRequest:
     devices: Sequence[DeviceHandle]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Executed:
+class Executed(NamedTuple):
     """The handle of a result and what it cost."""
 
     output: int

@@ -47,6 +47,17 @@ def test_a_dump_shows_every_stage(tmp_path: Path) -> None:
     assert buffers[3].split()[:5] == ["%x", "f32[4]", "16", "parameter", "0"]
 
 
+def test_arguments_that_are_laid_out_anew_are_part_of_the_peak(tmp_path: Path) -> None:
+    program = tmp_path / "columns.hlo"
+    program.write_text(
+        "HloModule m, entry_computation_layout={(f32[8,16]{0,1})->f32[8,16]{1,0}}\n"
+        "ENTRY e { x = f32[8,16]{0,1} parameter(0) ROOT r = f32[8,16]{1,0} negate(x) }\n"
+    )
+    code, output = run(program)
+    assert code == 0, output
+    assert "peak memory: 1536 bytes at once: 512 of arguments, 512 of copies" in output
+
+
 def test_a_run_on_made_up_arguments_says_what_they_are_and_how_long_it_took(
     tmp_path: Path,
 ) -> None:

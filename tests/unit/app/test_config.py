@@ -140,4 +140,4 @@ def test_the_directory_of_kernels_is_the_users_own_by_default(monkeypatch):
 def test_all_programs_run_in_as_many_threads_as_is_said():
     options = Settings(listen="127.0.0.1:0", platform="interpreter", execute_threads=3)
     with create_server(options) as server:
-        assert server._sessions.engine.execution_threads._max_workers == 3
+        assert server._sessions.engine.execution_threads._size == 3

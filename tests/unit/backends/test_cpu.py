@@ -214,3 +214,8 @@ def test_what_the_compiler_fails_on_is_an_incident_with_a_reproducer(
         assert "NameError" in traceback or "no_such_instruction" in traceback
     else:
         assert "/etc/secret" in traceback
+
+
+def test_what_all_programs_run_on_is_there_before_the_first(tmp_path: Path) -> None:
+    Cpu(compilation_cache_dir=str(tmp_path))
+    assert len(list(tmp_path.glob("*.kernel"))) == 1

@@ -1,4 +1,5 @@
 import threading
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -14,15 +15,26 @@ from xla_server.sessions.executables import ExecutableTable, SharedExecutables
 from xla_server.sessions.handles import HandleFactory
 
 
-def _shared(max_executables: int = 10, max_idle: int = 10) -> SharedExecutables:
-    return SharedExecutables(max_executables=max_executables, max_idle=max_idle)
+def _shared(
+    max_executables: int = 10, max_idle: int = 10, max_idle_bytes: int = 100
+) -> SharedExecutables:
+    return SharedExecutables(
+        max_executables=max_executables, max_idle=max_idle, max_idle_bytes=max_idle_bytes
+    )
+
+
+def _of(kept_bytes: int) -> Callable[[], SimpleNamespace]:
+    return lambda: SimpleNamespace(kept_bytes=kept_bytes)
 
 
 def _table(shared: SharedExecutables) -> ExecutableTable:
     return ExecutableTable(HandleFactory(), shared, max_handles=100)
 
 
-def _acquire(table: SharedExecutables, key: bytes, compile_program=SimpleNamespace):
+_SMALL = _of(1)
+
+
+def _acquire(table: SharedExecutables, key: bytes, compile_program=_SMALL):
     return table.acquire(key, compile_program, Cancellation())
 
 
@@ -61,6 +73,21 @@ def test_unused_executables_are_kept_for_a_while_the_oldest_going_first():
     assert hits == {b"a": False, b"b": True, b"c": True}
 
 
+def test_unused_executables_are_kept_within_so_many_bytes() -> None:
+    table = _shared(max_idle_bytes=100)
+    for key, size in ((b"a", 60), (b"b", 40), (b"c", 30)):
+        table.release(_acquire(table, key, _of(size)))
+    assert [table.has(key) for key in (b"a", b"b", b"c")] == [False, True, True]
+    # One in use counts no more, and one that is larger than all stays only as long as it is used.
+    held = _acquire(table, b"b")
+    table.release(_acquire(table, b"d", _of(70)))
+    assert [table.has(key) for key in (b"c", b"d")] == [True, True]
+    table.release(held)
+    assert [table.has(key) for key in (b"b", b"c", b"d")] == [True, False, False]
+    table.release(_acquire(table, b"e", _of(101)))
+    assert not table.has(b"e")
+
+
 def test_the_limit_counts_what_is_in_use():
     table = _shared(max_executables=1)
     table.release(_acquire(table, b"idle"))
@@ -91,7 +118,7 @@ def test_those_who_come_during_a_compilation_wait_for_it_or_give_up():
     def compile_slowly():
         compiling.set()
         finish.wait(10)
-        return SimpleNamespace()
+        return _SMALL()
 
     results = []
     threads = [

@@ -1,0 +1,77 @@
+"""What keeps a server from being put together, told as what to set otherwise."""
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xla_server.app import wiring
+from xla_server.app.config import ConfigurationError, Platform, Settings
+from xla_server.app.wiring import PLATFORMS, create_server
+
+
+def refused(rule: str, **options: Any) -> None:
+    settings = Settings(**({"listen": "127.0.0.1:0", "platform": "interpreter"} | options))
+    with (
+        pytest.raises(ConfigurationError, match=rule),
+        contextlib.ExitStack() as stack,
+    ):
+        stack.enter_context(create_server(settings))
+
+
+def test_a_platform_that_is_not_there_is_told_with_those_that_are() -> None:
+    missing = set(Platform) - set(PLATFORMS)
+    for platform in missing:
+        refused(
+            f"^platform: {platform} is not part of this version, use interpreter or cpu$",
+            platform=platform,
+        )
+    assert missing
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        (None, "ModuleNotFoundError: No module named"),
+        ("import no_such_library", "ModuleNotFoundError: .*no_such_library"),
+        ("def register(registry):\n    raise ValueError('not so')", "ValueError: not so"),
+        ("", "register"),
+    ],
+)
+def test_a_module_of_custom_calls_that_fails_is_named(
+    text: str | None, rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"operators_calls_{tmp_path.name.replace('-', '_')}"
+    if text is not None:
+        (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    refused(f"^custom_calls: module {name}: .*{rule}", custom_calls=(name,))
+
+
+def test_a_directory_for_dumps_must_be_writable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[object, int]] = []
+
+    def forbidden(path: object, mode: int) -> bool:
+        asked.append((path, mode))
+        return False
+
+    # Whoever runs the tests may be allowed everything.
+    monkeypatch.setattr(wiring.os, "access", forbidden)
+    rule = f"^dump_dir: {tmp_path}: the server must be able to write there$"
+    refused(rule, dump_dir=str(tmp_path))
+    assert asked == [(tmp_path, os.W_OK | os.X_OK)]
+
+
+def test_a_cache_of_kernels_is_for_nobody_else_to_write(tmp_path: Path) -> None:
+    directory = tmp_path / "kernels"
+    directory.mkdir()
+    directory.chmod(0o777)
+    refused(
+        f"^compilation_cache_dir: nobody else may write .*got {directory} with mode 777$",
+        platform="cpu",
+        compilation_cache_dir=str(directory),
+    )
