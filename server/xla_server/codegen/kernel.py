@@ -25,6 +25,7 @@ from xla_server.codegen.compiler.kernel_compiler import (
     object_of_module,
 )
 from xla_server.codegen.compiler.shared_functions import SharedFunction, symbols_in
+from xla_server.codegen.instructions.intrinsics import plain
 from xla_server.codegen.instructions.memory import COMPUTED, MEMORY
 from xla_server.codegen.namespace import NAMESPACE, SHARED
 
@@ -141,14 +142,21 @@ def kernel_object(source: str) -> bytes:
         module = kernel_module(source, room, symbol)
     except UnsupportedError:
         return compile_object(room["kernel"], ARGUMENTS, symbol)
-    return object_of_module(module, Effort.GLUE if _is_glue(source, room) else Effort.OPTIMISED)
+    return object_of_module(module, _effort(source, room))
 
 
-def _is_glue(source: str, names: Mapping[str, Any]) -> bool:
-    """Whether a kernel does nothing for elements itself, but calls functions that do for long."""
+def _effort(source: str, names: Mapping[str, Any]) -> Effort:
+    """What a kernel is worth.
+
+    One that does nothing for elements itself, but calls functions that do for long, is glue.
+    """
     called = [names[word] for word in set(re.findall(r"\w+", source)) if word in names]
+    if plain in called:
+        return Effort.PLAIN
     stores = any(instruction in called for instruction in _STORES)
-    return not stores and any(isinstance(f, SharedFunction) and f.is_long for f in called)
+    if not stores and any(isinstance(f, SharedFunction) and f.is_long for f in called):
+        return Effort.GLUE
+    return Effort.OPTIMISED
 
 
 _STORES = [MEMORY[f"{store}_{kind}"] for store in ("store", "poke") for kind in COMPUTED]

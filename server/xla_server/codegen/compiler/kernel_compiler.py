@@ -66,11 +66,13 @@ def _processor() -> tuple[str, str]:
 class Effort(enum.Enum):
     """What LLVM does for code, by the level of its code generator.
 
-    GLUE calls others that take far longer, and is compiled in a third of the time. WRITTEN stands
-    as it is to be done: only instructions and registers are chosen for it.
+    GLUE calls others that take far longer, and is compiled in a third of the time. PLAIN has loops
+    that take some of the time: it is brought into registers and simplified, not into vectors.
+    WRITTEN stands as it is to be done: only instructions and registers are chosen for it.
     """
 
     GLUE = 0
+    PLAIN = 1
     WRITTEN = 2
     OPTIMISED = 3
 
@@ -79,6 +81,7 @@ def _target_machine(effort: Effort = Effort.OPTIMISED) -> Any:
     """What object code is made for."""
     initialize_llvm()
     llvm.initialize_native_asmparser()
+    _leave_addresses()
     name, features = _processor()
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
         cpu=name,
@@ -88,6 +91,16 @@ def _target_machine(effort: Effort = Effort.OPTIMISED) -> Any:
         codemodel="jitdefault",
         jit=True,
     )
+
+
+@functools.cache
+def _leave_addresses() -> None:
+    """Switch off the pass that looks for the best registers to make addresses of, for all of LLVM.
+
+    It took a third of the code generator's time, for an addition or two in a loop: the processor
+    adds a base and an index in any case.
+    """
+    llvm.set_option("xla_server", "-disable-lsr")
 
 
 def compile_object(function: Callable[..., Any], arguments: Sequence[Any], symbol: str) -> bytes:
@@ -171,6 +184,8 @@ def _object_code(module: Any, effort: Effort = Effort.OPTIMISED) -> bytes:
     machine = _shared_machine(effort)
     if effort is Effort.OPTIMISED:
         _optimise(module, machine)
+    elif effort is Effort.PLAIN:
+        _simplify(module, machine)
     code: bytes = machine.emit_object(module)
     return code
 
@@ -182,6 +197,17 @@ def _optimise(module: Any, machine: Any) -> None:
     options.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
+
+
+def _simplify(module: Any, machine: Any) -> None:
+    """A tenth of the work of all that `_optimise` does."""
+    steps = llvm.create_new_module_pass_manager()
+    steps.add_sroa_pass()
+    steps.add_instruction_combine_pass()
+    steps.add_simplify_cfg_pass()
+    steps.add_loop_rotate_pass()
+    options = llvm.create_pipeline_tuning_options(speed_level=_SPEED_LEVEL)
+    steps.run(module, llvm.create_pass_builder(machine, options))
 
 
 _SPEED_LEVEL = 3

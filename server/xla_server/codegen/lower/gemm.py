@@ -10,7 +10,7 @@ from xla_server.codegen.routines.gemm_loops import BAND_OPERANDS, LAYOUT_OPERAND
 from xla_server.codegen.routines.gemm_panels import SLACK, SOURCES
 from xla_server.codegen.routines.gemm_tiles import VECTORS, Kind, heights
 
-DEEPEST = 2048
+DEEPEST = 4096
 """Bytes of a sum's steps between two readings of its tile, for each member of a panel."""
 
 BAND_BYTES = 1 << 18
@@ -159,11 +159,20 @@ class Gemm:
         if self.tiles <= FEW_TILES:
             down = 1
         tiles = -(-self.tiles // down)
+        if self.batch == 1 and 1 < wanted <= down:
+            tiles = min(range(max(1, tiles - 2), tiles + 1), key=lambda n: (self._share(n), -n))
+            down = -(-self.tiles // tiles)
         if self.whole_rows:
             return tiles, self.panels
         of_trip = tiles * self.height * self.columns * self.depth
         across = max(-(-wanted // down), -(-of_trip // LARGEST_TRIP))
         return tiles, -(-self.panels // min(across, self.panels))
+
+    def _share(self, tiles: int) -> int:
+        """Tiles of the busier one of two threads that take trips of so many in turn."""
+        whole, rest = divmod(self.tiles, tiles)
+        sizes = [tiles] * whole + [rest]
+        return max(sum(sizes[::2]), sum(sizes[1::2]))
 
     @property
     def trips(self) -> tuple[int, int, int]:

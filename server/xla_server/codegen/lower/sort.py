@@ -18,7 +18,8 @@ from xla_server.codegen.loops.stopping import is_long, stop_lines
 from xla_server.codegen.lower.loops import array_shapes
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.lower.sort_keys import Key, element_key, key_of
-from xla_server.codegen.routines.sorting import COUNT_WORDS, LOOK, sorter_name
+from xla_server.codegen.routines.radix_sort import COUNT_WORDS, LOOK
+from xla_server.codegen.routines.sorting import sorter_name
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloComputation, HloInstruction
 
@@ -42,7 +43,7 @@ def lower_sort(lowering: Lowering, i: HloInstruction) -> Tree:
     elif shapes[0].element_count:
         types = [shape.element_type for shape in shapes]
         inner = math.prod(shapes[0].dimensions[dimension + 1 :])
-        places = f"old = base + number * {inner}", f"new = base + i * {inner}"
+        places = f"old = base + {_times('number', inner)}", f"new = base + {_times('i', inner)}"
         moves = [_move(kind, f"r{n}", f"o{n}") for n, kind in enumerate(types)]
         give = [*places, *moves]
         key = key_of(i.called[0], types)
@@ -52,9 +53,13 @@ def lower_sort(lowering: Lowering, i: HloInstruction) -> Tree:
             else _by_key(key, types, length, inner, length, give)
         )
         rows = shapes[0].element_count // length
-        base = f"whole_div(row, {inner}) * {length * inner} + whole_mod(row, {inner})"
-        text = _lines(3, [f"base = {base}"]) + body
-        _add(lowering, i, (operands, results), constants, text, rows, length, words)
+        base = (
+            f"row * {length}"
+            if inner == 1
+            else f"whole_div(row, {inner}) * {length * inner} + whole_mod(row, {inner})"
+        )
+        lines = [f"base = {base}", *body]
+        _add(lowering, i, (operands, results), constants, lines, rows, length, words)
     return results if i.shape.is_tuple else results[0]
 
 
@@ -78,10 +83,10 @@ def lower_topk(lowering: Lowering, i: HloInstruction) -> Tree:
         constants, body, words = _by_heap(key, types, length, k, give)
     else:
         constants, body, words = _by_key(key, types, length, 1, k, give)
-    text = _lines(3, [f"base = row * {length}"]) + body
+    lines = [f"base = row * {length}", *body]
     rows = shape.element_count // length
     operands = (lowering.array(i.operands[0]),)
-    _add(lowering, i, (operands, results), constants, text, rows, length, words)
+    _add(lowering, i, (operands, results), constants, lines, rows, length, words)
     return results
 
 
@@ -92,7 +97,7 @@ def _by_key(
     inner: int,
     count: int,
     give: Sequence[str],
-) -> tuple[tuple[str, ...], str, int]:
+) -> tuple[tuple[str, ...], list[str], int]:
     """Constants, the body of the loop over rows, words of scratch memory.
 
     `give` are lines that store at place `i` the element of a `number`. A key of at most four
@@ -101,7 +106,7 @@ def _by_key(
     words = 1 if key.bytes <= 4 else 2
     name = key.text.results[0]
     keep = [
-        *_loads(types, key.uses, "a", f"base + i * {inner}"),
+        *_loads(types, key.uses, "a", f"base + {_times('i', inner)}"),
         *key.text.lines,
         f"poke_i64(order, i, {name} * {2**32} + i)"
         if words == 1
@@ -115,73 +120,71 @@ def _by_key(
     )
     body = [
         "order = scratch",
-        *_loop("0", length, keep),
+        *_each(length, keep),
         f"order = {sort}, {length}, cancelled)",
         # What is not sorted has numbers of no elements.
         *stop_lines(0),
-        *_loop("0", count, [f"number = {number}", *give]),
+        *_each(count, [f"number = {number}", *give]),
     ]
-    return key.text.constants, _lines(3, body), 2 * words * length + COUNT_WORDS
+    return key.text.constants, body, 2 * words * length + COUNT_WORDS
 
 
 def _by_heap(
     key: Key, types: Sequence[ElementType], length: int, count: int, give: Sequence[str]
-) -> tuple[tuple[str, ...], str, int]:
+) -> tuple[tuple[str, ...], list[str], int]:
     """As `_by_key`, for so few places that a heap of them is all that is kept."""
     name = key.text.results[0]
     element = [*_loads(types, (0,), "a", "base + i"), *key.text.lines]
-    keep = f"keep_entry(scratch, {count}, i, {name})"
-    limit = "limit = peek_i64(scratch, 0)"
-    body = [
-        *_loop("0", count, [*element, keep]),
-        limit,
-        *_loop(
-            str(count), length, [*element, f"if {name} < limit:", f"    {keep}", f"    {limit}"]
-        ),
-        f"sort_heap(scratch, {count}, cancelled)",
-        *_loop("0", count, ["number = peek_i64(scratch, 2 * i + 1)", *give]),
+    keep = [
+        f"if i < {count} or {name} < limit:",
+        f"    keep_entry(scratch, {count}, i, {name})",
+        "    limit = peek_i64(scratch, 0)",
     ]
-    return key.text.constants, _lines(3, body), 2 * count
+    body = [
+        "limit = 0",
+        *_in_order(length, [*element, *keep]),
+        f"sort_heap(scratch, {count}, cancelled)",
+        *_each(count, ["number = peek_i64(scratch, 2 * i + 1)", *give]),
+    ]
+    return key.text.constants, body, 2 * count
 
 
-_MERGE = """            order = scratch
-            other = scratch + {second}
-            for i in range({length}):
-                poke_i64(order, i, i)
-            width = 1
-            while width < {length}:
-                begin = 0
-                while begin < {length}:
-                    left = begin
-                    middle = minimum(begin + width, {length})
-                    right = middle
-                    high = minimum(begin + 2 * width, {length})
-                    to = begin
-                    while left < middle and right < high:
-{look}                        turns = minimum(middle - left, high - right)
-                        for turn in range(minimum(turns, {most})):
-                            left_number = peek_i64(order, left)
-                            right_number = peek_i64(order, right)
-                            left_at = base + left_number * {inner}
-                            right_at = base + right_number * {inner}
-{loads}{compare}                            if {answer}:
-                                poke_i64(other, to, right_number)
-                                right += 1
-                            else:
-                                poke_i64(other, to, left_number)
-                                left += 1
-                            to += 1
-                    while left < middle:
-                        poke_i64(other, to, peek_i64(order, left))
-                        left += 1
-                        to += 1
-                    while right < high:
-                        poke_i64(other, to, peek_i64(order, right))
-                        right += 1
-                        to += 1
-                    begin += 2 * width
-                width *= 2
-                order, other = other, order
+_MERGE = """order = scratch
+other = scratch + {second}
+for i in range({length}):
+    poke_i64(order, i, i)
+width = 1
+while width < {length}:
+    begin = 0
+    while begin < {length}:
+        left = begin
+        middle = minimum(begin + width, {length})
+        right = middle
+        high = minimum(begin + 2 * width, {length})
+        to = begin
+        while left < middle and right < high:
+{look}            left_number = peek_i64(order, left)
+            right_number = peek_i64(order, right)
+            left_at = base + {left_place}
+            right_at = base + {right_place}
+{loads}{compare}            if {answer}:
+                poke_i64(other, to, right_number)
+                right += 1
+            else:
+                poke_i64(other, to, left_number)
+                left += 1
+            to += 1
+        while left < middle:
+            poke_i64(other, to, peek_i64(order, left))
+            left += 1
+            to += 1
+        while right < high:
+            poke_i64(other, to, peek_i64(order, right))
+            right += 1
+            to += 1
+        begin += 2 * width
+    width *= 2
+    order, other = other, order
 """
 
 
@@ -191,43 +194,57 @@ def _by_comparator(
     length: int,
     inner: int,
     give: Sequence[str],
-) -> tuple[tuple[str, ...], str, int]:
+) -> tuple[tuple[str, ...], list[str], int]:
     """As `_by_key`; of two runs the right one's element goes first only if it comes before."""
     names = [
         (f"{side}{n}", KERNEL_TYPE[kind].computed) for n, kind in enumerate(types) for side in "ab"
     ]
     compare = scalar_text(comparator, names)
     everything = range(len(types))
-    body = _MERGE.format(
+    # Each pass puts an entry at every place, so it looks once for as many of them.
+    look = [f"if bit_and(to, {LOOK - 1}) == 0:", *("    " + line for line in stop_lines(0))]
+    merge = _MERGE.format(
         length=length,
         second=8 * length,
-        inner=inner,
-        look=_lines(6, stop_lines(0)) if length > LOOK else "",
-        most=LOOK,
+        left_place=_times("left_number", inner),
+        right_place=_times("right_number", inner),
+        look=_lines(3, look) if length > LOOK else "",
         loads=_lines(
-            7,
+            3,
             [
                 *_loads(types, everything, "a", "right_at"),
                 *_loads(types, everything, "b", "left_at"),
             ],
         ),
-        compare=compare.indented(7),
+        compare=compare.indented(3),
         answer=compare.results[0],
     )
-    body += _lines(3, _loop("0", length, ["number = peek_i64(order, i)", *give]))
+    body = [*merge.splitlines(), *_each(length, ["number = peek_i64(order, i)", *give])]
     return compare.constants, body, 2 * length
 
 
-def _loop(low: str, high: int, lines: Iterable[str]) -> list[str]:
-    """A loop over `i`, which looks every so often whether to stop if it is long."""
-    if high <= LOOK:
-        return [f"for i in range({low}, {high}):", *("    " + line for line in lines)]
+def _each(count: int, lines: Iterable[str]) -> list[str]:
+    """A loop over `i` that looks every so often whether to stop if it is long.
+
+    What is done for some `i` may be done again: the last span is as long as the others, which
+    LLVM has less to do for than for one that ends earlier.
+    """
+    if count <= LOOK:
+        return [f"for i in range({count}):", *("    " + line for line in lines)]
     return [
-        f"for begin in range({low}, {high}, {LOOK}):",
+        f"for begin in range(0, {count}, {LOOK}):",
         *stop_lines(1),
-        f"    for i in range(begin, minimum(begin + {LOOK}, {high})):",
+        f"    first = minimum(begin, {count - LOOK})",
+        f"    for n in range({LOOK}):",
+        "        i = first + n",
         *("        " + line for line in lines),
     ]
+
+
+def _in_order(count: int, lines: Iterable[str]) -> list[str]:
+    """As `_each`, each time once."""
+    look = [f"    if bit_and(i, {LOOK - 1}) == 0:", *stop_lines(2)] if count > LOOK else []
+    return [f"for i in range({count}):", *look, *("    " + line for line in lines)]
 
 
 def _add(
@@ -235,7 +252,7 @@ def _add(
     i: HloInstruction,
     values: tuple[tuple[Value, ...], tuple[Value, ...]],
     constants: Sequence[str],
-    body: str,
+    body: Sequence[str],
     rows: int,
     length: int,
     words: int,
@@ -245,11 +262,12 @@ def _add(
     It may look at the word `cancelled`.
     """
     operands, results = values
-    slots = min(rows, _SLOTS)
+    each = -(-rows // _SLOTS)
+    slots = -(-rows // each)
     scratch = lowering.new(Shape.array(ElementType.S64, (slots * words,)), f"{i.name}.scratch")
     read = tuple(dict.fromkeys(operands))
     arguments = (*read, *results, scratch, CANCELLATION)
-    lines = [*constants, "def kernel(buffers, start, stop):"]
+    lines = [*constants, "def kernel(buffers, start, stop):", "    plain()"]
     for n, value in enumerate(operands):
         lines.append(f"    o{n} = peek_i64(buffers, {arguments.index(value)})")
     for n, value in enumerate(results):
@@ -258,14 +276,16 @@ def _add(
         f"    memory = peek_i64(buffers, {len(arguments) - 2})",
         f"    cancelled = peek_i64(buffers, {len(arguments) - 1})",
         "    for t in range(start, stop):",
-        f"        scratch = memory + t * {8 * words}",
-        f"        for row in range(whole_div(t * {rows}, {slots}),",
-        f"                whole_div((t + 1) * {rows}, {slots})):",
+        f"        scratch = memory + {_times('t', 8 * words)}",
     ]
-    work = _COST * length * (rows // slots)
-    if rows > slots and is_long(work):
-        lines += stop_lines(3)
-    text = "\n".join(lines) + "\n" + body
+    work = _COST * length * each
+    if each == 1:
+        lines.append("        row = t")
+    else:
+        lines.append(f"        for row in range(t * {each}, minimum(t * {each} + {each}, {rows})):")
+        if is_long(work):
+            lines += stop_lines(3)
+    text = "\n".join(lines) + "\n" + _lines(2 if each == 1 else 3, body)
     lowering.add(KernelThunk(i.name, text, slots, work, arguments, read, (*results, scratch)))
 
 
@@ -277,6 +297,10 @@ def _loads(types: Sequence[ElementType], which: Iterable[int], side: str, at: st
 def _move(element_type: ElementType, result: str, operand: str) -> str:
     storage = KERNEL_TYPE[element_type].storage
     return f"store_{storage}({result}, new, load_{storage}({operand}, old))"
+
+
+def _times(number: str, count: int) -> str:
+    return number if count == 1 else f"{number} * {count}"
 
 
 def _lines(depth: int, lines: Iterable[str]) -> str:

@@ -1,8 +1,8 @@
 """Tiles of products in assembly, for processors with 32 registers of 64 bytes.
 
-They do what `gemm_tiles` and `product_tiles` say, which LLVM takes six times as long to find the
-instructions for. Sums are in the first registers, row by row, and what the right side has in those
-from `_FACTORS` on.
+They, and panels that are only copied, do what `gemm_tiles`, `product_tiles` and `gemm_panels` say,
+which LLVM takes six times as long to find the instructions for. Sums are in the first registers,
+row by row, and what the right side has in those from `_FACTORS` on.
 """
 
 import dataclasses
@@ -60,6 +60,8 @@ def gemm_tile(symbol: str, kind: str, rows: int, vectors: int) -> str:
     left, right, result, ahead, steps, pitch = "rdi", "rsi", "rdx", "rcx", "r8", "r9"
     there, columns, adds = (f"qword ptr [rsp + {8 * number}]" for number in (1, 2, 3))
     lines = [*_zeros(rows * vectors), "4:", *_loads(words, right, [""] * vectors)]
+    # The left panel is in reach of the processor's own prefetching, both together are not.
+    lines += [f"prefetcht0 byte ptr [{right} + 8*{ahead} + {64 * n}]" for n in range(vectors)]
     for row in range(rows):
         lines += _products(words, f"{left} + {row * width}", row, vectors)
     lines += [f"add {left}, {rows * width}", f"add {right}, {ahead}", f"dec {steps}", "jne 4b"]
@@ -76,6 +78,23 @@ def gemm_tile(symbol: str, kind: str, rows: int, vectors: int) -> str:
     start = [f"mov r10, {result}", f"mov r11, {there}"]
     lines += [f"cmp {adds}, 0", "je 2f", *start, *old, "2:", *start, *new, "3:"]
     return naked_function(symbol, 9, lines)
+
+
+def gemm_along(symbol: str, kind: str, height: int) -> str:
+    """The module of a panel with the operands of `gemm_panels.along_text`, of the tile's type."""
+    words = _words(kind)
+    source, ahead, panel, steps, width = "rdi", "rsi", "rdx", "rcx", "r8"
+    vectors = -(-height // words.lanes)
+    numbers = range(vectors)
+    lines = [*_masks(words, width, vectors), "4:"]
+    lines += [
+        f"{words.move} zmm{n} {{k{n + 1}}}{{z}}, zmmword ptr [{source} + {64 * n}]" for n in numbers
+    ]
+    # Those too many in the last vector are overwritten by the next step.
+    lines += [f"{words.move} zmmword ptr [{panel} + {64 * n}], zmm{n}" for n in numbers]
+    step = height * 64 // words.lanes
+    lines += [f"add {source}, {ahead}", f"add {panel}, {step}", f"dec {steps}", "jne 4b"]
+    return naked_function(symbol, 5, lines)
 
 
 def product_tile(symbol: str, kind: str, rows: int, vectors: int, is_partial: bool) -> str:

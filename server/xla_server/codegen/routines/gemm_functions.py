@@ -7,7 +7,7 @@ from typing import Any
 
 from xla_server.codegen.compiler.kernel_compiler import Effort
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
-from xla_server.codegen.routines.assembly_tiles import gemm_tile, has_assembly
+from xla_server.codegen.routines.assembly_tiles import gemm_along, gemm_tile, has_assembly
 from xla_server.codegen.routines.gemm_loops import (
     BAND_OPERANDS,
     LAYOUT_OPERANDS,
@@ -44,6 +44,15 @@ def _tile(kind: Kind, rows: int, vectors: int) -> SharedFunction:
     return TextFunction(name, 9, text)
 
 
+def _panel(kind: Kind, source: str, height: int, *, is_across: bool) -> SharedFunction:
+    name = panel_name(kind, source, height, is_across=is_across)
+    if has_assembly() and source == kind.name and not is_across:
+        text = functools.partial(gemm_along, kind=kind.name, height=height)
+        return TextFunction(name, 5, text, Effort.GLUE)
+    write = across_text if is_across else along_text
+    return TextFunction(name, 5, functools.partial(write, kind=kind, source=source, height=height))
+
+
 def _functions() -> dict[str, Any]:
     found: list[SharedFunction] = []
     for kind in KINDS.values():
@@ -51,11 +60,10 @@ def _functions() -> dict[str, Any]:
         for rows, vectors in itertools.product(heights(), sizes):
             found.append(_tile(kind, rows, vectors))
         for source, is_across in itertools.product(kind.sources, (True, False)):
-            for height in {*heights(), *(vectors * kind.lanes for vectors in sizes)}:
-                write = across_text if is_across else along_text
-                text = functools.partial(write, kind=kind, source=source, height=height)
-                name = panel_name(kind, source, height, is_across=is_across)
-                found.append(TextFunction(name, 5, text))
+            found += [
+                _panel(kind, source, height, is_across=is_across)
+                for height in {*heights(), *(vectors * kind.lanes for vectors in sizes)}
+            ]
     called = {function.__name__: function for function in found}
     return {
         **called,

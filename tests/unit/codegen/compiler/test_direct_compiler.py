@@ -14,7 +14,6 @@ from xla_server.codegen.compiler.direct_compiler import function_module, kernel_
 from xla_server.codegen.compiler.direct_values import UnsupportedError
 from xla_server.codegen.compiler.kernel_compiler import Loader, compile_object, object_of_module
 from xla_server.codegen.kernel import ARGUMENTS
-from xla_server.codegen.routines.sorting import _sort_entries
 from xla_server.runtime import executor, threads
 
 _peek, _poke = kernels.NAMESPACE["peek_i64"], kernels.NAMESPACE["poke_i64"]
@@ -66,6 +65,23 @@ def _endless(x):
     return _endless(x) + 1
 
 
+@njit
+def _sorted_words(words, room, length):
+    if length > 2:
+        for first in range(length):
+            at = first
+            while at > 0 and _peek(words, at - 1) > _peek(words, at):
+                below = _peek(words, at - 1)
+                _poke(words, at - 1, _peek(words, at))
+                _poke(words, at, below)
+                at -= 1
+        return words
+    for first in range(length):
+        _poke(room, length - 1 - first, _peek(words, first))
+    words, room = room, words
+    return words
+
+
 FUNCTIONS = {
     "smaller_first": _smaller_first,
     "filled": _filled,
@@ -73,7 +89,7 @@ FUNCTIONS = {
     "added": _adder(5),
     "at_times": _at_times,
     "endless": _endless,
-    "sort_entries": _sort_entries,
+    "sorted_words": _sorted_words,
 }
 HEAD = "def kernel(buffers, start, stop):\n    b = peek_i64(buffers, 0)\n"
 
@@ -129,7 +145,8 @@ DIRECT = {
     "function of a function": "poke_i64(b, 0, added(start, True) + added(stop, False))\n"
     "poke_i64(b, 1, added(start, stop > 3))",
     "sort": "for i in range(16):\n    poke_i64(b, i, 10 - i * i % 7)\n"
-    "poke_i64(b, 15, sort_entries(b, b, b, 7, b, 2, 0, 8) - b)",
+    "poke_i64(b, 15, sorted_words(b, b, 7) - b)\n"
+    "poke_i64(b, 14, sorted_words(b, b + 80, 2) - b)",
     **{
         f"{source} to {target}": f"for i in range(stop):\n"
         f"    poke_{target}(b, i, to_{target}(peek_{source}(peek_i64(buffers, 1), i)))"

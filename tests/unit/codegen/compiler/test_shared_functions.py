@@ -79,7 +79,7 @@ def test_on_disk_they_are_beside_kernels(tmp_path: Path, monkeypatch: pytest.Mon
     assert run(Kernels(KernelCache(tmp_path)).get(source), 4) == 8
 
 
-def test_kernels_that_only_call_long_functions_are_glue(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_says_by_what_it_does_what_it_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
     efforts: list[Effort] = []
 
     def object_of_module(module: Any, effort: Effort) -> bytes:
@@ -90,9 +90,9 @@ def test_kernels_that_only_call_long_functions_are_glue(monkeypatch: pytest.Monk
     call = "    test_twice(0)\n"
     tile = f"    product_tile_f32_1x1({', '.join('0' * 18)})\n"
     store = "    store_f32(buffers, 0, to_f32(start))\n"
-    for body in (call, tile, tile + store):
+    for body in (call, tile, tile + store, "    plain()\n" + store):
         kernels.kernel_object(f"def kernel(buffers, start, stop):\n{body}")
-    assert efforts == [Effort.OPTIMISED, Effort.GLUE, Effort.OPTIMISED]
+    assert efforts == [Effort.OPTIMISED, Effort.GLUE, Effort.OPTIMISED, Effort.PLAIN]
 
 
 @pytest.mark.parametrize("effort", Effort)

@@ -168,6 +168,16 @@ def test_results_of_a_band_of_short_sums_stay_in_the_cache() -> None:
     assert deep.division[0] * deep.panel_bytes(deep.height, deep.run) <= BAND_BYTES
 
 
+@pytest.mark.parametrize("rows", [512, 520, 600, 1000])
+def test_two_threads_that_take_trips_in_turn_have_about_as_much_to_do(rows: int) -> None:
+    gemm = _gemm(rows, 512, 512)
+    tiles, _ = gemm.division
+    _, down, across = gemm.trips
+    assert across == 1
+    trips = [min(tiles, gemm.tiles - n * tiles) for n in range(down)]
+    assert max(sum(trips[::2]), sum(trips[1::2])) <= 1.075 * gemm.tiles / 2
+
+
 def test_rows_are_kept_whole_where_they_are_needed_whole() -> None:
     gemm = dataclasses.replace(_gemm(16, 4096, 512), whole_rows=True)
     assert gemm.division[1] == gemm.panels
@@ -186,8 +196,8 @@ def test_how_the_right_matrix_is_read() -> None:
 
 
 def test_runs_of_steps_are_even_and_whole_squares() -> None:
-    gemm = _gemm(64, 64, 1000)
-    assert gemm.run < 1000
+    gemm = _gemm(64, 64, 3000)
+    assert gemm.run < 3000
     assert gemm.run % gemm.kind.lanes == 0
-    assert -(-1000 // gemm.run) == -(-1000 * 4 // DEEPEST)
+    assert -(-3000 // gemm.run) == -(-3000 * 4 // DEEPEST)
     assert _gemm(64, 64, 100).run == 100

@@ -10,6 +10,7 @@ import pytest
 from xla_server.codegen.compiler.kernel_compiler import Effort, Loader, object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
 from xla_server.codegen.routines import assembly_tiles, product_tiles
+from xla_server.codegen.routines.gemm_panels import SLACK, along_text
 from xla_server.codegen.routines.gemm_tiles import KINDS, tile_text
 
 pytestmark = pytest.mark.skipif(
@@ -62,6 +63,28 @@ def test_products_of_panels(kind: str, rows: int, vectors: int) -> None:
         assert changed[:there, :wide].any()
         assert not changed[there:].any()
         assert not changed[:, wide:].any()
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64", "i32"])
+@pytest.mark.parametrize("height", [14, 8, 32])
+def test_panels_of_members_side_by_side(kind: str, height: int) -> None:
+    height = min(height, 2 * KINDS[kind].lanes)
+    source = _numbers(kind, 6, height + 5)
+    functions = _both(
+        assembly_tiles.gemm_along("tile", kind, height),
+        along_text("tile", KINDS[kind], kind, height),
+        5,
+    )
+    for steps, there in ((1, 1), (6, height - 1), (5, height)):
+        results = []
+        for function, _ in functions:
+            panel = np.full(8 * height + SLACK, 7, source.dtype)
+            function(source.ctypes.data, source.strides[0], panel.ctypes.data, steps, there)
+            results.append(panel)
+        np.testing.assert_array_equal(*results)
+        laid_out = results[0][: steps * height].reshape(steps, height)
+        np.testing.assert_array_equal(laid_out[:, :there], source[:steps, :there])
+        assert not laid_out[:, there:].any()
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])

@@ -1,0 +1,137 @@
+"""The smallest entries of many, kept in a heap with the largest first, as LLVM's text.
+
+An entry is two words: a signed key, and the number of its element, by which equal ones are
+ordered.
+"""
+
+from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
+
+KEEP_OPERANDS = ("heap", "count", "seen", "key")
+
+SORT_OPERANDS = ("heap", "count", "cancelled")
+
+_BYTES = 16
+_LOOK = 1 << 10
+"""Entries that leave a heap between two looks at the word that cancels."""
+
+
+def keep_text(symbol: str) -> str:
+    """A function that puts entry number `seen` into a heap of the `count` smallest.
+
+    Numbers count up from 0. The entry is one of the first `count`, or its key is less than the
+    largest that is there.
+    """
+    f = FunctionText(symbol, KEEP_OPERANDS)
+    heap = f.pointer("%heap")
+    full, free, end = f.label(), f.label(), f.label()
+    f.do(f"br i1 {f.let('icmp sge i64 %seen, %count')}, label %{full}, label %{free}")
+    f.start(free)
+    before, rise, look, move, put = f.block, *(f.label() for _ in range(4))
+    f.do(f"br label %{rise}")
+    f.start(rise)
+    at, line = f.later()
+    f.do(f"br i1 {f.let(f'icmp sgt i64 {at}, 0')}, label %{look}, label %{put}")
+    f.start(look)
+    parent = f.let(f"lshr i64 {f.minus(at, '1')}, 1")
+    other = _loaded(f, _place(f, heap, parent))
+    # Of equal ones this is the last.
+    f.do(f"br i1 {f.let(f'icmp sle i64 {other[0]}, %key')}, label %{move}, label %{put}")
+    f.start(move)
+    _store(f, other, _place(f, heap, at))
+    f.do(f"br label %{rise}")
+    f.fill(line, f"{at} = phi i64 [%seen, %{before}], [{parent}, %{move}]")
+    f.start(put)
+    _store(f, ("%key", "%seen"), _place(f, heap, at))
+    f.do(f"br label %{end}")
+    f.start(full)
+    _sink(f, heap, "%count", ("%key", "%seen"))
+    f.do(f"br label %{end}")
+    f.start(end)
+    return f.text()
+
+
+def sort_text(symbol: str) -> str:
+    """A function that puts the entries of a heap in order, smallest first.
+
+    Once the word at `cancelled` is set they are in no order.
+    """
+    f = FunctionText(symbol, SORT_OPERANDS)
+    heap = f.pointer("%heap")
+    some, end, look, stop, go = (f.label() for _ in range(5))
+    f.do(f"br i1 {f.let('icmp sgt i64 %count, 1')}, label %{some}, label %{end}")
+    f.start(some)
+    done = Loop(f, "1", "%count", 1, [])
+    at = f.minus("%count", done.number)
+    often = f.let(f"and i64 {at}, {_LOOK - 1}")
+    f.do(f"br i1 {f.let(f'icmp eq i64 {often}, 0')}, label %{look}, label %{go}")
+    f.start(look)
+    word = f.let(f"load atomic i64, ptr {f.pointer('%cancelled')} seq_cst, align 8")
+    f.do(f"br i1 {f.let(f'icmp ne i64 {word}, 0')}, label %{stop}, label %{go}")
+    f.start(stop)
+    f.do(f"br label %{end}")
+    f.start(go)
+    last = _place(f, heap, at)
+    entry = _loaded(f, last)
+    _store(f, _loaded(f, heap), last)
+    _sink(f, heap, at, entry)
+    done.end()
+    f.do(f"br label %{end}")
+    f.start(end)
+    return f.text()
+
+
+def _sink(f: FunctionText, heap: str, length: str, entry: tuple[str, str]) -> None:
+    """Put an entry at the head of a heap, or below where it belongs."""
+    key, number = entry
+    before, fall, below, both, chosen, move, put = f.block, *(f.label() for _ in range(6))
+    f.do(f"br label %{fall}")
+    f.start(fall)
+    at, line = f.later()
+    left = f.let(f"add i64 {f.let(f'shl i64 {at}, 1')}, 1")
+    right = f.plus(left, "1")
+    f.do(f"br i1 {f.let(f'icmp slt i64 {left}, {length}')}, label %{below}, label %{put}")
+    f.start(below)
+    one = _loaded(f, _place(f, heap, left))
+    f.do(f"br i1 {f.let(f'icmp slt i64 {right}, {length}')}, label %{both}, label %{chosen}")
+    f.start(both)
+    other = _loaded(f, _place(f, heap, right))
+    is_other = _is_before(f, one, other)
+    larger = [
+        f.let(f"select i1 {is_other}, i64 {second}, i64 {first}")
+        for first, second in ((left, right), *zip(one, other, strict=True))
+    ]
+    f.do(f"br label %{chosen}")
+    f.start(chosen)
+    child, *found = (
+        f.let(f"phi i64 [{first}, %{below}], [{second}, %{both}]")
+        for first, second in zip((left, *one), larger, strict=True)
+    )
+    goes_on = _is_before(f, (key, number), (found[0], found[1]))
+    f.do(f"br i1 {goes_on}, label %{move}, label %{put}")
+    f.start(move)
+    _store(f, (found[0], found[1]), _place(f, heap, at))
+    f.do(f"br label %{fall}")
+    f.fill(line, f"{at} = phi i64 [0, %{before}], [{child}, %{move}]")
+    f.start(put)
+    _store(f, (key, number), _place(f, heap, at))
+
+
+def _is_before(f: FunctionText, one: tuple[str, str], other: tuple[str, str]) -> str:
+    less = f.let(f"icmp slt i64 {one[0]}, {other[0]}")
+    same = f.let(f"icmp eq i64 {one[0]}, {other[0]}")
+    first = f.let(f"icmp slt i64 {one[1]}, {other[1]}")
+    return f.let(f"or i1 {less}, {f.let(f'and i1 {same}, {first}')}")
+
+
+def _place(f: FunctionText, heap: str, number: str) -> str:
+    return f.behind(heap, f.let(f"mul i64 {number}, {_BYTES}"))
+
+
+def _loaded(f: FunctionText, place: str) -> tuple[str, str]:
+    key = f.let(f"load i64, ptr {place}")
+    return key, f.let(f"load i64, ptr {f.behind(place, 8)}")
+
+
+def _store(f: FunctionText, entry: tuple[str, str], place: str) -> None:
+    f.do(f"store i64 {entry[0]}, ptr {place}")
+    f.do(f"store i64 {entry[1]}, ptr {f.behind(place, 8)}")
