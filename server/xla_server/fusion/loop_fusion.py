@@ -16,6 +16,7 @@ from xla_server.fusion.fusible import (
     EXPENSIVE,
     LARGE_TRANSPOSE,
     is_fusible,
+    is_short_window,
     is_tiled,
     is_trivial,
     moves_only,
@@ -184,7 +185,7 @@ class _Plan:
         if i.opcode is Opcode.REDUCE:
             return len(kernels) == 1 and self._is_row(i, readers, next(iter(kernels)))
         if i.opcode is Opcode.REDUCE_WINDOW:
-            return False
+            return self._is_finished(i, readers, kernels)
         if i.opcode is Opcode.TRANSPOSE and i.shape.element_count >= LARGE_TRANSPOSE:
             return False
         if i.opcode in EXPENSIVE:
@@ -194,6 +195,18 @@ class _Plan:
                 and len(self._contexts_of(readers)) <= CONTEXTS
             )
         return len(kernels) <= COPIES
+
+    def _is_finished(self, i: HloInstruction, readers: list[HloInstruction], kernels: Set) -> bool:
+        """Whether all that becomes of a short window's results are results at the same places."""
+        return (
+            is_short_window([d.size for d in i.attributes.window.dimensions])
+            and len(kernels) == 1
+            and self._contexts_of(readers) == kernels
+            and not self._repeated(i, readers)
+            and len(self._places_of(i, readers)) == 1
+            and all(reader.opcode in ELEMENTWISE for reader in readers)
+            and next(iter(kernels)).shape.dimensions == i.shape.dimensions
+        )
 
     def _is_row(
         self, i: HloInstruction, readers: list[HloInstruction], kernel: HloInstruction

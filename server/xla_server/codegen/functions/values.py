@@ -1,17 +1,19 @@
 """Scalar code that writes itself: Python over `Value` becomes LLVM instructions.
 
-An elementary function is a Python function over Values. It runs once per module of kernels, where
+An elementary function is a Python function over Values. It runs once for a process, where
 each operation adds one instruction; kernels see one intrinsic. So numba types one call instead of
 forty, which is most of what compiling a function costs, nothing promotes f32 to f64, and there is
 no branch to stop the vectoriser.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
 
+from xla_server.codegen.functions.function_text import KeptText
 from xla_server.codegen.instructions.instruction import instruction_of
 from xla_server.codegen.instructions.intrinsics import call
 from xla_server.codegen.instructions.memory import COMPUTED, read_only
@@ -335,16 +337,25 @@ def function(name: str, body: Callable[..., Value], operands: int, type_name: st
     form = ir.FunctionType(_IR[type_name], [_IR[type_name]] * operands)
     symbol = f"xla_{name}"
 
+    def write(module: Any) -> Any:
+        written = ir.Function(module, form, symbol)
+        written.linkage = "internal"
+        written.attributes.add("alwaysinline")
+        inside = ir.IRBuilder(written.append_basic_block("entry"))
+        result = body(*(Value(inside, arg, type_name) for arg in written.args))
+        inside.ret(result.code)
+        return written
+
+    @functools.cache
+    def text() -> KeptText | None:
+        return KeptText.of(write(ir.Module()))
+
     def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
         module = builder.module
         found = module.globals.get(symbol)
         if found is None:
-            found = ir.Function(module, form, symbol)
-            found.linkage = "internal"
-            found.attributes.add("alwaysinline")
-            inside = ir.IRBuilder(found.append_basic_block("entry"))
-            result = body(*(Value(inside, arg, type_name) for arg in found.args))
-            inside.ret(result.code)
+            known = text()
+            found = write(module) if known is None else known.added_to(module)
         return builder.call(found, args)
 
     return instruction_of(computed(*[computed] * operands), generate)

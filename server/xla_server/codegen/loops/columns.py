@@ -4,6 +4,7 @@ One loop for each result would stride through memory. Here a block of neighbouri
 kept in the result's own memory and every row read is combined into it in one run.
 """
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
@@ -11,6 +12,7 @@ from xla_server.codegen.loops.fold_groups import needed_folds
 from xla_server.codegen.loops.nest import Block, Nest, Printer, Source, all_nodes
 from xla_server.codegen.trace.affine import Affine, Variable
 from xla_server.codegen.trace.graph import Folded, Load, Node, Store
+from xla_server.fusion.fusible import is_short_window
 
 BLOCK = 1024
 """Neighbouring results of one trip."""
@@ -23,6 +25,13 @@ def column_source(nest: Nest) -> Source | None:
     homes = _homes(nest)
     folds = list(dict.fromkeys(result.fold for result in homes))
     if not folds or not nest.loops or not folds[0].loops:
+        return None
+    is_tested = any(
+        isinstance(node, Load) and node.guard is not None for node in all_nodes(nest.stores)
+    )
+    # Loops written out leave one loop around them, which becomes vector code and keeps its sums.
+    # Tests of a window's edges are short text only where each of its elements has a loop.
+    if is_short_window([loop.size for loop in folds[0].loops]) and not is_tested:
         return None
     last = nest.loops[-1]
     inside = {loop for fold in folds for loop in fold.loops}
@@ -85,6 +94,19 @@ def _results_in(value: Node) -> list[Folded]:
     return [node for node in found if isinstance(node, Folded)]
 
 
+@dataclasses.dataclass(slots=True)
+class _Columns:
+    """A block of neighbours along `last`: `size` from `low` on, or all up to `high`.
+
+    `high` is empty where all blocks are equally long, `low` too where there is one.
+    """
+
+    last: Variable
+    size: int
+    low: str = ""
+    high: str = ""
+
+
 class _ColumnPrinter(Printer):
     """Writes, for each block: the initial values, then for each trip of the fold a run over it.
 
@@ -102,22 +124,28 @@ class _ColumnPrinter(Printer):
         work = min(size, last.size) * length * (2 + len(all_nodes(self._nest.stores)))
         self._look_if(work)
         blocks = -(-last.size // size)
-        trip, low, high = self._fresh("t"), self._fresh("i"), self._fresh("i")
+        trip = self._fresh("t")
         body = Block(2, self._top)
-        body.add(f"{low} = mul(whole_mod({trip}, {blocks}), {size})")
-        body.add(f"{high} = minimum(add({low}, {size}), {last.size})")
-        rest = self._fresh("t")
-        body.add(f"{rest} = whole_div({trip}, {blocks})")
+        columns = _Columns(last, min(size, last.size))
+        if blocks > 1:
+            rest = self._fresh("t")
+            columns.low = self._fresh("i")
+            body.add(f"{columns.low} = mul(whole_mod({trip}, {blocks}), {size})")
+            body.add(f"{rest} = whole_div({trip}, {blocks})")
+            if last.size % size:
+                columns.high = self._fresh("i")
+                body.add(f"{columns.high} = minimum(add({columns.low}, {size}), {last.size})")
+        else:
+            rest = trip
         self._open_outer(outer, rest, body)
         results = [(store, result) for result, store in homes.items()]
         starts = [(s, self._name(v.fold.initial[v.number])) for s, v in results]
-        self._run(last, low, high, body, starts)
+        self._run(columns, body, starts)
         loops = folds[0].loops
         headers = self._open_loops(loops, body)
         inner, _ = headers[-1]
-        run = Block(inner.depth + 1, inner)
-        self._open(last, run)
-        headers.append((run, f"for {self._loop_names[last]} in range({low}, {high}):"))
+        run, header = self._open_columns(columns, inner)
+        headers.append((run, header))
         for fold in folds:
             for own, loop in zip(fold.loops, loops, strict=True):
                 self._loop_names[own] = self._loop_names[loop]
@@ -135,14 +163,29 @@ class _ColumnPrinter(Printer):
             run.add(f"store_{store.kernel_type.storage}(buffer{store.argument}, {place}, {node})")
         self._close(headers)
         if made := [store for store in self._nest.stores if not _is_home(store, homes)]:
-            self._finish(last, (low, high), body, results, made)
+            self._finish(columns, body, results, made)
         trips = math.prod(loop.size for loop in outer) * blocks
         return Source(self._text(trip, body), trips, work)
 
+    def _open_columns(self, columns: "_Columns", body: Block) -> tuple[Block, str]:
+        """Begin a run over a block of neighbours: its own block, and the line before that.
+
+        The line says how long equally long blocks are: LLVM then writes nothing for rests.
+        """
+        run = Block(body.depth + 1, body)
+        self._open(columns.last, run)
+        name = self._loop_names[columns.last]
+        if columns.high:
+            return run, f"for {name} in range({columns.low}, {columns.high}):"
+        if not columns.low:
+            return run, f"for {name} in range({columns.size}):"
+        number = self._fresh("i")
+        run.add(f"{name} = add({columns.low}, {number})")
+        return run, f"for {number} in range({columns.size}):"
+
     def _finish(
         self,
-        last: Variable,
-        bounds: tuple[str, str],
+        columns: "_Columns",
         body: Block,
         results: Sequence[tuple[Store, Folded]],
         made: Sequence[Store],
@@ -150,27 +193,22 @@ class _ColumnPrinter(Printer):
         """Store what is made of a block of results."""
         # What was named in a run before this one is not to be seen here.
         known = self._names.items()
-        self._names = {node: name for node, name in known if last not in node.variables}
-        run = Block(body.depth + 1, body)
-        self._open(last, run)
+        self._names = {node: name for node, name in known if columns.last not in node.variables}
+        run, header = self._open_columns(columns, body)
         for store, result in results:
             name = self._names[result] = self._fresh("a")
             place = self._index(store.offset, run)
             kind = store.kernel_type.storage
             run.add(f"{name} = reload_{kind}(buffer{store.argument}, {place})")
         self._store(made, body)
-        body.add(f"for {self._loop_names[last]} in range({', '.join(bounds)}):")
+        body.add(header)
         body.lines += run.lines
 
-    def _run(
-        self, last: Variable, low: str, high: str, body: Block, values: list[tuple[Store, str]]
-    ) -> None:
+    def _run(self, columns: "_Columns", body: Block, values: list[tuple[Store, str]]) -> None:
         """Set a block of results to the initial values."""
-        run = Block(body.depth + 1, body)
-        self._open(last, run)
-        name = self._loop_names[last]
+        run, header = self._open_columns(columns, body)
         for store, value in values:
             place = self._index(store.offset, run)
             run.add(f"store_{store.kernel_type.storage}(buffer{store.argument}, {place}, {value})")
-        body.add(f"for {name} in range({low}, {high}):")
+        body.add(header)
         body.lines += run.lines

@@ -6,6 +6,7 @@ same for a whole row is computed once for it.
 """
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Sequence, Set
 
@@ -331,7 +332,10 @@ class Printer:
         headers: list[tuple[Block, str]] = []
         sums: list[tuple[Block, list[str]]] = []
         inner = block
-        for span in _spans(size)[1:]:
+        spans = _spans(size)
+        # Runs that are all equally long have a loop that says so: nothing is written for rests.
+        is_even = all(span % part == 0 for span, part in itertools.pairwise(spans))
+        for span in spans[1:]:
             sums.append((inner, self._neutral(group, inner)))
             at = self._fresh("i")
             step = Block(inner.depth + 1, inner)
@@ -339,7 +343,8 @@ class Printer:
             if self._looks and span >= SPAN:
                 step.lines += stop_lines(step.depth)
             end = self._fresh("i")
-            step.add(f"{end} = minimum(add({at}, {span}), {high})")
+            following = f"add({at}, {span})"
+            step.add(f"{end} = " + (following if is_even else f"minimum({following}, {high})"))
             low, high, inner = at, end, step
         runs = self._neutral(group, inner)
         sums.append((inner, runs))
@@ -348,7 +353,12 @@ class Printer:
         for fold in group:
             self._loop_names[fold.loops[0]] = name
             self._blocks[fold.loops[0]] = innermost
-        headers.append((innermost, f"for {name} in range({low}, {high}):"))
+        if is_even and low != "0":
+            turn = self._fresh("i")
+            innermost.add(f"{name} = add({low}, {turn})")
+            headers.append((innermost, f"for {turn} in range({spans[-1]}):"))
+        else:
+            headers.append((innermost, f"for {name} in range({low}, {high}):"))
         for fold, run in zip(group, runs, strict=True):
             assert fold.element is not None
             element = self._name(fold.element)

@@ -1,0 +1,89 @@
+"""Reductions over leading dimensions, block by block."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.corpus.jax_programs import lower
+from tests.unit.codegen.compiled import imported, interpreted, on_cpu
+from xla_contract.element_type import ElementType
+from xla_server.backends.compilation import compile_module
+from xla_server.codegen.kernel import compile_kernel
+from xla_server.codegen.loops.columns import BLOCK, column_source
+from xla_server.codegen.loops.nest import Nest
+from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.codegen.trace.affine import Variable, linear, variable
+from xla_server.codegen.trace.graph import (
+    Accumulator,
+    Apply,
+    Fold,
+    Folded,
+    Literal,
+    Load,
+    Store,
+)
+from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.runtime.native import callable_at
+
+_RANDOM = np.random.default_rng(0)
+
+
+def _of(*dimensions: int) -> Any:
+    return _RANDOM.standard_normal(dimensions).astype(np.float32)
+
+
+def _checked(function: Callable[..., Any], *arguments: Any) -> list[str]:
+    """The texts of a program's kernels, whose results are the interpreter's."""
+    module = imported(lower(function, *arguments))
+    for compiled, expected in zip(
+        on_cpu(module, arguments), interpreted(module, arguments), strict=True
+    ):
+        np.testing.assert_allclose(compiled, expected, rtol=1e-5, atol=1e-5)
+    return [kernel.source for kernel in kernels_of(compile_module(module).code)]
+
+
+def test_blocks_of_one_length_have_loops_of_that_length() -> None:
+    for blocks in (1, 2):
+        (text,) = _checked(lambda x: x.sum(0), _of(20, blocks * BLOCK))
+        assert f"in range({BLOCK}):" in text
+        assert "minimum" not in text
+        assert ("whole_mod" in text) is (blocks > 1)
+
+
+def test_the_last_block_may_be_shorter() -> None:
+    (text,) = _checked(lambda x: x.sum(0), _of(20, BLOCK + 100))
+    assert f", {BLOCK + 100})" in text
+
+
+@pytest.mark.parametrize("columns", [300, 2 * BLOCK, BLOCK + 100])
+def test_what_is_made_of_sums_has_the_same_blocks(columns: int) -> None:
+    x = _of(20, columns)
+    row, last = Variable(20, "row"), Variable(columns, "last")
+    f32 = KERNEL_TYPE[ElementType.F32]
+    element = Load(0, f32, linear([variable(row), variable(last)], x.shape))
+    total = Accumulator("f32", (row,))
+    added = Apply("add", (total, element), "f32")
+    fold = Fold((row,), (Literal("f32(0x0)", "f32"),), (total,), (added,))
+    result = Folded(fold, 0)
+    stores = (
+        Store(1, f32, variable(last), result),
+        Store(2, f32, variable(last), Apply("mul", (result, result), "f32")),
+    )
+    source = column_source(Nest((last,), stores))
+    assert source is not None
+    sums, squares = np.zeros(columns, np.float32), np.zeros(columns, np.float32)
+    table = np.array([array.ctypes.data for array in (x, sums, squares)])
+    kernel = compile_kernel(source.text)
+    callable_at(kernel.address, 3)(table.ctypes.data, 0, source.trips)
+    np.testing.assert_allclose(sums, x.sum(0), rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(squares, sums * sums)
+
+
+def test_runs_of_one_length_have_loops_of_that_length() -> None:
+    even = _checked(lambda x: x.sum(1), _of(3, 4096))
+    assert any("in range(1024):" in text for text in even)
+    assert not any("minimum" in text for text in even)
+    uneven = _checked(lambda x: x.sum(1), _of(3, 4099))
+    assert any("minimum" in text for text in uneven)

@@ -1,0 +1,70 @@
+"""Short windows, computed in the loop that reads their results."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.corpus.jax_programs import lower
+from tests.unit.codegen.compiled import imported, interpreted, on_cpu
+from xla_server.backends.compilation import compile_module
+from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.fusion.fusible import is_short_window
+
+_RANDOM = np.random.default_rng(0)
+
+
+def _of(*dimensions: int) -> Any:
+    return _RANDOM.standard_normal(dimensions).astype(np.float32)
+
+
+def _checked(function: Callable[..., Any], *arguments: Any) -> list[str]:
+    """The texts of a program's kernels, whose results are the interpreter's."""
+    module = imported(lower(function, *arguments))
+    for compiled, expected in zip(
+        on_cpu(module, arguments), interpreted(module, arguments), strict=True
+    ):
+        np.testing.assert_allclose(compiled, expected, rtol=1e-5, atol=1e-5)
+    return [kernel.source for kernel in kernels_of(compile_module(module).code)]
+
+
+def _windows(x: Any, size: int) -> Any:
+    import jax
+
+    return jax.lax.reduce_window(
+        x, 0.0, jax.lax.add, (1, size, size, 1), (1, size, size, 1), "VALID"
+    )
+
+
+def test_a_short_window_is_summed_in_the_loop_of_its_result() -> None:
+    (text,) = _checked(lambda x: _windows(x, 2) * 0.25, _of(2, 8, 8, 20))
+    assert "reload" not in text
+
+
+def test_a_long_window_has_a_loop_of_its_own() -> None:
+    texts = _checked(lambda x: _windows(x, 4) * 0.25, _of(2, 8, 8, 20))
+    assert len(texts) == 2
+    assert "reload" in texts[0]
+
+
+@pytest.mark.parametrize("name", ["broadcast", "reduced", "two_readers"])
+def test_a_window_is_not_computed_more_than_once(name: str) -> None:
+    import jax.numpy as jnp
+
+    def program(x: Any) -> Any:
+        sums = _windows(x, 2)
+        if name == "broadcast":
+            return jnp.broadcast_to(sums[:, :, :, :, None], (*sums.shape, 3)) * 2
+        if name == "reduced":
+            return (sums * 2).sum(-1)
+        return sums * 2, (sums + 1).sum()
+
+    assert len(_checked(program, _of(2, 8, 8, 20))) > 1
+
+
+def test_windows_are_short_where_their_loops_are_written_out() -> None:
+    for short in ((3, 3), (1, 2, 4), (8,), ()):
+        assert is_short_window(short)
+    for long in ((9,), (2, 5), (1, 3, 4)):
+        assert not is_short_window(long)
