@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tests.fault.plain import Plain
-from tests.fault.programs import ONES
+from tests.fault.programs import ONES, double
 from tests.unit.sessions.runs import argument_of, keep, run_request, step
 from xla_contract.literal import Literal
 from xla_contract.literal_proto import literal_to_proto
@@ -42,6 +42,17 @@ def launch(
 ) -> extension_pb2.LaunchResponse:
     run = kept_run(executable, argument)
     return client("Launch", extension_pb2.LaunchRequest(run=run))
+
+
+def is_served(client: Plain) -> None:
+    """Calls of all kinds are answered."""
+    for _ in range(5):
+        client.describe()
+    data = upload(client)
+    output = begin_execute(client, client.compile(double()), data).result(timeout=20).output
+    request = xla_pb2.TransferToClientRequest(data=output)
+    assert client("TransferToClient", request, 20).literal.f32s[-1] == 2
+    client("Unregister", xla_pb2.UnregisterRequest(data=[data, output]))
 
 
 Begin = Callable[[Plain, xla_data_pb2.ExecutionHandle, xla_data_pb2.GlobalDataHandle], Any]

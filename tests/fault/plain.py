@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import queue
 import time
 from collections.abc import Callable
@@ -18,23 +17,20 @@ from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
-ROUNDS = int(os.environ.get("FAULT_ROUNDS", "1"))
-"""How many times as much is done as in a run of all tests; `make soak` says more."""
-
 _OPTIONS = [
     # Channels of one process would share a connection.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
 ]
-_RPCS = {rpc.name: rpc for rpc in (*RPCS, *EXTENSION_RPCS)}
+RPCS_BY_NAME = {rpc.name: rpc for rpc in (*RPCS, *EXTENSION_RPCS)}
 
 
 class Stream:
     """One streaming call, whose requests are sent when the test says so."""
 
     def __init__(self, channel: grpc.Channel, name: str, metadata: Any, request: Any) -> None:
-        rpc = _RPCS[name]
+        rpc = RPCS_BY_NAME[name]
         serialize, parse = rpc.request.SerializeToString, rpc.response.FromString
         self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
         source = iter(self._requests.get, None)
@@ -79,7 +75,7 @@ class Plain:
             rpc.name: self._channel.unary_unary(
                 rpc.path, rpc.request.SerializeToString, rpc.response.FromString
             )
-            for rpc in _RPCS.values()
+            for rpc in RPCS_BY_NAME.values()
             if not rpc.request_streaming and not rpc.response_streaming
         }
         self.token = token
@@ -110,7 +106,7 @@ class Plain:
     def converse(self, name: str, request: Any) -> Stream:
         """A unary call under way on a stream of its own."""
         stream = self.stream("Converse")
-        path, data = _RPCS[name].path[1:], request.SerializeToString()
+        path, data = RPCS_BY_NAME[name].path[1:], request.SerializeToString()
         stream.send(extension_pb2.ConverseRequest(id=1, method=path, request=data))
         return stream
 

@@ -8,35 +8,32 @@ import time
 
 import grpc
 import numpy as np
+import psutil
 import pytest
 from grpc import StatusCode
 
 import xla_client as xc
 from tests.e2e import modules
 from tests.e2e.process import Raw, start_server
-from tests.fault.plain import ROUNDS, has_drained
+from tests.fault.plain import RPCS_BY_NAME, Plain, has_drained
+from tests.fault.raw_peer import END_HEADERS, HEADERS, PREFACE, SETTINGS, frame, header_block
+from tests.fault.rounds import IS_SOAK
 from xla_contract.descriptors import EXTENSION_RPCS
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
 
-HALF_OPEN = 200 if ROUNDS == 1 else 8 * 200
+HALF_OPEN = 8 * 200 if IS_SOAK else 200
 """Of each of eight forms as many."""
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-SETTINGS = bytes(3) + b"\x04\x00" + bytes(4)
 CHUNK = 1 << 20
 SIZE = 4 * CHUNK
+BEGINNING = PREFACE + frame(SETTINGS)
 PATHS = {rpc.name: rpc for rpc in EXTENSION_RPCS}
 
 
-def headers(path):
+def headers(name, metadata=()):
     """A frame that begins a call on stream 1 and leaves its message out."""
-
-    def literal(name, value):
-        return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
-
-    block = b"\x83\x86\x04" + bytes([len(path)]) + path + b"\x01\x01a"
-    block += literal(b"content-type", b"application/grpc") + literal(b"te", b"trailers")
-    return len(block).to_bytes(3, "big") + b"\x01\x04" + (1).to_bytes(4, "big") + block
+    block = header_block(RPCS_BY_NAME[name].path, metadata)
+    return frame(HEADERS, END_HEADERS, 1, block)
 
 
 def half_open(address, number):
@@ -47,11 +44,11 @@ def half_open(address, number):
         b"",
         PREFACE,
         PREFACE[:9],
-        PREFACE + SETTINGS,
-        PREFACE + SETTINGS + headers(b"/xla.XlaService/Execute"),
-        PREFACE + SETTINGS + headers(b"/xla.XlaExtensionService/Upload"),
-        PREFACE + SETTINGS + headers(b"/xla.XlaExtensionService/Converse"),
-        PREFACE + SETTINGS + headers(b"/xla.XlaService/Execute")[:20],
+        BEGINNING,
+        BEGINNING + headers("Execute"),
+        BEGINNING + headers("Upload"),
+        BEGINNING + headers("Converse"),
+        BEGINNING + headers("Execute")[:20],
     )
     connection.sendall(said[number % len(said)])
     return connection
@@ -78,8 +75,10 @@ def wait_for_log(server, words):
 
 
 def test_connections_that_stop_half_way_keep_nobody_from_being_served(tmp_path):
-    flags = ("--platform", "interpreter", "--session-grace-seconds", "1")
-    with start_server(tmp_path, *flags) as server, contextlib.ExitStack() as stack:
+    with (
+        start_server(tmp_path, "--platform", "interpreter") as server,
+        contextlib.ExitStack() as stack,
+    ):
         client = stack.enter_context(xc.connect(server.address, timeout=20))
         before = counters(client)
         connections = [half_open(server.address, number) for number in range(HALF_OPEN)]
@@ -95,6 +94,26 @@ def test_connections_that_stop_half_way_keep_nobody_from_being_served(tmp_path):
         wait_for(lambda: counters(client) == before)
         server.process.terminate()
         has_drained(server)
+
+
+def test_a_call_whose_headers_were_cut_off_opens_no_session(tmp_path):
+    """Behind the path, and before the token that comes last: it is a call of nobody's."""
+    with start_server(tmp_path, "--platform", "interpreter") as server:
+        client = Plain(server.address)
+        process = psutil.Process(server.process.pid)
+        client.describe()
+        connected, before = len(process.net_connections("tcp")), client.counters()
+        host, _, port = server.address.rpartition(":")
+        for name in ("Converse", "Upload", "Infeed", "Outfeed"):
+            whole = headers(name, [("xla-session", client.token)])
+            for cut in range(1, len(whole), 4):
+                with socket.create_connection((host, int(port)), timeout=10) as connection:
+                    connection.sendall(BEGINNING + whole[:cut])
+                    connection.recv(1)  # The server has begun to read.
+        wait_for(lambda: len(process.net_connections("tcp")) == connected)
+        # Whoever came before them would have a session by now.
+        assert [client.counters() for _ in range(5)] == [before] * 5
+        client.end_session()
 
 
 class Streaming:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import xla_client as xc
-from tests.e2e.process import ServerProcess, start_server
+from tests.e2e.process import ServerProcess
 from tests.fault.calls import (
     CALLS,
     begin_batch,
@@ -27,9 +27,11 @@ from tests.fault.calls import (
     launch,
     upload,
 )
-from tests.fault.plain import ROUNDS, Plain, ends_unavailable, token_of, until
+from tests.fault.operator_server import calling, operator_s_server
+from tests.fault.plain import Plain, ends_unavailable, token_of, until
 from tests.fault.programs import ARRAY, ONES, double, endless, gated
 from tests.fault.proxy import Proxy
+from tests.fault.rounds import IS_SOAK, rounds
 from tests.unit.sessions.runs import argument_of, value
 from xla_contract.literal import Literal
 from xla_contract.literal_proto import literal_to_proto
@@ -42,8 +44,8 @@ THREADS = 3
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    flags = ("--platform", "interpreter", "--execute-threads", str(THREADS))
-    with start_server(tmp_path_factory.mktemp("server"), *flags) as running:
+    directory = tmp_path_factory.mktemp("server")
+    with operator_s_server(directory, "--execute-threads", str(THREADS)) as running:
         yield running
 
 
@@ -96,7 +98,7 @@ def test_a_request_that_did_not_arrive_whole_was_not_made(proxy, client, beside,
         "Launch": extension_pb2.LaunchRequest(run=run),
     }
     before = beside.describe().use
-    for _ in range(ROUNDS):
+    for _ in rounds():
         for name, request in requests.items():
             for begin in (client.begin, client.converse):
                 client.connect()
@@ -122,11 +124,12 @@ def _sum_of_three() -> xc.Computation:
 def test_a_call_cut_off_in_line_is_not_made(server, proxy, client, beside):
     """All threads for programs are taken; the calls of the client wait for one."""
     executable, others = client.compile(double()), Plain(server.address)
-    gate, held = others.compile(gated()), upload(others)
+    holding, held = others.compile(calling("held")), upload(others)
     data = upload(client)
     before = beside.describe().use
-    for _ in range(ROUNDS):
-        busy = [begin_execute(others, gate, held) for _ in range(THREADS)]
+    may_end = server.log.with_name("go")
+    for _ in rounds():
+        busy = [begin_execute(others, holding, held) for _ in range(THREADS)]
         until(lambda: others.executions()[0] == THREADS)
         donating = kept_run(executable, argument_of(data.handle, donate=True))
         passed = proxy.to_server
@@ -139,9 +142,10 @@ def test_a_call_cut_off_in_line_is_not_made(server, proxy, client, beside):
         proxy.cut()
         for call in waiting:
             ends_unavailable(call)
-        feed(others, THREADS)
+        may_end.touch()
         for call in busy:
             others("Unregister", xla_pb2.UnregisterRequest(data=[call.result().output]))
+        may_end.unlink()
         # What comes later gets its turn later: those before have had theirs.
         for _ in range(THREADS):
             output = begin_execute(beside, executable, data).result().output
@@ -155,7 +159,7 @@ def test_a_call_cut_off_while_its_argument_is_to_come_is_not_made(proxy, client,
     executable, gate = client.compile(double()), client.compile(gated())
     data = upload(client)
     before = beside.describe().use.device_bytes
-    for _ in range(ROUNDS):
+    for _ in rounds():
         launched = launch(beside, gate, argument_of(data.handle))
         coming = launched.outputs[0].outputs[0]
         until(lambda: beside.executions() == (1, 1))
@@ -189,7 +193,7 @@ def test_a_call_cut_off_while_it_runs_stops(proxy, client, beside, name, program
     """In the middle of computing, and while it waits for an infeed."""
     executable, data = client.compile(program()), upload(client)
     before = beside.describe().use
-    for _ in range(ROUNDS):
+    for _ in rounds():
         call = CALLS[name](client, executable, data)
         until(lambda: beside.executions()[0] == (3 if name == "RunBatch" else 1))
         proxy.cut()
@@ -206,7 +210,7 @@ def test_a_call_cut_off_while_it_runs_stops(proxy, client, beside, name, program
 def test_what_was_launched_goes_on_without_its_connection(proxy, client, beside):
     gate, loop = client.compile(gated()), client.compile(endless())
     data = argument_of(upload(client).handle)
-    for _ in range(ROUNDS):
+    for _ in rounds():
         first, stuck = launch(client, gate, data), launch(client, loop, data)
         coming = first.outputs[0].outputs[0]
         chained = launch(client, client.compile(double()), argument_of(coming.handle))
@@ -239,7 +243,7 @@ def test_an_answer_that_was_cut_off_leaves_nothing_behind(proxy, client, beside,
         request = xla_pb2.TransferToClientRequest(data=launched[-1])
         return client.begin("TransferToClient", request)
 
-    for _ in range(ROUNDS):
+    for _ in rounds():
         launched: list[Any] = []
         for begin in (begin_run, begin_batch, begin_conversation, begin_download):
             client.connect()
@@ -262,7 +266,7 @@ def test_a_value_whose_handle_was_cut_off_goes_with_its_session(proxy, client, b
     run = kept_run(gate, argument_of(data.handle))
     execute = xla_pb2.ExecuteRequest(handle=gate, arguments=[data])
     before = beside.describe().use.device_bytes
-    for number in range(ROUNDS):
+    for number in rounds():
         client.connect()
         calls = [
             client.begin("Execute", execute),
@@ -312,7 +316,7 @@ def test_a_client_whose_connection_is_cut_says_so_and_goes_on(server, proxy, obs
 
 
 def test_many_clients_that_are_cut_in_all_phases_leave_nothing(server, proxy, observer):
-    count = 12 if ROUNDS == 1 else 200
+    count = 200 if IS_SOAK else 12
     with contextlib.ExitStack() as stack:
         ready, sessions = [], []
         for number in range(count):

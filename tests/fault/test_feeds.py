@@ -14,8 +14,9 @@ import pytest
 import xla_client as xc
 from tests.e2e.feed_programs import COUNT, relay, sink, source
 from tests.e2e.process import start_server
-from tests.fault.plain import ROUNDS, token_of
+from tests.fault.plain import token_of
 from tests.fault.proxy import Proxy
+from tests.fault.rounds import chosen, rounds
 from xla_client._transport import Transport
 
 VECTOR = xc.Shape.parse("f32[256]")
@@ -70,13 +71,18 @@ def _cut_thrice(proxy: Proxy, every: int, towards: str) -> None:
     threading.Thread(target=cut, daemon=True).start()
 
 
-@pytest.mark.parametrize("every", [60_000, *range(9_000, 9_000 + 2_000 * (ROUNDS - 1), 2_000)])
 @pytest.mark.parametrize("towards", ["server", "client"])
 def test_every_value_passes_once_however_often_the_connection_is_cut(
-    address, proxy, client, towards, every
+    address, proxy, client, towards
 ):
     """The program is run by a client of its own with a whole connection, in the same session."""
-    count = 300
+    for number in rounds():
+        every = chosen(number, 60_000, 9_000, 60_000)
+        _relay_values(address, proxy, client, towards, every, first=300 * number)
+
+
+def _relay_values(address, proxy, client, towards, every, first):
+    count, connections = 300, proxy.connections
     with _companion(address, client) as whole:
         run = whole.compile(relay(count, VECTOR)).submit()
         _cut_thrice(proxy, every, towards)
@@ -89,12 +95,12 @@ def test_every_value_passes_once_however_often_the_connection_is_cut(
             feeding = executor.submit(feed)
             received = list(client.device().outfeed(VECTOR, count))
             feeding.result(60)
-        assert proxy.connections > 2
+        assert proxy.connections > connections + 1
         assert [value[0] for value in received] == list(range(count))
         assert run.result().to_numpy() == count
         states = whole.device().feeds()
         assert (states.infeed.items, states.outfeed.items) == (0, 0)
-        assert (states.infeed.sequence, states.outfeed.sequence) == (count, count)
+        assert (states.infeed.sequence, states.outfeed.sequence) == (first + count,) * 2
 
 
 @pytest.mark.parametrize("towards", ["server", "client"])
@@ -102,7 +108,8 @@ def test_streams_that_are_cut_while_they_begin_begin_again(address, proxy, clien
     """In the headers, in the start and its answer, in the first items."""
     with _companion(address, client) as whole:
         numbers = iter(range(1 << 20))
-        for byte_count in [20, 90, 150, 1000] + [int(n) for n in range(10, 10 * ROUNDS, 10)]:
+        cuts = (chosen(n, cut, 10, 1000) for n in rounds() for cut in (20, 90, 150, 1000))
+        for byte_count in cuts:
             run = whole.compile(relay(4)).submit()
             sent = [next(numbers) for _ in range(4)]
             proxy.cut_at(byte_count, towards=towards)

@@ -17,8 +17,9 @@ import xla_client as xc
 from tests.e2e.feed_programs import COUNT
 from tests.e2e.process import start_server
 from tests.fault.doomed_client import EXECUTIONS, LARGE
-from tests.fault.plain import ROUNDS, Plain, has_drained, token_of, until
+from tests.fault.plain import Plain, has_drained, token_of, until
 from tests.fault.programs import ONES, double, endless
+from tests.fault.rounds import rounds
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
 ROOT = Path(__file__).parents[2]
@@ -45,15 +46,17 @@ def test_a_client_killed_in_the_middle_of_everything_leaves_nothing(tmp_path: Pa
     flags = ("--platform", "interpreter", "--session-grace-seconds", "1.5", "--feed-items", "4")
     with start_server(tmp_path, *flags) as server:
         observer = Plain(server.address)
+        stream = observer.stream("Converse")  # It says that the observer is there.
         with xc.connect(server.address) as first:  # The server then keeps an arena ahead.
             assert first.to_device(LARGE).to_numpy().size
-        stream = observer.stream("Converse")  # It says that the observer is there.
         process = psutil.Process(server.process.pid)
         until(lambda: observer.counters() == (1, 0, 0))
         descriptors = process.num_fds()
-        for _ in range(ROUNDS):
+        for _ in rounds():
             with doomed_client(server.address) as (client, tokens):
                 beside = [Plain(server.address, token) for token in tokens]
+                # Else it may be over before it is looked at.
+                held = beside[0].stream("Converse")
                 assert beside[0].executions() == (EXECUTIONS, 4)
                 assert is_streaming(beside[0]) == [True, True]
                 sessions, device_bytes, shared_bytes = observer.counters()
@@ -66,6 +69,7 @@ def test_a_client_killed_in_the_middle_of_everything_leaves_nothing(tmp_path: Pa
             until(lambda beside=beside: beside[0].executions() == (3, 4), 10)
             until(lambda beside=beside: is_streaming(beside[0]) == [False, False], 10)
             until(lambda: observer.counters()[2] == 0, 10)
+            held.half_close()
             for each in beside:
                 each.close()
             until(lambda: observer.counters() == (1, 0, 0))

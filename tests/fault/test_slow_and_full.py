@@ -10,10 +10,11 @@ import pytest
 
 import xla_client as xc
 from tests.e2e.process import ServerProcess, start_server
-from tests.fault.calls import begin_execute, feed, kept_run, launch, upload
-from tests.fault.plain import ROUNDS, Plain, ends_unavailable, until
+from tests.fault.calls import begin_execute, feed, is_served, kept_run, launch, upload
+from tests.fault.plain import Plain, ends_unavailable, until
 from tests.fault.programs import ARRAY, COUNT, ONES, double, endless, gated
 from tests.fault.proxy import Proxy
+from tests.fault.rounds import rounds
 from tests.unit.sessions.runs import argument_of
 from xla_client import ops
 from xla_contract.literal import Literal
@@ -71,17 +72,6 @@ def feeds(client: Plain) -> Any:
     return client("DescribeFeeds", extension_pb2.DescribeFeedsRequest())
 
 
-def is_served(client: Plain) -> None:
-    """Calls of all kinds are answered."""
-    for _ in range(5):
-        client.describe()
-    data = upload(client)
-    output = begin_execute(client, client.compile(double()), data).result(timeout=20).output
-    request = xla_pb2.TransferToClientRequest(data=output)
-    assert client("TransferToClient", request, 20).literal.f32s[-1] == 2
-    client("Unregister", xla_pb2.UnregisterRequest(data=[data, output]))
-
-
 def numbers() -> xc.Computation:
     """Sends arrays of COUNT to outfeed, of ones, twos and so on, without an end."""
     state = xc.Shape.parse(f"(f32[{COUNT}], token[])")
@@ -100,7 +90,7 @@ def test_downloads_that_are_not_read_take_little_memory(server, proxy, client, b
     data = beside("TransferToServer", xla_pb2.TransferToServerRequest(literal=literal)).data
     is_served(beside)
     before, taken = beside.describe().use.device_bytes, resident_bytes(server)
-    for _ in range(ROUNDS):
+    for _ in rounds():
         downloads = [
             client.stream("Download", extension_pb2.DownloadRequest(data=data)) for _ in range(4)
         ]
@@ -122,7 +112,7 @@ def test_answers_that_are_not_read_take_little_memory(server, proxy, client, bes
     request = xla_pb2.TransferToClientRequest(data=data)
     is_served(beside)
     before, taken = beside.describe().use.device_bytes, resident_bytes(server)
-    for _ in range(ROUNDS):
+    for _ in rounds():
         talk = client.stream("Converse")
         for number in range(32):
             message = extension_pb2.ConverseRequest(
@@ -159,7 +149,7 @@ def test_an_outfeed_that_is_not_read_holds_up_its_program_alone(server, proxy, c
     executable, data = beside.compile(numbers()), upload(beside)
     is_served(beside)
     taken = resident_bytes(server)
-    for _ in range(ROUNDS):
+    for _ in rounds():
         stream = outfeed(client)
         proxy.pause()
         launched = launch(beside, executable, argument_of(data.handle))
@@ -195,7 +185,7 @@ def received(stream: Any, count: int) -> list[float]:
 def test_a_full_infeed_waits_without_threads_and_keeps_what_it_took(proxy, client, beside):
     item = literal_to_proto(Literal.from_numpy(np.float32(1)))
     request = xla_pb2.TransferToInfeedRequest(literal=item)
-    for _ in range(ROUNDS):
+    for _ in rounds():
         feed(client, ITEMS)
         waiting = [client.begin("TransferToInfeed", request) for _ in range(20)]
         until(lambda: len(feeds(beside).infeed.waiters) >= 16)
@@ -217,7 +207,7 @@ def test_a_full_infeed_waits_without_threads_and_keeps_what_it_took(proxy, clien
 
 def test_a_program_cut_off_at_a_full_outfeed_ends(proxy, client, beside):
     executable, data = client.compile(numbers()), upload(client)
-    for _ in range(ROUNDS):
+    for _ in rounds():
         call = begin_execute(client, executable, data)
         until(lambda: feeds(beside).outfeed.waiters)
         assert feeds(beside).outfeed.items == ITEMS
@@ -233,7 +223,7 @@ def test_a_program_cut_off_at_a_full_outfeed_ends(proxy, client, beside):
 def test_a_line_of_launched_executions_that_is_full_takes_no_more(proxy, client, beside):
     loop, data = client.compile(endless()), upload(client)
     value = argument_of(data.handle)
-    for _ in range(ROUNDS):
+    for _ in rounds():
         launched = [launch(client, loop, value) for _ in range(LAUNCHES)]
         use = beside.describe().use
         with pytest.raises(grpc.RpcError, match=f"may have {LAUNCHES} executions"):

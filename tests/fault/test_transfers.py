@@ -9,21 +9,20 @@ import pytest
 
 import xla_client as xc
 from tests.e2e.process import ServerProcess, start_server
-from tests.fault.plain import ROUNDS, has_drained
+from tests.fault.plain import has_drained
 from tests.fault.proxy import Proxy
+from tests.fault.rounds import chosen, rounds
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
 ARRAY = np.random.default_rng(0).integers(0, 2**31, 6 << 20).astype(np.int32)
 MEBIBYTE = 1 << 20
 CUTS = [100, 3 * MEBIBYTE, ARRAY.nbytes - 8 * MEBIBYTE]
-CUTS += [int(n) for n in np.random.default_rng(1).integers(1, CUTS[-1], 3 * (ROUNDS - 1))]
 """After how many bytes connections are cut."""
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    flags = ("--platform", "interpreter", "--session-grace-seconds", "2")
-    with start_server(tmp_path_factory.mktemp("server"), *flags) as running:
+    with start_server(tmp_path_factory.mktemp("server"), "--platform", "interpreter") as running:
         yield running
 
 
@@ -43,13 +42,12 @@ def client(proxy: Proxy) -> Iterator[xc.Client]:
 def live_bytes(server: ServerProcess) -> Iterator[Callable[[], int]]:
     """The bytes of all sessions on the devices, asked without the proxy."""
     with xc.connect(server.address, shared_memory=False) as connected:
-        request = extension_pb2.DescribeSessionRequest()
+        yield lambda: _live_bytes(connected)
 
-        def ask() -> int:
-            answer = connected._session.call("DescribeSession", request)
-            return int(answer.server_device_bytes)
 
-        yield ask
+def _live_bytes(client: xc.Client) -> int:
+    answer = client._session.call("DescribeSession", extension_pb2.DescribeSessionRequest())
+    return int(answer.server_device_bytes)
 
 
 def _until(condition: Callable[[], bool], seconds: float = 20) -> None:
@@ -62,17 +60,17 @@ def _until(condition: Callable[[], bool], seconds: float = 20) -> None:
 @pytest.mark.parametrize("after", CUTS)
 def test_an_upload_that_is_cut_goes_on_where_it_was(proxy, client, live_bytes, after):
     before = live_bytes()
-    watcher = proxy.cut_after(after)
-    buffer = client.to_device(ARRAY)
-    watcher.join(10)
-    assert not watcher.is_alive()
-    assert proxy.connections > 1
-    # What had arrived was not sent once more; what was on its way was.
-    assert proxy.to_server < ARRAY.nbytes * 1.6
-    assert live_bytes() - before == ARRAY.nbytes
-    assert np.array_equal(buffer.to_numpy(), ARRAY)
-    buffer.delete()
-    assert live_bytes() == before
+    for number in rounds():
+        connections, sent = proxy.connections, proxy.to_server
+        proxy.cut_at(chosen(number, after, 1, CUTS[-1]))
+        buffer = client.to_device(ARRAY)
+        assert proxy.connections > connections
+        # What had arrived was not sent once more; what was on its way was.
+        assert proxy.to_server - sent < ARRAY.nbytes * 1.6
+        assert live_bytes() - before == ARRAY.nbytes
+        assert np.array_equal(buffer.to_numpy(), ARRAY)
+        buffer.delete()
+        assert live_bytes() == before
 
 
 def test_an_upload_may_be_cut_many_times(proxy, client):
@@ -105,12 +103,12 @@ def test_an_upload_that_is_cut_before_its_answer_is_not_made_twice(proxy, client
 @pytest.mark.parametrize("after", CUTS)
 def test_a_download_that_is_cut_goes_on_where_it_was(proxy, client, after):
     buffer = client.to_device(ARRAY)
-    before = proxy.to_client
-    watcher = proxy.cut_after(after, towards="client")
-    assert np.array_equal(buffer.to_numpy(), ARRAY)
-    watcher.join(10)
-    assert proxy.connections > 1
-    assert proxy.to_client - before < ARRAY.nbytes * 1.6
+    for number in rounds():
+        connections, before = proxy.connections, proxy.to_client
+        proxy.cut_at(chosen(number, after, 1, CUTS[-1]), towards="client")
+        assert np.array_equal(buffer.to_numpy(), ARRAY)
+        assert proxy.connections > connections
+        assert proxy.to_client - before < ARRAY.nbytes * 1.6
 
 
 def test_a_slow_reader_gets_everything_and_holds_nobody_up(proxy, client, live_bytes):
@@ -137,20 +135,28 @@ def test_a_slow_reader_gets_everything_and_holds_nobody_up(proxy, client, live_b
     assert np.array_equal(fetched[0], ARRAY)
 
 
-def test_a_client_that_is_gone_leaves_nothing(proxy, client, live_bytes, monkeypatch):
-    before = live_bytes()
+def test_a_client_that_is_gone_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr("xla_client.transfers.TRIES", 1)
+    flags = ("--platform", "interpreter", "--session-grace-seconds", "0.5")
+    with (
+        start_server(tmp_path, *flags) as running,
+        Proxy(running.address) as proxy,
+        xc.connect(running.address, shared_memory=False) as beside,
+    ):
+        client = xc.connect(proxy.address, shared_memory=False)
+        set_aside = []
 
-    def cut_for_good(done: int, _: int) -> None:
-        if done == 8 * MEBIBYTE:
-            proxy.cut(refuse=True)
+        def cut_for_good(done: int, _: int) -> None:
+            if done == 8 * MEBIBYTE:
+                set_aside.append(_live_bytes(beside))
+                proxy.cut(refuse=True)
 
-    with pytest.raises(xc.UnavailableError):
-        client.to_device(ARRAY, progress=cut_for_good)
-    # The value was set aside whole, and goes with the grace period.
-    assert live_bytes() - before == ARRAY.nbytes
-    _until(lambda: live_bytes() == before)
-    proxy.accept()
+        with pytest.raises(xc.UnavailableError):
+            client.to_device(ARRAY, progress=cut_for_good)
+        # The value was set aside whole, and goes with the grace period.
+        assert set_aside == [ARRAY.nbytes]
+        _until(lambda: _live_bytes(beside) == 0)
+        client.close()
 
 
 def test_a_server_that_is_gone_ends_the_transfer(tmp_path, monkeypatch):

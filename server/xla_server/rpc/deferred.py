@@ -16,7 +16,7 @@ import grpc
 
 from xla_contract.descriptors import Rpc
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.ending import SendResponse, end_call
+from xla_server.rpc.ending import SendResponse, answer_call, end_call
 from xla_server.rpc.handlers import Boundary, Decode, Response, session_token
 from xla_server.sessions.service import XlaService
 
@@ -38,7 +38,7 @@ class Answer:
         self._executor = executor
 
     def done(self, response: Response) -> None:
-        """Answer well. May wait until the message is on its way."""
+        """Answer well. May wait for who sends."""
         self._finish(lambda: response)
 
     def failed(self, error: BaseException) -> None:
@@ -54,7 +54,9 @@ class Answer:
 
         For who must not wait, such as a callback of a queue or of a cancellation.
         """
-        self._executor.submit(self._finish, make_response)
+        # The threads are gone only when the server is; then nobody waits any more.
+        with contextlib.suppress(RuntimeError):
+            self._executor.submit(self._finish, make_response)
 
 
 class DeferredHandler:
@@ -92,14 +94,18 @@ class DeferredHandler:
         def finish(make_response: Callable[[], Response]) -> None:
             if not ending.acquire(blocking=False):
                 return
-            status = None
+            status, data = None, b""
             try:
-                send_response_callback(boundary.serialize(rpc, make_response()))
+                data = boundary.serialize(rpc, make_response())
             except BaseException as error:
+                # The boundary, as in Handler: whatever it is, the client gets a status of ours.
                 seconds = time.monotonic() - started
                 status = boundary.status(rpc, error, context.peer(), seconds)
             uses.close()
-            end_call(context, send_response_callback, status)
+            if status is None:
+                answer_call(context, send_response_callback, data)
+            else:
+                end_call(context, send_response_callback, status)
 
         answer = Answer(finish, self.experimental_thread_pool)
         try:
@@ -109,5 +115,5 @@ class DeferredHandler:
             uses.enter_context(session.service.calling(cancellation))
             parsed = boundary.parse(rpc, request, self._decode)
             self._method(session.service, parsed, cancellation, answer)
-        except BaseException as error:
+        except BaseException as error:  # The boundary: `finish` makes a status of it.
             answer.failed(error)

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 from xla_contract.descriptors import EXTENSION_RPCS, Rpc
@@ -102,11 +103,36 @@ def _begin(rpc: Rpc, row: Unary | Deferred, pools: Pools, boundary: Boundary) ->
             answer.failed(error)
 
     def in_pool(service: Any, request: bytes, cancellation: Cancellation, answer: Answer) -> None:
-        # Few threads that all clients share must not wait for one that does not read.
-        elsewhere = Answer(answer.later, executor)
-        executor.submit(in_place, service, request, cancellation, elsewhere)
+        executor.submit(in_place, service, request, cancellation, answer)
 
     return in_place if row.pool in _IN_PLACE or isinstance(row, Deferred) else in_pool
+
+
+class _ConversationAnswer(Answer):
+    """An answer that is sent by the thread that made it, or else by one of those of streams.
+
+    Few threads that all clients share must not wait for one that does not read.
+    """
+
+    def __init__(
+        self, finish: Callable[[Callable[[], Response]], None], executor: ThreadPoolExecutor
+    ) -> None:
+        super().__init__(finish, executor)
+        self._thread = threading.get_ident()
+
+    def done(self, response: Response) -> None:
+        """Answer well; waits for the client in a thread of a stream alone."""
+        if threading.get_ident() == self._thread:
+            super().done(response)
+        else:
+            self.later(lambda: response)
+
+    def failed(self, error: BaseException) -> None:
+        """Answer with an error; waits as `done` does."""
+        if threading.get_ident() == self._thread:
+            super().failed(error)
+        else:
+            self.later(lambda: _raise(error))
 
 
 class _Call:
@@ -333,7 +359,7 @@ class Conversation:
             return
         if self._cancellation.is_cancelled:
             self._cancel_all()
-        answer = Answer(call.finish, self._shared.threads)
+        answer = _ConversationAnswer(call.finish, self._shared.threads)
         begin(self._session.service, request.request, call.cancellation, answer)
 
     def _refusal(self, request: extension_pb2.ConverseRequest) -> XlaError | None:
@@ -369,7 +395,7 @@ class Conversation:
         self._over.set()
 
 
-def _raise(error: XlaError) -> Response:
+def _raise(error: BaseException) -> Response:
     raise error
 
 

@@ -19,6 +19,7 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     XlaError,
 )
+from xla_contract.parsed_size import SMALL_BYTES, require_parsable
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls import Calls
 from xla_server.rpc.errors import as_xla_error, status_of, status_proto_of
@@ -50,9 +51,16 @@ class Boundary:
     max_bytes: int
 
     def parse(self, rpc: Rpc, request: bytes, decode: Decode | None = None) -> Any:
-        """The request, by protobuf or `decode`; InvalidArgumentError for bytes that are none."""
+        """The request, by protobuf or `decode`.
+
+        Raises InvalidArgumentError for bytes that are none, and as `require_parsable`.
+        """
         try:
-            return rpc.request.FromString(request) if decode is None else decode(request)
+            if decode is not None:
+                return decode(request)
+            if len(request) > SMALL_BYTES:
+                require_parsable(rpc.request, request)
+            return rpc.request.FromString(request)
         except DecodeError as error:
             raise InvalidArgumentError(
                 f"{rpc.name}: the request must be a {rpc.request.DESCRIPTOR.full_name} "
@@ -183,10 +191,11 @@ def session_token(metadata: Sequence[tuple[str, str | bytes]] | None) -> str | N
 
     Raises InvalidArgumentError when they name more than one.
     """
-    tokens = [value for key, value in metadata or () if key == SESSION_KEY]
-    if not tokens:
-        return None
-    if len(tokens) > 1:
-        raise InvalidArgumentError(f"a call must name one session, got {len(tokens)}")
-    token = tokens[0]
-    return token if isinstance(token, str) else token.decode(errors="replace")
+    token, count = None, 0
+    for key, value in metadata or ():
+        if key == SESSION_KEY:
+            token = value
+            count += 1
+    if count > 1:
+        raise InvalidArgumentError(f"a call must name one session, got {count}")
+    return token.decode(errors="replace") if isinstance(token, bytes) else token

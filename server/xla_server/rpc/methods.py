@@ -107,7 +107,7 @@ class ServiceHandler(grpc.ServiceRpcHandler):
 def _waiting_handler(
     rpc: Rpc, row: Unary, pools: Pools, boundary: Boundary
 ) -> "grpc.RpcMethodHandler[Any, Any]":
-    executor = pools.executor(row.pool)
+    executor = pools.arrivals(row.pool)
     method = deferring(row.method, executor)
     deferred = DeferredHandler(rpc, method, boundary, executor, decode=row.decode)
     return grpc.unary_stream_rpc_method_handler(deferred)
@@ -123,14 +123,14 @@ def _handler(
         return StreamHandler(rpc, row.method, boundary, pools).handler()
     if isinstance(row, Deferred):
         deferred = DeferredHandler(
-            rpc, row.method, boundary, pools.executor(row.pool), decode=row.decode
+            rpc, row.method, boundary, pools.arrivals(row.pool), decode=row.decode
         )
         return grpc.unary_stream_rpc_method_handler(deferred)
     handler = Handler(
         rpc,
         row.method,
         boundary,
-        pools.executor(row.pool),
+        pools.arrivals(row.pool),
         has_session=row.has_session,
         decode=row.decode,
     )

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
+from xla_server.rpc.arrivals import Arrivals
 from xla_server.rpc.threads import Threads
 
 _numbers = itertools.count(1)
@@ -41,13 +42,18 @@ class Pools:
 
     def __init__(self, sizes: PoolSizes) -> None:
         self._prefix = f"xla-{next(_numbers)}-"
-        self._executors: Mapping[Pool, ThreadPoolExecutor] = {
+        self._executors: Mapping[Pool, Threads] = {
             pool: Threads(getattr(sizes, str(pool)), f"{self._prefix}{pool}") for pool in Pool
         }
+        self._arrivals = {pool: Arrivals(threads) for pool, threads in self._executors.items()}
 
     def executor(self, pool: Pool) -> ThreadPoolExecutor:
         """The executor of a kind of calls."""
         return self._executors[pool]
+
+    def arrivals(self, pool: Pool) -> ThreadPoolExecutor:
+        """The same threads, for grpc: a call has one when its request is there."""
+        return self._arrivals[pool]
 
     def close(self, timeout: float) -> bool:
         """Stop taking calls and wait for the threads; False when some are still busy."""

@@ -29,8 +29,6 @@ _LOG = logging.getLogger(__name__)
 _ANSWER_SECONDS = 1.0
 """How long calls that were told to stop get for saying so to their clients."""
 
-_HEALTH_THREADS = 4
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RpcOptions:
@@ -50,9 +48,10 @@ class RpcServer:
         self._sessions = sessions
         self._calls = Calls()
         self._pools = Pools(options.pool_sizes)
-        self._health_threads = ThreadPoolExecutor(_HEALTH_THREADS, thread_name_prefix="health")
+        # All handlers name threads of their own; grpc wants some all the same.
+        self._default_threads = ThreadPoolExecutor(1, thread_name_prefix="grpc")
         self._server = grpc.server(
-            self._health_threads,
+            self._default_threads,
             maximum_concurrent_rpcs=options.max_concurrent_calls,
             options=[
                 ("grpc.max_receive_message_length", options.max_message_bytes),
@@ -153,7 +152,7 @@ class RpcServer:
         self.cancel()
         all_ended = stopped.wait(2 * _ANSWER_SECONDS)
         if all_ended:  # grpc may otherwise still hand calls to the threads.
-            self._health_threads.shutdown(wait=False, cancel_futures=True)
+            self._default_threads.shutdown(wait=False, cancel_futures=True)
             self._discovery.close()
         self._presence.close()
         is_idle = self._pools.close(_ANSWER_SECONDS) and all_ended

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import grpc
 
 from xla_contract.descriptors import Rpc
-from xla_contract.errors import CancelledError
+from xla_contract.errors import CancelledError, InvalidArgumentError, XlaError
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.ending import SendResponse, end_call
 from xla_server.rpc.handlers import Boundary, Response, session_token
@@ -39,6 +39,21 @@ class Stream:
         self._cancellation = cancellation
         # grpc takes one message at a time.
         self._sending = threading.Lock()
+        self._first: bytes | None = None
+
+    def require_first(self) -> None:
+        """Wait for the first message, which `receive` gives then.
+
+        Of a connection that is cut in the middle of a call's headers grpc makes a call with those
+        that have come. Behind a message are all of them, so that one without a token names none.
+        Raises InvalidArgumentError when there is no message, and as `receive` does.
+        """
+        self._first = self.receive_bytes()
+        if self._first is None:
+            raise InvalidArgumentError(
+                f"{self._rpc.name}: a stream must begin with a message, or name its session, got "
+                "its end"
+            )
 
     def receive(self) -> Any:
         """The client's next message, None once it has no more.
@@ -56,6 +71,9 @@ class Stream:
     def receive_bytes(self) -> bytes | None:
         """The client's next message, not parsed; raises as `receive` does."""
         self._cancellation.check()
+        if self._first is not None:
+            first, self._first = self._first, None
+            return first
         try:
             return next(self._requests)
         except StopIteration:
@@ -110,11 +128,7 @@ class StreamHandler:
 
         try:
             token = session_token(context.invocation_metadata())
-            with (
-                boundary.sessions.using(token, context.peer()) as session,
-                boundary.calls.running(context) as cancellation,
-                session.service.calling(cancellation),
-            ):
+            with boundary.calls.running(context) as cancellation:
                 # A thread that waits for a message is woken by the end of the call.
                 forget = cancellation.add_callback(lambda: end(_cause(cancellation)))
                 source = iter((requests,)) if isinstance(requests, bytes) else requests
@@ -122,11 +136,17 @@ class StreamHandler:
                     self._rpc, boundary, source, context, send_response_callback, cancellation
                 )
                 try:
-                    self._method(session, stream, cancellation)
-                    cancellation.check()
+                    if token is None:
+                        stream.require_first()
+                    with (
+                        boundary.sessions.using(token, context.peer()) as session,
+                        session.service.calling(cancellation),
+                    ):
+                        self._method(session, stream, cancellation)
+                        cancellation.check()
                 finally:
                     forget()
-        except BaseException as error:
+        except BaseException as error:  # The boundary: `end` makes a status of it.
             end(error)
         else:
             end(None)
@@ -138,9 +158,9 @@ class StreamHandler:
         return grpc.unary_stream_rpc_method_handler(self)
 
 
-def _cause(cancellation: Cancellation) -> BaseException | None:
+def _cause(cancellation: Cancellation) -> XlaError | None:
     try:
         cancellation.check()
-    except BaseException as error:
+    except XlaError as error:
         return error
     return None

@@ -1,6 +1,7 @@
 """Threads for calls: what a thread pool does, without results that nobody asks for."""
 
 import functools
+import itertools
 import logging
 import queue
 import threading
@@ -8,17 +9,22 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from xla_server.sessions.lending import work_for
+
+MAX_LENT = 1024
+"""Threads that a pool may have beyond its size, for those that wait."""
+
 _LOG = logging.getLogger(__name__)
 
 
 class Job:
     """Something to be done, whose end can be told."""
 
-    __slots__ = ("_arguments", "_callbacks", "_do", "_is_over")
+    __slots__ = ("_callbacks", "_do", "_is_over", "arguments")
 
     def __init__(self, do: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         self._do = do
-        self._arguments = arguments
+        self.arguments = arguments
         self._callbacks: list[Callable[[Job], object]] = []
         self._is_over = False
 
@@ -31,7 +37,7 @@ class Job:
     def run(self) -> None:
         """Do it; what it raises is for the log alone."""
         try:
-            self._do(*self._arguments)
+            self._do(*self.arguments)
         except BaseException:
             _LOG.exception("a job of the server failed")
 
@@ -49,6 +55,8 @@ class Job:
 class Threads(ThreadPoolExecutor):
     """A pool of up to so many threads, which start when they are needed. Any thread may use it.
 
+    Those that wait for others can lend their places (`sessions.lending`).
+
     The futures of Python's own pool, with a condition variable each, and its count of idle
     threads cost a small call a few percent. grpc takes nothing for a pool but that class, though
     it only ever asks when a job is over; nothing of the class's own is used.
@@ -56,7 +64,8 @@ class Threads(ThreadPoolExecutor):
 
     def __init__(self, size: int, name: str) -> None:
         self._size = size
-        self._name = name
+        self._lent = 0
+        self._names = (f"{name}_{number}" for number in itertools.count())
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._started: list[threading.Thread] = []
         self._spare = 0
@@ -70,27 +79,49 @@ class Threads(ThreadPoolExecutor):
         Raises RuntimeError after `shutdown`.
         """
         job = Job(functools.partial(do, **named) if named else do, arguments)
+        self.begin(job)
+        return job
+
+    def begin(self, job: Job) -> None:
+        """Let a thread run a job; raises RuntimeError after `shutdown`."""
         with self._changing:
             if self._is_closed:
                 raise RuntimeError("threads must be open to be given a job, got closed ones")
-            if self._spare > 0 or len(self._started) >= self._size:
+            if self._spare > 0 or len(self._started) >= self._size + self._lent:
                 self._spare -= 1
             else:
                 self._start()
             self._jobs.put(job)
-        return job
+
+    def lend(self) -> bool:
+        """Be one thread larger, until `take_back`, as one waits; False when too many do."""
+        with self._changing:
+            if self._lent >= MAX_LENT:
+                return False
+            self._lent += 1
+            if self._spare < 0 and not self._is_closed:
+                # For a job that waits.
+                self._spare += 1
+                self._start()
+            return True
+
+    def take_back(self) -> None:
+        """Be as large as before; a thread too many leaves after its job."""
+        with self._changing:
+            self._lent -= 1
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more jobs; drop those that wait, if wished. Waits for the threads, if wished."""
         with self._changing:
             self._is_closed = True
             dropped = self._take_all() if cancel_futures else []
-            for _ in self._started:
+            threads = tuple(self._started)
+            for _ in threads:
                 self._jobs.put(None)
         for job in dropped:
             job.end()
         if wait:
-            for thread in self._started:
+            for thread in threads:
                 thread.join()
 
     def _take_all(self) -> list[Job]:
@@ -104,16 +135,19 @@ class Threads(ThreadPoolExecutor):
                 jobs.append(job)
 
     def _start(self) -> None:
-        name = f"{self._name}_{len(self._started)}"
-        thread = threading.Thread(target=self._work, name=name, daemon=True)
+        thread = threading.Thread(target=self._work, name=next(self._names), daemon=True)
         self._started.append(thread)
         thread.start()
 
     def _work(self) -> None:
+        work_for(self)
         while (job := self._jobs.get()) is not None:
             job.run()
             job.end()
             # It holds the call, which must not last as long as this thread has nothing to do.
             del job
             with self._changing:
+                if len(self._started) > self._size + self._lent:
+                    self._started.remove(threading.current_thread())
+                    return
                 self._spare += 1

@@ -21,6 +21,7 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import Channels, require_shape
 from xla_server.ops.evaluation import Value
 from xla_server.sessions.handles import HandleFactory, HandleKind
+from xla_server.sessions.lending import lent_place
 
 
 class ChannelType(enum.IntEnum):
@@ -179,7 +180,8 @@ class ChannelQueues:
         try:
             cancellation.check()
             while not ready():
-                self._changed.wait()
+                with lent_place():
+                    self._changed.wait()
                 cancellation.check()
         finally:
             forget()

@@ -56,6 +56,8 @@ class Devices:
 
     def __init__(self, devices: Sequence[Device], make_feeds: Callable[[], DeviceFeeds]) -> None:
         self._devices = tuple(devices)
+        self.default = self._devices[0]
+        """What no handle means: the handle {0, 1}."""
         self._make_feeds = make_feeds
         self._feeds: dict[int, DeviceFeeds] = {}
         self._lock = threading.Lock()

@@ -1,7 +1,8 @@
 """The feeds of a device: its two queues, as programs see them and as clients do.
 
-Programs run in threads of their own, which may wait here (`Feeds` of the evaluator). Clients'
-calls wait as callbacks, and streams as `infeed_stream` and `outfeed_stream` say.
+Programs run in threads of pools, which may wait here (`Feeds` of the evaluator) and lend their
+places meanwhile. Clients' calls wait as callbacks, and streams as `infeed_stream` and
+`outfeed_stream` say.
 """
 
 import dataclasses
@@ -25,6 +26,7 @@ from xla_server.sessions.feed_values import (
 )
 from xla_server.sessions.feed_waiters import Done, FeedUser, Item, Loan, Waiting
 from xla_server.sessions.infeed_stream import InfeedSide
+from xla_server.sessions.lending import lent_place
 from xla_server.sessions.outfeed_stream import OutfeedSide
 
 T = TypeVar("T")
@@ -48,9 +50,12 @@ class DeviceFeeds:
         self.infeed = InfeedSide(FeedQueue("infeed", max_items=max_items, max_bytes=max_bytes))
         self.outfeed = OutfeedSide(FeedQueue("outfeed", max_items=max_items, max_bytes=max_bytes))
 
-    def used_by(self, user: FeedUser) -> "ProgramFeeds":
-        """The queues for a program, whose instructions are told of as `user`'s."""
-        return ProgramFeeds(self.infeed.queue, self.outfeed.queue, user)
+    def used_by(self, name: str, execution: int = 0) -> "ProgramFeeds":
+        """The queues for a program, whose instructions are told of by its name.
+
+        `execution` is the handle of the execution, where it was launched.
+        """
+        return ProgramFeeds(self, name, execution)
 
     def transfer_to_infeed(self, literal: Literal, cancellation: Cancellation, done: Done) -> None:
         """Append a literal to infeed once there is room, then call `done(None)`.
@@ -155,12 +160,17 @@ class LentLiteral:
 
 
 class ProgramFeeds:
-    """The two queues as one execution sees them: its thread waits. Implements `Feeds`."""
+    """The two queues as one execution sees them: its thread waits. Implements `Feeds`.
 
-    def __init__(self, infeed: FeedQueue, outfeed: FeedQueue, user: FeedUser) -> None:
-        self._infeed = infeed
-        self._outfeed = outfeed
-        self._user = user
+    Every execution has one, and few have anything to do with it: nothing is made before it is used.
+    """
+
+    __slots__ = ("_execution", "_feeds", "_name", "_users")
+
+    def __init__(self, feeds: DeviceFeeds, name: str, execution: int) -> None:
+        self._feeds = feeds
+        self._name = name
+        self._execution = execution
         self._users: dict[str, FeedUser] = {}
 
     def take_infeed(self, shape: Shape, cancellation: Cancellation, instruction: str) -> Value:
@@ -173,7 +183,7 @@ class ProgramFeeds:
         arrays = arrays_of(shape, "infeed")
         user = self._asking(instruction)
         items: tuple[Item, ...] = _wait(
-            lambda done: self._infeed.take(arrays, cancellation, done, user)
+            lambda done: self._feeds.infeed.queue.take(arrays, cancellation, done, user)
         )
         return tuple(item.value for item in items) if shape.is_tuple else items[0].value
 
@@ -191,14 +201,14 @@ class ProgramFeeds:
             return
 
         def begin(done: Done) -> None:
-            self._outfeed.put(items, cancellation, done, user)
+            self._feeds.outfeed.queue.put(items, cancellation, done, user)
 
         _wait(begin)
 
     def _asking(self, instruction: str) -> FeedUser:
         user = self._users.get(instruction)
         if user is None:
-            user = dataclasses.replace(self._user, instruction=instruction)
+            user = FeedUser(self._name, instruction, self._execution)
             self._users[instruction] = user
         return user
 
@@ -207,7 +217,11 @@ def _wait(begin: Callable[[Callable[[T | XlaError], None]], None]) -> T:
     """What a call of a queue gives to its callback, waited for; raises the error it gives."""
     outcomes: queue.SimpleQueue[T | XlaError] = queue.SimpleQueue()
     begin(outcomes.put)
-    outcome = outcomes.get()
+    try:
+        outcome = outcomes.get_nowait()
+    except queue.Empty:
+        with lent_place():
+            outcome = outcomes.get()
     if isinstance(outcome, XlaError):
         raise outcome
     return outcome

@@ -63,16 +63,18 @@ class HandleFactory:
             (word & _HALF_MASK, factor & _FACTOR_MASK | 1)
             for word, factor in zip(words[:_ROUNDS], words[_ROUNDS:], strict=True)
         ]
-        self._issued = dict.fromkeys(HandleKind, 0)
+        # By number: an enumeration's own hashes cost as much as the handle.
+        self._issued = [0] * (1 << _KIND_BITS)
         self._lock = threading.Lock()
 
     def issue(self, kind: HandleKind) -> int:
         """A handle never given out before; between 1 and 2**62 - 1."""
         with self._lock:
-            handle = 0
+            handle, count = 0, self._issued[kind]
             while handle == 0:  # One counter value falls on 0, which proto3 cannot tell from unset.
-                self._issued[kind] += 1
-                handle = self._permute(self._issued[kind] << _KIND_BITS | kind)
+                count += 1
+                handle = self._permute(count << _KIND_BITS | kind)
+            self._issued[kind] = count
         return handle
 
     def was_issued(self, handle: int, kind: HandleKind) -> bool:

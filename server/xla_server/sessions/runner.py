@@ -17,13 +17,11 @@ from xla_contract.stubs import hlo_pb2, xla_pb2
 from xla_server.backends.backend import Buffer, Device, Executable, Execution, Profile
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import Channels
-from xla_server.evaluator.feeds import Feeds
 from xla_server.sessions.channels import CallChannels
 from xla_server.sessions.data import DataTable, Reservation
 from xla_server.sessions.devices import REPLICA_COUNT, Devices
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.executables import Compiled, ExecutableTable
-from xla_server.sessions.feed_waiters import FeedUser
 from xla_server.sessions.parallel import run_together
 from xla_server.sessions.programs import Program, prepare_program, require_program
 from xla_server.sessions.quotas import CompileBudget, Slots
@@ -100,10 +98,13 @@ class ProgramRunner:
         executable = compiled.executable
         buffers = self._arguments(arguments)
         _check_arguments(buffers, executable.program_shape.parameters)
-        device = self._devices.resolve(None)
         reservation = self.reserve(compiled)
         try:
-            execution = self._run(executable, buffers, device, self._channels, cancellation)
+            self._running.take()
+            try:
+                execution = self.run(executable, buffers, self._devices.default, cancellation)
+            finally:
+                self._running.give_back()
             return Executed(reservation.keep(execution.output), profile_of(execution, compiled))
         finally:
             reservation.release()
@@ -155,9 +156,9 @@ class ProgramRunner:
     def _job(self, launch: _Launch, channels: CallChannels) -> Callable[[Cancellation], Execution]:
         def run(cancellation: Cancellation) -> Execution:
             executable = launch.compiled.executable
-            with part_of_request(f"request {launch.number}"):
-                execution = self._run(
-                    executable, launch.arguments, launch.device, channels, cancellation
+            with part_of_request(f"request {launch.number}"), self._running.taken():
+                execution = self.run(
+                    executable, launch.arguments, launch.device, cancellation, channels=channels
                 )
             # A failure cancels the others, and is to be the error that is told.
             channels.ended(launch.number)
@@ -201,43 +202,22 @@ class ProgramRunner:
         cancellation: Cancellation,
         donated: Sequence[int] = (),
         label: int = 0,
+        channels: Channels | None = None,
     ) -> Execution:
         """Run in a place of `running` that the caller has taken; raises as `Executable.execute`.
 
         `donated` are numbers of arguments that nobody else uses; `label` is the handle of the
-        execution, where it was launched, for who asks what waits.
+        execution, where it was launched, for who asks what waits; `channels` are the session's
+        unless others are given.
         """
         return executable.execute(
-            self._all_on(device, arguments),
+            self._all_on(device, arguments) if arguments else (),
             device=device,
-            feeds=self._feeds(executable, device, label),
-            channels=self._channels,
+            feeds=self._devices.feeds(device).used_by(executable.name, label),
+            channels=self._channels if channels is None else channels,
             cancellation=cancellation,
             donated=donated,
         )
-
-    def _run(
-        self,
-        executable: Executable,
-        arguments: Sequence[Buffer],
-        device: Device,
-        channels: Channels,
-        cancellation: Cancellation,
-    ) -> Execution:
-        self._running.take()
-        try:
-            return executable.execute(
-                self._all_on(device, arguments),
-                device=device,
-                feeds=self._feeds(executable, device),
-                channels=channels,
-                cancellation=cancellation,
-            )
-        finally:
-            self._running.give_back()
-
-    def _feeds(self, executable: Executable, device: Device, label: int = 0) -> Feeds:
-        return self._devices.feeds(device).used_by(FeedUser(executable.name, execution=label))
 
     def _all_on(self, device: Device, buffers: Sequence[Buffer]) -> list[Buffer]:
         """The values on `device`; those kept on another one are copied there."""

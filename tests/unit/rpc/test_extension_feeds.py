@@ -5,9 +5,11 @@ import threading
 import types
 from typing import Any
 
+import numpy as np
 import pytest
+from google.rpc import status_pb2
 
-from xla_contract.errors import ResourceExhaustedError
+from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
 from xla_contract.layout import Layout
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
@@ -17,7 +19,7 @@ from xla_contract.value_proto import value_to_proto
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.extension_feeds import ROWS
-from xla_server.rpc.methods import Streaming
+from xla_server.rpc.methods import Deferred, Streaming, Unary
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.records import Limits
 from xla_server.sessions.service import XlaService
@@ -99,3 +101,73 @@ def test_an_outfeed_stream_does_not_declare_what_no_message_could_hold(width: in
     call.join()
     assert isinstance(call.error, ResourceExhaustedError)
     assert f"got a value of {4 * width}" in call.error.message
+
+
+ITEMS = extension_pb2.InfeedRequest(items=extension_pb2.FeedItems())
+PROGRESS = extension_pb2.OutfeedRequest(progress=extension_pb2.OutfeedProgress())
+INFEED = extension_pb2.InfeedRequest(start=extension_pb2.InfeedStart())
+OUTFEED = extension_pb2.OutfeedRequest(start=extension_pb2.OutfeedStart())
+
+
+@pytest.mark.parametrize(
+    ("rpc", "requests", "rule"),
+    [
+        ("Infeed", [None], "the first InfeedRequest must hold start, got none"),
+        ("Infeed", [extension_pb2.InfeedRequest()], "must hold start, got none"),
+        ("Infeed", [ITEMS], "the first InfeedRequest must hold start, got items"),
+        ("Infeed", [INFEED, INFEED], "after the first must hold items or flush, got start"),
+        ("Infeed", [INFEED, extension_pb2.InfeedRequest()], "hold items or flush, got none"),
+        ("Outfeed", [PROGRESS], "the first OutfeedRequest must hold start, got progress"),
+        ("Outfeed", [OUTFEED, OUTFEED], "after the first must hold progress, got start"),
+        (
+            "Outfeed",
+            [extension_pb2.OutfeedRequest(start=extension_pb2.OutfeedStart(next_sequence=-1))],
+            "next_sequence must not be negative, got -1",
+        ),
+    ],
+)
+def test_requests_come_in_their_order(rpc: str, requests: list[Any], rule: str) -> None:
+    call = Call(rpc)
+    for request in requests:
+        call.said.put(request)
+    call.join()
+    call.said.put(None)
+    assert type(call.error) is InvalidArgumentError
+    assert rule in call.error.message
+
+
+@pytest.mark.parametrize("rpc", ["DrainFeed", "CloseFeed"])
+def test_a_direction_is_one_of_two(rpc: str) -> None:
+    service = XlaService(Engine(Interpreter(), Limits(1000)))
+    row = ROWS[rpc]
+    assert isinstance(row, Deferred | Unary)
+    method: Any = row.method
+    # Nothing is answered: the call is refused before it begins.
+    rest = (Cancellation(), None) if isinstance(row, Deferred) else (Cancellation(),)
+    for direction in (0, 3):
+        request = getattr(extension_pb2, f"{rpc}Request")(direction=direction)
+        with pytest.raises(
+            InvalidArgumentError, match=f"that of infeed or outfeed, got number {direction}$"
+        ):
+            method(service, request, *rest)
+
+
+def test_an_item_that_cannot_be_read_is_refused_by_its_number() -> None:
+    call = Call("Infeed")
+    call.room.set()
+    call.said.put(
+        extension_pb2.InfeedRequest(start=extension_pb2.InfeedStart(shape=shape_to_proto(VECTOR)))
+    )
+    request = _wrong_item(1)
+    value = value_to_proto(Literal.from_numpy(np.ones(4, np.float32)))
+    request.items.items[0].value.CopyFrom(value)
+    request.items.items[0].value.data = b"123"
+    call.said.put(request)
+    call.said.put(None)
+    call.join()
+    assert call.error is None
+    (refused,) = [each.refused for each in call.sent if each.WhichOneof("part") == "refused"]
+    assert refused.sequence == 1
+    status = status_pb2.Status.FromString(refused.status)
+    assert status.code == InvalidArgumentError.code
+    assert "16 bytes, got 3" in status.message

@@ -5,42 +5,35 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.fault.plain import until
 from tests.unit.sessions.runs import (
     DOUBLE,
-    argument_of,
+    ONES,
     compiled,
     endless,
-    keep,
+    launch_endless,
+    open_service,
     run_request,
     step,
     value,
 )
 from xla_contract.errors import DeadlineExceededError, InvalidArgumentError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.deferred import Answer
 from xla_server.rpc.extension_run import ROWS
 from xla_server.rpc.methods import Deferred
-from xla_server.sessions.engine import Engine
 from xla_server.sessions.executions import executions_of
 from xla_server.sessions.records import Limits
 from xla_server.sessions.service import XlaService
 
-ONES = np.ones(4, np.float32)
-
 
 @pytest.fixture
 def service() -> Iterator[XlaService]:
-    made = XlaService(Engine(Interpreter(), Limits(1 << 20)))
-    yield made
-    made.close()
-    assert made.engine.close(10)
-    assert made.engine.memory.used_bytes == 0
+    with open_service(Limits(1 << 20)) as made:
+        yield made
 
 
 class Call:
@@ -82,9 +75,8 @@ def test_a_batch_that_is_stopped_ends_as_it_was_told_to(service: XlaService) -> 
 
 
 def test_a_batch_begins_when_its_values_are_there(service: XlaService) -> None:
-    loop, double = compiled(service, endless()), compiled(service, DOUBLE)
-    gate = executions_of(service).launch(run_request(step(loop, value(ONES), output=keep())))
-    coming = argument_of(gate.outputs[0][0])
+    double = compiled(service, DOUBLE)
+    gate, coming = launch_endless(service)
     call = Call(
         service,
         run_request(step(double, coming, fetch=16)),

@@ -112,3 +112,46 @@ def test_one_that_cannot_be_bound_leaves_nothing_behind(directory, bind):
         with pytest.raises(CannotListenError, match=wrong):
             Listeners([f"unix:{directory}/socket", wrong], bind)
         assert not os.listdir(directory)
+
+
+def test_a_path_that_leads_nowhere_is_told(directory, bind):
+    with open(f"{directory}/file", "w"):
+        pass
+    with pytest.raises(CannotListenError, match=r"file/socket: Not a directory$"):
+        Listeners([f"unix:{directory}/file/socket"], bind)
+
+
+def test_a_socket_that_cannot_be_asked_is_somebody_s(directory, bind):
+    path = f"{directory}/socket"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.bind(path)
+        with pytest.raises(CannotListenError, match=f"cannot listen on unix:{path}: .*wrong type"):
+            Listeners([f"unix:{path}"], bind)
+    assert os.path.exists(path)
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("nowhere:0", "Name or service not known|Temporary failure|No address"),
+        ("127.0.0.1:0", "the address cannot be bound"),
+        ("127.0.0.1:x", "invalid literal"),
+        ("unix-abstract:x", "the socket cannot be made"),
+    ],
+)
+def test_why_an_address_cannot_be_bound_is_asked_of_the_system(address, reason):
+    def refuse(_):
+        raise RuntimeError
+
+    with pytest.raises(CannotListenError, match=f"^cannot listen on {address}: .*({reason})"):
+        Listeners([address], refuse)
+
+
+def test_an_address_in_use_is_told(bind):
+    def refuse(_):
+        raise RuntimeError
+
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(CannotListenError, match=f"{address}: Address already in use"):
+            Listeners([address], refuse)

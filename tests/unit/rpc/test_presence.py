@@ -3,6 +3,7 @@ import threading
 from collections.abc import Iterator
 from concurrent import futures
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -72,3 +73,25 @@ def test_sessions_are_looked_at_from_time_to_time() -> None:
         threading.Event().wait(0.02)
     presence.close()
     assert session.service.is_closed
+
+
+def test_a_round_that_fails_is_not_the_last(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sessions = SessionRegistry(Engine(Interpreter(), Limits(max_device_bytes=100)), grace_seconds=0)
+    expire, rounds = sessions.expire, 0
+    has_gone_on = threading.Event()
+
+    def failing(is_connected: Any) -> int:
+        nonlocal rounds
+        rounds += 1
+        if rounds == 1:
+            raise OSError("too many open files")
+        has_gone_on.set()
+        return expire(is_connected)
+
+    monkeypatch.setattr(sessions, "expire", failing)
+    presence = Presence(sessions)
+    assert has_gone_on.wait(10)
+    presence.close()
+    assert "looking for sessions that ended failed" in caplog.text

@@ -1,5 +1,6 @@
 import contextlib
 import os
+import resource
 import socket
 import stat
 import struct
@@ -10,6 +11,7 @@ import pytest
 
 from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc import shared_memory_socket
+from xla_server.rpc.server import RpcOptions, serving
 from xla_server.rpc.shared_memory_socket import SharedMemorySocket, private_directory
 from xla_server.sessions import shared_memory
 from xla_server.sessions.engine import Engine
@@ -263,3 +265,55 @@ def test_a_fault_of_one_greeting_is_none_of_the_others(make, sessions, monkeypat
     connection = connect(listening)
     os.close(arena_of(connection, session.token)[1])
     connection.close()
+
+
+def test_a_server_without_descriptors_takes_clients_when_it_has_some(make, sessions, caplog):
+    listening = make()
+    session = sessions.open()
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(10)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    # Nothing above the lowest that is free: the next descriptor of this process is one too many.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, before[1]))
+    try:
+        connection.connect(listening.path)
+        wait_for(lambda: "Too many open files" in caplog.text)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    _, descriptor = arena_of(connection, session.token)
+    os.close(descriptor)
+    connection.close()
+
+
+def test_who_leaves_without_reading_is_dropped(make, sessions):
+    listening = make()
+    session = sessions.open()
+    connection = connect(listening)
+    connection.sendall(session.token.encode() + b"\n")
+    wait_for(lambda: len(sessions.engine.arenas) == 1)
+    connection.close()
+    wait_for(lambda: len(listening) == 0 and len(sessions.engine.arenas) == 0)
+
+
+def test_a_directory_that_others_may_enter_is_not_taken_for_a_dead_server_s(make, runtime):
+    own = make()
+    theirs = f"{runtime}/{os.path.basename(os.path.dirname(own.path))}x"
+    os.mkdir(theirs)
+    os.chmod(theirs, 0o755)
+    # Nor is one whose server is about to name its socket.
+    unnamed = f"{theirs}y"
+    os.mkdir(unnamed, 0o700)
+    make()
+    assert os.path.isdir(theirs)
+    assert os.path.isdir(unnamed)
+
+
+def test_where_there_is_no_directory_there_is_no_socket(monkeypatch, sessions):
+    monkeypatch.setattr(shared_memory_socket, "_LONGEST_PARENT", 0)
+    with pytest.raises(OSError, match="no directory for a private socket"):
+        private_directory()
+    # The server does without.
+    with serving(sessions, RpcOptions(listen=("127.0.0.1:0",))) as running:
+        assert running._shared_memory is None

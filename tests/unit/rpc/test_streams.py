@@ -164,10 +164,16 @@ def test_a_stream_that_waits_is_told_when_the_server_stops() -> None:
     def wait(session: Session, stream: Stream, _: Cancellation) -> None:
         stream.send(extension_pb2.ConverseResponse(id=1))
         stream.receive()
+        stream.receive()
 
     with serving("Converse", Streaming(wait)) as served:
         forever = threading.Event()
-        call = served.callable()(iter(lambda: forever.wait(20), True))
+
+        def requests() -> Iterator[extension_pb2.ConverseRequest]:
+            yield extension_pb2.ConverseRequest()
+            forever.wait(20)
+
+        call = served.callable()(requests())
         assert next(call).id == 1
         served.calls.cancel_all()
         with pytest.raises(grpc.RpcError) as caught:
@@ -175,6 +181,45 @@ def test_a_stream_that_waits_is_told_when_the_server_stops() -> None:
         error: Any = caught.value
         assert error.code() is grpc.StatusCode.UNAVAILABLE
         forever.set()
+
+
+def test_a_stream_without_a_token_has_a_session_when_its_first_message_is_there() -> None:
+    is_served, may_end = threading.Event(), threading.Event()
+
+    def serve(session: Session, stream: Stream, _: Cancellation) -> None:
+        assert stream.receive().id == 5
+        assert stream.receive() is None
+        is_served.set()
+
+    with serving("Converse", Streaming(serve)) as served:
+
+        def requests() -> Iterator[extension_pb2.ConverseRequest]:
+            may_end.wait(20)
+            yield extension_pb2.ConverseRequest(id=5)
+
+        call = served.callable()(requests())
+        while not len(served.calls):
+            threading.Event().wait(0.01)
+        assert len(served.sessions) == 0
+        may_end.set()
+        assert list(call) == []
+        assert is_served.is_set()
+        assert len(served.sessions) == 1
+
+
+@pytest.mark.parametrize("has_token", [False, True])
+def test_a_stream_that_ends_without_a_message_must_name_its_session(has_token: bool) -> None:
+    def receive(session: Session, stream: Stream, _: Cancellation) -> None:
+        assert stream.receive() is None
+
+    with serving("Converse", Streaming(receive)) as served:
+        if has_token:
+            token = served.sessions.open().token
+            assert list(served.callable()(iter(()), metadata=[("xla-session", token)])) == []
+            return
+        with pytest.raises(grpc.RpcError, match="must begin with a message, or name its session"):
+            next(served.callable()(iter(())))
+        assert len(served.sessions) == 0
 
 
 def deferred(begin: Callable[[Cancellation, Answer], None]) -> Row:

@@ -1,10 +1,14 @@
 import logging
+import queue
 import threading
+import time
 import weakref
 
 import pytest
 
+from xla_server.rpc import threads as threads_module
 from xla_server.rpc.threads import Threads
+from xla_server.sessions.lending import lent_place
 
 
 def test_threads_start_as_they_are_needed_and_are_used_again() -> None:
@@ -62,6 +66,84 @@ def test_an_idle_thread_holds_nothing() -> None:
     assert over.wait(10)
     assert gone() is None
     threads.shutdown()
+
+
+def test_a_thread_that_waits_lends_its_place() -> None:
+    threads, gate, done = Threads(1, "test"), threading.Event(), queue.SimpleQueue[int]()
+
+    def wait() -> None:
+        with lent_place():
+            gate.wait(10)
+        done.put(0)
+
+    # Those in line when it begins to wait, and those that come while it does.
+    ready = threading.Event()
+    threads.submit(lambda: ready.wait(10) and wait())
+    threads.submit(done.put, 1)
+    ready.set()
+    assert done.get(timeout=10) == 1
+    for number in (2, 3):
+        threads.submit(done.put, number)
+        assert done.get(timeout=10) == number
+    # Two that wait take a thread each.
+    threads.submit(wait)
+    threads.submit(done.put, 4)
+    assert done.get(timeout=10) == 4
+    gate.set()
+    assert [done.get(timeout=10) for _ in range(2)] == [0, 0]
+    threads.shutdown()
+
+
+def test_there_are_as_many_at_work_as_before_when_places_were_taken_back() -> None:
+    threads, gate = Threads(2, "test"), threading.Event()
+    at_work, most, changing, woken = 0, 0, threading.Lock(), threading.Semaphore(0)
+
+    def work() -> None:
+        nonlocal at_work, most
+        with changing:
+            at_work += 1
+            most = max(most, at_work)
+        time.sleep(0.001)
+        with changing:
+            at_work -= 1
+
+    def wait() -> None:
+        with lent_place():
+            gate.wait(10)
+        woken.release()
+
+    for _ in range(8):
+        threads.submit(wait)
+    for _ in range(20):
+        threads.submit(work)
+    gate.set()
+    for _ in range(8):
+        assert woken.acquire(timeout=10)
+    with changing:
+        most = 0
+    for _ in range(40):
+        threads.submit(work)
+    threads.shutdown()
+    assert 1 <= most <= 2
+
+
+def test_only_so_many_places_are_lent(monkeypatch) -> None:
+    monkeypatch.setattr(threads_module, "MAX_LENT", 1)
+    threads, gate, done = Threads(1, "test"), threading.Event(), list[int]()
+
+    def wait() -> None:
+        with lent_place():
+            gate.wait(10)
+        done.append(0)
+
+    for _ in range(2):
+        threads.submit(wait)
+    threads.submit(done.append, 1)
+    time.sleep(0.05)
+    assert done == []
+    gate.set()
+    threads.shutdown()
+    assert done == [0, 0, 1] or done == [0, 1, 0]
 
 
 def test_closed_threads_take_nothing() -> None:

@@ -1,0 +1,177 @@
+"""Threads for calls with one request, taken when the request is there.
+
+grpc gives a call a thread when its headers have come. The thread asks for the request, sleeps, and
+is woken again when it is there: twice the wake-ups that a small call needs, and a thread held by
+each client that sends slowly. Here the request is asked for first, and a thread is woken once.
+
+grpc has no public way to do so. This uses what its own threads are made of; where that is not as it
+is known here, calls get their threads as grpc gives them.
+"""
+
+import importlib
+import inspect
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from xla_server.rpc.threads import Job, Threads
+
+_LOG = logging.getLogger(__name__)
+
+_IN_POOL = (
+    "rpc_event",
+    "state",
+    "behavior",
+    "argument_thunk",
+    "request_deserializer",
+    "response_serializer",
+)
+"""The parameters of what grpc does in a thread of its pools."""
+
+_FUNCTIONS = {
+    "_unary_response_in_pool": _IN_POOL,
+    "_stream_response_in_pool": _IN_POOL,
+    "_call_behavior": (*_IN_POOL[:3], "argument", "request_deserializer", "send_response_callback"),
+    "_status": ("rpc_event", "state", "serialized_response"),
+    "_abort": ("state", "call", "code", "details"),
+    "_possibly_finish_call": ("state", "token"),
+    "_is_rpc_state_active": ("state",),
+    "_Context": ("rpc_event", "state", "request_deserializer"),
+}
+"""What is used of grpc: names of functions, and of their parameters."""
+
+_VALUES = ("_CLOSED", "_EMPTY_FLAGS", "_OPEN", "_RECEIVE_MESSAGE_TOKEN")
+
+
+class Arrivals(ThreadPoolExecutor):
+    """What grpc takes for the pool of handlers whose calls have one request.
+
+    Calls begin in `threads`, in the order in which their requests come. Only handlers that take
+    and give bytes have this; those of others begin as grpc begins them. grpc takes nothing for a
+    pool but that class; nothing of the class's own is used.
+    """
+
+    def __init__(self, threads: Threads) -> None:
+        self._taken_from = threads
+        self._server = known_server()
+
+    def submit(self, do: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+        """Let a thread call `do` with these arguments, those of a call once its request is there.
+
+        Called by grpc, which holds its lock on the call. Gives the Job. Raises RuntimeError after
+        the threads were shut down, for what is no call.
+        """
+        server = self._server
+        if server is not None and len(arguments) == 1 + len(_IN_POOL):
+            serve, event, state, behavior, _, *transforms = arguments
+            is_unary = serve is server._unary_response_in_pool
+            if (is_unary or serve is server._stream_response_in_pool) and transforms == _NO_PARSING:
+                return self._expect(server, do, is_unary, event, state, behavior)
+        return self._taken_from.submit(do, *arguments, **named)
+
+    def _expect(
+        self,
+        server: Any,
+        do: Callable[..., Any],
+        is_unary: bool,
+        event: Any,
+        state: Any,
+        behavior: Callable[..., Any],
+    ) -> Job:
+        """Ask for the request of a call; gives the job that begins when it is there."""
+        serve = _answer if is_unary else _stream
+        job = Job(do, ())
+        call = event.call
+
+        def arrived(received: Any) -> Any:
+            request = received.batch_operations[0].message()
+            with state.condition:
+                if request is None:
+                    _refuse(server, event, state)
+                ended = server._possibly_finish_call(state, server._RECEIVE_MESSAGE_TOKEN)
+            if request is None:
+                job.end()
+            else:
+                # Last: who is woken needs what this thread holds until it waits again.
+                job.arguments = (serve, server, event, state, behavior, request)
+                self._begin(job)
+            return ended
+
+        operation = server.cygrpc.ReceiveMessageOperation(server._EMPTY_FLAGS)
+        call.start_server_batch((operation,), arrived)
+        state.due.add(server._RECEIVE_MESSAGE_TOKEN)
+        return job
+
+    def _begin(self, job: Job) -> None:
+        try:
+            self._taken_from.begin(job)
+        except RuntimeError:
+            # The server ends, and with it the call. What is raised here would end grpc's thread.
+            _LOG.debug("a call came after the threads were closed")
+            job.end()
+
+
+_NO_PARSING = [None, None]
+"""The deserializer and the serializer of handlers that take and give bytes."""
+
+
+def _refuse(server: Any, event: Any, state: Any) -> None:
+    """Tell a client that sent no request what grpc tells it; nobody, if the call was given up."""
+    if state.client is server._OPEN:
+        state.client = server._CLOSED
+    if state.client is server._CLOSED:
+        details = f'"{event.call_details.method}" requires exactly one request message.'
+        code = server.cygrpc.StatusCode.unimplemented
+        server._abort(state, event.call, code, details.encode())
+
+
+def _answer(
+    server: Any, event: Any, state: Any, behavior: Callable[..., bytes], request: bytes
+) -> None:
+    """As `_unary_response_in_pool` of grpc, without what only its plugins need."""
+    if not server._is_rpc_state_active(state):
+        return  # Given up while it stood in line.
+    try:
+        response = behavior(request, server._Context(event, state, None))
+    except Exception as error:
+        _fail(server, event, state, error)
+    else:
+        server._status(event, state, response)
+
+
+def _fail(server: Any, event: Any, state: Any, error: Exception) -> None:
+    """End a call with what its behaviour raised, as grpc tells it."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    server._call_behavior(event, state, fail, None, None)
+
+
+def _stream(
+    server: Any, event: Any, state: Any, behavior: Callable[..., Any], request: bytes
+) -> None:
+    def received() -> bytes | None:
+        return request if server._is_rpc_state_active(state) else None
+
+    server._stream_response_in_pool(event, state, behavior, received, None, None)
+
+
+def known_server() -> Any:
+    """grpc's module of servers; None where it is not the one that this was written for.
+
+    Also where a plugin watches calls, which is told of them by what is left out here.
+    """
+    try:
+        server = importlib.import_module("grpc._server")
+        observability = importlib.import_module("grpc._observability")
+        for name, parameters in _FUNCTIONS.items():
+            if tuple(inspect.signature(getattr(server, name)).parameters) != parameters:
+                return None
+        is_whole = all(hasattr(server, name) for name in _VALUES)
+        is_whole = is_whole and hasattr(server.cygrpc, "ReceiveMessageOperation")
+        with observability.get_plugin() as plugin:
+            return server if is_whole and plugin is None else None
+    except (AttributeError, ImportError, TypeError, ValueError):
+        return None

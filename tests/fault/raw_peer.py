@@ -1,0 +1,132 @@
+"""A peer that speaks HTTP/2 by itself, and so can do what no gRPC library lets one do.
+
+It reads all frames of the server and answers its pings, so it looks alive; but a stream's answer
+may be as long as the peer has opened its window, and a call's message as late as it likes.
+"""
+
+import contextlib
+import socket
+import struct
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Self
+
+from tests.fault.plain import RPCS_BY_NAME
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DATA, HEADERS, RESET, SETTINGS, PING, AWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
+ACKNOWLEDGED = END_STREAM = 1
+END_HEADERS = 4
+_INITIAL_WINDOW_SIZE = 4
+_FRAME = struct.Struct(">BHBBL")
+_SETTING = struct.Struct(">HL")
+
+
+def frame(kind: int, flags: int = 0, stream: int = 0, payload: bytes = b"") -> bytes:
+    """A frame of RFC 9113, section 4.1."""
+    size = len(payload)
+    return _FRAME.pack(size >> 16, size & 0xFFFF, kind, flags, stream) + payload
+
+
+def header_block(path: str, metadata: Iterable[tuple[str, str]] = ()) -> bytes:
+    """The headers of a call, as HPACK literals without Huffman codes (RFC 7541).
+
+    The numbers are of its static table: POST, http, and the names of the path and the authority.
+    """
+    block = b"\x83\x86\x04" + _text(path) + b"\x01" + _text("a")
+    for name, value in (("content-type", "application/grpc"), ("te", "trailers"), *metadata):
+        block += b"\0" + _text(name) + _text(value)
+    return block
+
+
+def _text(text: str) -> bytes:
+    data = text.encode("ascii")
+    assert len(data) < 127, "a length of one byte"
+    return bytes([len(data)]) + data
+
+
+class RawPeer:
+    """A connection to a server, whose streams begin with a window of `window` bytes."""
+
+    def __init__(self, address: str, *, window: int = 0, token: str = "") -> None:
+        host, _, port = address.rpartition(":")
+        self._connection = socket.create_connection((host, int(port)), timeout=20)
+        self._metadata = [("xla-session", token)] if token else []
+        self._following = 1
+        self._sending = threading.Lock()
+        self._news = threading.Condition()
+        self.frames: list[tuple[int, int]] = []
+        """Kinds and streams of what the server has sent."""
+        self.received: Counter[int] = Counter()
+        """Bytes of data by stream."""
+        self.is_cut_off = False
+        self._send(PREFACE + frame(SETTINGS, payload=_SETTING.pack(_INITIAL_WINDOW_SIZE, window)))
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def call(self, name: str, request: Any = None, *, half_close: bool = True) -> int:
+        """Begin a call of one of our rpcs, or of any path; gives its stream.
+
+        Without a request none is sent, nor an end.
+        """
+        stream, self._following = self._following, self._following + 2
+        path = name if name.startswith("/") else RPCS_BY_NAME[name].path
+        block = header_block(path, self._metadata)
+        self._send(frame(HEADERS, END_HEADERS, stream, block))
+        if request is not None:
+            self.send_message(stream, request, half_close=half_close)
+        return stream
+
+    def send_message(self, stream: int, request: Any, *, half_close: bool = True) -> None:
+        """Send a message of a call, in one frame, whatever the server's window."""
+        data = request.SerializeToString()
+        message = b"\0" + len(data).to_bytes(4, "big") + data
+        self.send_data(stream, message, half_close=half_close)
+
+    def send_data(self, stream: int, data: bytes, *, half_close: bool = False) -> None:
+        """Send bytes of messages, each of which begins with a zero and its length in 4 bytes."""
+        self._send(frame(DATA, END_STREAM if half_close else 0, stream, data))
+
+    def open_window(self, stream: int, size: int) -> None:
+        """Let the server send so many bytes more on a stream, 0 for the connection."""
+        self._send(frame(WINDOW_UPDATE, 0, stream, size.to_bytes(4, "big")))
+
+    def wait_for(self, kind: int, stream: int, timeout: float = 20) -> None:
+        """Wait until the server has sent a frame of a kind on a stream."""
+        with self._news:
+            assert self._news.wait_for(lambda: (kind, stream) in self.frames, timeout), self.frames
+
+    def close(self) -> None:
+        """Leave without a word."""
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        self._reader.join()
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _send(self, data: bytes) -> None:
+        with self._sending:
+            self._connection.sendall(data)
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError), self._connection.makefile("rb") as source:
+            while len(head := source.read(_FRAME.size)) == _FRAME.size:
+                high, low, kind, flags, stream = _FRAME.unpack(head)
+                payload = source.read((high << 16) + low)
+                if kind in (SETTINGS, PING) and not flags & ACKNOWLEDGED:
+                    answer = payload if kind == PING else b""
+                    self._send(frame(kind, ACKNOWLEDGED, 0, answer))
+                with self._news:
+                    self.frames.append((kind, stream))
+                    if kind == DATA:
+                        self.received[stream] += len(payload)
+                    self._news.notify_all()
+        with self._news:
+            self.is_cut_off = True
+            self._news.notify_all()

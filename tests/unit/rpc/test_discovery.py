@@ -1,0 +1,176 @@
+"""Health and reflection, asked as load balancers and tools ask them."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import descriptor_pb2
+from google.protobuf.descriptor_pool import DescriptorPool
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from xla_contract.descriptors import (
+    EXTENSION_NAME,
+    EXTENSION_RPCS,
+    RPCS,
+    SERVICE_NAME,
+    rpcs_of,
+)
+from xla_server.rpc import discovery
+from xla_server.rpc.discovery import Discovery, is_healthy
+
+Question = reflection_pb2.ServerReflectionRequest
+Status = health_pb2.HealthCheckResponse
+
+
+class Served:
+    """A server of health and reflection alone, with one thread for health."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(1)
+        self._server = grpc.server(self._threads)
+        self.discovery = Discovery(self._server)
+        self.target = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+        self._server.start()
+        self.channel = grpc.insecure_channel(self.target)
+
+    def health(self, service: str) -> Any:
+        request = health_pb2.HealthCheckRequest(service=service)
+        return health_pb2_grpc.HealthStub(self.channel).Check(request, timeout=10).status
+
+    def reflect(self, *questions: Any) -> list[Any]:
+        stub = reflection_pb2_grpc.ServerReflectionStub(self.channel)
+        return list(stub.ServerReflectionInfo(iter(questions), timeout=10))
+
+    def close(self) -> None:
+        self.channel.close()
+        self._server.stop(None).wait()
+        self.discovery.close()
+        self._threads.shutdown()
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    made = Served()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("service", ["", SERVICE_NAME, EXTENSION_NAME])
+def test_health_is_known_from_serving_to_draining(served: Served, service: str) -> None:
+    if service:  # Of the server as a whole grpc's own answer is that it serves once it answers.
+        with pytest.raises(grpc.RpcError) as caught:
+            served.health(service)
+        error: Any = caught.value
+        assert error.code() is grpc.StatusCode.NOT_FOUND
+        assert f"one of this server's, got '{service}'" in error.details()
+    assert not is_healthy(served.target, 10)
+    served.discovery.set_serving()
+    assert served.health(service) == Status.SERVING
+    assert is_healthy(served.target, 10)
+    served.discovery.set_draining()
+    assert served.health(service) == Status.NOT_SERVING
+    assert not is_healthy(served.target, 10)
+
+
+def test_bytes_that_are_no_question_are_refused(served: Served) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        served.channel.unary_unary("/grpc.health.v1.Health/Check")(b"\xff", timeout=10)
+    error: Any = caught.value
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "grpc.health.v1.HealthCheckRequest message, got 1 bytes" in error.details()
+
+
+def test_health_is_told_as_it_changes(served: Served) -> None:
+    stub = health_pb2_grpc.HealthStub(served.channel)
+    watched = stub.Watch(health_pb2.HealthCheckRequest(service=SERVICE_NAME), timeout=10)
+    assert next(watched).status == Status.SERVICE_UNKNOWN
+    served.discovery.set_serving()
+    assert next(watched).status == Status.SERVING
+    served.discovery.set_draining()
+    assert next(watched).status == Status.NOT_SERVING
+    watched.cancel()
+
+
+def test_nobody_is_not_healthy(served: Served) -> None:
+    assert not is_healthy("unix:/nowhere", 0.5)
+
+
+def test_the_services_are_listed(served: Served) -> None:
+    (answer,) = served.reflect(Question(list_services=""))
+    names = [each.name for each in answer.list_services_response.service]
+    assert sorted(names) == sorted(
+        [
+            SERVICE_NAME,
+            EXTENSION_NAME,
+            "grpc.health.v1.Health",
+            "grpc.reflection.v1alpha.ServerReflection",
+        ]
+    )
+
+
+def test_their_files_are_all_a_tool_needs(served: Served) -> None:
+    """A stranger makes the services of what the server tells of each file, and of no other."""
+    names = [SERVICE_NAME, EXTENSION_NAME, "grpc.health.v1.Health"]
+    answers = served.reflect(*[Question(file_containing_symbol=name) for name in names])
+    files: dict[str, Any] = {}
+    for answer in answers:
+        for data in answer.file_descriptor_response.file_descriptor_proto:
+            file = descriptor_pb2.FileDescriptorProto.FromString(data)
+            files[file.name] = file
+    pool = DescriptorPool()
+    while files:
+        name = next(
+            name
+            for name, file in files.items()
+            if not any(dependency in files for dependency in file.dependency)
+        )
+        pool.Add(files.pop(name))
+    for name, rpcs in ((SERVICE_NAME, RPCS), (EXTENSION_NAME, EXTENSION_RPCS)):
+        found = pool.FindServiceByName(name)
+        assert [method.name for method in found.methods] == [rpc.name for rpc in rpcs]
+        assert len(rpcs_of(found)) == len(rpcs)
+
+
+def test_what_there_is_not_is_not_found(served: Served) -> None:
+    (answer,) = served.reflect(Question(file_containing_symbol="xla.NoService"))
+    assert answer.error_response.error_code == grpc.StatusCode.NOT_FOUND.value[0]
+
+
+def test_open_streams_of_reflection_do_not_hold_up_health(served: Served) -> None:
+    stub = reflection_pb2_grpc.ServerReflectionStub(served.channel)
+    served.discovery.set_serving()
+    is_over = threading.Event()
+
+    def questions() -> Iterator[Any]:
+        yield Question(list_services="")
+        is_over.wait(10)
+
+    calls = [
+        stub.ServerReflectionInfo(questions(), timeout=10)
+        for _ in range(discovery._REFLECTION_THREADS)
+    ]
+    assert all(next(call).HasField("list_services_response") for call in calls)
+    assert served.health("") == Status.SERVING
+    is_over.set()
+
+
+def test_health_is_watched(served: Served) -> None:
+    stub = health_pb2_grpc.HealthStub(served.channel)
+    watching = stub.Watch(health_pb2.HealthCheckRequest(service=SERVICE_NAME), timeout=10)
+    assert next(watching).status == Status.SERVICE_UNKNOWN
+    served.discovery.set_serving()
+    assert next(watching).status == Status.SERVING
+    served.discovery.set_draining()
+    assert next(watching).status == Status.NOT_SERVING
+    watching.cancel()
+
+
+def test_bytes_that_are_no_question_of_health_are_told(served: Served) -> None:
+    with pytest.raises(grpc.RpcError, match=r"grpc\.health\.v1\.HealthCheckRequest") as caught:
+        served.channel.unary_unary("/grpc.health.v1.Health/Check")(b"\xff", timeout=10)
+    error: Any = caught.value
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT

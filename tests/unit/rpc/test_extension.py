@@ -1,0 +1,72 @@
+"""The table of the extension service, and what clients are told it has."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pytest
+
+from xla_contract.descriptors import EXTENSION_RPCS
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_server.backends.interpreter import Interpreter
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc import extension_feeds, extension_run, extension_shared, extension_transfers
+from xla_server.rpc.extension import CAPABILITIES, extension_rows
+from xla_server.rpc.methods import Row, Unary
+from xla_server.sessions.engine import Engine
+from xla_server.sessions.records import Limits
+from xla_server.sessions.registry import SessionRegistry
+
+SHARED_MEMORY = extension_pb2.CAPABILITY_SHARED_MEMORY
+
+
+@pytest.fixture
+def sessions() -> Iterator[SessionRegistry]:
+    made = SessionRegistry(Engine(Interpreter(), Limits(1000)))
+    yield made
+    made.close_all()
+
+
+def opened(
+    rows: Mapping[str, Row], capabilities: Sequence[int] = ()
+) -> extension_pb2.OpenSessionResponse:
+    row = rows["OpenSession"]
+    assert isinstance(row, Unary)
+    assert not row.has_session
+    request = extension_pb2.OpenSessionRequest(capabilities=capabilities)  # type: ignore[arg-type]
+    response = row.method(None, request, Cancellation())  # type: ignore[arg-type]
+    assert isinstance(response, extension_pb2.OpenSessionResponse)
+    return response
+
+
+def test_every_rpc_has_its_row_but_converse_which_has_them_all(sessions: SessionRegistry) -> None:
+    rows = extension_rows(sessions, 1000)
+    assert set(rows) == {rpc.name for rpc in EXTENSION_RPCS} - {"Converse"}
+    groups = (extension_transfers, extension_feeds, extension_run, extension_shared)
+    for group in groups:
+        for name, row in group.ROWS.items():
+            assert rows[name] is row
+
+
+def test_clients_are_told_what_there_is(sessions: SessionRegistry) -> None:
+    response = opened(extension_rows(sessions, 1234))
+    assert list(response.capabilities) == list(CAPABILITIES)
+    assert (response.max_message_bytes, response.shared_memory_socket) == (1234, "")
+    every = set(extension_pb2.Capability.values()) - {extension_pb2.CAPABILITY_UNSPECIFIED}
+    assert set(CAPABILITIES) == every - {SHARED_MEMORY}
+
+
+def test_there_is_shared_memory_where_there_is_a_socket_for_it(sessions: SessionRegistry) -> None:
+    response = opened(extension_rows(sessions, 1000, "/run/socket"))
+    assert list(response.capabilities) == [*CAPABILITIES, SHARED_MEMORY]
+    assert response.shared_memory_socket == "/run/socket"
+    # The table of one server is not that of the next.
+    assert SHARED_MEMORY not in opened(extension_rows(sessions, 1000)).capabilities
+
+
+def test_a_client_is_told_of_what_it_knows(sessions: SessionRegistry) -> None:
+    rows = extension_rows(sessions, 1000)
+    asked = [extension_pb2.CAPABILITY_RUN, 999, extension_pb2.CAPABILITY_CONVERSE]
+    # In the server's order; 999 is of the future.
+    assert list(opened(rows, asked).capabilities) == [
+        extension_pb2.CAPABILITY_CONVERSE,
+        extension_pb2.CAPABILITY_RUN,
+    ]

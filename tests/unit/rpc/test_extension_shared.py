@@ -1,0 +1,214 @@
+"""The rpcs of shared memory, as their messages."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from google.protobuf.message import Message
+
+from tests.unit.sessions.runs import kept
+from xla_contract.errors import (
+    CancelledError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    ResourceExhaustedError,
+    UnimplementedError,
+    XlaError,
+)
+from xla_contract.literal import Literal
+from xla_contract.shape import Shape
+from xla_contract.shape_proto import shape_from_proto, shape_to_proto
+from xla_contract.stubs import xla_data_pb2
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_server.backends.interpreter import Interpreter
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.extension_shared import ROWS
+from xla_server.rpc.methods import Unary
+from xla_server.sessions import shared_memory
+from xla_server.sessions.engine import Engine
+from xla_server.sessions.free_list import MAX_PARTS
+from xla_server.sessions.records import Limits
+from xla_server.sessions.service import XlaService
+
+ROWS_OF_SIX = np.arange(6, dtype=np.int32).reshape(2, 3)
+SIZE = ROWS_OF_SIX.nbytes
+Handle = xla_data_pb2.GlobalDataHandle
+
+
+class Case:
+    """A session whose client is connected to its shared memory."""
+
+    def __init__(self) -> None:
+        limits = Limits(20_000, shared_memory_bytes=1 << 20, session_shared_memory_bytes=1 << 20)
+        self.service = XlaService(Engine(Interpreter(2), limits))
+        self.arena = shared_memory.of(self.service).connect()
+
+    def call(self, name: str, request: Message, cancellation: Cancellation | None = None) -> Any:
+        row = ROWS[name]
+        assert isinstance(row, Unary)
+        return row.method(self.service, request, cancellation or Cancellation())
+
+    def allocate(self, byte_size: int) -> extension_pb2.SharedAllocation:
+        allocation: extension_pb2.SharedAllocation = self.call(
+            "AllocateShared", extension_pb2.AllocateSharedRequest(bytes=byte_size)
+        ).allocation
+        return allocation
+
+    def write(self, offset: int, data: bytes) -> None:
+        with self.arena.using(offset, len(data)) as memory:
+            memory[:] = np.frombuffer(data, np.uint8)
+
+    def read(self, offset: int, size: int) -> bytes:
+        with self.arena.using(offset, size) as memory:
+            return memory.tobytes()
+
+    def upload(self, offset: int, shape: str | None, **fields: Any) -> int:
+        request = extension_pb2.UploadSharedRequest(offset=offset, **fields)
+        if shape is not None:
+            request.shape.CopyFrom(shape_to_proto(Shape.parse(shape)))
+        handle: int = self.call("UploadShared", request).data.handle
+        return handle
+
+    def download(
+        self, handle: int, offset: int, shape: str = "", cancellation: Cancellation | None = None
+    ) -> extension_pb2.DownloadSharedResponse:
+        request = extension_pb2.DownloadSharedRequest(data=Handle(handle=handle), offset=offset)
+        if shape:
+            request.shape_with_layout.CopyFrom(shape_to_proto(Shape.parse(shape)))
+        response: extension_pb2.DownloadSharedResponse = self.call(
+            "DownloadShared", request, cancellation
+        )
+        return response
+
+
+@pytest.fixture
+def case() -> Iterator[Case]:
+    made = Case()
+    yield made
+    made.service.close()
+    made.service.engine.close(1)
+    assert made.service.engine.memory.used_bytes == made.service.engine.arenas.lent_bytes == 0
+
+
+def test_a_value_passes_both_ways_in_any_layout(case: Case) -> None:
+    there, back = case.allocate(SIZE), case.allocate(SIZE)
+    assert min(there.bytes, back.bytes) >= SIZE
+    case.write(there.offset, ROWS_OF_SIX.T.tobytes())
+    device = xla_data_pb2.DeviceHandle(handle=1, device_count=2)
+    handle = case.upload(there.offset, "s32[2,3]{0,1}", device_handle=device)
+    value = case.service.data.get(handle)
+    np.testing.assert_array_equal(value.to_literal().to_numpy(), ROWS_OF_SIX)
+    assert value.device.ordinal == 1
+    # What the client writes later is not the value's.
+    case.write(there.offset, bytes(SIZE))
+    for shape, memory in (("", ROWS_OF_SIX), ("s32[2,3]{0,1}", ROWS_OF_SIX.T)):
+        response = case.download(handle, back.offset, shape)
+        assert case.read(back.offset, SIZE) == memory.tobytes()
+        assert shape_from_proto(response.shape) == Shape.parse(shape or "s32[2,3]{1,0}")
+        assert (response.bytes, list(response.dynamic_sizes)) == (SIZE, [])
+
+
+def test_sizes_of_dynamic_dimensions_come_with_the_value(case: Case) -> None:
+    literal = Literal.from_numpy(np.float32([1, 2]), Shape.parse("f32[<=4]{0}"))
+    back = case.allocate(16)
+    response = case.download(kept(case.service, literal), back.offset)
+    assert list(response.dynamic_sizes) == [2]
+    assert np.frombuffer(case.read(back.offset, 16), np.float32)[:2].tolist() == [1, 2]
+
+
+def test_parts_are_given_back(case: Case) -> None:
+    offsets = [case.allocate(100).offset for _ in range(3)]
+    case.call("FreeShared", extension_pb2.FreeSharedRequest(offsets=offsets[:1]))
+    # All are tried, and the first error is told.
+    with pytest.raises(NotFoundError, match=str(offsets[0])):
+        case.call("FreeShared", extension_pb2.FreeSharedRequest(offsets=offsets))
+    assert case.arena.part_count == 0
+    too_many = extension_pb2.FreeSharedRequest(offsets=[0] * (MAX_PARTS + 1))
+    rule = f"at most {MAX_PARTS} allocations, got {MAX_PARTS + 1} offsets"
+    with pytest.raises(InvalidArgumentError, match=rule):
+        case.call("FreeShared", too_many)
+
+
+@pytest.mark.parametrize(
+    ("shape", "error", "rule"),
+    [
+        (None, InvalidArgumentError, "shape must be that of an array, got none"),
+        ("(s32[6]{0})", InvalidArgumentError, r"that of an array, got \(s32"),
+        ("token[]", InvalidArgumentError, "that of an array, got token"),
+        ("s32[6]", InvalidArgumentError, r"must say its layout, got s32\[6\] without"),
+        ("s32[<=6]{0}", InvalidArgumentError, r"must have static sizes, got s32\[<=6\]"),
+        ("s32[4000]{0}", InvalidArgumentError, "16000"),
+    ],
+)
+def test_only_arrays_that_fit_are_taken(
+    case: Case, shape: str | None, error: type[XlaError], rule: str
+) -> None:
+    there = case.allocate(64)
+    with pytest.raises(error, match=rule):
+        case.upload(there.offset, shape)
+    assert case.service.data.used_bytes == case.service.data.reserved_bytes == 0
+
+
+def test_bytes_that_are_no_values_are_refused(case: Case) -> None:
+    there = case.allocate(4)
+    case.write(there.offset, b"\0\1\2\1")
+    with pytest.raises(InvalidArgumentError, match="2"):
+        case.upload(there.offset, "pred[4]{0}")
+    device = xla_data_pb2.DeviceHandle(handle=1, device_count=1)
+    with pytest.raises(InvalidArgumentError, match="below its device_count, got handle 1 of 1"):
+        case.upload(there.offset, "u8[4]{0}", device_handle=device)
+    with pytest.raises(NotFoundError, match=str(there.offset + 1)):
+        case.upload(there.offset + 1, "u8[1]{0}")
+
+
+def test_there_must_be_room_among_the_values(case: Case) -> None:
+    there = case.allocate(40_000)
+    with pytest.raises(
+        ResourceExhaustedError, match=r"20000 bytes.*40000 bytes more for an upload"
+    ):
+        case.upload(there.offset, "u8[40000]{0}")
+
+
+def test_what_is_downloaded_is_an_array_that_fits(case: Case) -> None:
+    back = case.allocate(8)
+    value = kept(case.service, ROWS_OF_SIX)
+    pair = kept(case.service, (ROWS_OF_SIX, ROWS_OF_SIX))
+    with pytest.raises(InvalidArgumentError, match="5000"):
+        case.download(kept(case.service, np.zeros(5000, np.uint8)), back.offset)
+    with pytest.raises(InvalidArgumentError, match=r"got s32\[3\]\{0\} for s32\[2,3\]"):
+        case.download(value, back.offset, "s32[3]{0}")
+    with pytest.raises(UnimplementedError, match=r"only arrays pass .*got \(s32") as caught:
+        case.download(pair, back.offset)
+    assert "DeconstructTuple" in caught.value.hint
+    with pytest.raises(NotFoundError, match="12345"):
+        case.download(12345, back.offset)
+    with pytest.raises(InvalidArgumentError, match="must hold a data handle, got none"):
+        case.call("DownloadShared", extension_pb2.DownloadSharedRequest(offset=back.offset))
+    with pytest.raises(NotFoundError, match=str(back.offset + 1)):
+        case.download(value, back.offset + 1)
+
+
+def test_nothing_is_written_for_a_client_that_gave_up(case: Case) -> None:
+    back = case.allocate(SIZE)
+    value = kept(case.service, ROWS_OF_SIX)
+    case.write(back.offset, b"x" * SIZE)
+    cancellation = Cancellation()
+    cancellation.cancel(CancelledError("the client gave up"))
+    with pytest.raises(CancelledError, match="gave up"):
+        case.download(value, back.offset, cancellation=cancellation)
+    assert case.read(back.offset, SIZE) == b"x" * SIZE
+
+
+def test_a_session_without_shared_memory_has_none(case: Case) -> None:
+    shared_memory.of(case.service).disconnect(case.arena)
+    for name, request in (
+        ("AllocateShared", extension_pb2.AllocateSharedRequest(bytes=1)),
+        ("FreeShared", extension_pb2.FreeSharedRequest(offsets=[0])),
+        ("UploadShared", extension_pb2.UploadSharedRequest()),
+        ("DownloadShared", extension_pb2.DownloadSharedRequest()),
+    ):
+        with pytest.raises(FailedPreconditionError, match="must be connected") as caught:
+            case.call(name, request)
+        assert "chunks" in caught.value.hint
