@@ -6,6 +6,7 @@ written out, padding included.
 """
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -61,8 +62,8 @@ class Literal:
             )
         array = _as_array(value, shape, copy)
         if shape is None:
-            shape = Shape.array(ElementType.from_dtype(array.dtype), array.shape)
-        elif array.shape != shape.dimensions:
+            return cls(_default_shape(array.dtype, array.shape), array)
+        if array.shape != shape.dimensions:
             if not _within(array, shape):
                 raise InvalidArgumentError(
                     f"a value must fit its shape, got an array of {list(array.shape)} for {shape}"
@@ -222,6 +223,11 @@ def storage(array: Array, element_type: ElementType) -> Array:
     if element_type.bit_width < 8:
         return bits & np.uint8((1 << element_type.bit_width) - 1)
     return bits
+
+
+@functools.lru_cache(maxsize=1024)
+def _default_shape(dtype: "np.dtype[Any]", dimensions: tuple[int, ...]) -> Shape:
+    return Shape.array(ElementType.from_dtype(dtype), dimensions).with_default_layout()
 
 
 def _as_array(value: Any, shape: Shape | None, copy: bool) -> Array:

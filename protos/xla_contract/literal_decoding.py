@@ -2,9 +2,10 @@
 
 The bytes of the usual form are scanned by hand and the literal is a view of them: `literal` and
 its shape once, the payload once and in one piece, no tuple, no unknown field, all lengths inside,
-one value for each element. Whatever else the bytes are, protobuf's own parser decides, and the
-literal is read from its message: other legal forms give the same literal, illegal ones the same
-errors.
+one value for each element. Integers that are varints are counted, and become an array when they
+are asked for. Whatever else the bytes are, protobuf's own parser decides, unless it would make too
+much of them (`parsed_size.py`), and the literal is read from its message: other legal forms give
+the same literal, illegal ones the same errors.
 """
 
 import dataclasses
@@ -18,13 +19,16 @@ from google.protobuf.message import DecodeError, Message
 
 from xla_contract.aligned import aligned_empty
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, XlaError
+from xla_contract.index import memory_element_count
 from xla_contract.literal import Array, Literal
 from xla_contract.literal_payload import PAYLOAD_FIELDS
 from xla_contract.literal_proto import literal_from_proto
+from xla_contract.parsed_size import require_parsable
 from xla_contract.shape import UNBOUNDED, Shape
 from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.value_proto import literal_of_memory
+from xla_contract.varint import are_varints, count_varints, encode_varint
 
 M = TypeVar("M", bound=Message)
 
@@ -32,6 +36,8 @@ _LENGTH_DELIMITED = 2
 _FIELDS = xla_data_pb2.LiteralProto.DESCRIPTOR.fields_by_name
 _SHAPE = _FIELDS["shape"].number
 _SIZES = _FIELDS["dynamic_sizes"].number
+
+_PARSED_BYTES = 1 << 16
 
 _MAX_FIELDS = 64
 _MAX_SMALL_BYTES = 4096
@@ -42,41 +48,40 @@ _MAX_SHAPE_BYTES = 128
 class ReceivedLiteral:
     """A literal in a message that came in: read already, or still to be checked."""
 
-    __slots__ = ("_proto", "_value")
+    __slots__ = ("_received",)
 
-    def __init__(self, received: Literal | xla_data_pb2.LiteralProto) -> None:
-        self._value = received if isinstance(received, Literal) else None
-        self._proto = None if isinstance(received, Literal) else received
+    def __init__(self, received: "Literal | _Integers | xla_data_pb2.LiteralProto") -> None:
+        self._received = received
 
     @property
-    def is_view(self) -> bool:
-        """Whether it was read without protobuf's parser."""
-        return self._proto is None
+    def is_usual(self) -> bool:
+        """Whether it is of the usual form, of which no message is made."""
+        return isinstance(self._received, Literal | _Integers)
 
     @property
     def shape(self) -> Shape:
         """What it says its shape is; raises InvalidArgumentError without one."""
-        if self._value is not None:
-            return self._value.shape
-        assert self._proto is not None
-        if not self._proto.HasField("shape"):
+        received = self._received
+        if isinstance(received, Literal | _Integers):
+            return received.shape
+        if not received.HasField("shape"):
             raise InvalidArgumentError("a literal must have a shape, got none")
-        return shape_from_proto(self._proto.shape)
+        return shape_from_proto(received.shape)
 
     def read(self, max_bytes: int | None = None) -> Literal:
         """The literal, which may share the memory of the received bytes, at any alignment.
 
         Raises as `literal_from_proto`.
         """
-        if self._value is None:
-            assert self._proto is not None
-            return literal_from_proto(self._proto, max_bytes=max_bytes)
-        shape = self._value.shape
+        received = self._received
+        if not isinstance(received, Literal | _Integers):
+            return literal_from_proto(received, max_bytes=max_bytes)
+        shape = received.shape
         if max_bytes is not None and shape.byte_size > max_bytes:
             raise ResourceExhaustedError(
                 f"literal {shape}: values may take {max_bytes} bytes, got {shape.byte_size}"
             )
-        return self._value
+        return received if isinstance(received, Literal) else received.read()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,11 +93,15 @@ class LiteralMessage(Generic[M]):
 
 
 def decode_literal_message(kind: type[M], data: bytes) -> LiteralMessage[M]:
-    """The message of a kind that has a field `literal`; raises DecodeError as protobuf does."""
+    """The message of a kind that has a field `literal`.
+
+    Raises DecodeError as protobuf does, and as `require_parsable`.
+    """
     try:
         return _scan(kind, data)
     except (_UnusualError, DecodeError, XlaError):
         pass
+    require_parsable(kind, data)
     message = kind.FromString(data)
     literal = ReceivedLiteral(message.literal) if message.HasField("literal") else None  # type: ignore[attr-defined]
     return LiteralMessage(message, literal)
@@ -105,7 +114,7 @@ class _UnusualError(Exception):
 def _scan(kind: type[M], data: bytes) -> LiteralMessage[M]:
     fields = kind.DESCRIPTOR.fields_by_number
     number = kind.DESCRIPTOR.fields_by_name["literal"].number
-    literal: Literal | None = None
+    literal: Literal | _Integers | None = None
     rest = []
     for field in _fields(data, 0, len(data)):
         if field.number != number:
@@ -121,7 +130,7 @@ def _scan(kind: type[M], data: bytes) -> LiteralMessage[M]:
     return LiteralMessage(kind.FromString(_small(data, rest)), ReceivedLiteral(literal))
 
 
-def _literal(data: bytes, start: int, end: int) -> Literal:
+def _literal(data: bytes, start: int, end: int) -> "Literal | _Integers":
     shape: Shape | None = None
     payload: _Field | None = None
     sizes = []
@@ -150,7 +159,11 @@ def _literal(data: bytes, start: int, end: int) -> Literal:
     if sizes:
         parsed = xla_data_pb2.LiteralProto.FromString(_small(data, sizes))
         dynamic_sizes = tuple(parsed.dynamic_sizes)
-    return literal_of_memory(shape, _fixed_width(shape, memory), dynamic_sizes)
+    if PAYLOAD_FIELDS[shape.element_type].packed != "varint" or shape.element_type.byte_width == 1:
+        return literal_of_memory(shape, memory, dynamic_sizes)
+    if dynamic_sizes or not _are_integers(memory, memory_element_count(shape)):
+        raise _UnusualError
+    return _Integers(shape, memory)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -162,20 +175,43 @@ def _shape(data: bytes) -> Shape:
     return shape
 
 
-def _fixed_width(shape: Shape, memory: Array) -> Array:
-    """The bytes of the elements in memory.
+def _are_integers(encoded: Array, count: int) -> bool:
+    """Whether bytes are so many varints."""
+    if encoded.size == count:
+        return not count or bool(encoded.max() <= 0x7F)
+    return count_varints(encoded) == count and are_varints(encoded)
 
-    Integers that are varints of one byte each are widened here; protobuf reads longer ones as fast
-    as numpy could.
-    """
-    element_type = shape.element_type
-    if PAYLOAD_FIELDS[element_type].packed != "varint" or element_type.byte_width == 1:
-        return memory
-    if memory.size and memory.max() > 0x7F:
-        raise _UnusualError
-    wide = aligned_empty((memory.size,), element_type.dtype)
-    wide[...] = memory
-    return wide.view(np.uint8)
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Integers:
+    """An array whose elements are varints, which are as many as its shape says."""
+
+    shape: Shape
+    encoded: Array
+
+    def read(self) -> Literal:
+        """The literal, of new memory: its elements may take eight times the bytes received."""
+        wide = aligned_empty((memory_element_count(self.shape),), self.shape.element_type.dtype)
+        if wide.size == self.encoded.size:
+            wide[...] = self.encoded
+        else:
+            self._parse(wide)
+        return literal_of_memory(self.shape, wide.view(np.uint8))
+
+    def _parse(self, wide: Array) -> None:
+        """Have protobuf read the varints, so many at a time that its memory stays small."""
+        field = PAYLOAD_FIELDS[self.shape.element_type]
+        tag = encode_varint(field.number << 3 | _LENGTH_DELIMITED)
+        at = done = 0
+        while at < self.encoded.size:
+            end = min(at + _PARSED_BYTES, self.encoded.size)
+            while self.encoded[end - 1] > 0x7F:
+                end -= 1
+            header = tag + encode_varint(end - at)
+            proto = xla_data_pb2.LiteralProto.FromString(header + self.encoded[at:end].tobytes())
+            values = np.asarray(getattr(proto, field.name))
+            wide[done : done + values.size] = values
+            at, done = end, done + values.size
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from xla_contract.literal_payload import PAYLOAD_FIELDS
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2
+from xla_contract.value_proto import is_plain
 from xla_contract.varint import BLOCK, encode_varint, encode_varints
 
 MAX_MESSAGE_BYTES = 2**31 - 1
@@ -42,6 +43,10 @@ def encode_literal_message(message: Message, literal: Literal) -> bytes:
     pieces = _pieces(literal)
     rest = message.SerializeToString(deterministic=True)
     return _joined([*_framed(number, pieces), rest], literal.shape)
+
+
+_SMALL_BYTES = 256
+"""Bytes that are copied before a view of them could be made; tuples have thousands of numbers."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,6 +88,8 @@ def _pieces(literal: Literal) -> list[_Piece]:
 def _memory(literal: Literal) -> list[_Piece]:
     """The elements of fixed width, as a view where their memory is as it is sent."""
     shape = literal.shape
+    if shape.byte_size <= _SMALL_BYTES and is_plain(shape):
+        return [literal.value.tobytes()]
     layout = shape.layout_or_default
     array = literal.value.transpose(layout.major_to_minor)
     is_as_sent = array.flags.c_contiguous and not layout.is_padded

@@ -116,20 +116,31 @@ def _read_tuple(proto: xla_data_pb2.LiteralProto, shape: Shape) -> Literal:
     return Literal.tuple_of(elements)
 
 
+def require_no_excess(shape: Shape, name: str, count: int) -> None:
+    """Raise unless a literal of a shape may have so many entries in a payload field, or more.
+
+    Raises InvalidArgumentError as `literal_from_proto` where they are too many, or in a field
+    that is not the element type's.
+    """
+    if not shape.is_array:
+        raise _misplaced(shape, "tuple_literals" if shape.is_tuple else "no field", name)
+    _require_extent(shape)
+    field = PAYLOAD_FIELDS[shape.element_type]
+    if name != field.name:
+        raise _misplaced(shape, field.name, name)
+    wanted = memory_element_count(shape)
+    if count > wanted * field.per_element:
+        raise _miscounted(shape, field, count, wanted)
+
+
 def _read_array(proto: xla_data_pb2.LiteralProto, shape: Shape) -> Literal:
-    if shape.layout is None:
-        raise InvalidArgumentError(f"literal {shape}: the shape must have a layout, got none")
-    if UNBOUNDED in shape.dimensions:
-        raise InvalidArgumentError(f"literal {shape}: every dimension must be bounded, got ?")
+    _require_extent(shape)
     field = PAYLOAD_FIELDS[shape.element_type]
     _refuse_other_fields(proto, shape, field.name)
     payload = getattr(proto, field.name)
     count = memory_element_count(shape)
     if len(payload) != count * field.per_element:
-        raise InvalidArgumentError(
-            f"literal {shape}: payload must hold one value per element, got "
-            f"{_payload_text(field, len(payload))} for {count} elements"
-        )
+        raise _miscounted(shape, field, len(payload), count)
     try:
         return Literal.from_linear_memory(
             shape, _decode(payload, field, shape.element_type), tuple(proto.dynamic_sizes)
@@ -157,12 +168,27 @@ def _payload_text(field: PayloadField, length: int) -> str:
     return f"{length} {field.name}"
 
 
+def _require_extent(shape: Shape) -> None:
+    if shape.layout is None:
+        raise InvalidArgumentError(f"literal {shape}: the shape must have a layout, got none")
+    if UNBOUNDED in shape.dimensions:
+        raise InvalidArgumentError(f"literal {shape}: every dimension must be bounded, got ?")
+
+
+def _miscounted(shape: Shape, field: PayloadField, length: int, count: int) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"literal {shape}: payload must hold one value per element, got "
+        f"{_payload_text(field, length)} for {count} elements"
+    )
+
+
+def _misplaced(shape: Shape, wanted: str, name: str) -> InvalidArgumentError:
+    if name == "sparse_indices":
+        return InvalidArgumentError(f"literal {shape}: must be dense, got sparse_indices")
+    return InvalidArgumentError(f"literal {shape}: payload must be in {wanted}, got {name}")
+
+
 def _refuse_other_fields(proto: xla_data_pb2.LiteralProto, shape: Shape, payload_name: str) -> None:
     for field, _ in proto.ListFields():
-        if field.name == "sparse_indices":
-            raise InvalidArgumentError(f"literal {shape}: must be dense, got sparse_indices")
         if field.name not in ("shape", "dynamic_sizes", payload_name):
-            expected = payload_name or "no field"
-            raise InvalidArgumentError(
-                f"literal {shape}: payload must be in {expected}, got {field.name}"
-            )
+            raise _misplaced(shape, payload_name or "no field", field.name)

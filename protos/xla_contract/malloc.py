@@ -12,7 +12,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 SWITCH = "XLA_SERVICE_MALLOC_TUNING"
 """The environment variable that leaves the allocator as it is where its value is 0."""
@@ -56,6 +58,22 @@ def trim() -> bool:
     return library is not None and bool(library.malloc_trim(0))
 
 
+def allocated(byte_size: int, allocate: Callable[[], T]) -> T:
+    """What `allocate` gives, memory of so many bytes that nobody has written to yet.
+
+    Where it is large and lies behind all other memory, though there may be enough free in pieces,
+    what is free goes back to the system: else both would be resident.
+    """
+    library = _glibc() if _is_tuned and byte_size >= LARGE_BYTES else None
+    if library is None:
+        return allocate()
+    end = library.sbrk(0)
+    memory = allocate()
+    if library.sbrk(0) > end:
+        library.malloc_trim(0)
+    return memory
+
+
 def free_bytes() -> int:
     """Bytes the allocator has that nobody uses, given back or not; 0 where it does not say."""
     library = _glibc()
@@ -85,6 +103,8 @@ def _glibc() -> Any:
     if not all(hasattr(library, name) for name in ("gnu_get_libc_version", "mallopt")):
         return None
     library.malloc_trim.argtypes = (ctypes.c_size_t,)
+    library.sbrk.argtypes = (ctypes.c_ssize_t,)
+    library.sbrk.restype = ctypes.c_size_t
     if hasattr(library, "mallinfo2"):
         library.mallinfo2.restype = _Mallinfo
     return library

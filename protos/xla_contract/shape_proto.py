@@ -163,8 +163,14 @@ def _read_other(proto: xla_data_pb2.ShapeProto, element_type: ElementType, depth
         )
     return Shape(
         element_type,
-        tuple_shapes=tuple(_read_shape(part, depth + 1) for part in proto.tuple_shapes),
+        tuple_shapes=tuple(_read_part(part, depth + 1) for part in proto.tuple_shapes),
     )
+
+
+def _read_part(proto: xla_data_pb2.ShapeProto, depth: int) -> Shape:
+    # A tuple may have thousands of elements, of a few shapes.
+    is_leaf = not proto.tuple_shapes and depth <= MAX_NESTING
+    return shape_from_proto(proto) if is_leaf else _read_shape(proto, depth)
 
 
 def _read_element_type(number: int) -> ElementType:

@@ -9,9 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 Integers = npt.NDArray[np.unsignedinteger[npt.NBitBase]]
+Bytes = npt.NDArray[np.uint8]
 
 BLOCK = 1 << 14
 """Integers that are encoded at a time: up to 50 scratch bytes for each stay inside the cache."""
+
+_COUNTED = 1 << 16
+"""Bytes that are looked at together: what is made of them stays inside the cache."""
 
 MAX_BYTES = 10
 """The bytes of the longest varint, that of 64 bits."""
@@ -34,6 +38,30 @@ def encode_varints(values: Integers) -> bytes:
     """
     starts = range(0, values.size, BLOCK)
     return b"".join([_encode(values[start : start + BLOCK]) for start in starts])
+
+
+def count_varints(encoded: Bytes) -> int:
+    """How many varints end in an array of u8. Scratch memory does not grow with the array."""
+    signed = encoded.view(np.int8)
+    starts = range(0, signed.size, _COUNTED)
+    return sum(int(np.count_nonzero(signed[at : at + _COUNTED] >= 0)) for at in starts)
+
+
+def are_varints(encoded: Bytes) -> bool:
+    """Whether an array of u8 is varints, one after another, none longer than MAX_BYTES."""
+    if not encoded.size:
+        return True
+    if encoded[-1] > 0x7F:
+        return False
+    for at in range(0, encoded.size, _COUNTED):
+        goes_on = encoded[at : at + _COUNTED + MAX_BYTES - 1] > 0x7F
+        # Runs of twice as many bytes each time, ten in the end.
+        two = goes_on[:-1] & goes_on[1:]
+        four = two[:-2] & two[2:]
+        eight = four[:-4] & four[4:]
+        if (eight[:-2] & two[8:]).any():
+            return False
+    return True
 
 
 def _encode(values: Integers) -> bytes:

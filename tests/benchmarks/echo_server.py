@@ -16,7 +16,7 @@ UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_le
 def serve() -> None:
     """Serve `/bench.Echo/Echo` (returns the request), `Sink` (returns nothing) and `Source`.
 
-    `Source` answers with as many zero bytes as the decimal number in the request says;
+    `Source` answers with as many bytes as the decimal number in the request says;
     `StreamSink` and `StreamSource` take and give many messages on one stream. Beside them,
     a TCP socket reads blocks as `send_block` writes them. Prints both ports when ready and runs
     until killed. The allocator is tuned as a server of ours tunes it: that is no merit of the wire.
@@ -26,7 +26,9 @@ def serve() -> None:
 
     def produce(request: bytes, _: grpc.ServicerContext) -> bytes:
         size = int(request)
-        return source.setdefault(size, bytes(size))
+        if size not in source:
+            source[size] = written_bytes(size)
+        return source[size]
 
     behaviors = {"Echo": lambda request, _: request, "Sink": lambda *_: b"", "Source": produce}
     handlers = {
@@ -48,9 +50,14 @@ def _count(requests: Iterator[bytes], _: grpc.ServicerContext) -> bytes:
 
 
 def _repeat(request: bytes, _: grpc.ServicerContext) -> Iterator[bytes]:
-    """As many messages of zeros as the first number says, of as many bytes as the second."""
+    """As many messages as the first number says, of as many bytes as the second."""
     count, size = map(int, request.split())
-    return itertools.repeat(bytes(size), count)
+    return itertools.repeat(written_bytes(size), count)
+
+
+def written_bytes(size: int) -> bytes:
+    """Bytes in memory of their own: `bytes(size)` may be one page of zeros, again and again."""
+    return b"\1" * size
 
 
 def send_block(connection: socket.socket, block: memoryview) -> None:

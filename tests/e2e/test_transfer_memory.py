@@ -7,19 +7,30 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import grpc
 import numpy as np
 import pytest
 
 import xla_client as xc
-from tests.e2e.process import start_server
+from tests.e2e.process import Raw, refused, start_server
 from xla_contract.malloc import IDLE_SECONDS, tune
+from xla_contract.shape_proto import shape_to_proto
+from xla_contract.shape_text import parse_shape
+from xla_contract.stubs import hlo_pb2, xla_pb2
+from xla_contract.varint import encode_varint
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 SIZE = 64 << 20
-RECEIVER, SENDER = 5, 3
-"""How many times the literal a process takes for a moment, the value that stays with it included:
-the parts as they come in or go out, grpc's own copies of the message, and ours."""
+RECEIVER, SENDER = 4, 3
+"""How many times the literal a process takes for a moment, the value that stays with it included.
+
+What grpc reads, the parts it makes of it and the message they are joined to are three times the
+literal; the value comes when two of them are free, in their place or after they were given back."""
+HOSTILE_SIZE = 32 << 20
+REFUSED, WIDENED = 4, 12
+"""How many times a message of integers of one byte each: of one that is refused for what it claims,
+and of one whose elements take eight times that."""
 KEPT = 0.5
 """What may be left over, of the literal, in either process when nothing was transferred for a
 while."""
@@ -36,6 +47,67 @@ def test_transfers_take_a_few_times_the_literal_and_give_it_back(tmp_path: Path)
             check=False,
         )
     assert done.returncode == 0, done.stderr
+
+
+def test_numbers_that_grow_are_refused_before_they_do(tmp_path: Path) -> None:
+    many = HOSTILE_SIZE
+    ones, half = integers(many), integers(many // 2)
+    two, all_of_them = shape_field("s64[2]{0}"), shape_field(f"s64[{many}]{{0}}")
+    limit = 9 * many
+    flags = ("--platform", "interpreter", "--max-device-bytes", str(limit))
+    with start_server(tmp_path, *flags) as server:
+        raw = Raw(server.address)
+        upload, infeed = "/xla.XlaService/TransferToServer", "/xla.XlaService/TransferToInfeed"
+        handle = raw.upload(np.zeros(1024, np.float32))
+
+        def refusal(code: grpc.StatusCode, path: str, data: bytes) -> None:
+            def send() -> None:
+                told.append(refused(code, raw.send_bytes, path, data))
+
+            told: list[str] = []
+            check("refused", peak(server.process.pid, send), REFUSED, HOSTILE_SIZE)
+            assert "s64" in told[0]
+
+        invalid, exhausted = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED
+        refusal(invalid, upload, field(1, two, ones))
+        refusal(invalid, upload, field(1, two, half, half))
+        refusal(invalid, infeed, field(1, field(10, two, ones), shape_field("(s64[2]{0})")))
+        refusal(invalid, "/xla.XlaService/Compile", constant(two, ones))
+        larger = shape_field(f"s64[{limit // 8 + 1}]{{0}}")
+        refusal(exhausted, upload, field(1, larger, integers(limit // 8 + 1)))
+        request = field(1, all_of_them, ones)
+        size = peak(server.process.pid, lambda: raw.send_bytes(upload, request))
+        check("widened", size, WIDENED, HOSTILE_SIZE)
+        assert raw.download(handle).shape.dimensions == [1024]
+        raw.close()
+
+
+def field(number: int, *parts: bytes) -> bytes:
+    """A field of bytes, or of a message that is these one after another."""
+    data = b"".join(parts)
+    return encode_varint(number << 3 | 2) + encode_varint(len(data)) + data
+
+
+def shape_field(text: str) -> bytes:
+    return field(1, shape_to_proto(parse_shape(text)).SerializeToString())
+
+
+def integers(count: int) -> bytes:
+    """`LiteralProto.s64s` of ones."""
+    return field(5, b"\x01" * count)
+
+
+def constant(*literal: bytes) -> bytes:
+    """A CompileRequest whose program has an instruction with a literal."""
+    data = b"".join(literal)
+    for kind, name in (
+        (hlo_pb2.HloInstructionProto, "literal"),
+        (hlo_pb2.HloComputationProto, "instructions"),
+        (hlo_pb2.HloModuleProto, "computations"),
+        (xla_pb2.CompileRequest, "computation"),
+    ):
+        data = field(kind.DESCRIPTOR.fields_by_name[name].number, data)
+    return data
 
 
 def transfer(address: str, server: int) -> None:
@@ -60,8 +132,8 @@ def transfer(address: str, server: int) -> None:
     client.close()
 
 
-def check(what: str, size: int, multiple: int) -> None:
-    assert size < multiple * SIZE, f"{what}: {size / SIZE:.2f} times the literal"
+def check(what: str, size: int, multiple: int, whole: int = SIZE) -> None:
+    assert size < multiple * whole, f"{what}: {size / whole:.2f} times what was sent"
 
 
 def resident(process: int | str) -> int:

@@ -1,11 +1,13 @@
 """A buffer in the memory of the server's own process."""
 
 import ctypes
+import functools
 import sys
 import threading
 
 import numpy as np
 
+from xla_contract import malloc
 from xla_contract.aligned import ALIGNMENT, aligned_empty
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.literal import Literal
@@ -60,7 +62,8 @@ class HostBuffer:
             np.copyto(array, value)
             array.flags.writeable = False
             return cls(Literal(shape, array, (), literal.dynamic_sizes), device)
-        block = blocks.take(block_size(value.nbytes))
+        size = block_size(value.nbytes)
+        block = malloc.allocated(size, functools.partial(blocks.take, size))
         if is_dense and value.nbytes <= _SMALL_BYTES:
             ctypes.memmove(block.address, address, value.nbytes)
         else:

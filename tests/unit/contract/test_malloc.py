@@ -111,3 +111,44 @@ def test_small_transfers_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(malloc._glibc() is None, reason="needs glibc")
 def test_the_library_says_what_is_free() -> None:
     assert 0 < malloc.free_bytes() < 1 << 40
+
+
+class Heap:
+    """A C library whose memory ends somewhere."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.trims = 0
+
+    def sbrk(self, _: int) -> int:
+        return self.end
+
+    def malloc_trim(self, _: int) -> None:
+        self.trims += 1
+
+
+def test_what_is_free_goes_back_where_large_memory_lies_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heap = Heap()
+    monkeypatch.setattr(malloc, "_glibc", lambda: heap)
+    monkeypatch.setattr(malloc, "_is_tuned", True)
+
+    def behind() -> str:
+        heap.end += 1
+        return "memory"
+
+    assert malloc.allocated(malloc.LARGE_BYTES, lambda: "a hole") == "a hole"
+    assert malloc.allocated(malloc.LARGE_BYTES - 1, behind) == "memory"
+    assert heap.trims == 0
+    assert malloc.allocated(malloc.LARGE_BYTES, behind) == "memory"
+    assert heap.trims == 1
+    monkeypatch.setattr(malloc, "_is_tuned", False)
+    malloc.allocated(malloc.LARGE_BYTES, behind)
+    assert heap.trims == 1
+
+
+def test_the_library_says_where_its_memory_ends() -> None:
+    library = malloc._glibc()
+    if library is not None:
+        assert library.sbrk(0) > 1 << 20
