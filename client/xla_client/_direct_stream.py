@@ -75,8 +75,7 @@ class DirectStream:
             return False
         if self._status is None and time.monotonic() - self._asked_at >= _PAUSE:
             # What has happened comes before the end of a batch that has nothing to do.
-            if self._call.operate((), self):
-                self._due += 1
+            if self._operate((), self):
                 while self._next().tag is not self:
                     pass
             self._asked_at = time.monotonic()
@@ -86,9 +85,8 @@ class DirectStream:
         """Send a message, to be followed by `receive`; raises the error the call has ended with."""
         cygrpc = self._grpc
         operations = (cygrpc.SendMessageOperation(message, 0), cygrpc.ReceiveMessageOperation(0))
-        if self._status is not None or not self._call.operate(operations, None):
+        if self._status is not None or not self._operate(operations, None):
             raise self._error()
-        self._due += 1
 
     def receive(self) -> bytes | None:
         """The answer to what was sent, None at the call's good end; raises XlaError."""
@@ -127,10 +125,35 @@ class DirectStream:
         while self._due:
             self._next()
 
+    def _operate(self, operations: tuple[Any, ...], tag: object) -> bool:
+        """Begin a batch; False where the call is over."""
+        try:
+            if not self._call.operate(operations, tag):
+                return False
+            self._due += 1
+        except BaseException:
+            self._interrupt()
+            raise
+        return True
+
+    def _interrupt(self) -> None:
+        """Give the call up without waiting for its end.
+
+        After Ctrl-C nobody knows what is due: grpc has freed the call if it was waiting, and an
+        event may be lost on the way from it to here. Who waited for another might wait for ever.
+        """
+        self.cancel()
+        self._due = 0
+        _OPEN.discard(self)
+
     def _next(self) -> Any:
         """Wait for the end of a batch."""
-        event = self._call.next_event()
-        self._due -= 1
+        try:
+            event = self._call.next_event()
+            self._due -= 1
+        except BaseException:
+            self._interrupt()
+            raise
         for operation in event.batch_operations:
             if operation.type() == self._grpc.OperationType.receive_status_on_client:
                 self._status = _Ended(operation)

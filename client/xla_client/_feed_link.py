@@ -1,8 +1,10 @@
 """One end of a feed stream that connects again by itself."""
 
+import abc
 import threading
 import time
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from xla_client._changes import Changes
 from xla_client._session import Session
@@ -17,7 +19,41 @@ END_SECONDS = 5.0
 """How long `close` waits for the server's word that a stream has ended."""
 
 
-class FeedLink:
+class FeedBlock(abc.ABC):
+    """A feed as `with` and `async with` use it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._leave(has_failed=kind is not None)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._aleave(has_failed=kind is not None)
+
+    @abc.abstractmethod
+    def _leave(self, *, has_failed: bool) -> None:
+        """Let go of the feed at the end of a block, which an error may have ended."""
+
+    @abc.abstractmethod
+    async def _aleave(self, *, has_failed: bool) -> None:
+        """As `_leave`, without holding up the event loop."""
+
+
+class FeedLink(abc.ABC):
     """A stream of a session that outlives its connections: a thread receives, another sends.
 
     What is here is guarded by `changes`.
@@ -35,26 +71,29 @@ class FeedLink:
         """When `next_message` is to be asked again though nothing has changed."""
         self._rpc = rpc
         self._stream: ClientStream | None = None
+        """What to send on, once the server has answered."""
+        self._serving: ClientStream | None = None
+        """The call of this connection, or of the last."""
         self._half_closed: ClientStream | None = None
         self._has_served = False
         self._threads: tuple[threading.Thread, ...] = ()
 
     # For the ends to say --------------------------------------------------------------------
 
+    @abc.abstractmethod
     def start_request(self) -> Any:
         """The first request of a connection. Called inside."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def take_response(self, response: Any) -> None:
         """Take in a response, the first of a connection too; raises XlaError to end the link.
 
         Called inside.
         """
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def next_message(self) -> Any:
         """The next message to send; None when there is none. Called inside, when connected."""
-        raise NotImplementedError
 
     # What they have -------------------------------------------------------------------------
 
@@ -93,10 +132,11 @@ class FeedLink:
         """End the stream whatever is under way; harmless when it has ended."""
         with self.changes:
             self.is_over = True
-            stream, self._stream = self._stream, None
+            self._stream = None
+            serving = self._serving
             self.changes.notify()
-        if stream is not None:
-            stream.cancel()
+        if serving is not None:
+            serving.cancel()
 
     def late(self, what: str, timeout: float | None) -> DeadlineExceededError:
         """The error of who has waited too long."""
@@ -137,16 +177,26 @@ class FeedLink:
                 return
             request = self.start_request()
         stream = self.session.transport.stream(self._rpc)
-        stream.send(request)
-        while (response := stream.receive()) is not None:
+        try:
             with self.changes:
+                # From now on who ends the link ends the call, whatever the server says.
+                self._serving = stream
                 if self.is_over:
-                    stream.cancel()
                     return
-                self.take_response(response)
-                self._has_served = True
-                self._stream = stream
-                self.changes.notify()
+            stream.send(request)
+            while (response := stream.receive()) is not None:
+                with self.changes:
+                    if not self.is_over:
+                        self.take_response(response)
+                    # By what was taken in, too: garbage is collected in any thread.
+                    if self.is_over:
+                        return
+                    self._has_served = True
+                    self._stream = stream
+                    self.changes.notify()
+        finally:
+            # Of an answer that cannot be taken in the server knows nothing.
+            stream.cancel()
 
     def _end(self, error: XlaError | None) -> None:
         with self.changes:

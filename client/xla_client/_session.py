@@ -3,6 +3,7 @@
 import asyncio
 import atexit
 import contextlib
+import os
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -44,6 +45,17 @@ def _close_open_sessions() -> None:
     """End on the servers the sessions of a program that never closed its clients."""
     for session in list(_OPEN):
         session.close()
+
+
+def _leave_to_parent() -> None:
+    """In a child that was forked: the sessions stay those of the process that opened them."""
+    for session in list(_OPEN):
+        session.leave_to_parent()
+    _OPEN.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 class Session:
@@ -204,6 +216,15 @@ class Session:
             self.reclaimer.free()
         finally:
             self._disconnect()
+
+    def leave_to_parent(self) -> None:
+        """Take no more part in the session, in a child that was forked.
+
+        Waits for no lock: who has one may not be in this process.
+        """
+        self.transport.leave_to_parent()
+        if self.shared_memory is not None:
+            self.shared_memory.leave_to_parent()
 
     def _disconnect(self) -> None:
         if self.shared_memory is not None:

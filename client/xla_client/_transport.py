@@ -143,6 +143,7 @@ class Transport:
         }
         self._conversation: Conversation | None = None
         self._closed = False
+        self._instead = "a closed one"
         self.session: xla_extension_pb2.OpenSessionResponse | None = None
         """What the server said of the session; None where it has none to offer."""
         self.capabilities: frozenset[int] = frozenset()
@@ -280,9 +281,14 @@ class Transport:
             self._conversation.close()
         self._channel.close()
 
+    def leave_to_parent(self) -> None:
+        """Make no more calls, in a child that was forked: the connection is its parent's."""
+        self._closed = True
+        self._instead = "that of the process this one was forked from: connect again"
+
     @property
     def closed(self) -> bool:
-        """Whether `close` was called."""
+        """Whether `close` was called, or this is another process than that which connected."""
         return self._closed
 
     def _deadline(self, timeout: float | None) -> float | None:
@@ -290,7 +296,7 @@ class Transport:
 
     def _check_open(self, name: str) -> None:
         if self._closed:
-            raise UnavailableError(f"{name}: the client must be open, got a closed one", op=name)
+            raise UnavailableError(f"{name}: the client must be open, got {self._instead}", op=name)
 
 
 def keepalive_options(quiet: float, patience: float) -> tuple[tuple[str, int], ...]:

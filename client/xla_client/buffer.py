@@ -105,7 +105,8 @@ class Buffer:
         value: Any = self.to_numpy()
         if isinstance(value, tuple) or value is None:
             raise TypeError(f"only an array can become a numpy array, got {self._shape}")
-        array: Array = value if dtype is None else value.astype(dtype)
+        # Who asks for a copy gets an array of its own, which can be written.
+        array: Array = value.astype(value.dtype if dtype is None else dtype, copy=bool(copy))
         return array
 
     def __repr__(self) -> str:

@@ -69,7 +69,8 @@ class Embedding:
             ids[computation.id] = self._next_id
             self._next_id += 1
             self._renumber(computation, ids)
-            self._computations.append(computation)
+        # All or none: a module that is refused leaves nothing in those built later.
+        self._computations += module.computations
         return ids[module.entry_computation_id]
 
     def _renumber(self, computation: hlo_pb2.HloComputationProto, ids: Mapping[int, int]) -> None:

@@ -1,14 +1,15 @@
 """Compiled programs, and running them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xla_client import runs
 from xla_client._errors import error_of_status
 from xla_client._session import Session
+from xla_client._transport import Pending
 from xla_client.arguments import Argument, on_device
 from xla_client.buffer import Buffer, unpacked
-from xla_client.execution import Buffers, CalledExecution, Execution, LaunchedExecution
+from xla_client.execution import CalledExecution, Execution, LaunchedExecution
 from xla_client.run_template import RunTemplate
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.literal import Array, Nested
@@ -65,7 +66,7 @@ class Executable:
 
     def __call__(
         self, *arguments: Argument, donate: Sequence[int] = (), timeout: float | None = None
-    ) -> Buffers:
+    ) -> runs.Results:
         """Run the program; the result stays on the server.
 
         Buffers are used where they lie; anything else goes along, or is uploaded first if it is
@@ -231,15 +232,26 @@ class Executable:
             return error
 
     def execute_whole(
-        self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
+        self,
+        arguments: Sequence[Argument],
+        donate: Sequence[int],
+        timeout: float | None,
+        wait: "Callable[[Callable[[], Pending[Any]]], Any] | None" = None,
     ) -> Buffer:
-        """Run the program by Execute; gives its result as the one buffer it is, tuple or not."""
+        """Run the program by Execute; gives its result as the one buffer it is, tuple or not.
+
+        With `wait` the call is started by what it is given, and its response is what that gives.
+        """
         runs.require_numbers(donate, len(arguments))
         buffers = self._on_device(arguments, timeout)
-        response = self._session.call("Execute", self._request(buffers), timeout)
+        request, session = self._request(buffers), self._session
+        if wait is None:
+            response = session.call("Execute", request, timeout)
+        else:
+            response = wait(lambda: session.start("Execute", request, timeout))
         for number in donate:
             buffers[number].give_up(is_freed=False)
-        return Buffer(self._session, response.output.handle, self._program_shape.result)
+        return Buffer(session, response.output.handle, self._program_shape.result)
 
     def _on_device(self, arguments: Sequence[Argument], timeout: float | None) -> list[Buffer]:
         parameters = self._program_shape.parameters

@@ -19,8 +19,9 @@ from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import xla_data_pb2, xla_extension_pb2, xla_pb2
 
-Buffers: TypeAlias = "Buffer | tuple[Buffer, ...]"
-"""A result on the server: a tuple of arrays as the buffers of its elements."""
+Buffers: TypeAlias = "Buffer | tuple[Buffer | tuple[Buffer, ...], ...]"
+"""Results on the server: a tuple of arrays as the buffers of its elements, and of a pipeline one
+after the other."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class ExecutionProfile:
 
 
 class Execution(abc.ABC):
-    """A run under way, from `Executable.submit`.
+    """A run under way, from `Executable.submit` or `Pipeline.submit`.
 
     `result` waits for it, `future` is for concurrent.futures, and it can be awaited. Its `buffers`
     may be arguments of further runs before they have values: a run that names them waits for
@@ -84,7 +85,7 @@ class Execution(abc.ABC):
         return self._future
 
     def result(self, timeout: float | None = None) -> Buffers:
-        """Wait for the result, as `Executable.__call__` gives it.
+        """Wait for the result, as `Executable.__call__` or `Pipeline.run` gives it.
 
         Raises XlaError when the run failed, CancelledError when it was cancelled, and
         DeadlineExceededError after `timeout` seconds, in which case the run goes on.

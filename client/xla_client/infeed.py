@@ -3,11 +3,10 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterable, Iterable
-from types import TracebackType
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol
 
 from xla_client._errors import error_of_status
-from xla_client._feed_link import FeedLink
+from xla_client._feed_link import FeedBlock, FeedLink
 from xla_client._session import Session, device_handle
 from xla_client.arguments import Argument, as_literal
 from xla_client.feeds import close_request, drain_request
@@ -35,7 +34,7 @@ MAX_VALUE_BYTES = 2**31 - 4096
 """What fits into one message."""
 
 
-class Infeed:
+class Infeed(FeedBlock):
     """Values on their way into a device's infeed, in order: `with device.infeed() as feed`.
 
     `shape` of the feed gives types to Python numbers and lists, and is what the server checks
@@ -162,33 +161,17 @@ class Infeed:
             finally:
                 await asyncio.to_thread(self._sender.close)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is None:
+    def _leave(self, *, has_failed: bool) -> None:
+        if has_failed:
+            self._sender.abandon()
+        else:
             self.close()
-        else:
+
+    async def _aleave(self, *, has_failed: bool) -> None:
+        if has_failed:
             self._sender.abandon()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is None:
+        else:
             await self.aclose()
-        else:
-            self._sender.abandon()
 
     def _or_own(self, timeout: float | None) -> float | None:
         return self._timeout if timeout is None else timeout

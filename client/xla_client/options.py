@@ -37,7 +37,12 @@ def compiled_shape(
 def execution_options(
     result: Shape, seed: int = 0, debug_options: Mapping[str, Any] | None = None
 ) -> xla_pb2.ExecutionOptions:
-    """The options message; raises InvalidArgumentError for an unknown debug option."""
+    """The options message.
+
+    Raises InvalidArgumentError for an unknown debug option and a seed that is no uint64.
+    """
+    if not 0 <= seed < 1 << 64:
+        raise InvalidArgumentError(f"seed must be between 0 and 2**64 - 1, got {seed}")
     options = xla_pb2.ExecutionOptions(
         shape_with_output_layout=shape_to_proto(result.with_default_layout()), seed=seed
     )

@@ -4,10 +4,9 @@ import asyncio
 import time
 import weakref
 from collections import deque
-from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
-from xla_client._feed_link import FeedLink
+from xla_client._feed_link import FeedBlock, FeedLink
 from xla_client._session import Session, device_handle
 from xla_client.feeds import close_request, drain_request
 from xla_contract.errors import InvalidArgumentError
@@ -28,7 +27,7 @@ ACKNOWLEDGE_SECONDS = 0.002
 """How long a consumer waits before what it has is acknowledged by itself."""
 
 
-class Outfeed:
+class Outfeed(FeedBlock):
     """The values of a device's outfeed as they come, in order: `for value in device.outfeed()`.
 
     Without a shape, values come as the program puts them, tuples whole. The iteration ends after
@@ -99,7 +98,10 @@ class Outfeed:
         return discarded
 
     def close(self) -> None:
-        """Acknowledge what the consumer has and leave; harmless when done before."""
+        """Acknowledge what the consumer has, leave the rest to the next feed, and end.
+
+        Harmless when done before.
+        """
         self._finalizer()
 
     async def aget(self, *, timeout: float | None = None) -> Nested:
@@ -140,26 +142,10 @@ class Outfeed:
     async def __anext__(self) -> Nested:
         return await self.aget()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self, *, has_failed: bool) -> None:
         self.close()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def _aleave(self, *, has_failed: bool) -> None:
         await self.aclose()
 
 
@@ -323,7 +309,8 @@ class _StreamedOutfeed(FeedLink):
 
     def _take(self) -> "Nested | _End":
         self._waiting_since = None
-        if self._ready:
+        # What a closed feed has not given out comes to the next one.
+        if self._ready and not self.is_closing:
             self._given = self._ready.popleft()
             return self._given.value
         if self.error is not None:

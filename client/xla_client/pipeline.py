@@ -1,32 +1,26 @@
 """Several executions in one round trip, the later ones with results of the earlier.
 
-What is recorded becomes one message of Run. A server that cannot do that is called step by step.
+What is recorded becomes one message of Run, or of Launch. A server that cannot do that is called
+step by step.
 """
 
-import abc
-import asyncio
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from xla_client import runs
+from xla_client._pipeline_calls import Calls
+from xla_client._pipeline_run import OneRun, Output, Recording, Way
 from xla_client._session import Session
-from xla_client.arguments import Argument, as_buffer, require_count
-from xla_client.buffer import Buffer
+from xla_client.arguments import Argument
 from xla_client.executable import Executable
+from xla_client.execution import Execution
 from xla_client.step_result import StepResult
 from xla_contract.errors import FailedPreconditionError, InvalidArgumentError, XlaError
-from xla_contract.shape import Shape
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
 MAX_STEPS = 1024
 """Of one pipeline, as the contract says."""
 
-INLINE_BYTES = 1 << 20
-"""Of arguments that are sent along with a pipeline; what is more is uploaded first."""
-
 _NEEDED = {extension_pb2.CAPABILITY_RUN, extension_pb2.CAPABILITY_RUN_PARTS}
-_DEVICE = 0
 
 
 class Pipeline:
@@ -40,15 +34,16 @@ class Pipeline:
         loss, weights = p.run()
 
     It is all or nothing: the first error of a step is raised, naming the step, and nothing is kept.
-    A pipeline is recorded by one thread and runs once.
+    `arun` is for coroutines, and `submit` does not wait for the run. A pipeline is recorded by one
+    thread and runs once.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         can_run = session.transport.capabilities >= _NEEDED
-        self._way: _Way = _OneRun(session) if can_run else _Calls(session)
+        self._way: Way = OneRun(session) if can_run else Calls(session)
         self._executables: list[Executable] = []
-        self._outputs: list[_Output] = []
+        self._outputs: list[Output] = []
         self._is_over = False
 
     def call(
@@ -60,11 +55,14 @@ class Pipeline:
     ) -> StepResult:
         """Add a step: a program with arguments, which may be results of steps before.
 
-        Other arguments and `donate` are as in a call of the Executable. Small ones are copied
-        and go along; large ones are uploaded now, for which there is `timeout`. Raises
-        InvalidArgumentError, naming step and argument, for what does not fit.
+        Other arguments and `donate` are as in a call of the Executable; Executions may be
+        arguments, too. All are taken as they are now: small ones are copied and go along; large
+        ones are uploaded, for which there is `timeout`, through shared memory or in chunks where
+        the server has these. Raises InvalidArgumentError, naming step and argument, for what does
+        not fit, and what the upload raises.
         """
         self._require_open("take another step")
+        given = [each.buffers if isinstance(each, Execution) else each for each in arguments]
         number = len(self._executables)
         place = f"step {number} ({executable.name})"
         try:
@@ -76,7 +74,7 @@ class Pipeline:
                 raise InvalidArgumentError(
                     "a pipeline must call executables of its own client, got one of another"
                 )
-            self._way.add(_Recording(self, place, timeout), executable, arguments, donate)
+            self._way.add(Recording(self, place, executable, given, donate, timeout))
         except XlaError as error:
             raise error.at(place) from error.__cause__
         # It must live until the run.
@@ -108,6 +106,25 @@ class Pipeline:
             return ()
         return await self._way.arun(self._outputs, timeout)
 
+    def submit(self, *, timeout: float | None = None) -> Execution:
+        """Start to run the steps and return at once; `timeout` limits the run itself.
+
+        The result of the Execution is what `run` gives. So are its `buffers`, which may be
+        arguments of other runs before they have values. Nothing can be fetched: raises
+        InvalidArgumentError for that, and without a step.
+        """
+        self._require_open("be submitted")
+        fetched = sum(output.is_fetched for output in self._outputs)
+        if fetched:
+            raise InvalidArgumentError(
+                f"a pipeline must keep all results to be submitted, got one that fetches {fetched}",
+                hint="Keep them, and call `to_numpy` of their Buffers.",
+            )
+        if not self._executables:
+            raise InvalidArgumentError("a pipeline must have a step to be submitted, got none")
+        self._is_over = True
+        return self._way.submit(self._outputs, timeout)
+
     def __len__(self) -> int:
         return len(self._executables)
 
@@ -118,7 +135,7 @@ class Pipeline:
     def _add_output(self, result: StepResult, *, is_fetched: bool) -> None:
         self._require_open("keep or fetch more")
         result.require_of(self)
-        self._outputs.append(_Output(result, is_fetched))
+        self._outputs.append(Output(result, is_fetched))
 
     def _begin(self) -> None:
         self._require_open("run")
@@ -129,234 +146,3 @@ class Pipeline:
             raise FailedPreconditionError(
                 f"a pipeline must not have run to {what}, got one that has"
             )
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Output:
-    """A result that is asked for."""
-
-    result: StepResult
-    is_fetched: bool
-
-    @property
-    def shape(self) -> Shape:
-        return self.result.shape
-
-    @property
-    def is_spread(self) -> bool:
-        """Whether it is kept as its elements."""
-        return not self.is_fetched and runs.is_flat_tuple(self.shape)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Recording:
-    """What a step is added with."""
-
-    pipeline: Pipeline
-    place: str
-    timeout: float | None
-
-
-class _Way(abc.ABC):
-    """How a pipeline gets to the server."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    @abc.abstractmethod
-    def add(
-        self,
-        recording: _Recording,
-        executable: Executable,
-        arguments: Sequence[Argument],
-        donate: Sequence[int],
-    ) -> None:
-        """Add a step; raises InvalidArgumentError for what does not fit."""
-
-    @abc.abstractmethod
-    def run(self, outputs: Sequence[_Output], timeout: float | None) -> tuple[Any, ...]:
-        """Run all."""
-
-    @abc.abstractmethod
-    async def arun(self, outputs: Sequence[_Output], timeout: float | None) -> tuple[Any, ...]:
-        """Run all, without holding up the event loop."""
-
-
-class _OneRun(_Way):
-    """One message of Run."""
-
-    def __init__(self, session: Session) -> None:
-        super().__init__(session)
-        self._steps: list[runs.Step] = []
-        self._room = INLINE_BYTES
-
-    def add(
-        self,
-        recording: _Recording,
-        executable: Executable,
-        arguments: Sequence[Argument],
-        donate: Sequence[int],
-    ) -> None:
-        step = runs.make_step(
-            self._session,
-            executable.handle,
-            executable.program_shape.parameters,
-            arguments,
-            donate=donate,
-            device=_DEVICE,
-            timeout=recording.timeout,
-            room=min(self._room, runs.INLINE_BYTES),
-            pipeline=recording.pipeline,
-            place=recording.place,
-        )
-        self._room -= step.inline_bytes
-        self._steps.append(step)
-
-    def run(self, outputs: Sequence[_Output], timeout: float | None) -> tuple[Any, ...]:
-        request = self._request(outputs)
-        is_freed = False
-        try:
-            response = self._session.call("Run", request, timeout)
-            is_freed = True
-        finally:
-            self._end_donations(is_freed=is_freed)
-        kept = self._received(outputs, response)
-        return tuple(_fetched(each, timeout) for each in kept)
-
-    async def arun(self, outputs: Sequence[_Output], timeout: float | None) -> tuple[Any, ...]:
-        request = self._request(outputs)
-        is_freed = False
-        try:
-            response = await self._session.acall("Run", request, timeout)
-            is_freed = True
-        finally:
-            self._end_donations(is_freed=is_freed)
-        kept = self._received(outputs, response)
-        if any(isinstance(each, _Late) for each in kept):
-            return await asyncio.to_thread(lambda: tuple(_fetched(each, timeout) for each in kept))
-        return tuple(kept)
-
-    def _request(self, outputs: Sequence[_Output]) -> extension_pb2.RunRequest:
-        for output in outputs:
-            parts = self._steps[output.result.step].message.output.parts
-            if output.is_spread:
-                for number in range(len(output.shape.tuple_shapes)):
-                    parts.add(index=(*output.result.index, number), keep=True)
-            elif output.is_fetched:
-                runs.ask_for(parts.add(index=output.result.index), output.shape)
-            else:
-                parts.add(index=output.result.index, keep=True)
-        return extension_pb2.RunRequest(steps=[step.message for step in self._steps])
-
-    def _end_donations(self, *, is_freed: bool) -> None:
-        for step in self._steps:
-            step.end_donation(is_freed=is_freed)
-        self._steps.clear()
-
-    def _received(
-        self, outputs: Sequence[_Output], response: extension_pb2.RunResponse
-    ) -> list[Any]:
-        """What came of the outputs, with a _Late for what was too large to come along."""
-        following = [iter(result.parts) for result in response.results]
-        received: list[Any] = []
-        for output in outputs:
-            parts = following[output.result.step]
-            if output.is_spread:
-                shapes = output.shape.tuple_shapes
-                received.append(tuple(self._buffer(next(parts), shape) for shape in shapes))
-                continue
-            part = next(parts)
-            if output.is_fetched and part.HasField("value"):
-                received.append(runs.fetched(part.value))
-            elif output.is_fetched:
-                received.append(_Late(self._buffer(part, output.shape)))
-            else:
-                received.append(self._buffer(part, output.shape))
-        return received
-
-    def _buffer(self, part: extension_pb2.RunPartResult, shape: Shape) -> Buffer:
-        return Buffer(self._session, part.data.handle, shape)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Late:
-    """A value that is still to be downloaded."""
-
-    buffer: Buffer
-
-
-def _fetched(value: Any, timeout: float | None) -> Any:
-    return value.buffer.to_numpy(timeout=timeout) if isinstance(value, _Late) else value
-
-
-class _Calls(_Way):
-    """A call for each step, to servers that have no Run."""
-
-    def __init__(self, session: Session) -> None:
-        super().__init__(session)
-        self._steps: list[tuple[Executable, list[Buffer | StepResult], Sequence[int]]] = []
-
-    def add(
-        self,
-        recording: _Recording,
-        executable: Executable,
-        arguments: Sequence[Argument],
-        donate: Sequence[int],
-    ) -> None:
-        parameters = executable.program_shape.parameters
-        require_count(arguments, parameters)
-        runs.require_numbers(donate, len(arguments))
-        recorded: list[Buffer | StepResult] = []
-        for number, (argument, shape) in enumerate(zip(arguments, parameters, strict=True)):
-            try:
-                if isinstance(argument, StepResult):
-                    argument.require_of(recording.pipeline)
-                    argument.require_equal(shape)
-                    recorded.append(argument)
-                else:
-                    timeout = recording.timeout
-                    recorded.append(as_buffer(self._session, argument, shape, _DEVICE, timeout))
-            except InvalidArgumentError as error:
-                raise error.at(f"{recording.place}: argument {number}") from error.__cause__
-        self._steps.append((executable, recorded, donate))
-
-    def run(self, outputs: Sequence[_Output], timeout: float | None) -> tuple[Any, ...]:
-        results = _Results()
-        for number, (executable, recorded, donate) in enumerate(self._steps):
-            try:
-                arguments = [
-                    results.part(each) if isinstance(each, StepResult) else each
-                    for each in recorded
-                ]
-                results.whole[number] = executable.execute_whole(arguments, donate, timeout)
-            except XlaError as error:
-                raise error.at(f"step {number} ({executable.name})") from error.__cause__
-        self._steps.clear()
-        return tuple(results.given(output, timeout) for output in outputs)
-
-    async def arun(self, outputs: Sequence[_Output], timeout: float | None) -> tuple[Any, ...]:
-        return await asyncio.to_thread(self.run, outputs, timeout)
-
-
-class _Results:
-    """The results of steps that were called one by one."""
-
-    def __init__(self) -> None:
-        self.whole: dict[int, Buffer] = {}
-        self._elements: dict[int, tuple[Buffer, ...]] = {}
-
-    def part(self, result: StepResult) -> Buffer:
-        """The buffer of a result; UnimplementedError for elements of elements."""
-        buffer = self.whole[result.step]
-        if not result.index:
-            return buffer
-        if result.step not in self._elements:
-            self._elements[result.step] = buffer.deconstruct()
-        return self._elements[result.step][result.index[0]]
-
-    def given(self, output: _Output, timeout: float | None) -> Any:
-        """An output as `run` gives it."""
-        buffer = self.part(output.result)
-        if output.is_fetched:
-            return buffer.to_numpy(timeout=timeout)
-        return buffer.deconstruct(timeout=timeout) if output.is_spread else buffer

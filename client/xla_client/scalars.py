@@ -19,7 +19,7 @@ def scalar_array(value: Scalar, element_type: ElementType) -> NDArray[np.generic
 
     Rounding to the nearest value of a floating type is allowed, anything else is not: raises
     InvalidArgumentError for a fraction or an overflow in an integer type, a complex number in a
-    real type, and a bool anywhere but in PRED (and the reverse).
+    real type, a bool anywhere but in PRED (and the reverse), and an integer that no float64 holds.
     """
     kind = _kind(value)
     fits = {
@@ -41,9 +41,19 @@ def scalar_array(value: Scalar, element_type: ElementType) -> NDArray[np.generic
             )
         return np.array(number).astype(element_type.dtype)
     if isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
+        value = _float_of(value, element_type)
     with np.errstate(over="ignore"):
         return np.asarray(value).astype(element_type.dtype)
+
+
+def _float_of(value: int, element_type: ElementType) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise InvalidArgumentError(
+            "a scalar must fit the element type it meets, got an integer of "
+            f"{value.bit_length()} bits for {element_type.text}"
+        ) from None
 
 
 def _kind(value: Scalar) -> str:

@@ -192,6 +192,13 @@ class SharedMemory:
         if connection is not None:
             connection.close()
 
+    def leave_to_parent(self) -> None:
+        """Let go of the arena, in a child that was forked; arrays in it stay as they are."""
+        self._is_off = True
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
     def _is_worth(self, byte_size: int) -> bool:
         return byte_size >= THRESHOLD and not self._is_off
 
@@ -213,7 +220,8 @@ class SharedMemory:
         except BaseException as error:
             if allocated.is_leased:
                 raise
-            # The server may still be at it: it waits for that, and gives out the part afterwards.
+            # Whatever it is, an interrupt too, the server may still be at it: it waits for that,
+            # and gives out the part afterwards.
             is_answer = isinstance(error, InvalidArgumentError | ResourceExhaustedError)
             self._give_back(part, keep=is_answer)
             raise

@@ -136,6 +136,7 @@ class ChunkedTransfers:
                     tries.failed(error)
                 has_broken_off = True
         except BaseException:
+            # An interrupt too: what has arrived takes memory until the server is told.
             with contextlib.suppress(XlaError):
                 request = extension_pb2.AbandonUploadRequest(upload_id=upload.id)
                 self._transport.call("AbandonUpload", request, _ABANDON_SECONDS)
@@ -179,7 +180,7 @@ class ChunkedTransfers:
             upload.send_chunks(stream, offset, self._chunk_bytes)
             stream.half_close()
             response = stream.receive()
-        except BaseException:
+        except BaseException:  # An interrupt too: a stream that nobody holds goes on otherwise.
             stream.cancel()
             raise
         if response is None or not response.HasField("data"):
@@ -196,7 +197,7 @@ class ChunkedTransfers:
             while (message := stream.receive()) is not None:
                 download.take(message, is_first)
                 is_first = False
-        except BaseException:
+        except BaseException:  # An interrupt too: a stream that nobody holds goes on otherwise.
             stream.cancel()
             raise
         download.check_complete()

@@ -227,6 +227,16 @@ def test_who_stops_early_leaves_the_rest_to_the_next(client):
         client.device().outfeed(COUNT, timeout=0.1).get()
 
 
+def test_a_feed_that_was_closed_gives_nothing_that_comes_to_the_next(client):
+    client.compile(source(6)).submit().result()
+    values = client.device().outfeed(COUNT)
+    assert int(next(values)) == 0
+    _wait_until(lambda: len(client.device().feeds().outfeed.front) == 0)
+    values.close()
+    assert list(values) == []
+    assert [int(value) for value in client.device().outfeed(COUNT, 5)] == [1, 2, 3, 4, 5]
+
+
 def test_drain_waits_for_the_program(client):
     device = client.device()
     with device.infeed(COUNT) as feed:

@@ -11,7 +11,7 @@ import pytest
 import xla_client as xc
 from tests.e2e.process import start_server
 from tests.unit.sessions.runs import ADD, DOUBLE, PAIR, endless, program
-from xla_client import ops, pipeline, runs
+from xla_client import _pipeline_run, ops, pipeline, runs
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
 ONES = np.ones(4, np.float32)
@@ -188,10 +188,7 @@ def test_it_runs_once(client: xc.Client) -> None:
 
 
 def test_a_run_that_fails_names_the_step_and_keeps_nothing(able: xc.Client) -> None:
-    builder = xc.Builder("feeding")
-    x = builder.parameter(0, xc.Shape.parse("f32[4]"))
-    fed = builder.infeed(xc.Shape.parse("f32[4]"))
-    feeding = able.compile(builder.build(ops.add(x, fed)))
+    feeding = _feeding(able)
     double = able.compile(program(DOUBLE))
     p = able.pipeline()
     first = p.call(double, ONES)
@@ -222,6 +219,135 @@ def test_donated_arguments_are_gone(client: xc.Client) -> None:
     assert given.is_deleted
 
 
+def _feeding(client: xc.Client) -> xc.Executable:
+    """x + the next item of infeed, which it waits for."""
+    builder = xc.Builder("feeding")
+    x = builder.parameter(0, xc.Shape.parse("f32[4]"))
+    return client.compile(builder.build(x + builder.infeed(xc.Shape.parse("f32[4]"))))
+
+
+def test_it_may_be_submitted(client: xc.Client) -> None:
+    double, pair = client.compile(program(DOUBLE)), client.compile(program(PAIR))
+    p = client.pipeline()
+    both = p.call(pair, p.call(double, ONES))
+    p.keep(both[1])
+    p.keep(both)
+    run = p.submit(timeout=60)
+    more, (same, again) = run.result()
+    for buffer, factor in ((more, 4), (same, 2), (again, 4)):
+        np.testing.assert_array_equal(buffer.to_numpy(), factor * ONES)
+    assert run.done()
+    assert run.buffers == run.future().result() == (more, (same, again))
+
+    async def awaited() -> Any:
+        p = client.pipeline()
+        p.keep(p.call(double, p.call(double, ONES)))
+        return (await p.submit())[0]
+
+    np.testing.assert_array_equal(asyncio.run(awaited()).to_numpy(), 4 * ONES)
+    for more_of_it in (p.submit, p.run, lambda: p.call(double, ONES)):
+        with pytest.raises(xc.FailedPreconditionError, match="must not have run"):
+            more_of_it()
+
+
+def test_what_was_submitted_goes_on_by_itself(able: xc.Client) -> None:
+    feeding, double = _feeding(able), able.compile(program(DOUBLE))
+    given = able.to_device(ONES)
+    made = _calls(able)
+    p = able.pipeline()
+    p.keep(p.call(double, p.call(feeding, given, donate=[0])))
+    run = p.submit()
+    # The client's timeout is the run's, so it begins to wait.
+    assert made == ["Launch", "WaitForExecution"]
+    assert given.is_deleted
+    # What it will give may be named before it is there.
+    following = able.pipeline()
+    following.keep(following.call(double, run.buffers[0]))
+    last = following.submit()
+    assert made == ["Launch", "WaitForExecution"] * 2
+    assert not run.done()
+    with able.device().infeed() as feed:
+        feed.put(ONES)
+    np.testing.assert_array_equal(last.result()[0].to_numpy(), 8 * ONES)
+    np.testing.assert_array_equal(run.result()[0].to_numpy(), 4 * ONES)
+
+
+def test_an_execution_may_be_an_argument_of_a_step(client: xc.Client) -> None:
+    double = client.compile(program(DOUBLE))
+    p = client.pipeline()
+    p.fetch(p.call(double, double.submit(ONES)))
+    np.testing.assert_array_equal(p.run()[0], 4 * ONES)
+
+
+@pytest.mark.parametrize("missing", [[], ["LAUNCH"], ["LAUNCH", "RUN"]])
+def test_a_submitted_run_is_stopped_and_fails_by_its_step(
+    able: xc.Client, missing: list[str]
+) -> None:
+    transport = able._session.transport
+    transport.capabilities -= {getattr(extension_pb2, f"CAPABILITY_{name}") for name in missing}
+    double, loop, feeding = able.compile(program(DOUBLE)), able.compile(endless()), _feeding(able)
+    p = able.pipeline()
+    p.keep(p.call(loop, p.call(double, ONES)))
+    run = p.submit()
+    while not able.describe().use.concurrent_executions:
+        assert not run.done()
+    assert run.cancel()
+    with pytest.raises(xc.CancelledError):
+        run.result(30)
+    assert not run.cancel()
+    while able.describe().use.concurrent_executions:
+        pass
+    able.device().infeed().close_queue()
+    p = able.pipeline()
+    p.keep(p.call(feeding, p.call(double, ONES)))
+    run = p.submit()
+    with pytest.raises(xc.AbortedError, match="of module feeding waited" if missing else "step 1"):
+        run.result(30)
+    with pytest.raises(xc.AbortedError):
+        run.buffers[0].to_numpy()
+    with able.device().infeed():
+        pass
+
+
+def test_what_cannot_be_submitted_is_told(client: xc.Client) -> None:
+    with pytest.raises(xc.InvalidArgumentError, match="must have a step to be submitted"):
+        client.pipeline().submit()
+    p = client.pipeline()
+    p.fetch(p.call(client.compile(program(DOUBLE)), ONES))
+    with pytest.raises(xc.InvalidArgumentError, match=r"must keep all .* fetches 1") as told:
+        p.submit()
+    assert "to_numpy" in told.value.hint
+    np.testing.assert_array_equal(p.run()[0], 2 * ONES)
+
+
+@pytest.mark.parametrize("way", ["UploadShared", "Upload"])
+def test_large_arguments_take_the_way_of_large_values(
+    address: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xla_client.transfers.THRESHOLD", 1 << 20)
+    size = 1 << 19
+    builder = xc.Builder("large")
+    x = builder.parameter(0, xc.Shape.parse(f"f32[{size}]"))
+    computation = builder.build(x + x)
+    with xc.connect(address, shared_memory=None if way == "UploadShared" else False) as client:
+        transport, streams = client._session.transport, list[str]()
+        stream = transport.stream
+
+        def noted(name: str, *arguments: Any, **named: Any) -> Any:
+            streams.append(name)
+            return stream(name, *arguments, **named)
+
+        monkeypatch.setattr(transport, "stream", noted)
+        large, array = client.compile(computation), np.arange(size, dtype=np.float32)
+        made = _calls(client)
+        p = client.pipeline()
+        p.keep(p.call(large, p.call(large, array)))
+        assert way in made + streams
+        assert "TransferToServer" not in made
+        (kept,) = p.submit().result()
+        np.testing.assert_array_equal(kept.to_numpy(), 4 * array)
+
+
 def test_what_is_large_is_uploaded_first_and_downloaded_after(client: xc.Client) -> None:
     size = runs.FETCH_BYTES // 4 + 1
     builder = xc.Builder("large")
@@ -240,7 +366,7 @@ def test_what_is_large_is_uploaded_first_and_downloaded_after(client: xc.Client)
 def test_many_small_arguments_do_not_make_a_large_message(
     able: xc.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "INLINE_BYTES", 40)
+    monkeypatch.setattr(_pipeline_run, "INLINE_BYTES", 40)
     double = able.compile(program(DOUBLE))
     made = _calls(able)
     p = able.pipeline()

@@ -87,3 +87,24 @@ def test_scalar_that_would_change_its_value_is_refused(type_, scalar):
     x = Builder().parameter(0, Shape.parse(f"{type_}[4]"))
     with pytest.raises(InvalidArgumentError, match="a scalar must fit the element type"):
         ops.eq(x, scalar)
+
+
+def test_operands_are_arrays():
+    with pytest.raises(ShapeError, match=r"^add.*operands must be arrays, got f32\[2\] and \(s32"):
+        ops.add(*_operands("f32[2]", "(s32[])"))
+
+
+@pytest.mark.parametrize(
+    ("operand", "dimensions", "mapping", "rule"),
+    [
+        ("f32[2]", (3, 4), (0,), "got dim 0 = 2 of f32[2] and dim 0 = 3 of f32[3,4]"),
+        ("f32[2]", (2, 4), (2,), "dimensions of the result of rank 2, got {2}"),
+        ("f32[2,4]", (2, 4), (0,), "one entry per dimension"),
+    ],
+)
+def test_a_dimension_fits_where_it_is_put(operand, dimensions, mapping, rule):
+    builder = Builder()
+    x = builder.parameter(0, Shape.parse(operand))
+    with pytest.raises(ShapeError) as caught:
+        ops.broadcast_in_dim(x, dimensions, mapping)
+    assert rule in str(caught.value)

@@ -13,6 +13,7 @@ from xla_client import (
     ShapeError,
     ops,
 )
+from xla_client.builder import builder_of
 from xla_contract.stubs import hlo_pb2
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
@@ -181,3 +182,48 @@ def test_loaded_modules():
     for wrong in (b"", b"\xff" * 9, math.pi.hex().encode()):
         with pytest.raises(InvalidArgumentError):
             Computation.from_serialized(wrong)
+
+
+def test_what_is_no_op_is_named():
+    builder = Builder("one")
+    x = builder.parameter(0, Shape.parse("f32[3]"))
+    with pytest.raises(InvalidArgumentError, match="needs a name, got an empty one"):
+        Builder("")
+    with pytest.raises(InvalidArgumentError, match=r"^tuple .*operands must be Ops, got ndarray"):
+        ops.tuple([x, np.zeros(3)])
+    with pytest.raises(InvalidArgumentError, match=r"must be an Op, got \(int, list\)$") as caught:
+        builder_of(1, [2])
+    assert "builder.constant" in caught.value.hint
+    with pytest.raises(InvalidArgumentError, match="operands must be Ops, got int"):
+        builder.build(3)
+    # What was refused is in no program, and its name is free.
+    assert repr(builder) == "Builder('one', 1 instructions)"
+    assert (x + x).name == "add.2"
+
+
+def test_operators_of_python_are_the_operations():
+    builder = Builder()
+    x = builder.parameter(0, Shape.parse("f32[]"))
+    for made, opcode in (
+        (x + 1, "add"),
+        (1 + x, "add"),
+        (x - 1, "subtract"),
+        (1 - x, "subtract"),
+        (x * 2, "multiply"),
+        (2 * x, "multiply"),
+        (x / 2, "divide"),
+        (2 / x, "divide"),
+        (x % 2, "remainder"),
+        (2 % x, "remainder"),
+        (x**2, "power"),
+        (2**x, "power"),
+        (-x, "negate"),
+        (abs(x), "abs"),
+    ):
+        instructions = builder.build(made).proto.computations[-1].instructions
+        by_id = {each.id: each for each in instructions}
+        (last,) = [each for each in instructions if each.name == made.name]
+        assert last.opcode == opcode
+        # The scalar is on its side.
+        sides = [by_id[number].opcode for number in last.operand_ids]
+        assert sides[0] == "parameter" or sides == ["constant", "parameter"]

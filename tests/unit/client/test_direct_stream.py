@@ -1,5 +1,7 @@
 """The stream that is read in the thread of who uses it, against grpc's own server."""
 
+import _thread
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -157,6 +159,51 @@ def test_streams_that_nobody_closed_are_closed_at_exit(server, channel, stream) 
     assert stream in _direct_stream._OPEN
     _direct_stream._close_open_streams()
     assert not stream.is_active
+    assert server.left.wait(10)
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[threading.Timer]:
+    """A key that is pressed a while after it is started."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    key = threading.Timer(0.05, _thread.interrupt_main)
+    yield key
+    key.cancel()
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_ends_a_stream_that_is_waited_for(server, stream, ctrl_c) -> None:
+    assert exchanged(stream, b"a") == b"a"
+    stream.send(b"wait")
+    ctrl_c.start()
+    with pytest.raises(KeyboardInterrupt):
+        stream.receive()
+    assert not stream.is_active
+    stream.close()
+    assert server.left.wait(10)
+
+
+def test_nobody_waits_for_an_event_that_ctrl_c_has_lost(server, stream) -> None:
+    class Interrupted:
+        """A call whose next event comes to nobody: Ctrl-C comes between."""
+
+        def __init__(self, call: Any) -> None:
+            self.operate, self.cancel, self._call = call.operate, call.cancel, call
+
+        def next_event(self) -> None:
+            self._call.next_event()
+            raise KeyboardInterrupt
+
+    assert exchanged(stream, b"a") == b"a"
+    stream.send(b"b")
+    stream._call = Interrupted(stream._call)
+    with pytest.raises(KeyboardInterrupt):
+        stream.receive()
+    assert not stream.is_active
+    closing = threading.Thread(target=stream.close, daemon=True)
+    closing.start()
+    closing.join(10)
+    assert not closing.is_alive()
     assert server.left.wait(10)
 
 

@@ -1,0 +1,217 @@
+"""The ways a pipeline has to the server, and the usual one: all steps in one message."""
+
+import abc
+import asyncio
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from xla_client import runs
+from xla_client._background_execution import BackgroundExecution, Calling
+from xla_client._session import Session
+from xla_client._transport import Pending
+from xla_client.arguments import Argument
+from xla_client.buffer import Buffer
+from xla_client.executable import Executable
+from xla_client.execution import Execution, LaunchedExecution
+from xla_client.step_result import StepResult
+from xla_contract.shape import Shape
+from xla_contract.stubs import xla_data_pb2
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+
+if TYPE_CHECKING:
+    from xla_client.pipeline import Pipeline
+
+INLINE_BYTES = 1 << 20
+"""Of arguments that are sent along with a pipeline; what is more is uploaded first."""
+
+DEVICE = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Output:
+    """A result that is asked for."""
+
+    result: StepResult
+    is_fetched: bool
+
+    @property
+    def shape(self) -> Shape:
+        """The shape, with the layout in which the program gives it."""
+        return self.result.shape
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether it is kept as its elements."""
+        return not self.is_fetched and runs.is_flat_tuple(self.shape)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Recording:
+    """What a step is recorded with; `place` says which one it is."""
+
+    pipeline: "Pipeline"
+    place: str
+    executable: Executable
+    arguments: Sequence[Argument]
+    donate: Sequence[int]
+    timeout: float | None
+
+
+class Way(abc.ABC):
+    """How a pipeline gets to the server."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @abc.abstractmethod
+    def add(self, recording: Recording) -> None:
+        """Add a step; raises InvalidArgumentError for what does not fit."""
+
+    @abc.abstractmethod
+    def run(self, outputs: Sequence[Output], timeout: float | None) -> tuple[Any, ...]:
+        """Run all; gives the outputs."""
+
+    @abc.abstractmethod
+    async def arun(self, outputs: Sequence[Output], timeout: float | None) -> tuple[Any, ...]:
+        """Run all, without holding up the event loop; who is cancelled gives the run up."""
+
+    @abc.abstractmethod
+    def submit(self, outputs: Sequence[Output], timeout: float | None) -> Execution:
+        """Start to run all and return at once; every output is to be kept."""
+
+
+class OneRun(Way):
+    """One message of Run, or of Launch."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._steps: list[runs.Step] = []
+        # They must live until the server has the run.
+        self._executables: list[Executable] = []
+        self._room = INLINE_BYTES
+
+    def add(self, recording: Recording) -> None:
+        step = runs.make_step(
+            self._session,
+            recording.executable.handle,
+            recording.executable.program_shape.parameters,
+            recording.arguments,
+            donate=recording.donate,
+            device=DEVICE,
+            timeout=recording.timeout,
+            room=min(self._room, runs.INLINE_BYTES),
+            pipeline=recording.pipeline,
+            place=recording.place,
+        )
+        self._room -= step.inline_bytes
+        self._steps.append(step)
+        self._executables.append(recording.executable)
+
+    def run(self, outputs: Sequence[Output], timeout: float | None) -> tuple[Any, ...]:
+        request = self._request(outputs)
+        is_freed = False
+        try:
+            response = self._session.call("Run", request, timeout)
+            is_freed = True
+        finally:
+            self._end_donations(is_freed=is_freed)
+        return tuple(_fetched(each, timeout) for each in self._received(outputs, response))
+
+    async def arun(self, outputs: Sequence[Output], timeout: float | None) -> tuple[Any, ...]:
+        request = self._request(outputs)
+        is_freed = False
+        try:
+            response = await self._session.acall("Run", request, timeout)
+            is_freed = True
+        finally:
+            self._end_donations(is_freed=is_freed)
+        received = self._received(outputs, response)
+        if any(isinstance(each, _Late) for each in received):
+            return await asyncio.to_thread(
+                lambda: tuple(_fetched(each, timeout) for each in received)
+            )
+        return tuple(received)
+
+    def submit(self, outputs: Sequence[Output], timeout: float | None) -> Execution:
+        session, request = self._session, self._request(outputs)
+        if extension_pb2.CAPABILITY_LAUNCH not in session.transport.capabilities:
+            return self._called(outputs, session.start("Run", request, timeout))
+        is_freed = False
+        try:
+            response = session.call("Launch", extension_pb2.LaunchRequest(run=request), timeout)
+            is_freed = True
+        finally:
+            self._end_donations(is_freed=is_freed)
+        handles = [iter(each.outputs) for each in response.outputs]
+        buffers = tuple(self._kept(each, handles[each.result.step]) for each in outputs)
+        limit = session.transport.timeout if timeout is None else timeout
+        return LaunchedExecution(session, response.execution.handle, buffers, limit)
+
+    def _called(self, outputs: Sequence[Output], pending: Pending[Any]) -> Execution:
+        """A call of Run that somebody else waits for."""
+        # Until it is answered nobody knows whether the server has what they name.
+        steps = list(self._steps)
+        self._end_donations(is_freed=False)
+
+        def work(calling: Calling) -> tuple[Any, ...]:
+            response = calling.result(lambda: pending)
+            steps.clear()
+            return tuple(self._received(outputs, response))
+
+        return BackgroundExecution(work)
+
+    def _request(self, outputs: Sequence[Output]) -> extension_pb2.RunRequest:
+        for output in outputs:
+            parts = self._steps[output.result.step].message.output.parts
+            if output.is_spread:
+                for number in range(len(output.shape.tuple_shapes)):
+                    parts.add(index=(*output.result.index, number), keep=True)
+            elif output.is_fetched:
+                runs.ask_for(parts.add(index=output.result.index), output.shape)
+            else:
+                parts.add(index=output.result.index, keep=True)
+        return extension_pb2.RunRequest(steps=[step.message for step in self._steps])
+
+    def _end_donations(self, *, is_freed: bool) -> None:
+        for step in self._steps:
+            step.end_donation(is_freed=is_freed)
+        self._steps.clear()
+
+    def _received(
+        self, outputs: Sequence[Output], response: extension_pb2.RunResponse
+    ) -> list[Any]:
+        """What came of the outputs, with a _Late for what was too large to come along."""
+        following = [iter(result.parts) for result in response.results]
+        received: list[Any] = []
+        for output in outputs:
+            parts = following[output.result.step]
+            if not output.is_fetched:
+                received.append(self._kept(output, (part.data for part in parts)))
+                continue
+            part = next(parts)
+            if part.HasField("value"):
+                received.append(runs.fetched(part.value))
+            else:
+                received.append(_Late(Buffer(self._session, part.data.handle, output.shape)))
+        return received
+
+    def _kept(
+        self, output: Output, following: Iterator[xla_data_pb2.GlobalDataHandle]
+    ) -> Buffer | tuple[Buffer, ...]:
+        """A kept output, whose handles are the next ones."""
+        if not output.is_spread:
+            return Buffer(self._session, next(following).handle, output.shape)
+        shapes = output.shape.tuple_shapes
+        return tuple(Buffer(self._session, next(following).handle, shape) for shape in shapes)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Late:
+    """A value that is still to be downloaded."""
+
+    buffer: Buffer
+
+
+def _fetched(value: Any, timeout: float | None) -> Any:
+    return value.buffer.to_numpy(timeout=timeout) if isinstance(value, _Late) else value

@@ -1,0 +1,126 @@
+"""A server of one's own: how it is asked for, started and stopped, in a process of its own."""
+
+import io
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import xla_client as xc
+from xla_client import local
+from xla_client.local import Local
+from xla_contract.errors import UnavailableError
+
+
+def flags(*arguments: Any, **options: Any) -> list[str]:
+    return Local(*arguments, **options)._command[4:]
+
+
+def test_options_become_flags() -> None:
+    assert Local()._command[:4] == [sys.executable, "-m", "xla_client._local_child", "serve"]
+    assert flags("interpreter", 3) == [
+        "--listen",
+        "127.0.0.1:0",
+        "--platform",
+        "interpreter",
+        "--devices",
+        "3",
+    ]
+    assert flags(max_message_bytes=2**20, quiet=True, loud=False, left=None)[6:] == [
+        "--max-message-bytes",
+        "1048576",
+        "--quiet",
+    ]
+    # Another address is heard of too.
+    assert flags(listen="unix:/x").count("--listen") == 1
+
+
+def test_a_server_is_started_and_stopped_as_often_as_one_likes() -> None:
+    own = Local(platform="interpreter", devices=2, timeout=30)
+    with pytest.raises(UnavailableError, match="must be started, got none running"):
+        own.target  # noqa: B018
+    own.stop()
+    with own as client:
+        assert own.start() is client
+        assert own.target == client.target
+        assert len(client.devices) == 2
+        process = own._process
+        assert process is not None
+    assert process.returncode == 0
+    with pytest.raises(UnavailableError, match="got none running"):
+        own.target  # noqa: B018
+    own.stop()
+    with pytest.raises(xc.UnavailableError, match="closed"):
+        client.describe()
+
+
+class Started:
+    """A local server whose process is another program."""
+
+    def __init__(self, program: str) -> None:
+        self.local = Local()
+        self.local._command = [sys.executable, "-c", program]
+
+    def fails(self) -> UnavailableError:
+        with pytest.raises(UnavailableError) as caught:
+            self.local.start()
+        assert self.local._process is self.local._client is self.local._log is None
+        assert caught.value.op == "Local"
+        return caught.value
+
+
+@pytest.mark.parametrize(
+    ("line", "got"),
+    [
+        ("", "b''"),
+        ("print('no json')", r"b'no json\n'"),
+        ("print('[1]')", r"b'[1]\n'"),
+        ("""print('{"other": 1}')""", """b'{"other": 1}\\n'"""),
+    ],
+)
+def test_a_process_that_does_not_say_where_it_listens(line: str, got: str) -> None:
+    program = f"import sys; sys.stderr.write('x' * 5000 + 'the reason'); {line}"
+    message = Started(program).fails().message
+    assert f"must say where it listens, got {got} and exit code" in message
+    # The end of its log, and no more.
+    assert message.endswith("x" * 100 + "the reason")
+    assert len(message) < local._LOG_TAIL + 300
+
+
+def test_a_server_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "START_TIMEOUT", 0.2)
+    message = Started("import time; time.sleep(60)").fails().message
+    assert "got b'' and exit code -9" in message
+
+
+def test_a_server_that_does_not_stop_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "STOP_TIMEOUT", 0.2)
+    # It goes on when it is told to stop; nobody listens at the address it says.
+    program = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        """print('{"listening": "unix:/nowhere"}', flush=True); time.sleep(60)"""
+    )
+    monkeypatch.setattr(
+        local, "connect", lambda target, **_: xc.connect(target, connect_timeout=0.1)
+    )
+    started = Started(program)
+    processes: list[subprocess.Popen[bytes]] = []
+    original = subprocess.Popen
+
+    def popen(*arguments: Any, **named: Any) -> Any:
+        processes.append(original(*arguments, **named))
+        return processes[-1]
+
+    monkeypatch.setattr(local.subprocess, "Popen", popen)
+    with pytest.raises(UnavailableError, match="unix:/nowhere"):
+        started.local.start()
+    assert processes[0].returncode == -9
+    assert started.local._process is None
+    assert processes[0].stdin is not None
+    assert processes[0].stdin.closed
+    assert isinstance(processes[0].stdout, io.IOBase)
+    assert processes[0].stdout.closed
+    with pytest.raises(ProcessLookupError):
+        os.kill(processes[0].pid, 0)
