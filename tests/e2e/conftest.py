@@ -16,6 +16,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield running.address
 
 
+@pytest.fixture(scope="session")
+def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server that ends sessions half a second after their clients have gone.
+
+    For tests that wait until it has: between two steps of any other test there may be more.
+    """
+    flags = ("--platform", "interpreter", "--session-grace-seconds", "0.5")
+    with start_server(tmp_path_factory.mktemp("forgetful"), *flags) as running:
+        yield running.address
+
+
 @pytest.fixture
 def raw(server: str) -> Iterator[Raw]:
     client = Raw(server)

@@ -25,7 +25,7 @@ X = np.arange(60, dtype=np.float32).reshape(6, 10)
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     directory = tmp_path_factory.mktemp("server")
     flags = ("--platform", "interpreter", "--max-device-bytes", str(LIMIT))
-    with start_server(directory, *flags, "--session-grace-seconds", "1") as running:
+    with start_server(directory, *flags) as running:
         yield running.address
 
 
@@ -39,15 +39,21 @@ class Stubs:
         self._metadata = (("xla-session", opened.token),)
 
     def __call__(self, name: str, request):  # type: ignore[no-untyped-def]
+        return self._method(name)(request, metadata=self._metadata, timeout=30)
+
+    def begin(self, name: str, request):  # type: ignore[no-untyped-def]
+        """A call with one answer, under way."""
+        return self._method(name).future(request, metadata=self._metadata, timeout=30)
+
+    def _method(self, name: str):  # type: ignore[no-untyped-def]
         (rpc,) = (rpc for rpc in EXTENSION_RPCS if rpc.name == name)
         streams = "stream" if rpc.request_streaming else "unary"
         answers = "stream" if rpc.response_streaming else "unary"
-        method = getattr(self._channel, f"{streams}_{answers}")(
+        return getattr(self._channel, f"{streams}_{answers}")(
             rpc.path,
             request_serializer=rpc.request.SerializeToString,
             response_deserializer=rpc.response.FromString,
         )
-        return method(request, metadata=self._metadata, timeout=30)
 
     def upload(self, *parts: extension_pb2.UploadRequest) -> xla_data_pb2.GlobalDataHandle:
         return self("Upload", iter(parts)).data
@@ -156,21 +162,34 @@ class TestPlainStubs:
             yield _chunk(0, 100)
             has_arrived.wait(20)
 
-        first = stubs._channel.stream_unary(
-            "/xla.XlaExtensionService/Upload",
-            request_serializer=extension_pb2.UploadRequest.SerializeToString,
-        ).future(slowly(), metadata=stubs._metadata)
+        first = stubs.begin("Upload", slowly())
         _until(lambda: _offset(stubs) == 100)
         handle = stubs.upload(_start(offset=100), _chunk(100))
         assert first.exception(timeout=10).code() is StatusCode.ABORTED
         has_arrived.set()
         assert _download(stubs, handle)[0].chunk.data == X.tobytes()
 
-    def test_what_broke_off_goes_after_the_grace_period(self, stubs):
-        refused(StatusCode.INVALID_ARGUMENT, stubs.upload, _start(), _chunk(0, 100))
+    def test_what_broke_off_goes_after_the_grace_period(self, forgetful):
+        stubs, may_break_off = Stubs(forgetful), threading.Event()
+
+        def half():  # type: ignore[no-untyped-def]
+            yield _start()
+            yield _chunk(0, 100)
+            may_break_off.wait(20)
+
+        # A stream that says that the client is there: the session lasts, and the upload does not.
+        leaves = threading.Event()
+        there = stubs("Converse", iter(lambda: leaves.wait(60), True))
+        upload = stubs.begin("Upload", half())
+        _until(lambda: _offset(stubs) == 100)
         assert (_state(stubs).offset, stubs.used()) == (100, 240)
+        may_break_off.set()
+        refused(StatusCode.INVALID_ARGUMENT, upload.result)
         _until(lambda: stubs.used() == 0)
         refused(StatusCode.NOT_FOUND, _state, stubs)
+        leaves.set()
+        there.cancel()
+        stubs.close()
 
 
 def _offset(stubs: Stubs) -> int:

@@ -16,6 +16,7 @@ from grpc import StatusCode
 
 from tests.e2e import modules
 from tests.e2e.process import Raw, ServerProcess, refused, start_server
+from tests.unit.sessions.runs import ONES, endless
 from xla_contract.stubs import xla_pb2
 
 
@@ -109,8 +110,14 @@ def test_a_client_that_gives_up_frees_its_thread(tmp_path):
         raw = Raw(server.address)
         handle = raw.compile(modules.echo_feed())
         execute = xla_pb2.ExecuteRequest(handle=handle)
+        loop = xla_pb2.CompileRequest()
+        endless().write_to(loop.computation)
+        endless_run = xla_pb2.ExecuteRequest(
+            handle=raw.compile(loop.computation), arguments=[raw.upload(ONES)]
+        )
         for call, request in (
             (raw.ComputeConstantGraph, _graph()),
+            (raw.Execute, endless_run),
             (raw.Execute, execute),
             (raw.TransferFromOutfeed, _outfeed()),
         ):

@@ -108,6 +108,11 @@ class ArenaPool:
         if self._take(byte_size):
             return
         # The arena that asks holds its own lock, so nothing here may wait for another's.
+        with self._lock:  # In which it is started.
+            warming = self._warming
+        if warming is not None and warming is not threading.current_thread():
+            # It is for a session that may never come, and can be dropped once it is made.
+            warming.join()
         self._drop_spare()
         for arena in self._lent():
             arena.trim(0, blocking=False)

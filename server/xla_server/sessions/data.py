@@ -16,6 +16,8 @@ from xla_server.sessions.pending import PendingValue
 class Reservation:
     """Bytes set aside for values about to be made."""
 
+    __slots__ = ("_byte_size", "_table")
+
     def __init__(self, table: "DataTable", byte_size: int) -> None:
         self._table = table
         self._byte_size = byte_size
@@ -96,7 +98,15 @@ class DataTable:
             reservation.release()
 
     def reserve(self, byte_size: int, purpose: object) -> Reservation:
-        """As `reserving`, for who keeps or releases the reservation by itself."""
+        """As `reserving`, for who keeps or releases the reservation by itself.
+
+        Raises InvalidArgumentError for a negative number of bytes too, which is what a shape of an
+        unbounded dimension takes: it would make room for others until it is refused.
+        """
+        if byte_size < 0:
+            raise InvalidArgumentError(
+                f"values must have bounded sizes, got {byte_size} bytes for {purpose}"
+            )
         with self._lock:
             use = self._used + self._reserved
             if use + byte_size > self.max_bytes:

@@ -1,5 +1,8 @@
 """Runs of small programs, as their messages."""
 
+import contextlib
+from collections.abc import Iterator
+
 import numpy as np
 
 from xla_client import Builder, Computation, Shape, ops
@@ -7,8 +10,16 @@ from xla_contract.literal import Literal
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_to_proto
+from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.sessions.engine import Engine
+from xla_server.sessions.executions import LaunchedExecution, executions_of
+from xla_server.sessions.quotas import Quotas
+from xla_server.sessions.records import Limits
 from xla_server.sessions.service import XlaService
+from xla_server.sessions.steps import Outcome, prepare_run
+
+ONES = np.ones(4, np.float32)
 
 DOUBLE, ADD, PAIR, MATRIX = "double", "add", "pair", "matrix"
 
@@ -37,6 +48,16 @@ def endless() -> Computation:
     return builder.build(ops.while_(condition, body.build(step), x))
 
 
+@contextlib.contextmanager
+def open_service(limits: Limits, quotas: Quotas | None = None) -> Iterator[XlaService]:
+    """A session with an engine of its own, where everything is free in the end."""
+    made = XlaService(Engine(Interpreter(), limits, quotas))
+    yield made
+    made.close()
+    assert made.engine.close(10)
+    assert made.engine.memory.used_bytes == 0
+
+
 def compiled(service: XlaService, what: str | Computation) -> int:
     computation = program(what) if isinstance(what, str) else what
     request = xla_pb2.CompileRequest()
@@ -46,7 +67,7 @@ def compiled(service: XlaService, what: str | Computation) -> int:
 
 
 def kept(service: XlaService, array: object) -> int:
-    literal = Literal.from_numpy(array)
+    literal = array if isinstance(array, Literal) else Literal.from_numpy(array)
     device = service.devices.resolve(None)
     with service.data.reserving(literal.shape.byte_size, "a test") as room:
         return room.keep(service.engine.backend.to_device(literal, device))
@@ -89,3 +110,23 @@ def step(
 
 def run_request(*steps: extension_pb2.RunStep) -> extension_pb2.RunRequest:
     return extension_pb2.RunRequest(steps=steps)
+
+
+def execute(
+    service: XlaService,
+    *steps: extension_pb2.RunStep,
+    cancellation: Cancellation | None = None,
+) -> list[Outcome]:
+    """The outcomes of a run of these steps."""
+    with (
+        contextlib.closing(prepare_run(service, run_request(*steps))) as run,
+        run.executing(cancellation or Cancellation()) as outcomes,
+    ):
+        return outcomes
+
+
+def launch_endless(service: XlaService) -> tuple[LaunchedExecution, extension_pb2.RunArgument]:
+    """An execution that ends when it is cancelled, and its output to come as an argument."""
+    loop = compiled(service, endless())
+    launched = executions_of(service).launch(run_request(step(loop, value(ONES), output=keep())))
+    return launched, argument_of(launched.outputs[0][0])

@@ -2,6 +2,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import threading
 import time
 
 import numpy as np
@@ -194,6 +195,44 @@ def test_all_arenas_together_stay_within_the_limit():
     second.allocate(4 * MIB)
     assert pool.used_bytes == 4 * MIB
     pool.close()
+
+
+def test_an_arena_that_is_being_made_ahead_gives_way_too(monkeypatch):
+    populate, may_go_on = arena_module._populate, threading.Event()
+
+    def slow(*arguments):
+        if threading.current_thread().name == "arena warming":
+            assert may_go_on.wait(10)
+        populate(*arguments)
+
+    monkeypatch.setattr(arena_module, "_populate", slow)
+    pool = ArenaPool(max_bytes=4 * MIB, session_bytes=4 * MIB, warm_bytes=4 * MIB)
+    arena = pool.acquire()
+    wait_for(lambda: pool.used_bytes == 4 * MIB)
+    asking = threading.Thread(target=arena.allocate, args=(MIB,), daemon=True)
+    asking.start()
+    asking.join(0.05)
+    may_go_on.set()
+    asking.join(10)
+    assert (arena.part_count, pool.used_bytes) == (1, MIB)
+    pool.close()
+
+
+def test_who_finds_no_memory_for_an_arena_ahead_goes_without():
+    pool = ArenaPool(max_bytes=4 * MIB, session_bytes=4 * MIB, warm_bytes=2 * MIB)
+    first = pool.acquire()
+    wait_for(lambda: not pool.is_warming)
+    # The one ahead gives way to what a session asks for.
+    first.allocate(3 * MIB)
+    assert pool.used_bytes == 3 * MIB
+    second = pool.acquire()
+    wait_for(lambda: not pool.is_warming)
+    assert pool.used_bytes == 3 * MIB
+    second.allocate(MIB)
+    third = pool.acquire()
+    assert third.backed_bytes == 0
+    pool.close()
+    assert pool.used_bytes == 0
 
 
 def test_idle_arenas_are_trimmed_after_a_while(monkeypatch):

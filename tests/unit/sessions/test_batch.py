@@ -7,10 +7,12 @@ import pytest
 
 from tests.unit.sessions.runs import (
     DOUBLE,
+    ONES,
     argument_of,
     compiled,
     endless,
-    keep,
+    launch_endless,
+    open_service,
     run_request,
     step,
     value,
@@ -18,26 +20,21 @@ from tests.unit.sessions.runs import (
 from xla_contract.errors import CancelledError, InvalidArgumentError, XlaError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_from_proto
-from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.extension_run import run_in_place
 from xla_server.sessions.batch import Batch
-from xla_server.sessions.engine import Engine
 from xla_server.sessions.executions import executions_of
 from xla_server.sessions.pending import NotYetError
 from xla_server.sessions.quotas import Quotas
 from xla_server.sessions.records import Limits
 from xla_server.sessions.service import XlaService
 
-ONES = np.ones(4, np.float32)
-
 
 @pytest.fixture
 def service() -> Iterator[XlaService]:
     quotas = Quotas(device_bytes=1 << 20, concurrent_executions=2)
-    made = XlaService(Engine(Interpreter(), Limits(1 << 20), quotas))
-    yield made
-    made.close()
+    with open_service(Limits(1 << 20), quotas) as made:
+        yield made
 
 
 def outcomes(
@@ -89,9 +86,9 @@ def test_all_runs_are_stopped_those_in_line_too(service: XlaService) -> None:
 
 
 def test_a_batch_waits_for_values_before_it_takes_a_place(service: XlaService) -> None:
-    loop, double = compiled(service, endless()), compiled(service, DOUBLE)
-    gate = executions_of(service).launch(run_request(step(loop, value(ONES), output=keep())))
-    batch = [run_request(step(double, argument_of(gate.outputs[0][0]), fetch=16))]
+    double = compiled(service, DOUBLE)
+    gate, coming = launch_endless(service)
+    batch = [run_request(step(double, coming, fetch=16))]
     with pytest.raises(NotYetError):
         outcomes(service, batch)
     executions_of(service).cancel(gate.handle)

@@ -32,7 +32,6 @@ from xla_server.sessions.batch import Batch
 from xla_server.sessions.downloads import downloading
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.executions import executions_of
-from xla_server.sessions.feed_waiters import FeedUser
 from xla_server.sessions.infeed_stream import Arrival, Credit
 from xla_server.sessions.pending import NotYetError
 from xla_server.sessions.quotas import Quotas
@@ -117,7 +116,7 @@ class Caller:
         stream = feeds.infeed.attach(SHAPE, cancellation)
         literal = Literal.from_numpy(VALUE)
         stream.accept([Arrival(stream.next_sequence, literal, 1, VALUE.nbytes)])
-        feeds.used_by(FeedUser("test")).take_infeed(SHAPE, cancellation, "infeed")
+        feeds.used_by("test").take_infeed(SHAPE, cancellation, "infeed")
         stream.end()
 
     def _transfers(self, cancellation: Cancellation) -> None:
@@ -131,7 +130,7 @@ class Caller:
 
     def _outfeed(self, cancellation: Cancellation) -> None:
         feeds = self._service.devices.feeds_of_replica(None, 0)
-        feeds.used_by(FeedUser("test")).put_outfeed(VALUE, SHAPE, cancellation, "outfeed")
+        feeds.used_by("test").put_outfeed(VALUE, SHAPE, cancellation, "outfeed")
         stream = feeds.outfeed.attach(None, 0, Credit(5, 100), cancellation)
         cancellation.add_callback(stream.end)
         for number, _ in stream.next_batch() or ():

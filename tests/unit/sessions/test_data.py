@@ -8,6 +8,7 @@ from xla_contract.errors import (
     UnimplementedError,
 )
 from xla_contract.literal import Literal
+from xla_contract.shape import Shape
 from xla_server.backends.backend import Buffer
 from xla_server.backends.interpreter import Interpreter
 from xla_server.sessions.data import DataTable
@@ -117,3 +118,25 @@ def test_a_closed_table_frees_all_and_takes_nothing():
     assert memory.used_bytes == 0
     with pytest.raises(InvalidArgumentError, match="unregistered"):
         table.get(handle)
+
+
+def test_a_shape_without_bounds_makes_no_room_for_others():
+    table = _table()
+    for shape in (Shape.parse("f32[?]{0}"), Shape.parse("(f32[4]{0}, f32[?]{0})")):
+        with pytest.raises(
+            InvalidArgumentError, match=r"must have bounded sizes, got -\d+ bytes for .*f32\[\?\]"
+        ):
+            table.reserve(shape.byte_size, shape)
+    assert table.reserved_bytes == 0
+
+
+def test_a_reservation_shrinks_and_never_grows():
+    memory = DeviceMemory(100)
+    table = _table(memory)
+    with table.reserving(80, "a test") as reservation:
+        reservation.shrink(90)
+        assert (table.reserved_bytes, memory.used_bytes) == (80, 80)
+        reservation.shrink(30)
+        assert (table.reserved_bytes, memory.used_bytes) == (30, 30)
+        _keep(table, _buffer(np.zeros(15, np.float32)))
+    assert (table.reserved_bytes, memory.used_bytes) == (0, 60)

@@ -14,12 +14,14 @@ from tests.unit.sessions.runs import (
     endless,
     keep,
     kept,
+    result_of,
     run_request,
     step,
     value,
 )
 from xla_contract.errors import (
     CancelledError,
+    InternalError,
     InvalidArgumentError,
     NotFoundError,
     ResourceExhaustedError,
@@ -28,7 +30,7 @@ from xla_contract.errors import (
 from xla_server.backends.interpreter import Interpreter
 from xla_server.sessions.descriptions import described_after
 from xla_server.sessions.engine import Engine
-from xla_server.sessions.executions import LaunchedExecution, Waited, executions_of
+from xla_server.sessions.executions import LaunchedExecution, Waited, as_told, executions_of
 from xla_server.sessions.pending import Awaitable, NotYetError
 from xla_server.sessions.quotas import Quotas
 from xla_server.sessions.records import Limits
@@ -274,3 +276,49 @@ def test_a_fault_is_told_with_its_incident(
     with pytest.raises(XlaError, match=r"of double: the server failed, incident \w+$") as caught:
         waited(service, launch(service, double, value(ONES)))
     assert caught.value.incident
+
+
+def test_a_handle_of_no_execution_is_not_found(service: XlaService) -> None:
+    executions = executions_of(service)
+    loop = launch(service, compiled(service, endless()), value(ONES))
+    executions.forget(loop.handle)
+    value_handle = kept(service, ONES)
+    for handle in (12345, value_handle, loop.handle):
+        for use in (executions.get, executions.wait, executions.cancel, executions.forget):
+            with pytest.raises(
+                NotFoundError, match=f"got {handle}, which is none or was waited for before$"
+            ):
+                use(handle)
+    # One that was forgotten goes on.
+    assert executions.has_issued(loop.handle)
+    assert not loop.is_done
+    loop.cancellation.cancel(CancelledError("enough"))
+
+
+def test_the_profile_of_several_steps_is_their_sum(service: XlaService) -> None:
+    double, add = compiled(service, DOUBLE), compiled(service, ADD)
+    once = run_request(step(double, value(ONES), output=keep()))
+    single = waited(service, executions_of(service).launch(once)).profile
+    steps = [
+        step(double, value(ONES)),
+        step(add, result_of(0), value(ONES)),
+        step(double, value(ONES)),
+    ]
+    total = waited(service, executions_of(service).launch(run_request(*steps))).profile
+    assert total.executable_size_in_bytes == 3 * single.executable_size_in_bytes
+    assert 0 < total.compute_time_ns <= total.compute_and_transfer_time_ns
+    assert total.compilation_cache_hit is single.compilation_cache_hit is False
+
+
+def test_what_a_client_may_know_of_an_error() -> None:
+    told = CancelledError("enough")
+    assert as_told(told) is told
+    room = as_told(MemoryError())
+    assert type(room) is ResourceExhaustedError
+    assert "ran out of memory in this execution" in room.message
+    assert "Unregister" in room.hint
+    fault = as_told(ZeroDivisionError("a secret"))
+    assert type(fault) is InternalError
+    assert "a secret" not in fault.message
+    assert fault.incident
+    assert fault.incident in fault.message

@@ -22,7 +22,6 @@ from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.ops.evaluation import Value
 from xla_server.sessions.engine import Engine
-from xla_server.sessions.feed_waiters import FeedUser
 from xla_server.sessions.feeds import DeviceFeeds, LentLiteral, ProgramFeeds
 from xla_server.sessions.quotas import Quotas
 from xla_server.sessions.records import Limits
@@ -90,7 +89,7 @@ def _put(feeds: DeviceFeeds, value: object) -> None:
 
 
 def _program(feeds: DeviceFeeds) -> ProgramFeeds:
-    return feeds.used_by(FeedUser("train"))
+    return feeds.used_by("train")
 
 
 def _take_in(feeds: DeviceFeeds, shape: Shape, cancellation: Cancellation) -> object:

@@ -1,6 +1,5 @@
 """Parts of results: which are kept, which are sent back, and what is refused."""
 
-import contextlib
 import threading
 from collections.abc import Iterator
 
@@ -9,8 +8,11 @@ import pytest
 
 from tests.unit.sessions.runs import (
     DOUBLE,
+    ONES,
     PAIR,
     compiled,
+    execute,
+    open_service,
     result_of,
     run_request,
     step,
@@ -20,26 +22,18 @@ from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, Xl
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_server.backends.interpreter import Interpreter
-from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions import step_outputs
-from xla_server.sessions.engine import Engine
 from xla_server.sessions.executions import executions_of
 from xla_server.sessions.quotas import Quotas
 from xla_server.sessions.records import Limits
 from xla_server.sessions.service import XlaService
-from xla_server.sessions.steps import Outcome, prepare_run
-
-ONES = np.ones(4, np.float32)
 
 
 @pytest.fixture
 def service() -> Iterator[XlaService]:
     quotas = Quotas(device_bytes=1000, handles=20)
-    made = XlaService(Engine(Interpreter(), Limits(1000, max_message_bytes=100), quotas))
-    yield made
-    made.close()
-    assert made.engine.memory.used_bytes == 0
+    with open_service(Limits(1000, max_message_bytes=100), quotas) as made:
+        yield made
 
 
 def _part(*index: int, keep: bool = False, fetch: int = 0) -> extension_pb2.RunPart:
@@ -50,18 +44,10 @@ def _parts(*parts: extension_pb2.RunPart, keep: bool = False) -> extension_pb2.R
     return extension_pb2.RunOutput(parts=parts, keep=keep)
 
 
-def _execute(service: XlaService, *steps: extension_pb2.RunStep) -> list[Outcome]:
-    with (
-        contextlib.closing(prepare_run(service, run_request(*steps))) as run,
-        run.executing(Cancellation()) as outcomes,
-    ):
-        return outcomes
-
-
 def test_parts_are_kept_or_sent_back_each_by_itself(service: XlaService) -> None:
     pair = compiled(service, PAIR)
     output = _parts(_part(1, fetch=16), _part(0, keep=True), _part(1, keep=True, fetch=16))
-    [outcome] = _execute(service, step(pair, value(ONES), output=output))
+    [outcome] = execute(service, step(pair, value(ONES), output=output))
     sent = [None if part.value is None else part.value.to_numpy() for part in outcome.parts]
     np.testing.assert_array_equal(sent[0], 2 * ONES)
     assert sent[1] is None
@@ -74,13 +60,13 @@ def test_parts_are_kept_or_sent_back_each_by_itself(service: XlaService) -> None
 def test_those_of_parts_come_behind_the_whole(service: XlaService) -> None:
     pair = compiled(service, PAIR)
     output = _parts(_part(0, keep=True), keep=True)
-    [outcome] = _execute(service, step(pair, value(ONES), output=output))
+    [outcome] = execute(service, step(pair, value(ONES), output=output))
     assert [str(kept.shape) for kept in outcome.kept] == ["(f32[4]{0}, f32[4]{0})", "f32[4]{0}"]
 
 
 def test_a_part_that_is_larger_than_asked_for_is_kept_instead(service: XlaService) -> None:
     pair = compiled(service, PAIR)
-    [outcome] = _execute(service, step(pair, value(ONES), output=_parts(_part(1, fetch=15))))
+    [outcome] = execute(service, step(pair, value(ONES), output=_parts(_part(1, fetch=15))))
     [part] = outcome.parts
     assert (part.is_kept, part.value, len(outcome.kept)) == (True, None, 1)
 
@@ -88,7 +74,7 @@ def test_a_part_that_is_larger_than_asked_for_is_kept_instead(service: XlaServic
 def test_a_part_keeps_its_result_until_it_is_seen(service: XlaService) -> None:
     """A step behind it, which reads the result too, must not take its room away."""
     pair, double = compiled(service, PAIR), compiled(service, DOUBLE)
-    outcomes = _execute(
+    outcomes = execute(
         service,
         step(pair, value(ONES), output=_parts(_part(0, keep=True))),
         step(double, result_of(0, 1), output=_parts(_part(fetch=16))),
@@ -122,16 +108,16 @@ def test_parts_that_do_not_fit_are_refused_before_anything_runs(
 ) -> None:
     pair = compiled(service, PAIR)
     with pytest.raises(error, match=f"step 0: .*{words}"):
-        _execute(service, step(pair, value(ONES), output=_parts(part)))
+        execute(service, step(pair, value(ONES), output=_parts(part)))
 
 
 def test_parts_are_bounded(service: XlaService, monkeypatch: pytest.MonkeyPatch) -> None:
     pair = compiled(service, PAIR)
     with pytest.raises(ResourceExhaustedError, match="100 bytes, got results of 112"):
-        _execute(service, step(pair, value(ONES), output=_parts(*[_part(0, fetch=16)] * 7)))
+        execute(service, step(pair, value(ONES), output=_parts(*[_part(0, fetch=16)] * 7)))
     monkeypatch.setattr(step_outputs, "MAX_PARTS", 2)
     with pytest.raises(InvalidArgumentError, match=r"at most 2 parts .*got 3"):
-        _execute(service, step(pair, value(ONES), output=_parts(*[_part(0)] * 3)))
+        execute(service, step(pair, value(ONES), output=_parts(*[_part(0)] * 3)))
 
 
 def test_a_part_that_was_donated_must_not_be_seen(service: XlaService) -> None:
@@ -139,8 +125,8 @@ def test_a_part_that_was_donated_must_not_be_seen(service: XlaService) -> None:
     giving = step(double, result_of(0, 0, donate=True))
     for seen in (_part(0, keep=True), _part(keep=True)):
         with pytest.raises(InvalidArgumentError, match=r"part .* of the output of step 0"):
-            _execute(service, step(pair, value(ONES), output=_parts(seen)), giving)
-    outcomes = _execute(service, step(pair, value(ONES), output=_parts(_part(1, fetch=16))), giving)
+            execute(service, step(pair, value(ONES), output=_parts(seen)), giving)
+    outcomes = execute(service, step(pair, value(ONES), output=_parts(_part(1, fetch=16))), giving)
     np.testing.assert_array_equal(outcomes[0].parts[0].value.to_numpy(), 2 * ONES)  # type: ignore[union-attr]
 
 

@@ -8,12 +8,15 @@ from tests.unit.sessions.runs import (
     ADD,
     DOUBLE,
     MATRIX,
+    ONES,
     PAIR,
     argument,
     argument_of,
     compiled,
+    execute,
     keep,
     kept,
+    open_service,
     result_of,
     run_request,
     step,
@@ -26,39 +29,23 @@ from xla_contract.errors import (
     XlaError,
 )
 from xla_contract.layout import Layout
+from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_server.backends.interpreter import Interpreter
+from xla_contract.value_proto import value_to_proto
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.engine import Engine
 from xla_server.sessions.quotas import Quotas
 from xla_server.sessions.records import Limits
 from xla_server.sessions.service import XlaService
 from xla_server.sessions.steps import MAX_STEPS, Outcome, prepare_run
 
-ONES = np.ones(4, np.float32)
-
 
 @pytest.fixture
 def service() -> Iterator[XlaService]:
     quotas = Quotas(device_bytes=1000, handles=20)
-    made = XlaService(Engine(Interpreter(), Limits(1000, max_message_bytes=100), quotas))
-    yield made
-    made.close()
-    assert made.engine.memory.used_bytes == 0
-
-
-def execute(
-    service: XlaService,
-    *steps: extension_pb2.RunStep,
-    cancellation: Cancellation | None = None,
-) -> list[Outcome]:
-    with (
-        contextlib.closing(prepare_run(service, run_request(*steps))) as run,
-        run.executing(cancellation or Cancellation()) as outcomes,
-    ):
-        return outcomes
+    with open_service(Limits(1000, max_message_bytes=100), quotas) as made:
+        yield made
 
 
 def fetched(outcome: Outcome) -> object:
@@ -107,6 +94,15 @@ def test_results_are_sent_back_in_the_layout_asked_for(service: XlaService) -> N
     (outcome,) = execute(service, step(matrix, value(np.float32([[1, 2], [3, 4]])), output=layout))
     assert outcome.value is not None
     np.testing.assert_array_equal(outcome.value.linear_memory(), np.float32([2, 6, 4, 8]))
+
+
+def test_the_layout_of_a_value_sent_along_is_only_how_it_was_sent(service: XlaService) -> None:
+    matrix = compiled(service, MATRIX)
+    array = np.float32([[1, 2], [3, 4]])
+    columns = Literal.from_numpy(array, Shape.parse("f32[2,2]{0,1}"))
+    sent = extension_pb2.RunArgument(value=value_to_proto(columns))
+    (outcome,) = execute(service, step(matrix, sent, fetch=16))
+    np.testing.assert_array_equal(fetched(outcome), 2 * array)
 
 
 def test_padding_that_a_client_asks_for_counts_as_sent_back(service: XlaService) -> None:
