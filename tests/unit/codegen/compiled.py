@@ -55,6 +55,14 @@ def on_cpu(
     return list(output.value) if isinstance(output.value, tuple) else [output.value]
 
 
+def laid(shape: Shape, chance: np.random.Generator) -> Shape:
+    """The shape with its dimensions in memory in some order."""
+    if shape.is_tuple:
+        return Shape.tuple_of([laid(part, chance) for part in shape.tuple_shapes])
+    order = ",".join(map(str, chance.permutation(shape.rank)))
+    return Shape.parse(f"{shape.without_layout()}{{{order}}}")
+
+
 def interpreted(module: HloModule, arguments: Sequence[Any]) -> list[Any]:
     """The results of a module by the evaluators, a tuple taken apart."""
     value: Any = evaluate(module, [np.asarray(argument) for argument in arguments])

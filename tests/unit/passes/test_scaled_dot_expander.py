@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 
 from tests.unit.codegen.compiled import both
+from tests.unit.passes.passing import assert_kept, opcodes, passed
 from xla_client import ops
-from xla_client.builder import Op
+from xla_client.builder import Builder, Op
 from xla_contract.dimension_numbers import DotDimensionNumbers
 from xla_contract.element_type import ElementType as E
+from xla_contract.shape import Shape
+from xla_server.ir.importer import import_module
+from xla_server.passes.scaled_dot_expander import ScaledDotExpander
 
 PLAIN = DotDimensionNumbers((1,), (0,))
 BATCHED = DotDimensionNumbers((2,), (2,), (0,), (0,))
@@ -41,6 +45,25 @@ def test_matrices(arrays: Any, result: E) -> None:
 def test_batches() -> None:
     lhs, rhs = drawn(E.F8E4M3FN, 2, 4, 32), drawn(E.F8E4M3FN, 2, 8, 32)
     assert_close(BATCHED, E.F32, lhs, rhs, (E.F8E8M0FNU, 2, 4, 1), (E.F8E8M0FNU, 1, 8, 2))
+
+
+def test_what_is_written_out() -> None:
+    builder = Builder("m")
+    arrays = [drawn(E.BF16, 4, 64), drawn(E.F32, 64, 8), drawn(E.F16, 64, 4)]
+    lhs, rhs, scale = (
+        builder.parameter(n, Shape.array(E.from_dtype(array.dtype), array.shape))
+        for n, array in enumerate(arrays)
+    )
+    root = ops.scaled_dot(
+        lhs, rhs, None, scale, dimension_numbers=PLAIN, preferred_element_type=E.F32
+    )
+    before = import_module(builder.build(root).proto)
+    after = passed(before, ScaledDotExpander())
+    found = opcodes(after)
+    assert "scaled-dot" not in found
+    assert found["dot"] == 1
+    assert_kept(before, after, arrays, relative=1e-5)
+    passed(after, ScaledDotExpander(), fires=False)
 
 
 def assert_close(numbers: Any, result: E, lhs: Any, rhs: Any, *scales: Any) -> None:

@@ -13,6 +13,7 @@ from xla_server.backends.cpu import Cpu, CpuExecutable
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels
 from xla_server.evaluator.feeds import NoFeeds
+from xla_server.runtime.blocks import Block, BlockPool
 from xla_server.runtime.encoding import COPY_BYTES, chunk_of
 from xla_server.runtime.program import KEPT_RUNS
 
@@ -195,3 +196,39 @@ def test_runs_are_used_again_and_side_by_side_each_has_its_own(cpu: Cpu) -> None
     for each in found:
         np.testing.assert_array_equal(each, expected)
     assert 1 <= len(program._waiting) <= KEPT_RUNS
+
+
+def test_memory_is_taken_for_results_and_once_for_everything_between(
+    cpu: Cpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many kernels there are; and the second run keeps its values where the first did."""
+    rows = np.eye(48, dtype=np.float32)
+
+    def chain(x: Op) -> Op:
+        y = x
+        for _ in range(20):
+            y = ops.tanh(ops.dot(y, x))
+        return ops.tuple([y, ops.dot(y, x)])
+
+    executable = compiled(cpu, chain, rows)
+    assert len(executable._program.rows) > 20
+    sizes: list[int] = []
+    take = BlockPool.take
+
+    def counted(pool: BlockPool, size: int) -> Block:
+        sizes.append(size)
+        return take(pool, size)
+
+    device = cpu.devices[0]
+    placed = [cpu.to_device(Literal.from_numpy(rows), device)]
+    monkeypatch.setattr(BlockPool, "take", counted)
+    for taken in (3, 2):
+        sizes.clear()
+        executable.execute(
+            placed,
+            device=device,
+            feeds=NoFeeds(),
+            channels=NoChannels(),
+            cancellation=Cancellation(),
+        )
+        assert len(sizes) == taken
