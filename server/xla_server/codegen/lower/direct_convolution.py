@@ -83,13 +83,14 @@ def lower_directly(
     else:
         base, kernel = (tail.arguments[tail.argument(operand)] for operand in i.operands)
     batch, feature, *spatial = numbers.input_order
-    base = _in_order(lowering, base, (batch, *spatial, feature), f"{i.name}.input")
+    order = (batch, *spatial, feature)
+    base = _in_order(lowering, base, i.operands[0].shape, order, f"{i.name}.input")
     outputs, inputs = (
         numbers.kernel_output_feature_dimension,
         numbers.kernel_input_feature_dimension,
     )
     order = (*numbers.kernel_spatial_dimensions, inputs, outputs)
-    kernel = _in_order(lowering, kernel, order, f"{i.name}.kernel")
+    kernel = _in_order(lowering, kernel, i.operands[1].shape, order, f"{i.name}.kernel")
     by_points = fits(phases) and not any(i.attributes.precision)
     if phases[0].is_packed and not by_points:
         packed = lowering.new(kernel.shape, f"{i.name}.panels")
@@ -180,17 +181,18 @@ def _permuted(shape: Shape, order: Sequence[int]) -> Shape:
     return Shape.array(shape.element_type, [shape.dimensions[d] for d in order])
 
 
-def _in_order(lowering: Lowering, value: Value, order: Sequence[int], name: str) -> Value:
-    """A value with its dimensions in this order: itself, or a copy."""
+def _in_order(
+    lowering: Lowering, value: Value, shape: Shape, order: Sequence[int], name: str
+) -> Value:
+    """A value of a shape with its dimensions in this order: itself, or a copy."""
     if list(order) == sorted(order):
         return value
-    dimensions = value.shape.dimensions
-    result = lowering.new(_permuted(value.shape, order), name)
-    plan = transposition(dimensions, order, value.shape.element_type.byte_width)
+    result = lowering.new(_permuted(shape, order), name)
+    plan = transposition(shape.dimensions, order, shape.element_type.byte_width)
     if plan is not None:
         text, trips, work = transposition_source(plan)
     else:
-        text, trips, work = _run_source(value.shape, order)
+        text, trips, work = _run_source(shape, order)
     lowering.add(KernelThunk(name, text, trips, work, (value, result), (value,), (result,)))
     return result
 

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from xla_contract.opcode import Opcode
 from xla_contract.ops.fft import FftAttributes, FftType
+from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.instructions.transforms import TRANSFORMS
 from xla_server.codegen.lower.host import lower_host
@@ -38,37 +39,46 @@ def lower_fft(lowering: Lowering, i: HloInstruction) -> Tree:
     result = lowering.new(i.shape, i.name)
     if not i.shape.element_count:
         return result
-    operand = lowering.array(i.operands[0])
+    operand, shape = lowering.array(i.operands[0]), i.operands[0].shape
     kind, rank = attributes.type, i.shape.rank
     last, first = rank - 1, rank - len(attributes.length)
     if kind is FftType.IRFFT:
         for dimension in range(first, last):
             name = f"{i.name}.{dimension}"
-            target = lowering.new(operand.shape, name) if dimension == first else operand
-            _add(lowering, name, "ifft", operand, target, dimension)
+            target = lowering.new(shape, name) if dimension == first else operand
+            _add(lowering, name, "ifft", operand, shape, target, dimension)
             operand = target
-        _add(lowering, i.name, "irfft", operand, result, last)
+        _add(lowering, i.name, "irfft", operand, shape, result, last)
         return result
     leading = "ifft" if kind is FftType.IFFT else "fft"
     name = leading
     if kind is FftType.RFFT:
         name = "rfft_n_odd" if attributes.length[-1] % 2 else "rfft_n_even"
-    _add(lowering, i.name, name, operand, result, last)
+    _add(lowering, i.name, name, operand, shape, result, last)
     for dimension in range(first, last):
-        _add(lowering, f"{i.name}.{dimension}", leading, result, result, dimension)
+        _add(lowering, f"{i.name}.{dimension}", leading, result, result.shape, result, dimension)
     return result
 
 
 def _add(
-    lowering: Lowering, name: str, transform: str, source: Value, target: Value, dimension: int
+    lowering: Lowering,
+    name: str,
+    transform: str,
+    source: Value,
+    shape: Shape,
+    target: Value,
+    dimension: int,
 ) -> None:
-    """The row that transforms one dimension, in place where source and target are the same."""
-    old, new = (value.shape.element_type for value in (source, target))
+    """The row that transforms one dimension, in place where source and target are the same.
+
+    `shape` is the source's.
+    """
+    old, new = shape.element_type, target.shape.element_type
     real = min(old, new, key=lambda element: element.byte_width)
     real = real.real_component if real.is_complex else real
-    size, new_size = (value.shape.dimensions[dimension] for value in (source, target))
-    outer = math.prod(source.shape.dimensions[:dimension])
-    inner = math.prod(source.shape.dimensions[dimension + 1 :])
+    size, new_size = (part.dimensions[dimension] for part in (shape, target.shape))
+    outer = math.prod(shape.dimensions[:dimension])
+    inner = math.prod(shape.dimensions[dimension + 1 :])
     # Bytes from line to line in both ways there are to go, and from element to element.
     across = (old.byte_width, new.byte_width)
     along = (size * inner * old.byte_width, new_size * inner * new.byte_width)

@@ -36,7 +36,10 @@ class Lowering:
         return self._scope[instruction]
 
     def array(self, instruction: HloInstruction) -> Value:
-        """The value of an instruction whose result is an array."""
+        """The value of an instruction whose result is an array.
+
+        A reshape has the value of its operand: the dimensions are those of the instruction.
+        """
         value = self._scope[instruction]
         assert isinstance(value, Value), instruction
         return value

@@ -98,15 +98,16 @@ class MatrixKernel:
 
     def read(self, number: int) -> str:
         """An operand."""
-        value = self._lowering.array(self._instruction.operands[number])
+        operand = self._instruction.operands[number]
+        value = self._lowering.array(operand)
         self._reads[value] = None
-        return self._matrix(value)
+        return self._matrix(value, operand.shape)
 
     def write(self, number: int = 0) -> str:
         """A result, all of which the kernel writes."""
         value = self._results[number]
         self._writes[value] = None
-        return self._matrix(value)
+        return self._matrix(value, value.shape)
 
     def change(self, number: int, operand: int) -> str:
         """A result that is a copy of an operand, for the kernel to change."""
@@ -262,9 +263,9 @@ class MatrixKernel:
         )
         return self.result
 
-    def _matrix(self, value: Value) -> str:
-        core = value.shape.dimensions[len(self._batch) :]
-        step = math.prod(core) * value.shape.element_type.byte_width
+    def _matrix(self, value: Value, shape: Shape) -> str:
+        core = shape.dimensions[len(self._batch) :]
+        step = math.prod(core) * shape.element_type.byte_width
         return self._named("m", f"b{self._number(value)} + t * {step}")
 
     def _number(self, value: Value) -> int:

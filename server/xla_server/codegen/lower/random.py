@@ -27,7 +27,8 @@ def lower_rng_bit_generator(lowering: Lowering, i: HloInstruction) -> Tree:
     """One kernel for the bits, whose first part moves the state on too."""
     attributes: RngBitGeneratorAttributes = i.attributes
     state = lowering.array(i.operands[0])
-    after = lowering.new(state.shape, f"{i.name}.state")
+    form = i.operands[0].shape
+    after = lowering.new(form, f"{i.name}.state")
     bits = lowering.new(attributes.shape, f"{i.name}.bits")
     if not attributes.shape.element_count:
         lowering.add(CopyThunk(after, state))
@@ -36,7 +37,7 @@ def lower_rng_bit_generator(lowering: Lowering, i: HloInstruction) -> Tree:
     if attributes.algorithm is RandomAlgorithm.THREE_FRY:
         counters, body = _three_fry(element, sizes)
     else:
-        counters, body = _philox(element, math.prod(sizes), state.shape.dimensions[0])
+        counters, body = _philox(element, math.prod(sizes), form.dimensions[0])
     source = f"""def kernel(buffers, start, stop):
     state = peek_i64(buffers, 0)
     after = peek_i64(buffers, 1)
