@@ -92,6 +92,10 @@ class RawPeer:
         """Let the server send so many bytes more on a stream, 0 for the connection."""
         self._send(frame(WINDOW_UPDATE, 0, stream, size.to_bytes(4, "big")))
 
+    def ping(self) -> None:
+        """Ask whether the server is there."""
+        self._send(frame(PING, payload=bytes(8)))
+
     def wait_for(self, kind: int, stream: int, timeout: float = 20) -> None:
         """Wait until the server has sent a frame of a kind on a stream."""
         with self._news:

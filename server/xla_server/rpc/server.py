@@ -64,7 +64,9 @@ class RpcServer:
                 # Pings that measure the way, too: while one is not answered no other is sent.
                 ("grpc.http2.ping_timeout_ms", 40_000),
                 ("grpc.http2.max_pings_without_data", 0),
-                ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+                ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+                # Else a ping that comes just after a call has ended is taken for one too many.
+                ("grpc.keepalive_permit_without_calls", 1),
             ],
         )
         self._shared_memory = _shared_memory(sessions, options)

@@ -1,0 +1,39 @@
+"""Clients that ask whether the server is there."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.process import ServerProcess, start_server
+from tests.fault.raw_peer import AWAY, PING, RawPeer
+
+APART = 5.2
+"""Seconds; a server's own default is 300."""
+
+STRIKES = 3
+"""Pings that come too soon, of which the last ends the connection."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with start_server(tmp_path_factory.mktemp("server"), "--platform", "interpreter") as running:
+        yield running
+
+
+def test_a_client_without_calls_may_ask_now_and_then(server: ServerProcess) -> None:
+    with RawPeer(server.address) as peer:
+        peer.ping()
+        for _ in range(STRIKES):
+            time.sleep(APART)
+            peer.ping()
+        time.sleep(1)
+        assert (AWAY, 0) not in peer.frames
+        assert peer.frames.count((PING, 0)) > STRIKES
+
+
+def test_one_that_does_nothing_but_ask_is_sent_away(server: ServerProcess) -> None:
+    with RawPeer(server.address) as peer:
+        for _ in range(1 + STRIKES):
+            peer.ping()
+        peer.wait_for(AWAY, 0)
