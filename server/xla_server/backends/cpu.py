@@ -43,6 +43,8 @@ from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.verifier import check_signature, verify
 from xla_server.ops.rng_get_and_update_state import RandomStates
+from xla_server.passes.edit import copy_module
+from xla_server.passes.rng_expander import RngExpander
 from xla_server.passes.selection import PassOptions
 from xla_server.runtime.blocks import Block, BlockPool
 from xla_server.runtime.executor import walker
@@ -137,6 +139,9 @@ class Cpu:
         dump = self._dump(module, options)
         if dump is not None:
             dump.begin(module)
+        # What is between draws is written into static programs, as all other steps are.
+        module = copy_module(module)
+        RngExpander().apply(module)
 
         def program(written: HloModule, kernels: Kernels, name: str) -> Program:
             part = None if dump is None else dump.part(name)

@@ -8,6 +8,7 @@ from xla_server.custom_calls import (
     markers,
     perturbed,
     portable,
+    random_state,
     solvers,
     spectral,
 )
@@ -18,7 +19,7 @@ from xla_server.custom_calls.target import CustomCallTarget
 
 
 def builtin_targets() -> Iterator[CustomCallTarget]:
-    """LAPACK under the names JAX's lowering for CPUs calls, portable targets, and markers."""
+    """LAPACK under the names JAX's lowering for CPUs calls, portable targets, markers, and ours."""
     for element in ELEMENTS:
         for family in (factorizations, solvers, spectral):
             for name, kernel in family.kernels(element).items():
@@ -27,6 +28,7 @@ def builtin_targets() -> Iterator[CustomCallTarget]:
     yield approximate_topk.TARGET
     yield from portable.TARGETS
     yield from markers.TARGETS
+    yield random_state.TARGET
 
 
 def builtin_registry() -> Registry:

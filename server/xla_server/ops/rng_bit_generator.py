@@ -30,7 +30,7 @@ def evaluate_rng_bit_generator(
     if attributes.algorithm is RandomAlgorithm.THREE_FRY:
         state, bits = _three_fry(state, sizes, wide, frame)
     else:
-        state, bits = _philox(state, sizes, wide, frame)
+        state, bits = philox_bits(state, sizes, wide, frame)
     narrowed = bits.astype(UNSIGNED_OF_WIDTH[element.bit_width].dtype, copy=False)
     return np.array(state, np.uint64), narrowed.view(element.dtype)
 
@@ -67,10 +67,13 @@ def split_dimension(sizes: tuple[int, ...]) -> int:
     return sizes.index(max(sizes))
 
 
-def _philox(
+def philox_bits(
     state: list[int], sizes: tuple[int, ...], wide: bool, frame: Frame
 ) -> tuple[list[int], Array]:
-    """A counter gives 128 bits, for elements in row-major order; what is left over is lost."""
+    """The state after words of these sizes, of 64 bits where they are `wide`, and the words.
+
+    A counter gives 128 bits, for elements in row-major order; what is left over is lost.
+    """
     key, count = state[0], math.prod(sizes)
     # Without a third word the key is the counter's upper half too, and does not move.
     low, high = state[1:] if len(state) == 3 else (state[1], key)

@@ -19,6 +19,7 @@ SIDE_EFFECTS = frozenset(
         Opcode.SEND_DONE,
         Opcode.RECV,
         Opcode.RECV_DONE,
+        Opcode.RNG,
         Opcode.RNG_GET_AND_UPDATE_STATE,
     }
 )

@@ -21,6 +21,7 @@ from xla_server.passes.float_widening import FloatWidening
 from xla_server.passes.lifting import MapInliner
 from xla_server.passes.ragged_dot_expander import RaggedDotExpander
 from xla_server.passes.reduce_merger import ReduceMerger
+from xla_server.passes.rng_expander import RngExpander
 from xla_server.passes.scaled_dot_expander import ScaledDotExpander
 from xla_server.passes.scan_expander import ScanExpander
 from xla_server.passes.single_scatter import SingleScatter
@@ -71,6 +72,8 @@ PIPELINE: tuple[Pass, ...] = (
     BatchNormExpander(),
     RaggedDotExpander(),
     ScaledDotExpander(),
+    # Before simplification, which folds what is made of bounds that are constants.
+    RngExpander(),
     # Its slices are simplified where the index turns out to be known.
     SingleScatter(),
     # After those that make dots and reductions.
@@ -108,6 +111,7 @@ NEEDED: frozenset[str] = frozenset(
         BatchNormExpander.name,
         RaggedDotExpander.name,
         ScaledDotExpander.name,
+        RngExpander.name,
         # Sums of narrow floats are rounded once; LAPACK knows no narrow floats at all.
         FloatWidening.name,
         # Without it other passes and kernels would meet arrays without elements.

@@ -49,7 +49,6 @@ HOST = (ANY_SIZE - _CONTROL - SIZED_OPERATIONS.keys()) | {
     Opcode.ALL_REDUCE_START,
     Opcode.COLLECTIVE_PERMUTE_DONE,
     Opcode.COLLECTIVE_PERMUTE_START,
-    Opcode.RNG,
 }
 """Operations that the host does between programs: they wait for others, or keep their order."""
 

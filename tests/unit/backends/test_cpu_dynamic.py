@@ -342,7 +342,20 @@ def test_states_are_the_executable_s_whatever_the_sizes() -> None:
     assert [int(executed(executable, [LINE[:n]])[1]) for n in (3, 2)] == [first + 1, first + 2]
 
 
-def test_a_seed_decides_random_numbers() -> None:
+def test_a_seed_decides_random_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs make them, of states that the host draws."""
+    asked: set[Opcode] = set()
+
+    def watched(opcode: Opcode) -> Any:
+        real = evaluator(opcode)
+
+        def evaluate(*arguments: Any) -> Any:
+            asked.add(opcode)
+            return real(*arguments)
+
+        return evaluate
+
+    monkeypatch.setattr(cpu_dynamic, "evaluator", watched)
     builder = Builder("random")
     rows = builder.parameter(0, SIX)
     low, high = builder.constant(np.float32(0)), builder.constant(np.float32(1))
@@ -354,6 +367,7 @@ def test_a_seed_decides_random_numbers() -> None:
     ]
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
+    assert not asked & {Opcode.RNG, Opcode.RNG_BIT_GENERATOR}
 
 
 def test_a_walked_loop_can_be_cancelled() -> None:

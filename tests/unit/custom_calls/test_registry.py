@@ -48,6 +48,15 @@ def test_an_unknown_target_is_told_with_names_near_it() -> None:
     assert len(str(caught.value)) < 400
 
 
+def test_random_states_follow_each_other() -> None:
+    states = [call(BUILTIN, "RandomState", "u64[2]") for _ in range(2)]
+    assert not np.any(states[0] == states[1])
+    with pytest.raises(ShapeError, match=r"got u32\[2\] declared and u64\[2\] given"):
+        call(BUILTIN, "RandomState", "u32[2]")
+    with pytest.raises(ShapeError, match="the target takes no values, got 1"):
+        call(BUILTIN, "RandomState", "u64[2]", np.uint64([1, 2]))
+
+
 def test_names_are_taken_once() -> None:
     registry = builtin_registry()
     for name in ("", "Qr"):

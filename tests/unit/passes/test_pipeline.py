@@ -1,7 +1,9 @@
 """The pipeline over the corpora: every prefix keeps the program whole, and what it computes."""
 
 import functools
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,11 +15,13 @@ from tests.corpus.jax_programs import PROGRAMS, lower
 from tests.unit.passes.passing import drawn, leaves, tame
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import hlo_pb2
+from xla_server.backends.compilation import STEPS
 from xla_server.evaluator.run import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ir.verifier import verify
 from xla_server.passes.edit import copy_module
+from xla_server.passes.fixpoint import Fixpoint, Pass
 from xla_server.passes.pipeline import PIPELINE, optimise
 
 MOST_RUNS = 3
@@ -119,6 +123,22 @@ def test_jax_vocabulary(group: Callable[[], jax_vocabulary.Group]) -> None:
 def test_every_pass_has_its_own_name() -> None:
     names = [step.name for step in PIPELINE]
     assert len(set(names)) == len(names)
+
+
+def _single(steps: Iterable[Pass]) -> Iterator[Pass]:
+    for step in steps:
+        if isinstance(step, Fixpoint):
+            yield from _single(step.passes)
+        else:
+            yield step
+
+
+def test_every_pass_is_tested_by_itself() -> None:
+    """That it fires, and where it does not, can only be seen of one alone."""
+    folders = [Path(__file__).parent, Path(__file__).parents[1] / "fusion"]
+    text = "".join(path.read_text() for folder in folders for path in folder.glob("test_*.py"))
+    names = {type(step).__name__ for step in _single(STEPS)}
+    assert not {name for name in names if not re.search(rf"\b{name}\(", text)}
 
 
 def test_a_module_without_anything_to_do_stays() -> None:

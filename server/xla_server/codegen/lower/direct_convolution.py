@@ -110,7 +110,7 @@ def lower_directly(
     else:
         _add_phases(lowering, phases, (base, kernel), result, tail)
     back = [order.index(d) for d in range(len(order))]
-    return _in_order(lowering, result, back, i.name)
+    return _in_order(lowering, result, result.shape, back, i.name)
 
 
 def _add_phases(

@@ -3,7 +3,8 @@
 What that is, and why:
 
 - infeed, outfeed, send and recv wait for other parties at queues and channels;
-- rng and rng-get-and-update-state draw from a generator that outlives the execution;
+- rng-get-and-update-state moves on a state that outlives the execution, and RandomState, which
+  rng is written with, draws one from the execution's source: sixteen bytes each;
 - custom calls of an operator's targets are Python functions, or C functions of arrays;
 - collectives that ask for replicas that there are not are refused by their evaluators.
 
@@ -48,7 +49,6 @@ HOST_OPCODES = frozenset(
         Opcode.RECV_DONE,
         Opcode.RAGGED_ALL_TO_ALL,
         Opcode.REDUCE_SCATTER,
-        Opcode.RNG,
         Opcode.RNG_GET_AND_UPDATE_STATE,
         Opcode.SEND,
         Opcode.SEND_DONE,
@@ -101,7 +101,8 @@ def lower_evaluator(lowering: Lowering, i: HloInstruction, evaluate: Evaluator) 
 def _value(shape: Shape, arrays: Iterator[Any]) -> Any:
     if shape.is_tuple:
         return tuple(_value(part, arrays) for part in shape.tuple_shapes)
-    return next(arrays) if shape.is_array else TOKEN
+    # A reshape has the array of its operand.
+    return next(arrays).reshape(shape.dimensions) if shape.is_array else TOKEN
 
 
 def _arrays(value: Any) -> Iterator[Any]:

@@ -55,6 +55,7 @@ EXPANDED: Mapping[Opcode, str] = MappingProxyType(
         Opcode.PARTITION_ID: "collective-expander",
         Opcode.RAGGED_DOT: "ragged-dot-expander",
         Opcode.REPLICA_ID: "collective-expander",
+        Opcode.RNG: "rng-expander",
         Opcode.SCALED_DOT: "scaled-dot-expander",
         Opcode.SCAN: "scan-expander",
     }

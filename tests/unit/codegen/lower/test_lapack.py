@@ -15,7 +15,7 @@ from xla_server.buffers.code import HostThunk
 from xla_server.codegen.lower.lapack import LAPACK_CALLS
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
-from xla_server.custom_calls import approximate_topk, markers
+from xla_server.custom_calls import approximate_topk, markers, random_state
 from xla_server.custom_calls.builtin import BUILTIN
 from xla_server.custom_calls.lapack import PREFIX
 
@@ -168,7 +168,8 @@ def test_every_call_gives_what_the_evaluator_gives(kind: E) -> None:
 
 def test_what_is_no_lapack_is_known() -> None:
     rest = {target.name for target in BUILTIN} - set(LAPACK_CALLS)
-    assert rest == {approximate_topk.TARGET.name, "TopK", *markers.NAMES}
+    states = random_state.TARGET.name
+    assert rest == {approximate_topk.TARGET.name, "TopK", states, *markers.NAMES}
 
 
 def test_matrices_of_one_element() -> None:

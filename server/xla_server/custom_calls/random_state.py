@@ -1,0 +1,24 @@
+"""RandomState: what rng is written with, a state for a generator from the execution's source."""
+
+from collections.abc import Sequence
+
+from xla_contract.errors import ShapeError
+from xla_server.custom_calls.target import CustomCallTarget, require_result
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.evaluation import Frame, Value
+from xla_server.ops.rng import STATE, drawn_state
+
+
+def check(instruction: HloInstruction) -> None:
+    """No operands, and the state's shape."""
+    if instruction.operands:
+        raise ShapeError(f"the target takes no values, got {len(instruction.operands)}")
+    require_result(instruction, STATE)
+
+
+def evaluate(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+    """The next state, another one each time."""
+    return drawn_state(frame)
+
+
+TARGET = CustomCallTarget("RandomState", evaluate, check)
