@@ -131,7 +131,7 @@ class DirectStream:
             if not self._call.operate(operations, tag):
                 return False
             self._due += 1
-        except BaseException:
+        except BaseException:  # Ctrl-C above all: see `_interrupt`.
             self._interrupt()
             raise
         return True
@@ -151,7 +151,7 @@ class DirectStream:
         try:
             event = self._call.next_event()
             self._due -= 1
-        except BaseException:
+        except BaseException:  # Ctrl-C above all: see `_interrupt`.
             self._interrupt()
             raise
         for operation in event.batch_operations:
