@@ -141,7 +141,7 @@ class ArenaPool:
             spare.close()
 
     def _start_warming(self) -> None:
-        if self._warm_bytes and self._warming is None and not self._closed:
+        if self._warm_bytes and not (self._spare or self._warming or self._closed):
             self._warming = threading.Thread(target=self._warm, name="arena warming", daemon=True)
             self._warming.start()
 
@@ -158,7 +158,7 @@ class ArenaPool:
             arena = None
         with self._lock:
             self._warming = None
-            if not self._closed and self._spare is None:
+            if not self._closed:
                 self._spare, arena = arena, None
         if arena is not None:
             arena.close()

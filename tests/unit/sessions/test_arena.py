@@ -218,6 +218,27 @@ def test_an_arena_that_is_being_made_ahead_gives_way_too(monkeypatch):
     pool.close()
 
 
+def test_one_arena_is_made_ahead_of_sessions_that_come_together(monkeypatch):
+    made, make = [], ArenaPool._new
+
+    def slow(pool):
+        made.append(threading.current_thread().name)
+        if made[-1] == "second":
+            wait_for(lambda: pool.used_bytes == MIB and not pool.is_warming)
+        return make(pool)
+
+    monkeypatch.setattr(ArenaPool, "_new", slow)
+    pool = ArenaPool(max_bytes=64 * MIB, session_bytes=16 * MIB, warm_bytes=MIB)
+    second = threading.Thread(target=pool.acquire, name="second", daemon=True)
+    second.start()
+    wait_for(lambda: made)
+    pool.acquire()
+    second.join(10)
+    assert sorted(made) == ["MainThread", "arena warming", "second"]
+    pool.close()
+    assert pool.used_bytes == len(pool) == 0
+
+
 def test_who_finds_no_memory_for_an_arena_ahead_goes_without():
     pool = ArenaPool(max_bytes=4 * MIB, session_bytes=4 * MIB, warm_bytes=2 * MIB)
     first = pool.acquire()
