@@ -161,6 +161,10 @@ class UnavailableError(XlaError):
     code = StatusCode.UNAVAILABLE
 
 
+class NotBegunError(UnavailableError):
+    """The server did not begin the call and never will: it may be made again at once."""
+
+
 class DataLossError(XlaError):
     """Data did not arrive as it was sent."""
 

@@ -45,6 +45,21 @@ def encode_literal_message(message: Message, literal: Literal) -> bytes:
     return _joined([*_framed(number, pieces), rest], literal.shape)
 
 
+_MOST_OF_VARINT = 10
+"""Bytes of one; a negative int32 takes as many, too."""
+
+
+def most_bytes(shape: Shape) -> int:
+    """The most that the elements of a literal of this shape take in a message."""
+    if not shape.is_array:
+        return sum(map(most_bytes, shape.tuple_shapes))
+    if shape.element_type is ElementType.PRED:
+        return shape.byte_size
+    if PAYLOAD_FIELDS[shape.element_type].packed != "varint":
+        return shape.byte_size
+    return shape.byte_size // shape.element_type.byte_width * _MOST_OF_VARINT
+
+
 _SMALL_BYTES = 256
 """Bytes that are copied before a view of them could be made; tuples have thousands of numbers."""
 

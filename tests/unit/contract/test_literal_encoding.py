@@ -8,7 +8,7 @@ from xla_contract.element_type import ElementType
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.layout import Layout, PaddingValue
 from xla_contract.literal import Literal
-from xla_contract.literal_encoding import encode_literal_message
+from xla_contract.literal_encoding import encode_literal_message, most_bytes
 from xla_contract.literal_proto import literal_to_proto
 from xla_contract.shape import Shape
 from xla_contract.stubs import xla_pb2
@@ -56,6 +56,20 @@ def test_integers_of_several_blocks_are_in_order(
     values >>= np.arange(values.size).reshape(values.shape) % 64
     shape = Shape.array(ElementType.from_dtype(dtype), values.shape).with_layout(Layout(order))
     agrees(Literal.from_numpy(values.astype(dtype), shape))
+
+
+@pytest.mark.parametrize("element_type", [each for each in ElementType if each.is_array])
+def test_elements_take_no_more_than_is_said(element_type: ElementType) -> None:
+    memory = np.full(1000 * element_type.dtype.itemsize, 0xFF, np.uint8)
+    if element_type is ElementType.PRED:
+        memory[:] = 1
+    literal = Literal.from_numpy(memory.view(element_type.dtype))
+    size, most = len(encode_literal_message(request(), literal)), most_bytes(literal.shape)
+    assert size - 64 <= most
+    # Integers that are all ones take ten bytes where they are of 64 bits or negative.
+    assert most <= 2 * size
+    pair = Literal.tuple_of([literal, Literal.token(), literal])
+    assert most_bytes(pair.shape) == 2 * most
 
 
 def test_whatever_is_true_is_one() -> None:
