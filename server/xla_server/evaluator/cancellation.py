@@ -1,22 +1,29 @@
-"""The wish that a run stops, passed between threads."""
+"""The wish that a run stops, or stands aside for a while, passed between threads."""
 
+import contextlib
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from xla_contract.errors import CancelledError, XlaError
+from xla_server.evaluator.run_word import FUTEX, GO, STOP, WAIT, wake
 
 
 class Cancellation:
     """Set once, from any thread; seen by the run at its next instruction.
 
     A thread that waits registers a callback that wakes it. The first call of `cancel` decides
-    the error.
+    the error. Between its instructions a run calls `checkpoint`, where it also waits while it is
+    paused; native code looks at `word`.
     """
 
-    __slots__ = ("_callbacks", "_error", "_lock", "_word")
+    __slots__ = ("_callbacks", "_error", "_gate", "_lock", "_word", "is_called")
 
     def __init__(self) -> None:
+        self.is_called = False
+        """Whether the run must stop or wait: `checkpoint` does something."""
+        self._gate: threading.Event | None = None
+        """Open unless the run is paused; there from the first pause on."""
         self._error: XlaError | None = None
         self._lock = threading.Lock()
         self._callbacks: dict[object, Callable[[], None]] = {}
@@ -31,8 +38,10 @@ class Cancellation:
             if self._error is not None:
                 return False
             self._error = CancelledError("the caller gave up") if error is None else error
-            if self._word is not None:
-                self._word.value = 1
+            self.is_called = True
+            if self._gate is not None:
+                self._gate.set()
+            self._tell(STOP)
             callbacks = list(self._callbacks.values())
             self._callbacks.clear()
         for callback in callbacks:
@@ -46,7 +55,7 @@ class Cancellation:
 
     @property
     def word(self) -> int:
-        """The address of an int64 that is not 0 once `cancel` was called.
+        """The address of an int64: what `run_word` has for a run that is to go on, stop or wait.
 
         Native code reads it; it lives as long as this object.
         """
@@ -54,7 +63,11 @@ class Cancellation:
         if word is None:
             with self._lock:
                 if self._word is None:
-                    self._word = ctypes.c_int64(self._error is not None)
+                    self._word = ctypes.c_int64(GO)
+                    if self._error is not None:
+                        self._tell(STOP)
+                    elif self._gate is not None and not self._gate.is_set():
+                        self._tell(WAIT)
                 word = self._word
         return ctypes.addressof(word)
 
@@ -66,6 +79,57 @@ class Cancellation:
             raise type(error)(
                 error.message, op=error.op, instruction=error.instruction, hint=error.hint
             )
+
+    def pause(self) -> None:
+        """Let the run wait at its next checkpoint, until `proceed` or `cancel`."""
+        with self._lock:
+            if self._error is None:
+                if self._gate is None:
+                    self._gate = threading.Event()
+                self._gate.clear()
+                self.is_called = True
+                self._tell(WAIT)
+
+    def proceed(self) -> None:
+        """Let the run go on after `pause`."""
+        with self._lock:
+            if self._error is None:
+                self.is_called = False
+                self._tell(GO)
+                if self._gate is not None:
+                    self._gate.set()
+
+    def checkpoint(self) -> None:
+        """Wait while the run is paused; raise the error given to `cancel`, if it was called.
+
+        For the thread of the run alone, which must hold nothing that others wait for.
+        """
+        gate = self._gate
+        if gate is not None and not gate.is_set():
+            gate.wait()
+        self.check()
+
+    def _tell(self, what: int) -> None:
+        """Tell native code. Under the lock."""
+        word = self._word
+        if word is not None and (what != WAIT or FUTEX):
+            word.value = what
+            if what != WAIT:
+                wake(word)
+
+    @contextlib.contextmanager
+    def followed(self) -> Iterator["Cancellation"]:
+        """A cancellation of its own for a part of the run, set with this one during the block."""
+        part = Cancellation()
+
+        def stop() -> None:
+            part.cancel(self._error)
+
+        forget = self.add_callback(stop)
+        try:
+            yield part
+        finally:
+            forget()
 
     def add_callback(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` once on cancellation, at once if that has happened.

@@ -128,8 +128,8 @@ class Run:
             values[slot] = argument
         cancellation = self._cancellation
         for step in plan.steps:
-            if cancellation.is_cancelled:
-                cancellation.check()
+            if cancellation.is_called:
+                cancellation.checkpoint()
             operands = [values[slot] for slot in step.operands]
             value = self._evaluate(step, operands)  # type: ignore[arg-type]
             values[step.result] = value
@@ -162,7 +162,7 @@ class Run:
 
     def check_cancelled(self) -> None:
         """Raise CancelledError or DeadlineExceededError when the run is to stop."""
-        self._cancellation.check()
+        self._cancellation.checkpoint()
 
     def _evaluate(self, step: Step, operands: Sequence[Value]) -> Value:
         instruction = step.instruction

@@ -15,10 +15,23 @@ from xla_contract.errors import (
 from xla_contract.opcode import Opcode
 from xla_contract.ops.registry import infer_shape
 from xla_contract.shape import UNBOUNDED, ProgramShape, Shape
+from xla_server.ir.effects import acts
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 
 MAX_CALL_DEPTH = 100
 """How deeply computations may call each other: a run nests a few Python calls per level."""
+
+_FREE_ORDER = frozenset(
+    {
+        Opcode.CUSTOM_CALL,
+        Opcode.REDUCE,
+        Opcode.REDUCE_WINDOW,
+        Opcode.SCATTER,
+        Opcode.SELECT_AND_SCATTER,
+        Opcode.SORT,
+    }
+)
+"""Operations that do not say how often, and in what order, they call computations."""
 
 _FIRST_HALF = {Opcode.SEND_DONE: Opcode.SEND, Opcode.RECV_DONE: Opcode.RECV}
 
@@ -70,6 +83,7 @@ class _Checker:
     def __init__(self, max_value_bytes: int | None) -> None:
         self.signatures: dict[HloComputation, ProgramShape] = {}
         self._depths: dict[HloComputation, int] = {}
+        self._effects: dict[HloComputation, HloInstruction | None] = {}
         self._names: set[str] = set()
         self._max_value_bytes = max_value_bytes
 
@@ -82,6 +96,7 @@ class _Checker:
             self._check_value(instruction)
             self._check_shape(instruction)
             _check_channel(instruction)
+            self._check_effects(instruction)
             seen.add(instruction)
             depth = max([depth, *(1 + self._depths[called] for called in instruction.called)])
         if depth > MAX_CALL_DEPTH:
@@ -95,6 +110,7 @@ class _Checker:
             )
         _check_parameters(computation, place)
         self._depths[computation] = depth
+        self._effects[computation] = self._effect(computation)
         self.signatures[computation] = computation.program_shape
 
     def _check_structure(
@@ -132,6 +148,26 @@ class _Checker:
             raise ResourceExhaustedError(
                 f"a value may take {self._max_value_bytes} bytes, got {shape.byte_size} for {shape}"
             ).at(instruction.opcode, instruction.name)
+
+    def _effect(self, computation: HloComputation) -> HloInstruction | None:
+        """An instruction with a side effect that a computation runs, if there is one."""
+        for instruction in computation.instructions:
+            inside = (self._effects[called] for called in instruction.called)
+            found = instruction if acts(instruction) else next(filter(None, inside), None)
+            if found is not None:
+                return found
+        return None
+
+    def _check_effects(self, instruction: HloInstruction) -> None:
+        if instruction.opcode not in _FREE_ORDER:
+            return
+        for called in instruction.called:
+            effect = self._effects[called]
+            if effect is not None:
+                raise InvalidArgumentError(
+                    "a computation that is called in no certain order must have no side effects, "
+                    f"got {effect.opcode} %{effect.name} in %{called.name}"
+                ).at(instruction.opcode, instruction.name)
 
     def _check_shape(self, instruction: HloInstruction) -> None:
         inferred = infer_shape(

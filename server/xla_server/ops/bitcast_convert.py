@@ -20,7 +20,11 @@ def evaluate_bitcast_convert(
     """The operand's bits, regrouped along a last dimension where widths differ."""
     (operand,) = operands
     source = instruction.operands[0].shape.element_type
-    bits = reread(operand, source, instruction.shape.element_type)  # type: ignore[arg-type]
+    target = instruction.shape.element_type
+    bits = reread(operand, source, target)  # type: ignore[arg-type]
+    if width(source) == width(target):
+        # A computation on scalars may be applied to arrays.
+        return bits.reshape(np.shape(operand))  # type: ignore[arg-type]
     return bits.reshape(instruction.shape.dimensions)
 
 

@@ -14,7 +14,7 @@ from xla_contract.dimension_numbers import Window, dilated
 from xla_contract.ops.convolution import ConvolutionAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
-from xla_server.ops.products import compute_type, to_result
+from xla_server.ops.products import compute_type, matrix_product, to_result
 from xla_server.ops.scalar_function import round_to
 
 _PATCH_BYTES = 2**26
@@ -62,7 +62,7 @@ def evaluate_convolution(
         frame.check_cancelled()
         piece = round_to(grouped[:, start : start + step], wide)
         rows = _patches(piece, attributes.window, spatial)
-        product = np.matmul(rows.reshape(groups, -1, depth), matrix)
+        product = matrix_product(rows.reshape(groups, -1, depth), matrix)
         shaped = product.reshape(groups, piece.shape[1], *spatial, columns)
         merged = np.moveaxis(shaped, (0, -1), (1, 2)).reshape(
             piece.shape[1], groups * columns, *spatial

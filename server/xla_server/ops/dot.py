@@ -4,14 +4,12 @@ import math
 from collections.abc import Sequence
 from typing import cast
 
-import numpy as np
-
 from xla_contract.dimension_numbers import DotDimensionNumbers
 from xla_contract.element_type import ElementType
 from xla_contract.ops.dot import DotAttributes, free_dimensions
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
-from xla_server.ops.products import compute_type, to_result
+from xla_server.ops.products import compute_type, matrix_product, to_result
 from xla_server.ops.scalar_function import round_to
 
 
@@ -41,5 +39,5 @@ def product(
     count, rows, columns = map(math.prod, (batch_sizes, row_sizes, column_sizes))
     left = lhs.transpose(batch[0] + left_free + contracted[0]).reshape(count, rows, depth)
     right = rhs.transpose(batch[1] + contracted[1] + right_free).reshape(count, depth, columns)
-    sums = np.matmul(round_to(left, wide), round_to(right, wide))
+    sums = matrix_product(round_to(left, wide), round_to(right, wide))
     return to_result(sums, result).reshape(batch_sizes + row_sizes + column_sizes)

@@ -1,6 +1,6 @@
 """The type in which sums of products are computed, shared by dot and convolution."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -31,6 +31,16 @@ def compute_type(
     if lhs.bit_width + rhs.bit_width + depth.bit_length() <= _EXACT_BITS:
         return np.dtype(np.float64)
     return result.dtype
+
+
+def matrix_product(left: Array, right: Array) -> Array:
+    """The products (..., rows, depth) x (..., depth, columns) -> (..., rows, columns), summed.
+
+    A sum of one product is that product: XLA makes a multiplication of it, and adding it to zero
+    would turn -0 into 0.
+    """
+    combine = np.multiply if left.shape[-1] == 1 else np.matmul
+    return cast(Array, combine(left, right))
 
 
 def to_result(product: Array, result: ElementType) -> Array:

@@ -5,6 +5,7 @@ import pytest
 
 from xla_contract.errors import CancelledError, DeadlineExceededError
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.evaluator.run_word import GO, STOP, WAIT
 
 
 def test_the_first_cancel_decides_the_error() -> None:
@@ -65,3 +66,56 @@ def test_a_word_asked_for_afterwards_is_set() -> None:
     cancellation = Cancellation()
     cancellation.cancel()
     assert ctypes.c_int64.from_address(cancellation.word).value != 0
+
+
+def test_a_paused_run_waits_at_its_checkpoint() -> None:
+    cancellation, passed = Cancellation(), threading.Event()
+    assert not cancellation.is_called
+    cancellation.checkpoint()
+    cancellation.pause()
+    assert cancellation.is_called
+    assert not cancellation.is_cancelled
+    thread = threading.Thread(target=lambda: (cancellation.checkpoint(), passed.set()))
+    thread.start()
+    assert not passed.wait(0.05)
+    cancellation.proceed()
+    assert passed.wait(30)
+    assert not cancellation.is_called
+
+
+def test_a_paused_run_can_be_cancelled_and_stays_so() -> None:
+    cancellation = Cancellation()
+    word = ctypes.c_int64.from_address(cancellation.word)
+    cancellation.pause()
+    assert word.value == WAIT
+    cancellation.cancel()
+    cancellation.pause()
+    cancellation.proceed()
+    assert word.value == STOP
+    assert cancellation.is_called
+    with pytest.raises(CancelledError):
+        cancellation.checkpoint()
+
+
+def test_the_word_of_a_paused_run_says_so_when_it_is_made() -> None:
+    cancellation = Cancellation()
+    cancellation.pause()
+    word = ctypes.c_int64.from_address(cancellation.word)
+    assert word.value == WAIT
+    cancellation.proceed()
+    assert word.value == GO
+
+
+def test_a_part_is_cancelled_with_the_whole_as_long_as_it_follows() -> None:
+    whole = Cancellation()
+    with whole.followed() as early:
+        pass
+    with whole.followed() as part:
+        part.pause()
+        assert not whole.is_called
+        whole.cancel(DeadlineExceededError("too late"))
+        with pytest.raises(DeadlineExceededError, match="too late"):
+            part.check()
+    assert not early.is_cancelled
+    with whole.followed() as late:
+        assert late.is_cancelled

@@ -158,3 +158,36 @@ def test_a_computation_called_everywhere_is_checked_once() -> None:
         computation.instructions.append(twice)
         computation.root = twice
     verify(module)
+
+
+@pytest.mark.parametrize(
+    ("made", "effect"),
+    [
+        ("call(b), to_apply=drawn", "rng %number"),
+        ("infeed(t)", "infeed %y"),
+        ('custom-call(b), custom_call_target="Told", custom_call_has_side_effect=true', "%y"),
+        ("negate(b)", None),
+    ],
+)
+def test_refuses_side_effects_where_the_order_of_calls_is_open(
+    made: str, effect: str | None
+) -> None:
+    is_fed = made.startswith("infeed")
+    text = f"""HloModule m
+drawn {{ p = f32[] parameter(0)
+  number = f32[] rng(p, p), distribution=rng_uniform
+  ROOT q = f32[] copy(number) }}
+f {{ a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  t = token[] after-all()
+  y = {"(f32[], token[])" if is_fed else "f32[]"} {made}
+  ROOT r = f32[] add(a, b) }}
+ENTRY main {{ x = f32[4] parameter(0)
+  zero = f32[] constant(0)
+  ROOT total = f32[] reduce(x, zero), dimensions={{0}}, to_apply=f }}"""
+    module = import_module(parse_hlo(text))
+    if effect is None:
+        verify(module)
+        return
+    with pytest.raises(InvalidArgumentError, match=f"reduce %total: .* no side effects.*{effect}"):
+        verify(module)
