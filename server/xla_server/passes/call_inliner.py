@@ -10,23 +10,28 @@ from xla_server.passes.edit import Editor, rewrite
 
 @dataclasses.dataclass(frozen=True)
 class CallInliner:
-    """Puts the instructions of called computations in the place of `call` and `fusion`.
-
-    Fusions that a program came with say how another compiler would have split it; ours decides
-    anew.
-    """
+    """Puts the instructions of called computations in the place of `call`."""
 
     name: str = "call-inliner"
 
     def apply(self, module: HloModule) -> bool:
         """Inline everywhere; whether anything was."""
-        editor = Editor(module)
-        changed = False
-        # Callees come before callers, so what is inlined has been treated itself.
-        for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _inlined(i, editor), editor)
-        drop_unused(module)
-        return changed
+        return _inlined(module, Opcode.CALL)
+
+
+@dataclasses.dataclass(frozen=True)
+class FusionInliner:
+    """Puts what fusions hold in their place.
+
+    Fusions that a program came with say how another compiler would have split it; ours decides
+    anew. They may hold what no kernel of ours can.
+    """
+
+    name: str = "fusion-inliner"
+
+    def apply(self, module: HloModule) -> bool:
+        """Inline everywhere; whether anything was."""
+        return _inlined(module, Opcode.FUSION)
 
 
 MOST_INSTRUCTIONS = 1 << 18
@@ -50,11 +55,21 @@ def require_inlinable(module: HloModule) -> None:
         )
 
 
-def _inlined(instruction: HloInstruction, editor: Editor) -> HloInstruction | None:
-    if instruction.opcode not in (Opcode.CALL, Opcode.FUSION):
-        return None
-    (called,) = instruction.called
-    return copied(called, instruction.operands, editor)
+def _inlined(module: HloModule, opcode: Opcode) -> bool:
+    editor = Editor(module)
+
+    def rule(instruction: HloInstruction) -> HloInstruction | None:
+        if instruction.opcode is not opcode:
+            return None
+        (called,) = instruction.called
+        return copied(called, instruction.operands, editor)
+
+    changed = False
+    # Callees come before callers, so what is inlined has been treated itself.
+    for computation in module.computations:
+        changed |= rewrite(computation, rule, editor)
+    drop_unused(module)
+    return changed
 
 
 def copied(

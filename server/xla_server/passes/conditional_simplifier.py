@@ -5,10 +5,11 @@ import dataclasses
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
+from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.build import ELEMENTWISE, constant, element, splat
 from xla_server.passes.call_inliner import copied, drop_unused
-from xla_server.passes.edit import Editor, has_side_effect, rewrite
+from xla_server.passes.edit import Editor, rewrite
 
 FEW = 16
 """Instructions of a branch that is computed whether it is chosen or not."""

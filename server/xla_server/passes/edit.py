@@ -9,21 +9,8 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import NO_ATTRIBUTES
 from xla_contract.ops.registry import infer_shape
 from xla_contract.shape import Shape
+from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-
-SIDE_EFFECTS = frozenset(
-    {
-        Opcode.INFEED,
-        Opcode.OUTFEED,
-        Opcode.SEND,
-        Opcode.SEND_DONE,
-        Opcode.RECV,
-        Opcode.RECV_DONE,
-        Opcode.RNG,
-        Opcode.RNG_GET_AND_UPDATE_STATE,
-    }
-)
-"""Opcodes that are kept though nothing reads their result."""
 
 
 class Editor:
@@ -206,17 +193,6 @@ def rearrange(computation: HloComputation) -> None:
                 before = (*instruction.operands, *instruction.control_predecessors)
                 waiting += [(part, False) for part in reversed(before) if part not in order]
     computation.instructions = list(order)
-
-
-def has_side_effect(instruction: HloInstruction) -> bool:
-    """Whether an instruction does something besides giving its result."""
-    if instruction.opcode in SIDE_EFFECTS:
-        return True
-    if instruction.opcode is Opcode.CUSTOM_CALL:
-        return bool(instruction.attributes.has_side_effect)
-    return any(
-        has_side_effect(inner) for called in instruction.called for inner in called.instructions
-    )
 
 
 def copy_module(module: HloModule) -> HloModule:

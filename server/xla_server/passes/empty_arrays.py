@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from xla_contract.opcode import Opcode
+from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.build import broadcast, convert, empty, full, is_empty
-from xla_server.passes.edit import Editor, has_side_effect, rewrite
+from xla_server.passes.edit import Editor, rewrite
 
 _KEPT = frozenset({Opcode.CONSTANT, Opcode.PARAMETER, Opcode.CUSTOM_CALL, Opcode.TUPLE})
 

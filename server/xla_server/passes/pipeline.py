@@ -5,7 +5,7 @@ from xla_server.passes.algebraic_simplifier import AlgebraicSimplifier
 from xla_server.passes.argument_of_extremum import ArgumentOfExtremum
 from xla_server.passes.batch_norm_expander import BatchNormExpander
 from xla_server.passes.bitcast_expander import BitcastExpander
-from xla_server.passes.call_inliner import CallInliner
+from xla_server.passes.call_inliner import CallInliner, FusionInliner
 from xla_server.passes.collective_expander import CollectiveExpander
 from xla_server.passes.conditional_simplifier import ConditionalSimplifier
 from xla_server.passes.constant_folding import ConstantFolding
@@ -14,6 +14,7 @@ from xla_server.passes.cse import CommonSubexpressions
 from xla_server.passes.custom_call_expander import CustomCallExpander
 from xla_server.passes.dead_code import DeadCode
 from xla_server.passes.dot_canonicaliser import DotCanonicaliser
+from xla_server.passes.element_loops import ElementLoops
 from xla_server.passes.empty_arrays import EmptyArrays
 from xla_server.passes.features_last import FeaturesLast
 from xla_server.passes.fixpoint import Fixpoint, Pass, run_once
@@ -30,6 +31,7 @@ from xla_server.passes.static_sizes import StaticSizes
 from xla_server.passes.transposed_dot import TransposedDot
 from xla_server.passes.tree_reduction import TreeReduction
 from xla_server.passes.tuple_simplifier import TupleSimplifier
+from xla_server.passes.variadic_reduction import VariadicReduction
 from xla_server.passes.while_hoisting import WhileHoisting
 from xla_server.passes.while_simplifier import WhileSimplifier
 from xla_server.passes.while_state import WhileState
@@ -63,6 +65,7 @@ PIPELINE: tuple[Pass, ...] = (
     # Before calls are inlined as well: its loops call the step.
     ScanExpander(),
     # So that all that follows sees through calls.
+    FusionInliner(),
     CallInliner(),
     MapInliner(),
     StaticSizes(),
@@ -72,10 +75,14 @@ PIPELINE: tuple[Pass, ...] = (
     BatchNormExpander(),
     RaggedDotExpander(),
     ScaledDotExpander(),
+    # After those that may leave a formula of a computation on scalars. It may bring rng out of it.
+    ElementLoops(),
     # Before simplification, which folds what is made of bounds that are constants.
     RngExpander(),
     # Its slices are simplified where the index turns out to be known.
     SingleScatter(),
+    # Before narrow sums are widened, which single ones are.
+    VariadicReduction(),
     # After those that make dots and reductions.
     FloatWidening(),
     # Before simplification, whose rules take it that there is an element to speak of.
@@ -107,10 +114,13 @@ NEEDED: frozenset[str] = frozenset(
         BitcastExpander.name,
         CollectiveExpander.name,
         ScanExpander.name,
+        FusionInliner.name,
         StaticSizes.name,
+        CustomCallExpander.name,
         BatchNormExpander.name,
         RaggedDotExpander.name,
         ScaledDotExpander.name,
+        ElementLoops.name,
         RngExpander.name,
         # Sums of narrow floats are rounded once; LAPACK knows no narrow floats at all.
         FloatWidening.name,

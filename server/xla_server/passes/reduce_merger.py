@@ -1,6 +1,7 @@
 """Reductions of reductions done in one."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -61,8 +62,18 @@ def _changes_nothing(operation: Opcode, start: HloInstruction, initial: HloInstr
     neutral, value = neutral_of(operation, start.shape.element_type), splat(start)
     if neutral is None or value is None or value != neutral:
         return False
-    if operation is not Opcode.ADD or not start.shape.element_type.is_floating:
+    kind = start.shape.element_type
+    if operation is not Opcode.ADD or not (kind.is_floating or kind.is_complex):
         return True
     # 0 is not neutral, as it takes the sign from -0; behind another 0 there is none to take.
     known = splat(initial)
-    return bool(np.signbit(value) or (known is not None and known == 0 and not np.signbit(known)))
+    if not kind.is_complex:
+        return _keeps_signs(value, known)
+    behind = (None, None) if known is None else (known.real, known.imag)
+    return all(map(_keeps_signs, (value.real, value.imag), behind))
+
+
+def _keeps_signs(zero: Any, known: Any) -> bool:
+    """Whether a zero leaves the sign of what it is added to, or of `known` behind that."""
+    is_positive_zero = known is not None and known == 0 and not np.signbit(known)
+    return bool(np.signbit(zero) or is_positive_zero)

@@ -169,7 +169,11 @@ def simplify_select(i: HloInstruction, editor: Editor) -> HloInstruction | None:
         return editor.add(Opcode.SELECT, (predicate.operands[0], on_false, on_true))
     if i.shape.element_type is ElementType.PRED:
         yes, no = splat(on_true), splat(on_false)
-        if yes is not None and no is not None and predicate.shape.compatible(i.shape):
+        if yes is None or no is None:
+            return None
+        if bool(yes) == bool(no):
+            return on_true
+        if predicate.shape.compatible(i.shape):
             return predicate if yes else editor.add(Opcode.NOT, (predicate,))
     return None
 

@@ -21,11 +21,12 @@ from xla_server.evaluator.dynamic_shapes import (
     reached,
 )
 from xla_server.evaluator.plan import in_order
+from xla_server.ir.effects import SIDE_EFFECTS
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.evaluation import TOKEN, Array, Token
 from xla_server.passes.build import element
 from xla_server.passes.call_inliner import drop_unused
-from xla_server.passes.edit import SIDE_EFFECTS, Editor
+from xla_server.passes.edit import Editor
 from xla_server.passes.known_sizes import KnownSizes
 from xla_server.passes.sized import (
     Extents,

@@ -4,8 +4,9 @@ import dataclasses
 import heapq
 
 from xla_contract.opcode import Opcode
+from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.edit import has_side_effect, users
+from xla_server.passes.edit import users
 from xla_server.passes.loops import Loop, loop_of
 
 Needed = dict[HloInstruction, set[HloInstruction]]

@@ -25,10 +25,19 @@ NARROW = 1024
 SHORTEST = 1024
 """Elements that one result takes at least to be cut."""
 
+WIDE = 1 << 20
+"""Elements of wide columns that are worth more than one trip, which takes NARROW of them."""
+
+ROWS = 64
+"""Rows of wide columns that are one trip at least."""
+
+FEWEST = 4
+"""Blocks of rows of wide columns, below which one loop does them as well."""
+
 PARTS = 64
 """Parts of a reduction: their number does not depend on threads, so neither do sums."""
 
-_FREE_ORDER = frozenset(
+FREE_ORDER = frozenset(
     {
         Opcode.ADD,
         Opcode.AND,
@@ -38,6 +47,7 @@ _FREE_ORDER = frozenset(
         Opcode.OR,
     }
 )
+"""Operations whose operands may be combined in any order."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,8 +87,10 @@ def _cut(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 
 def neutral_of(opcode: Opcode | None, kind: ElementType) -> Any:
     """The value that an operation combines with any other into that other, or None."""
-    if opcode not in _FREE_ORDER or kind.bit_width < 8 or kind.is_complex:
+    if opcode not in FREE_ORDER or kind.bit_width < 8:
         return None
+    if kind.is_complex:
+        return complex(-0.0, -0.0) if opcode is Opcode.ADD else None
     if opcode is Opcode.ADD:
         return -0.0 if kind.is_floating else 0
     if opcode is Opcode.MULTIPLY:
@@ -117,9 +129,14 @@ class _Cut:
             return self._by_groups(reduced, range(begin, end))
         is_row = inner == 1
         outer = count(sizes[:begin])
-        if outer >= FEW or (not is_row and outer * inner >= NARROW) or length < SHORTEST:
+        if outer >= FEW:
             return None
-        parts = self._parts(length)
+        if length >= SHORTEST and (is_row or outer * inner < NARROW):
+            parts = self._parts(length)
+        else:
+            parts = 1 if is_row else _blocks(outer, length, inner)
+        if parts == 1:
+            return None
         flat = reshape(self._editor, self._operand, (outer, length, inner))
         partial = self._partial(flat, outer, length, inner, parts)
         total = self._reduce(partial, self._initial, (1,))
@@ -155,6 +172,15 @@ class _Cut:
         self, operand: HloInstruction, initial: HloInstruction, dimensions: tuple[int, ...]
     ) -> HloInstruction:
         return reduce(self._editor, operand, initial, dimensions, self._reducer)
+
+
+def _blocks(outer: int, length: int, inner: int) -> int:
+    """How many blocks the rows of wide columns are cut into: one, or a divisor of their number."""
+    wanted = min(length // ROWS, PARTS // max(outer, inner // NARROW, 1))
+    if length * min(inner, NARROW) <= WIDE or wanted < FEWEST:
+        return 1
+    fitting = [n for n in range(FEWEST, 2 * wanted + 1) if length % n == 0]
+    return min(fitting, key=lambda n: abs(n - wanted), default=1)
 
 
 def _last_run(reduced: list[int]) -> tuple[int, int]:

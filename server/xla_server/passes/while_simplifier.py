@@ -3,9 +3,10 @@
 import dataclasses
 
 from xla_contract.opcode import Opcode
+from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.call_inliner import copied, drop_unused
-from xla_server.passes.edit import Editor, has_side_effect, rewrite
+from xla_server.passes.edit import Editor, rewrite
 from xla_server.passes.loops import Loop, loop_of, trip_count
 
 MOST_TRIPS = 4

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
+from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.build import element
-from xla_server.passes.edit import Editor, has_side_effect, rearrange, rewrite, users
+from xla_server.passes.edit import Editor, rearrange, rewrite, users
 from xla_server.passes.loops import Loop, callers, loop_of, resize
 
 

@@ -87,6 +87,25 @@ FIRES: dict[str, tuple[Any, dict[str, int]]] = {
         ([P, F, F], "f32[40] select(c, x1, x2)", "c = pred[40] not(x0)"),
         {"select": 1},
     ),
+    **{
+        f"select_of_{yes}_and_{no}": (
+            (
+                [P],
+                "pred[40] select(x0, b, d)",
+                f"a = pred[] constant({yes})",
+                "b = pred[40] broadcast(a), dimensions={}",
+                f"c = pred[] constant({no})",
+                "d = pred[40] broadcast(c), dimensions={}",
+            ),
+            left,
+        )
+        for yes, no, left in (
+            ("false", "false", {"constant": 1, "broadcast": 1}),
+            ("false", "true", {"not": 1}),
+            ("true", "false", {}),
+            ("true", "true", {"constant": 1, "broadcast": 1}),
+        )
+    },
     "convert_to_the_same": (([F], "f32[40] convert(x0)"), {}),
     "convert_there_and_back": (
         (["bf16[40]"], "bf16[40] convert(w)", "w = f32[40] convert(x0)"),

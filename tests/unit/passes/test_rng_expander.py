@@ -306,3 +306,50 @@ class TestStates:
         ours, expected = both(module, *bounds(E.F32, 0, 1))
         assert_equal_bits(ours, expected)
         assert np.all(ours != 0)
+
+    @pytest.mark.parametrize(
+        "made",
+        [
+            "rng(x, y), distribution=rng_uniform",
+            "rng(x, y), distribution=rng_normal",
+            "call(x, y), to_apply=several",
+            "fusion(x, y), kind=kLoop, calls=several",
+        ],
+    )
+    def test_each_element_of_a_map_has_its_own(self, made: str) -> None:
+        """What is drawn behind it is the same too: as many states were drawn before."""
+        module = imported(
+            """HloModule m
+            larger {
+              a = f32[] parameter(0)
+              b = f32[] parameter(1)
+              ROOT r = f32[] maximum(a, b)
+            }
+            several {
+              x = f32[] parameter(0)
+              y = f32[] parameter(1)
+              numbers = f32[3] rng(x, y), distribution=rng_uniform
+              ROOT largest = f32[] reduce(numbers, x), dimensions={0}, to_apply=larger
+            }
+            f {
+              x = f32[] parameter(0)
+              y = f32[] parameter(1)
+              ROOT r = f32[] MADE
+            }
+            ENTRY main {
+              low = f32[4,3] parameter(0)
+              high = f32[4,3] parameter(1)
+              mapped = f32[4,3] map(low, high), dimensions={0,1}, to_apply=f
+              zero = f32[] constant(0)
+              one = f32[] constant(1)
+              behind = f32[4,3] rng(zero, one), distribution=rng_uniform
+              ROOT r = f32[8,3] concatenate(mapped, behind), dimensions={0}
+            }""".replace("MADE", made)
+        )
+        low = np.arange(12, dtype=np.float32).reshape(4, 3)
+        ours, expected = both(module, low, low + np.float32(1))
+        if "normal" in made:
+            np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-5)
+        else:
+            assert_equal_bits(ours, expected)
+        assert len(np.unique(ours[:4] - low)) == low.size

@@ -189,12 +189,26 @@ class TestCse:
         assert opcodes(passed(module, CommonSubexpressions(), fires=False))["rng"] == 2
 
 
+def complex_sum(operand: str, initial: str) -> HloModule:
+    """A module that adds up the vector `x`, on top of an initial value."""
+    return imported(
+        f"""HloModule sum
+        add {{ a = c64[] parameter(0)
+          b = c64[] parameter(1)
+          ROOT s = c64[] add(a, b) }}
+        ENTRY e {{ {operand}
+          k = c64[] constant({initial})
+          ROOT r = c64[] reduce(x, k), dimensions={{0}}, to_apply=add }}"""
+    )
+
+
 class TestTreeReduction:
     FIRES: ClassVar[Programs] = {
         "full": ("f32[300,400]", "f32[] reduce(x0, o), dimensions={0,1}, to_apply=add"),
         "with_a_rest": ("f32[70001]", "f32[] reduce(x0, o), dimensions={0}, to_apply=add"),
         "few_rows": ("f32[3,40000]", "f32[3] reduce(x0, o), dimensions={1}, to_apply=max"),
         "columns": ("f32[30000,5]", "f32[5] reduce(x0, o), dimensions={0}, to_apply=add"),
+        "wide_columns": ("f32[1200,1100]", "f32[1100] reduce(x0, o), dimensions={0}, to_apply=add"),
         "separate": ("f32[40,6,600]", "f32[6] reduce(x0, o), dimensions={0,2}, to_apply=add"),
         "logic": ("pred[90000]", "pred[] reduce(x0, k), dimensions={0}, to_apply=or"),
     }
@@ -202,6 +216,15 @@ class TestTreeReduction:
         "short": ("f32[300,20]", "f32[] reduce(x0, o), dimensions={0,1}, to_apply=add"),
         "many_rows": ("f32[300,400]", "f32[300] reduce(x0, o), dimensions={1}, to_apply=add"),
         "many_columns": ("f32[300,4000]", "f32[4000] reduce(x0, o), dimensions={0}, to_apply=add"),
+        "a_million_in_wide_columns": (
+            "f32[1024,1024]",
+            "f32[1024] reduce(x0, o), dimensions={0}, to_apply=add",
+        ),
+        "few_wide_rows": ("f32[200,9000]", "f32[9000] reduce(x0, o), dimensions={0}, to_apply=add"),
+        "wide_without_blocks": (
+            "f32[599,1100]",
+            "f32[1100] reduce(x0, o), dimensions={0}, to_apply=add",
+        ),
         "any_reducer": ("f32[70001]", "f32[] reduce(x0, o), dimensions={0}, to_apply=hypot"),
     }
 
@@ -228,6 +251,13 @@ class TestTreeReduction:
         )
         after = passed(before, TreeReduction())
         assert_kept(before, after, [np.full(70000, -0.0, np.float32)])
+
+    def test_complex_sums(self) -> None:
+        before = complex_sum("x = c64[70000] parameter(0)", "(-0.0, -0.0)")
+        after = passed(before, TreeReduction())
+        zeros = np.full(140_000, -0.0, np.float32).view(np.complex64)
+        assert_kept(before, after, [zeros])
+        assert_kept(before, after, relative=1e-5)
 
 
 @dataclasses.dataclass

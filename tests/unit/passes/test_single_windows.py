@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
+from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, stated
 from xla_server.passes.algebraic_simplifier import AlgebraicSimplifier
 from xla_server.passes.convolution_canonicaliser import ConvolutionCanonicaliser
 from xla_server.passes.reduce_merger import ReduceMerger
@@ -114,6 +114,34 @@ def test_reductions_that_stay_two(start: str, first: str, second: str, initial: 
     lines = _reduces(start, first, second, initial)
     module = stated(["f32[3,4,5]"], "f32[5] negate(outer)", *lines)
     passed(module, ReduceMerger(), fires=False)
+
+
+@pytest.mark.parametrize(
+    ("start", "initial", "is_merged"),
+    [
+        ("(0, 0)", "(0, 0)", True),
+        ("(-0.0, -0.0)", "(-0.0, 1)", True),
+        ("(0, -0.0)", "(0, -0.0)", True),
+        # A part that is nothing but -0 is 0 by the first.
+        ("(-0.0, 0)", "(0, -0.0)", False),
+        ("(0, 0)", "(1, 0)", False),
+    ],
+)
+def test_complex_reductions_of_reductions(start: str, initial: str, is_merged: bool) -> None:
+    module = imported(
+        f"""HloModule sums
+        add {{ a = c64[] parameter(0)
+          b = c64[] parameter(1)
+          ROOT s = c64[] add(a, b) }}
+        ENTRY e {{ x = c64[4,5] parameter(0)
+          start = c64[] constant({start})
+          initial = c64[] constant({initial})
+          inner = c64[4] reduce(x, start), dimensions={{1}}, to_apply=add
+          ROOT outer = c64[] reduce(inner, initial), dimensions={{0}}, to_apply=add }}"""
+    )
+    after = passed(module, ReduceMerger(), fires=is_merged)
+    zeros = np.full(40, -0.0, np.float32).view(np.complex64).reshape(4, 5)
+    assert_kept(module, after, [zeros])
 
 
 def test_a_reduction_that_others_read_stays() -> None:

@@ -6,9 +6,10 @@ from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, st
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.opcode import Opcode
 from xla_server.ir.verifier import verify
-from xla_server.passes.call_inliner import CallInliner, require_inlinable
+from xla_server.passes.call_inliner import CallInliner, FusionInliner, require_inlinable
 from xla_server.passes.dead_code import DeadCode
 from xla_server.passes.edit import Editor, copy_module, rewrite, users
+from xla_server.passes.fixpoint import Pass
 from xla_server.passes.tuple_simplifier import TupleSimplifier
 
 NESTED = """HloModule m
@@ -22,9 +23,20 @@ ENTRY e { x = f32[4] parameter(0)
 """
 
 
-def test_calls_are_inlined_in_calls() -> None:
-    before = imported(NESTED)
-    after = passed(before, CallInliner())
+@pytest.mark.parametrize(
+    ("text", "inliner"),
+    [
+        (NESTED, CallInliner()),
+        (
+            NESTED.replace("call(", "fusion(").replace("to_apply=", "kind=kLoop, calls="),
+            FusionInliner(),
+        ),
+    ],
+    ids=["calls", "fusions"],
+)
+def test_calls_are_inlined_in_calls(text: str, inliner: Pass) -> None:
+    before = imported(text)
+    after = passed(before, inliner)
     assert opcodes(after) == {"add": 2}
     assert after.computations == [after.entry]
     assert_kept(before, after)
@@ -32,6 +44,7 @@ def test_calls_are_inlined_in_calls() -> None:
 
 def test_without_calls_nothing_is_inlined() -> None:
     passed(stated(["f32[]"], "f32[] add(x0, o)"), CallInliner(), fires=False)
+    passed(imported(NESTED), FusionInliner(), fires=False)
 
 
 def test_calls_that_double_and_double_are_refused_before_they_are_written_out() -> None:

@@ -1,0 +1,88 @@
+"""Loops of a known number of turns, and the pieces of arrays that their turns read and write."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from xla_contract.element_type import ElementType
+from xla_contract.opcode import Opcode
+from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
+from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
+from xla_contract.ops.parameter import ParameterAttributes
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.passes.build import constant, element, reshape
+from xla_server.passes.edit import Editor
+
+Values: TypeAlias = Sequence[HloInstruction]
+Turn: TypeAlias = Callable[[HloInstruction, Values, Values], Values]
+"""From the number of the turn, what stays the same and what changes to what it has changed to."""
+
+
+def counted_loop(
+    editor: Editor,
+    made: list[HloComputation],
+    name: str,
+    count: int,
+    given: Values,
+    initial: Values,
+    turn: Turn,
+) -> list[HloInstruction]:
+    """What `initial` has become after `count` turns, numbered from 0 in s64.
+
+    A turn reads nothing from outside but what is `given`. The loop's computations are added to
+    `made`, those of loops inside before them.
+    """
+    if not count:
+        return list(initial)
+    zero = constant(editor, 0, ElementType.S64)
+    start = editor.add(Opcode.TUPLE, (zero, *given, *initial))
+    outside = editor.take()
+    state = editor.add(Opcode.PARAMETER, (), ParameterAttributes(0, start.shape))
+    less = CompareAttributes(ComparisonDirection.LT)
+    limit = constant(editor, count, ElementType.S64)
+    goes_on = editor.add(Opcode.COMPARE, (element(editor, state, 0), limit), less)
+    condition = editor.computation(f"{name}.condition", editor.take(), goes_on, [state])
+    state = editor.add(Opcode.PARAMETER, (), ParameterAttributes(0, start.shape))
+    number, *parts = (element(editor, state, n) for n in range(len(start.operands)))
+    kept = parts[: len(given)]
+    changed = turn(number, kept, parts[len(given) :])
+    after = editor.add(Opcode.ADD, (number, constant(editor, 1, ElementType.S64)))
+    root = editor.add(Opcode.TUPLE, (after, *kept, *changed))
+    body = editor.computation(f"{name}.body", editor.take(), root, [state])
+    editor.put_back(outside)
+    made += [body, condition]
+    loop = editor.add(Opcode.WHILE, (start,), called=(body, condition))
+    return [element(editor, loop, 1 + len(given) + n) for n in range(len(initial))]
+
+
+def read_slice(
+    editor: Editor, array: HloInstruction, place: HloInstruction, dimension: int = 0
+) -> HloInstruction:
+    """What an array has at one place of a dimension, which is dropped."""
+    sizes = list(array.shape.dimensions)
+    sizes[dimension] = 1
+    box = DynamicSliceAttributes(tuple(sizes))
+    starts = _starts(editor, place, dimension, len(sizes))
+    part = editor.add(Opcode.DYNAMIC_SLICE, (array, *starts), box)
+    return reshape(editor, part, sizes[:dimension] + sizes[dimension + 1 :])
+
+
+def write_slice(
+    editor: Editor,
+    array: HloInstruction,
+    part: HloInstruction,
+    place: HloInstruction,
+    dimension: int = 0,
+) -> HloInstruction:
+    """The array with a part at one place of a dimension that the part does not have."""
+    sizes = list(array.shape.dimensions)
+    sizes[dimension] = 1
+    starts = _starts(editor, place, dimension, len(sizes))
+    update = reshape(editor, part, sizes)
+    return editor.add(Opcode.DYNAMIC_UPDATE_SLICE, (array, update, *starts))
+
+
+def _starts(
+    editor: Editor, place: HloInstruction, dimension: int, rank: int
+) -> Sequence[HloInstruction]:
+    zero = constant(editor, 0, place.shape.element_type)
+    return [place if n == dimension else zero for n in range(rank)]

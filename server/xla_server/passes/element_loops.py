@@ -1,0 +1,165 @@
+"""Operations with computations on scalars that no kernel can hold, as loops that call them."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from xla_contract.opcode import Opcode
+from xla_contract.ops.concatenate import ConcatenateAttributes
+from xla_contract.shape import Shape
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.passes.build import broadcast, convert, count, reshape, sliced, transpose
+from xla_server.passes.counted_loop import Values, counted_loop, read_slice
+from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.element_calls import ElementCaller, Formulas
+from xla_server.passes.scatter_loop import scattered
+from xla_server.passes.sort_loop import sorted_by_insertion
+from xla_server.passes.window_loops import folded_under_windows, selected_and_scattered
+
+
+@dataclasses.dataclass(frozen=True)
+class ElementLoops:
+    """Writes map, reduce, sort ... as loops where what they call is more than a formula.
+
+    Loops, branches, sorts or random numbers in a computation on scalars have no place in kernels.
+    Results are those of the evaluators: elements are combined in the same order.
+    """
+
+    name: str = "element-loops"
+
+    def apply(self, module: HloModule) -> bool:
+        """Write out everywhere; whether anything was."""
+        if not any(i.opcode in _WRITTEN for i in module.instructions()):
+            return False
+        editor, formulas = Editor(module), Formulas()
+        changed = _without_wrappings(module, editor)
+        for computation in list(module.computations):
+            made: list[HloComputation] = []
+
+            def rule(i: HloInstruction, made: list[HloComputation] = made) -> HloInstruction | None:
+                return _written_out(i, editor, made, formulas)
+
+            changed |= rewrite(computation, rule, editor)
+            place = module.computations.index(computation)
+            module.computations[place:place] = made
+        return changed
+
+
+def _without_wrappings(module: HloModule, editor: Editor) -> bool:
+    """Let values through what means nothing for scalars; whether there was any."""
+    called = {
+        computation
+        for i in module.instructions()
+        if i.opcode in _WRITTEN
+        for computation in i.called
+    }
+    changed = False
+    for computation in module.computations:
+        if computation in called:
+            changed |= rewrite(computation, _unwrapped, editor)
+    return changed
+
+
+def _unwrapped(i: HloInstruction) -> HloInstruction | None:
+    if i.opcode in (Opcode.ADD_DEPENDENCY, Opcode.DOMAIN, Opcode.OPT_BARRIER):
+        return i.operands[0]
+    if i.opcode is Opcode.GET_TUPLE_ELEMENT and i.operands[0].opcode is Opcode.TUPLE:
+        index: int = i.attributes.index
+        return i.operands[0].operands[index]
+    return None
+
+
+def _written_out(
+    i: HloInstruction, editor: Editor, made: list[HloComputation], formulas: Formulas
+) -> HloInstruction | None:
+    write = _WRITTEN.get(i.opcode)
+    if write is None or any(shape.dynamic_dimensions for shape in _arrays(i)):
+        return None
+    fits = formulas.fits_loops if i.opcode in _TRACED else formulas.fits_text
+    if all(map(fits, i.called)):
+        return None
+    results = write(i, [ElementCaller(editor, made, called) for called in i.called])
+    shapes = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
+    found = [
+        convert(editor, result, shape.element_type)
+        for result, shape in zip(results, shapes, strict=True)
+    ]
+    return editor.add(Opcode.TUPLE, found) if i.shape.is_tuple else found[0]
+
+
+def _arrays(i: HloInstruction) -> list[Shape]:
+    return [leaf for part in (i, *i.operands) for leaf in part.shape.leaves()]
+
+
+def _map(i: HloInstruction, callers: list[ElementCaller]) -> Values:
+    return callers[0].each(i.operands)
+
+
+def _reduce(i: HloInstruction, callers: list[ElementCaller]) -> Values:
+    """Neighbours are combined, then pairs of pairs, and the initial value last from the left."""
+    (caller,) = callers
+    editor = caller.editor
+    arrays, initial = i.operands[: len(i.operands) // 2], i.operands[len(i.operands) // 2 :]
+    folded = i.attributes.dimensions
+    sizes = arrays[0].shape.dimensions
+    kept = tuple(d for d in range(len(sizes)) if d not in folded)
+    rest = tuple(sizes[d] for d in kept)
+    depth = count([sizes[d] for d in folded])
+    types = [parameter.shape.element_type for parameter in caller.computation.parameters]
+    start = [
+        broadcast(editor, convert(editor, value, kind), (), rest)
+        for value, kind in zip(initial, types, strict=False)
+    ]
+    rows = [
+        convert(
+            editor,
+            reshape(editor, transpose(editor, array, (*folded, *kept)), (depth, *rest)),
+            kind,
+        )
+        for array, kind in zip(arrays, types[len(arrays) :], strict=True)
+    ]
+    if not depth:
+        return start
+    if types[: len(arrays)] != types[len(arrays) :]:
+        # Accumulators of another type than the elements cannot be combined with each other.
+        def turn(number: HloInstruction, given: Values, totals: Values) -> Values:
+            return caller.each([*totals, *(read_slice(editor, array, number) for array in given)])
+
+        return counted_loop(editor, caller.made, i.name, depth, rows, start, turn)
+    while depth > 1:
+        pairs = caller.each(
+            [_rows(editor, array, first, depth // 2 * 2, 2) for first in (0, 1) for array in rows]
+        )
+        if depth % 2:
+            joined = ConcatenateAttributes(0)
+            last = [_rows(editor, array, depth - 1, depth, 1) for array in rows]
+            pairs = [
+                editor.add(Opcode.CONCATENATE, parts, joined)
+                for parts in zip(pairs, last, strict=True)
+            ]
+        rows, depth = pairs, depth // 2 + depth % 2
+    return caller.each([*start, *(reshape(editor, array, rest) for array in rows)])
+
+
+def _rows(
+    editor: Editor, array: HloInstruction, first: int, limit: int, step: int
+) -> HloInstruction:
+    sizes = array.shape.dimensions
+    starts = (first, *(0 for _ in sizes[1:]))
+    return sliced(editor, array, starts, (limit, *sizes[1:]), (step, *(1 for _ in sizes[1:])))
+
+
+_WRITTEN: Mapping[Opcode, Callable[[HloInstruction, list[ElementCaller]], Values]] = (
+    MappingProxyType(
+        {
+            Opcode.MAP: _map,
+            Opcode.REDUCE: _reduce,
+            Opcode.REDUCE_WINDOW: folded_under_windows,
+            Opcode.SCATTER: scattered,
+            Opcode.SELECT_AND_SCATTER: selected_and_scattered,
+            Opcode.SORT: sorted_by_insertion,
+        }
+    )
+)
+_TRACED = (Opcode.MAP, Opcode.REDUCE, Opcode.REDUCE_WINDOW)
+"""Those that are made into loop nests; the others have kernels written by hand."""

@@ -1,0 +1,70 @@
+"""Reductions of several arrays at once that have nothing to do with each other, taken apart."""
+
+import dataclasses
+
+from xla_contract.element_type import ElementType
+from xla_contract.opcode import Opcode
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.passes.build import binary_computation
+from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.tree_reduction import FREE_ORDER
+
+_ROUNDING = frozenset({Opcode.ADD, Opcode.MULTIPLY})
+
+Reducers = dict[tuple[Opcode, ElementType], HloComputation]
+
+
+@dataclasses.dataclass(frozen=True)
+class VariadicReduction:
+    """Makes a reduction for each result, where each is combined by an operation of free order.
+
+    Sums, which are then cut so that errors stay small, must be among them: what rounds nothing is
+    as good in one loop.
+    """
+
+    name: str = "variadic-reduction"
+
+    def apply(self, module: HloModule) -> bool:
+        """Take apart everywhere; whether anything was."""
+        editor = Editor(module)
+        reducers: Reducers = {}
+        changed = False
+        for computation in module.computations:
+            changed |= rewrite(computation, lambda i: _split(i, reducers, editor), editor)
+        module.computations[:0] = reducers.values()
+        return changed
+
+
+def _split(i: HloInstruction, reducers: Reducers, editor: Editor) -> HloInstruction | None:
+    if i.opcode not in (Opcode.REDUCE, Opcode.REDUCE_WINDOW) or len(i.operands) == 2:
+        return None
+    operations = _operations(i.called[0])
+    kinds = [shape.element_type for shape in i.shape.tuple_shapes]
+    if operations is None or not any(
+        operation in _ROUNDING and (kind.is_floating or kind.is_complex)
+        for operation, kind in zip(operations, kinds, strict=True)
+    ):
+        return None
+    parts = []
+    for n, key in enumerate(zip(operations, kinds, strict=True)):
+        operands = (i.operands[n], i.operands[len(kinds) + n])
+        if any(operand.shape.element_type is not kinds[n] for operand in operands):
+            return None
+        if key not in reducers:
+            reducers[key] = binary_computation(editor, *key)
+        parts.append(editor.add(i.opcode, operands, i.attributes, (reducers[key],)))
+    return editor.add(Opcode.TUPLE, parts)
+
+
+def _operations(reducer: HloComputation) -> list[Opcode] | None:
+    """The operation that makes each result of its own two parameters alone, or None."""
+    root, parameters = reducer.root, reducer.parameters
+    count = len(parameters) // 2
+    if root.opcode is not Opcode.TUPLE or len(root.operands) != count:
+        return None
+    for n, part in enumerate(root.operands):
+        own = (parameters[n], parameters[count + n])
+        types = {each.shape.element_type for each in (part, *own)}
+        if part.opcode not in FREE_ORDER or set(part.operands) != set(own) or len(types) > 1:
+            return None
+    return [part.opcode for part in root.operands]
