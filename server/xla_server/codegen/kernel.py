@@ -24,8 +24,9 @@ from xla_server.codegen.compiler.kernel_compiler import (
     compile_object,
     object_of_module,
 )
-from xla_server.codegen.compiler.shared_functions import SharedFunction, symbols_in
-from xla_server.codegen.instructions.intrinsics import plain
+from xla_server.codegen.compiler.shared_functions import symbols_in
+from xla_server.codegen.instructions.instruction import Instruction
+from xla_server.codegen.instructions.intrinsics import glue, plain
 from xla_server.codegen.instructions.memory import COMPUTED, MEMORY
 from xla_server.codegen.namespace import NAMESPACE, SHARED
 
@@ -93,6 +94,14 @@ class Kernels:
                 found = self._native[symbol] = self._loader.load(code, symbol)
         return found
 
+    def load_shared(self, symbol: str) -> None:
+        """Have a function of SHARED loaded before a kernel calls it; raises what compiling it does.
+
+        A kernel that is asked for meanwhile waits for this function at most.
+        """
+        with self._lock:
+            self._load_named(symbol)
+
     def _made(self, source: str) -> Kernel:
         symbol = symbol_of(source)
         try:
@@ -107,11 +116,20 @@ class Kernels:
     def _load_shared(self, code: bytes) -> None:
         """Load the functions that object code calls and that are not its own."""
         for symbol in symbols_in(code):
-            if symbol not in self._shared:
-                self._shared.add(symbol)
-                found = self._kept(symbol, SHARED[symbol].object_code)
-                self._load_shared(found)
-                self._loader.load(found, symbol)
+            self._load_named(symbol)
+
+    def _load_named(self, symbol: str) -> None:
+        if symbol in self._shared:
+            return
+        # Its own code names it too.
+        self._shared.add(symbol)
+        try:
+            found = self._kept(symbol, SHARED[symbol].object_code)
+            self._load_shared(found)
+            self._loader.load(found, symbol)
+        except BaseException:  # Code that calls what is not loaded would end the process.
+            self._shared.discard(symbol)
+            raise
 
     def _kept(self, symbol: str, compiled: Callable[[], bytes]) -> bytes:
         """Object code from the disk, or compiled and left there."""
@@ -136,11 +154,13 @@ def compile_kernel(source: str) -> Kernel:
 def kernel_object(source: str) -> bytes:
     """The object code of the function `kernel` that a source text defines."""
     room = dict(NAMESPACE)
-    exec(compile(source, "<kernel>", "exec"), room)
+    # Constants: the kernel itself is read from the text, seldom from what Python makes of it.
+    exec(compile(source.partition("def kernel(")[0], "<kernel>", "exec"), room)
     symbol = symbol_of(source)
     try:
         module = kernel_module(source, room, symbol)
     except UnsupportedError:
+        exec(compile(source, "<kernel>", "exec"), room)
         return compile_object(room["kernel"], ARGUMENTS, symbol)
     return object_of_module(module, _effort(source, room))
 
@@ -151,10 +171,12 @@ def _effort(source: str, names: Mapping[str, Any]) -> Effort:
     One that does nothing for elements itself, but calls functions that do for long, is glue.
     """
     called = [names[word] for word in set(re.findall(r"\w+", source)) if word in names]
+    if glue in called:
+        return Effort.GLUE
     if plain in called:
         return Effort.PLAIN
     stores = any(instruction in called for instruction in _STORES)
-    if not stores and any(isinstance(f, SharedFunction) and f.is_long for f in called):
+    if not stores and any(isinstance(f, Instruction) and f.is_long for f in called):
         return Effort.GLUE
     return Effort.OPTIMISED
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.functions import FUNCTIONS
+from xla_server.codegen.functions.called_functions import CALLED, LIKELY, VARIANTS
 from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC
 from xla_server.codegen.instructions.lapack import LAPACK
@@ -11,6 +12,7 @@ from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.instructions.products import PRODUCTS
 from xla_server.codegen.instructions.random_words import RANDOM_WORDS
 from xla_server.codegen.instructions.transforms import TRANSFORMS
+from xla_server.codegen.routines.direct_block import DIRECT_BLOCK
 from xla_server.codegen.routines.gemm_functions import GEMM_FUNCTIONS
 from xla_server.codegen.routines.matrix_blocks import MATRIX_BLOCKS
 from xla_server.codegen.routines.perturbed import PERTURBED
@@ -25,7 +27,9 @@ NAMESPACE: dict[str, Any] = {
     **MEMORY,
     **CONSTANTS,
     **FUNCTIONS,
+    **CALLED,
     **PRODUCTS,
+    **DIRECT_BLOCK,
     **GEMM_FUNCTIONS,
     **SORTING,
     **LAPACK,
@@ -41,8 +45,18 @@ NAMESPACE: dict[str, Any] = {
 """Every function of kernels by its name."""
 
 SHARED: dict[str, SharedFunction] = {
-    function.symbol: function
-    for function in NAMESPACE.values()
-    if isinstance(function, SharedFunction)
+    **VARIANTS,
+    **{
+        function.symbol: function
+        for function in NAMESPACE.values()
+        if isinstance(function, SharedFunction)
+    },
 }
 """Those that are compiled by themselves, by their symbols."""
+
+PREPARED = [
+    symbol
+    for symbol, function in SHARED.items()
+    if symbol in LIKELY or (symbol not in VARIANTS and function not in CALLED.values())
+]
+"""Those of them that are worth to have before a program asks for them."""

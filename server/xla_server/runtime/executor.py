@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel import Kernels
-from xla_server.runtime.native import callable_at, callee, copy_bytes, cycles, read, write
+from xla_server.runtime.native import callable_at, callee, copy_bytes, cycles, write
 from xla_server.runtime.rounding import flush_subnormals, restore_mode
 from xla_server.runtime.row_times import mark
 from xla_server.runtime.threads import run_loop
@@ -34,7 +34,7 @@ SLOTS = 9
 `count` slot numbers that the tables are filled from, of the targets, of the board; where to write
 down how long rows take, or 0; the cycles that the walk took; the row to begin with and,
 afterwards, the outcome; and then the slots, the first of which has the address of
-the word that cancels the run."""
+the word that stops the run, or lets it wait."""
 
 CANCELLED = -2
 FINISHED = -1
@@ -42,6 +42,7 @@ FINISHED = -1
 _pred = MEMORY["peek_u8"]
 _index = MEMORY["peek_i32"]
 _word = MEMORY["peek_i64"]
+_is_to_stop = MEMORY["watch_i64"]
 _set_word = MEMORY["poke_i64"]
 
 
@@ -62,7 +63,7 @@ def _walk(
         at = row * ROW_WORDS
         kind = _word(code, at)
         if kind == KERNEL:
-            if read(cancelled, 0) != 0:
+            if _is_to_stop(cancelled) != 0:
                 return CANCELLED
             buffers = tables + 8 * _word(code, at + 2)
             run_loop(
@@ -82,7 +83,7 @@ def _walk(
             )
             row += 1
         elif kind == JUMP:
-            if read(cancelled, 0) != 0:
+            if _is_to_stop(cancelled) != 0:
                 return CANCELLED
             row = _word(code, at + 1)
         elif kind == BRANCH:
@@ -98,7 +99,7 @@ def _walk(
             row = _word(targets, _word(code, at + 3) + chosen)
         else:
             # A kernel that saw the cancellation left out a part of its work.
-            if read(cancelled, 0) != 0:
+            if _is_to_stop(cancelled) != 0:
                 return CANCELLED
             return row if kind == HOST else FINISHED
 

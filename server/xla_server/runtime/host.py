@@ -64,7 +64,7 @@ class HostRun:
 
     def check_cancelled(self) -> None:
         """Raise when the run is to stop."""
-        self.cancellation.check()
+        self.cancellation.checkpoint()
 
     def advance_state(self, instruction: HloInstruction, delta: int) -> int:
         """The 128-bit state the program keeps for `instruction`, which is moved on by `delta`."""

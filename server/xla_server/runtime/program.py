@@ -136,6 +136,8 @@ class Program:
                 cancellation.check()
             if row < 0:
                 return
+            if cancellation.is_called:
+                cancellation.checkpoint()
             made = made or host()
             self._do(self._encoded.hosts[row], run, made)
             run.words[executor.ROW] = row + 1

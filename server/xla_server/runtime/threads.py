@@ -11,7 +11,9 @@ import threading
 
 import numpy as np
 
+from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel import Kernels
+from xla_server.evaluator.run_word import STOP
 from xla_server.runtime.native import (
     atomic_add,
     call_kernel,
@@ -32,6 +34,7 @@ _STAY = 16
 
 _MUTEX, _CONDITION, _STOP, _HELPERS = 0, 8, 24, 25
 
+_is_to_stop = MEMORY["watch_i64"]
 _lock = foreign("pthread_mutex_lock", 1)
 _unlock = foreign("pthread_mutex_unlock", 1)
 _wait = foreign("pthread_cond_wait", 2)
@@ -45,7 +48,7 @@ def run_loop(
 ) -> None:
     """Do all trips of a kernel, with the helpers' help where a slot is free.
 
-    Once the word at `cancelled` is not 0, chunks that nobody began are left out.
+    Once the word at `cancelled` says STOP, chunks that nobody began are left out.
     """
     slot = -1
     if chunk < trips and board != 0 and read(board, _HELPERS) > 0:
@@ -68,7 +71,7 @@ def run_loop(
         _unlock((board + 8 * _MUTEX,))
     if slot < 0:
         start = 0
-        while start < trips and read(cancelled, 0) == 0:
+        while start < trips and _is_to_stop(cancelled) == 0:
             stop = min(start + chunk, trips)
             call_kernel(function, buffers, start, stop)
             start = stop
@@ -96,7 +99,8 @@ def _take_chunks(board: int, slot: int, count: int) -> None:
         if start >= trips:
             return
         stop = min(start + chunk, trips)
-        if read(cancelled, 0) == 0:
+        # A helper does not wait: other executions need it.
+        if read(cancelled, 0) != STOP:
             call_kernel(function, buffers, start, stop)
         atomic_add(board, slot + _DONE, stop - start)
 
@@ -157,6 +161,10 @@ class ThreadPool:
     def board(self) -> int:
         """The address that native code asks for help at."""
         return int(self._board.ctypes.data)
+
+    def prepare(self) -> None:
+        """Have compiled what helpers do, for which the first program waits else."""
+        self._kernels.native(_help, 1)
 
     def start(self) -> None:
         """Call the helpers in, unless they are there."""

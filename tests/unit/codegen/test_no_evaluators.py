@@ -23,6 +23,7 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels
 from xla_server.evaluator.feeds import NoFeeds
 from xla_server.ops.registry import EVALUATORS
+from xla_server.passes.selection import PassOptions
 
 WAITING = {Opcode.INFEED, Opcode.OUTFEED, Opcode.SEND, Opcode.SEND_DONE, Opcode.RECV}
 WAITING |= {Opcode.RECV_DONE, Opcode.RNG_GET_AND_UPDATE_STATE}
@@ -38,6 +39,27 @@ def test_only_what_waits_or_remembers_is_left_to_the_host() -> None:
     assert HOST_OPCODES >= WAITING
     communicating = ("all-", "collective-", "ragged-all-", "reduce-scatter")
     assert all(opcode.startswith(communicating) for opcode in HOST_OPCODES - WAITING)
+
+
+def marked() -> Group:
+    """Custom calls that stand for operations."""
+    row = np.ones(9, np.float32)
+    placed = jax.NamedSharding(jax.make_mesh((1,), ("x",)), jax.P())
+    return {
+        "top_k": (lambda v: jax.lax.top_k(v, 3), row),
+        "approx_max_k": (lambda v: jax.lax.approx_max_k(v, 3), row),
+        "sharding": (lambda v: jax.lax.with_sharding_constraint(v + 1, placed), row),
+    }
+
+
+@pytest.mark.parametrize("group", [*GROUPS, marked], ids=lambda group: group.__name__)
+def test_programs_have_no_rows_for_the_host_without_passes_either(
+    group: Callable[[], Group],
+) -> None:
+    for name, (function, *arguments) in list(group().items())[:: 1 if group is marked else STRIDE]:
+        module = imported(lower(function, *arguments))
+        code = compile_module(module, PassOptions(level=0)).code
+        assert not [row for row in code.rows if isinstance(row, HostThunk)], name
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__)

@@ -27,6 +27,24 @@ def sums(long: Any, wide: Any) -> Any:
     return long.sum(), wide.sum(0), wide.sum(1), (wide * wide).sum(), (long * 1.0001).prod()
 
 
+def sums_of_other_forms(long: Any, wide: Any) -> Any:
+    import jax
+
+    zeros = (np.float32(0), np.float32(0))
+    tall = wide.reshape(3000, 100)
+    two = jax.lax.reduce((long, long * long), zeros, lambda a, b: (a[0] + b[0], a[1] + b[1]), (0,))
+    windows = jax.lax.reduce_window(long, zeros[0], jax.lax.add, (100_000,), (60_000,), ((500, 0),))
+    turned = jax.lax.complex(wide, -wide)
+    around = wide.reshape(300, 10, 100).sum((0, 2)), wide.reshape(3, 1000, 100).sum(1)
+    return (*two, windows, *around, turned.sum(), turned.sum(0), tall.sum(0), tall.var(0))
+
+
+def wide_columns(wide: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.concatenate([wide] * 8).reshape(1200, 2000).sum(0)
+
+
 def softmax(wide: Any) -> Any:
     import jax
 
@@ -49,12 +67,34 @@ def added_to_rows(wide: Any, rows: Any) -> Any:
     return jnp.zeros((40, 100), jnp.float32).at[rows].add(wide.reshape(3000, 100))
 
 
+def added_to_short_rows(wide: Any, rows: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.zeros((40, 20), jnp.float32).at[rows].add(wide.reshape(15000, 20)[:3000])
+
+
+def added_to_elements(long: Any) -> Any:
+    import jax.numpy as jnp
+
+    places = (long * 1000).astype(jnp.int32)
+    return jnp.zeros(600_000, jnp.float32).at[places].add(long)
+
+
+def set_once(long: Any) -> Any:
+    return long.at[::3].set(long[:100_001] * 2, unique_indices=True)
+
+
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "sums": (sums, (LONG, WIDE)),
+    "sums_of_other_forms": (sums_of_other_forms, (LONG, WIDE)),
+    "wide_columns": (wide_columns, (WIDE,)),
     "softmax": (softmax, (WIDE,)),
     "products": (products, (WIDE,)),
     "running_sums": (running_sums, (LONG, WIDE)),
     "added_to_rows": (added_to_rows, (WIDE, ROWS)),
+    "added_to_short_rows": (added_to_short_rows, (WIDE, ROWS)),
+    "added_to_elements": (added_to_elements, (LONG,)),
+    "set_once": (set_once, (LONG,)),
 }
 
 

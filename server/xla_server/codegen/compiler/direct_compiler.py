@@ -256,9 +256,8 @@ class _Function(Expressions):
 
     def _shares(self, loop: ast.For) -> bool:
         """Whether a loop calls a function that is not written out: then nor is the loop."""
-        return any(
-            isinstance(self._text.names.get(name.id), SharedFunction) for name in names_in(loop)
-        )
+        named = (self._text.names.get(name.id) for name in names_in(loop))
+        return any(isinstance(f, SharedFunction) and not f.is_for_elements for f in named)
 
     def _repeat(self, condition: ast.expr, body: Sequence[ast.stmt]) -> None:
         test, inside, after = self._blocks("test", "body", "after")

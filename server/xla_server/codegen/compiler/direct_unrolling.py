@@ -35,10 +35,26 @@ def _copies(statements: Sequence[ast.stmt]) -> int:
             case ast.For(body=body) if _trips(statement) <= _MOST_TRIPS:
                 most = max(most, _trips(statement) * _copies(body))
             case ast.For(body=body) | ast.While(body=body):
-                most = max(most, _LOOP if len(body) <= _LONGEST_LOOP else _MOST_COPIES)
+                is_worth_it = len(body) <= _LONGEST_LOOP and not _has_loops(body)
+                most = max(most, _LOOP if is_worth_it else _MOST_COPIES)
             case ast.If(body=body, orelse=orelse):
                 most = max(most, _copies(body), _copies(orelse))
     return most
+
+
+def _has_loops(statements: Sequence[ast.stmt]) -> bool:
+    """Whether loops stay among statements: what is around those that they are in takes no time."""
+    for statement in statements:
+        match statement:
+            case ast.For(body=body) if _trips(statement) <= _MOST_TRIPS:
+                if _has_loops(body):
+                    return True
+            case ast.For() | ast.While():
+                return True
+            case ast.If(body=body, orelse=orelse):
+                if _has_loops([*body, *orelse]):
+                    return True
+    return False
 
 
 def _trips(loop: ast.For) -> int:

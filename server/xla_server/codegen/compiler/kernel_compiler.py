@@ -174,7 +174,7 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
             if not function.is_declaration and function.name != entry:
                 function.linkage = "internal"
         for variable in module.global_variables:
-            if not variable.is_declaration:
+            if not variable.is_declaration and not variable.name.startswith("llvm."):
                 variable.linkage = "internal"
         module.get_function(entry).name = symbol
         return _object_code(module)

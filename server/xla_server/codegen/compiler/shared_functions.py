@@ -30,9 +30,11 @@ _LOCK = threading.Lock()
 class SharedFunction(Instruction):
     """A function of `argument_count` int64; what it returns is an int64, or nothing.
 
-    `write` gives it its code. One that `is_long` takes so much longer than a call that kernels of
-    nothing but such calls are glue.
+    `write` gives it its code. One that `is_for_elements` is called for many at once where LLVM
+    makes vectors of a loop.
     """
+
+    is_for_elements = False
 
     def __init__(
         self,

@@ -15,10 +15,8 @@ from xla_server.codegen.functions.narrow_floats import FORMATS
 from xla_server.codegen.functions.words import (
     F32,
     I16,
-    I32,
     LLVM_TYPE,
     Word,
-    call_on,
     function,
 )
 from xla_server.codegen.instructions.intrinsics import call
@@ -55,17 +53,25 @@ def _low_bits(element_type: ElementType) -> Any:
 
 
 def _saturated(value: Word, element_type: ElementType) -> Word:
-    """A float as an integer: towards zero, the nearest bound where too large, NaN as 0."""
-    width = element_type.bit_width
-    if width >= 32:
-        name = "fptosi" if element_type.is_signed_integer else "fptoui"
-        return call_on(f"llvm.{name}.sat", value, LLVM_TYPE[f"i{width}"])
+    """A float as an integer: towards zero, the nearest bound where too large, NaN as 0.
+
+    Bounded as a float, for which processors have vectors, and only then an integer: what saturates
+    by itself (llvm.fptosi.sat) becomes one number after the other.
+    """
     low, high = _bounds(element_type)
-    # Processors convert vectors of floats to vectors of these.
-    number = call_on("llvm.fptosi.sat", value, I32)
-    number = number.signed("<", high).choose(number, high)
-    number = number.signed(">", low).choose(number, low)
-    return number.resized(LLVM_TYPE[storage_of(element_type)])
+    convert = "fptosi" if low or element_type.bit_width < 32 else "fptoui"
+    # Processors convert vectors of floats to vectors of these, not of narrower ones.
+    converted = LLVM_TYPE[f"i{max(32, element_type.bit_width)}"]
+    number = value.ordered("==", value).choose(value, 0.0)
+    number = number.ordered(">", float(low)).choose(number, float(low))
+    if high.bit_length() <= (24 if value.type == F32 else 53):
+        number = number.ordered("<", float(high)).choose(number, float(high))
+        whole = number.converted(convert, converted)
+        return whole.resized(LLVM_TYPE[storage_of(element_type)])
+    # The bound is no float, the number after it is.
+    is_large = number.ordered(">=", float(high + 1))
+    whole = is_large.choose(number.constant(0.0), number).converted(convert, converted)
+    return is_large.choose(whole.constant(high), whole)
 
 
 def _bounds(element_type: ElementType) -> tuple[int, int]:

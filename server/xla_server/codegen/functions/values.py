@@ -14,7 +14,7 @@ from typing import Any
 from llvmlite import ir
 
 from xla_server.codegen.functions.function_text import KeptText
-from xla_server.codegen.instructions.instruction import instruction_of
+from xla_server.codegen.instructions.instruction import Instruction, check_count
 from xla_server.codegen.instructions.intrinsics import call
 from xla_server.codegen.instructions.memory import COMPUTED, read_only
 
@@ -27,6 +27,14 @@ _IR: dict[str, Any] = {
     "i64": ir.IntType(64),
     "b1": ir.IntType(1),
 }
+
+
+class Lanes(ir.VectorType):  # type: ignore[misc]
+    """Several numbers of a type, as one value."""
+
+    def __init__(self, name: str, count: int) -> None:
+        super().__init__(_IR[name], count)
+        self.intrinsic_name = f"v{count}{name}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,10 +67,15 @@ class Value:
         """Whether it is f32 or f64."""
         return self.type in FORMAT
 
+    def form(self, name: str) -> Any:
+        """The LLVM type of as many numbers of a type as this value has."""
+        form = self.code.type
+        return Lanes(name, form.count) if isinstance(form, ir.VectorType) else _IR[name]
+
     def constant(self, number: Number) -> "Value":
         """A constant of the type of this value."""
         plain = float(number) if self.is_float else int(number)
-        return Value(self.builder, ir.Constant(_IR[self.type], plain), self.type)
+        return Value(self.builder, ir.Constant(self.form(self.type), plain), self.type)
 
     def made(self, code: Any, type_name: str | None = None) -> "Value":
         """A result of the builder, of the type of this value where no other is named."""
@@ -155,7 +168,7 @@ class Value:
 def fma(x: Value, y: Value | Number, z: Value | Number) -> Value:
     """x * y + z, rounded once."""
     y, z = (v if isinstance(v, Value) else x.constant(v) for v in (y, z))
-    return x.made(x.builder.fma(x.code, y.code, z.code))
+    return x.made(call(x.builder, "llvm.fma", [x.code, y.code, z.code]))
 
 
 def select(predicate: Value, on_true: Value | Number, on_false: Value | Number) -> Value:
@@ -230,20 +243,20 @@ def with_sign(magnitude: Value, sign: Value) -> Value:
 def bits(x: Value) -> Value:
     """The bits of a float as an integer of its width."""
     name = x.format.bits
-    return x.made(x.builder.bitcast(x.code, _IR[name]), name)
+    return x.made(x.builder.bitcast(x.code, x.form(name)), name)
 
 
 def of_bits(x: Value) -> Value:
     """The float of an integer's width with these bits."""
     name = f"f{x.type[1:]}"
-    return x.made(x.builder.bitcast(x.code, _IR[name]), name)
+    return x.made(x.builder.bitcast(x.code, x.form(name)), name)
 
 
 def to(name: str, x: Value) -> Value:
     """The number as another type: floats to i32 by truncation, which must fit."""
     if x.type == name:
         return x
-    b, target = x.builder, _IR[name]
+    b, target = x.builder, x.form(name)
     if x.is_float and name in FORMAT:
         return x.made((b.fpext if name == "f64" else b.fptrunc)(x.code, target), name)
     if x.is_float:
@@ -257,8 +270,8 @@ def high_word(x: Value) -> Value:
     """The upper half of an i64, or an i32 itself, as i32."""
     if x.type == "i32":
         return x
-    upper = x.builder.lshr(x.code, ir.Constant(_IR["i64"], 32))
-    return x.made(x.builder.trunc(upper, _IR["i32"]), "i32")
+    upper = x.builder.lshr(x.code, x.constant(32).code)
+    return x.made(x.builder.trunc(upper, x.form("i32")), "i32")
 
 
 def divided(x: Value, divisor: int) -> Value:
@@ -331,40 +344,70 @@ class Table:
         return index.made(loaded, "f64")
 
 
-def function(name: str, body: Callable[..., Value], operands: int, type_name: str) -> Any:
-    """The intrinsic that computes `body` of that many operands of a float type."""
-    computed = COMPUTED[type_name]
-    form = ir.FunctionType(_IR[type_name], [_IR[type_name]] * operands)
-    symbol = f"xla_{name}"
+class ElementaryFunction(Instruction):
+    """The instruction that computes `body` of that many operands of a float type.
 
-    def write(module: Any) -> Any:
-        written = ir.Function(module, form, symbol)
-        written.linkage = "internal"
-        written.attributes.add("alwaysinline")
-        inside = ir.IRBuilder(written.append_basic_block("entry"))
-        result = body(*(Value(inside, arg, type_name) for arg in written.args))
+    Its code is written into the kernel, as a function that LLVM writes out where it is called.
+    """
+
+    def __init__(
+        self, name: str, body: Callable[..., Value], operands: int, type_name: str
+    ) -> None:
+        computed = COMPUTED[type_name]
+        self.type = type_name
+        self.operands = operands
+        self._signature = computed(*[computed] * operands)
+        self._body = body
+        self._symbol = f"xla_{name}"
+
+        def define(_: Any, *given: Any) -> Any:
+            return self.checked(given), self._generate
+
+        define.__name__ = name
+        super().__init__(define)
+
+    def checked(self, given: Sequence[Any]) -> Any:
+        """The signature. Raises TypeError where more or fewer operands are given."""
+        check_count(self._signature, given)
+        return self._signature
+
+    def form(self, lanes: int = 1) -> Any:
+        """The type of a function of so many numbers at once."""
+        form = _IR[self.type] if lanes == 1 else Lanes(self.type, lanes)
+        return ir.FunctionType(form, [form] * self.operands)
+
+    def write(self, function: Any) -> None:
+        """Give an LLVM function of one of these types its code."""
+        inside = ir.IRBuilder(function.append_basic_block("entry"))
+        result = self._body(*(Value(inside, arg, self.type) for arg in function.args))
         inside.ret(result.code)
-        return written
 
-    @functools.cache
-    def text() -> KeptText | None:
-        return KeptText.of(write(ir.Module()))
+    @functools.cached_property
+    def _text(self) -> KeptText | None:
+        return KeptText.of(self._written(ir.Module()))
 
-    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+    def _written(self, module: Any) -> Any:
+        function = ir.Function(module, self.form(), self._symbol)
+        function.linkage = "internal"
+        function.attributes.add("alwaysinline")
+        self.write(function)
+        return function
+
+    def _generate(self, context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
         module = builder.module
-        found = module.globals.get(symbol)
+        found = module.globals.get(self._symbol)
         if found is None:
-            known = text()
-            found = write(module) if known is None else known.added_to(module)
+            known = self._text
+            found = self._written(module) if known is None else known.added_to(module)
         return builder.call(found, args)
-
-    return instruction_of(computed(*[computed] * operands), generate)
 
 
 def family(*bodies: Callable[..., Value], operands: int = 1) -> dict[str, Any]:
     """Both types of each function: `exp` gives exp_f32 and exp_f64."""
     return {
-        f"{body.__name__}_{name}": function(f"{body.__name__}_{name}", body, operands, name)
+        f"{body.__name__}_{name}": ElementaryFunction(
+            f"{body.__name__}_{name}", body, operands, name
+        )
         for body in bodies
         for name in FORMAT
     }

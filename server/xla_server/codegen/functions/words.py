@@ -151,10 +151,3 @@ def function(operands: Sequence[str], result: str, formula: Formula) -> Any:
         return formula(*[Word(builder, arg) for arg in args]).value
 
     return instruction_of(signature, generate)
-
-
-def call_on(name: str, word: Word, result: Any) -> Word:
-    """The LLVM intrinsic `name` of one operand, overloaded on result and operand."""
-    function_type = ir.FunctionType(result, [word.type])
-    declared = word.builder.module.declare_intrinsic(name, [result, word.type], function_type)
-    return Word(word.builder, word.builder.call(declared, [word.value]))

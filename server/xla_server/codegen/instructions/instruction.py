@@ -20,7 +20,13 @@ Define = Callable[..., tuple[Any, Generate]]
 
 
 class Instruction:
-    """What kernels call."""
+    """What kernels call.
+
+    One that `is_long` takes so much longer than a call that kernels of nothing but such calls are
+    glue.
+    """
+
+    is_long = False
 
     def __init__(self, define: Define) -> None:
         self._define = define
@@ -95,11 +101,16 @@ def instruction(define: Define) -> Any:
 
 def instruction_of(signature: Any, generate: Generate) -> Any:
     """An instruction of one signature, to whose operands all others are converted."""
-    count = len(signature.args)
 
     def define(_: Any, *operands: Any) -> tuple[Any, Generate]:
-        if len(operands) != count:
-            raise TypeError(f"an instruction must have {count} operands, got {len(operands)}")
+        check_count(signature, operands)
         return signature, generate
 
     return Instruction(define)
+
+
+def check_count(signature: Any, operands: Sequence[Any]) -> None:
+    """Raises TypeError where an instruction is called with more or fewer operands than it has."""
+    count = len(signature.args)
+    if len(operands) != count:
+        raise TypeError(f"an instruction must have {count} operands, got {len(operands)}")

@@ -5,6 +5,7 @@ for negative indices, and both would stop the vectoriser. Semantics are XLA's CP
 integers wrap, x / 0 is all ones, x % 0 is x, shifts past the width shift everything out.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -82,7 +83,9 @@ def _remainder(b: Builder, v: Values, t: Any) -> Any:
     if is_float(t):
         # The library's function knows nothing of the processor's mode for subnormal numbers.
         by_zero = b.fcmp_ordered("==", y, ir.Constant(y.type, 0.0))
-        return b.select(by_zero, ir.Constant(y.type, float("nan")), b.frem(x, y))
+        # The NaN that the library's function gives, sign and all: a total order tells them apart.
+        product = b.fmul(x, y)
+        return b.select(by_zero, b.fdiv(product, product), b.frem(x, y))
     zero, one = ir.Constant(x.type, 0), ir.Constant(x.type, 1)
     by_zero = b.icmp_unsigned("==", y, zero)
     if not is_signed(t):
@@ -203,7 +206,15 @@ ge = _same(2, _compare(">="), types.boolean)
 
 def _reassociable(method: str) -> Build:
     def build(b: Builder, v: Values, t: Any) -> Any:
-        return getattr(b, method)(*v, flags=("reassoc", "nsz"))
+        combine = functools.partial(getattr(b, method), flags=("reassoc", "nsz"))
+        if not isinstance(t, types.Complex):
+            return combine(*v)
+        # By parts: additions only.
+        result = v[0]
+        for number in (0, 1):
+            parts = [b.extract_value(each, number) for each in v]
+            result = b.insert_value(result, combine(*parts), number)
+        return result
 
     return build
 
@@ -236,6 +247,16 @@ def select(typing_context, predicate, on_true, on_false):  # type: ignore[no-unt
 @instruction
 def plain(typing_context):  # type: ignore[no-untyped-def]
     """Nothing: a kernel that has it gains nothing by vectors, and is compiled in less time."""
+
+    def generate(context: Any, builder: Builder, signature: Any, args: Values) -> Any:
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@instruction
+def glue(typing_context):  # type: ignore[no-untyped-def]
+    """Nothing: a kernel that has it does so little that how fast it does it matters to nobody."""
 
     def generate(context: Any, builder: Builder, signature: Any, args: Values) -> Any:
         return context.get_dummy_value()

@@ -12,6 +12,7 @@ from llvmlite import ir
 from numba import types
 
 from xla_server.codegen.instructions.instruction import instruction
+from xla_server.evaluator.run_word import FUTEX, FUTEX_WAIT, STOP, WAIT
 
 COMPUTED: dict[str, Any] = {
     "b1": types.boolean,
@@ -252,11 +253,24 @@ def clear_bytes(typing_context, target, count):  # type: ignore[no-untyped-def]
 
 @instruction
 def watch_i64(typing_context, address):  # type: ignore[no-untyped-def]
-    """An int64 that another thread may write, read anew each time."""
+    """1 once the word of a cancellation says STOP, else 0; sleeps while it says WAIT."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-        place = builder.inttoptr(args[0], ir.PointerType(ir.IntType(64)))
-        return builder.load_atomic(place, "seq_cst", 8)
+        word = ir.IntType(64)
+        place = builder.inttoptr(args[0], ir.PointerType(word))
+        said = builder.load_atomic(place, "seq_cst", 8)
+        if FUTEX:
+            is_to_wait = builder.icmp_unsigned("==", said, ir.Constant(word, WAIT))
+            with builder.if_then(is_to_wait, likely=False):
+                kind = ir.FunctionType(word, [word] * 5)
+                known = builder.module.globals.get("syscall")
+                function = known or ir.Function(builder.module, kind, "syscall")
+                numbers = [ir.Constant(word, each) for each in (FUTEX, FUTEX_WAIT, WAIT, 0)]
+                builder.call(function, [numbers[0], args[0], *numbers[1:]])
+            # Where it still is to wait, it does so when it looks the next time.
+            said = builder.load_atomic(place, "seq_cst", 8)
+        is_to_stop = builder.icmp_unsigned("==", said, ir.Constant(word, STOP))
+        return builder.zext(is_to_stop, word)
 
     return types.int64(types.int64), generate
 

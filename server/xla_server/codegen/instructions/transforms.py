@@ -122,7 +122,9 @@ def _transform(symbol: str, real: str, has_data: bool) -> Any:
         return types.void(numbers, factor), generate
 
     typed.__name__ = symbol
-    return instruction(typed)
+    made = instruction(typed)
+    made.is_long = True
+    return made
 
 
 def _transforms() -> dict[str, Any]:

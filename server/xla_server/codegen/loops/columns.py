@@ -1,7 +1,8 @@
 """Reductions over anything but the last dimension: rows are added to a row of sums.
 
 One loop for each result would stride through memory. Here a block of neighbouring results is
-kept in the result's own memory and every row read is combined into it in one run.
+kept in the result's own memory and every row read is combined into it in one run. Sums of many rows
+are sums of sums of fewer, which are kept on the stack.
 """
 
 import dataclasses
@@ -9,9 +10,20 @@ import math
 from collections.abc import Mapping, Sequence
 
 from xla_server.codegen.loops.fold_groups import needed_folds
-from xla_server.codegen.loops.nest import Block, Nest, Printer, Source, all_nodes
+from xla_server.codegen.loops.kept_rows import width_of
+from xla_server.codegen.loops.nest import (
+    Block,
+    Nest,
+    Printer,
+    Source,
+    all_nodes,
+    neutral_of,
+    strict,
+)
+from xla_server.codegen.loops.stopping import SPAN, stop_lines
+from xla_server.codegen.loops.sum_levels import Step, steps_of, turn_of
 from xla_server.codegen.trace.affine import Affine, Variable
-from xla_server.codegen.trace.graph import Folded, Load, Node, Store
+from xla_server.codegen.trace.graph import Fold, Folded, Load, Node, Store
 from xla_server.fusion.fusible import is_short_window
 
 BLOCK = 1024
@@ -98,13 +110,24 @@ def _results_in(value: Node) -> list[Folded]:
 class _Columns:
     """A block of neighbours along `last`: `size` from `low` on, or all up to `high`.
 
-    `high` is empty where all blocks are equally long, `low` too where there is one.
+    `high` is empty where all blocks are equally long, `low` too where there is one. `rooms` have
+    the sums that are added to sums in turn, `depth` blocks of each.
     """
 
     last: Variable
     size: int
     low: str = ""
     high: str = ""
+    depth: int = 0
+    rooms: dict[Folded, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Place:
+    """The text that loads a value from where it is kept, and that which stores another."""
+
+    load: str
+    store: str
 
 
 class _ColumnPrinter(Printer):
@@ -139,33 +162,85 @@ class _ColumnPrinter(Printer):
             rest = trip
         self._open_outer(outer, rest, body)
         results = [(store, result) for result, store in homes.items()]
-        starts = [(s, self._name(v.fold.initial[v.number])) for s, v in results]
-        self._run(columns, body, starts)
-        loops = folds[0].loops
-        headers = self._open_loops(loops, body)
-        inner, _ = headers[-1]
-        run, header = self._open_columns(columns, inner)
-        headers.append((run, header))
-        for fold in folds:
-            for own, loop in zip(fold.loops, loops, strict=True):
-                self._loop_names[own] = self._loop_names[loop]
-                # Accumulators change in every element's turn, and so does what is made of them.
-                self._blocks[own] = run
-        for store, result in results:
-            name = self._fresh("a")
-            place = self._index(store.offset, run)
-            kind = store.kernel_type.storage
-            run.add(f"{name} = reload_{kind}(buffer{store.argument}, {place})")
-            self._names[result.fold.accumulators[result.number]] = name
-        combined = [(s, self._name(v.fold.combined[v.number])) for s, v in results]
-        for store, node in combined:
-            place = self._index(store.offset, run)
-            run.add(f"store_{store.kernel_type.storage}(buffer{store.argument}, {place}, {node})")
-        self._close(headers)
+        self._fold_rows(columns, body, folds, results)
         if made := [store for store in self._nest.stores if not _is_home(store, homes)]:
             self._finish(columns, body, results, made)
         trips = math.prod(loop.size for loop in outer) * blocks
         return Source(self._text(trip, body), trips, work)
+
+    def _fold_rows(
+        self,
+        columns: "_Columns",
+        body: Block,
+        folds: Sequence[Fold],
+        results: Sequence[tuple[Store, Folded]],
+    ) -> None:
+        """Combine all rows into a block of results."""
+        steps = steps_of([loop.size for loop in folds[0].loops])
+        depth = sum(step.begins for step in steps)
+        if depth:
+            columns.depth = depth
+            columns.rooms = {
+                v: self._fresh("p") for _, v in results if v.fold.reassociates is not None
+            }
+        for result, room in columns.rooms.items():
+            byte_size = depth * columns.size * width_of(result.type)
+            self._top.add(f"{room} = room_for({byte_size})")
+        self._begin_columns(columns, body, results)
+        headers = self._open_rows(columns, folds, steps, body)
+        inner, _ = headers[-1]
+        run, header = self._open_columns(columns, inner)
+        for fold in folds:
+            for own, loop in zip(fold.loops, folds[0].loops, strict=True):
+                self._loop_names[own] = self._loop_names[loop]
+                # Accumulators change in every element's turn, and so does what is made of them.
+                self._blocks[own] = run
+        places = [self._place(columns, depth, store, v, run) for store, v in results]
+        for (_, result), place in zip(results, places, strict=True):
+            name = self._fresh("a")
+            run.add(f"{name} = {place.load}")
+            self._names[result.fold.accumulators[result.number]] = name
+        combined = [self._name(v.fold.combined[v.number]) for _, v in results]
+        for place, node in zip(places, combined, strict=True):
+            run.add(place.store.format(node))
+        headers.append((run, header))
+        for step in reversed(steps) if columns.rooms else ():
+            self._close([headers.pop()])
+            if step.begins:
+                self._join(columns, depth, results, headers[-1][0])
+                depth -= 1
+        self._close(headers)
+
+    def _open_rows(
+        self, columns: "_Columns", folds: Sequence[Fold], steps: Sequence[Step], body: Block
+    ) -> list[tuple[Block, str]]:
+        """Begin the loops over rows: as they are, or cut where there are sums of sums."""
+        if not columns.rooms:
+            return self._open_loops(folds[0].loops, body)
+        headers = []
+        bounds: dict[int, tuple[str, str]] = {}
+        for number, step in enumerate(steps):
+            body, header = self._open_step(folds, step, bounds, body, is_even=False)
+            headers.append((body, header))
+            if self._looks and step.begins and turn_of(steps, number) * columns.size >= SPAN:
+                body.lines += stop_lines(body.depth)
+        return headers
+
+    def _place(
+        self, columns: "_Columns", depth: int, store: Store, result: Folded, run: Block
+    ) -> "_Place":
+        """Where a run of results is at a depth: that of 0 is the result itself."""
+        if result not in columns.rooms or not depth:
+            kind = store.kernel_type.storage
+            at = f"(buffer{store.argument}, {self._index(store.offset, run)}"
+            return _Place(f"reload_{kind}{at})", f"store_{kind}{at}, {{}})")
+        own = self._loop_names[columns.last]
+        if columns.low:
+            own = f"sub({own}, {columns.low})"
+        if depth > 1:
+            own = f"add({own}, {(depth - 1) * columns.size})"
+        at = f"_{result.type}({columns.rooms[result]}, {own}"
+        return _Place(f"kept{at})", f"keep{at}, {{}})")
 
     def _open_columns(self, columns: "_Columns", body: Block) -> tuple[Block, str]:
         """Begin a run over a block of neighbours: its own block, and the line before that.
@@ -204,11 +279,33 @@ class _ColumnPrinter(Printer):
         body.add(header)
         body.lines += run.lines
 
-    def _run(self, columns: "_Columns", body: Block, values: list[tuple[Store, str]]) -> None:
-        """Set a block of results to the initial values."""
+    def _begin_columns(
+        self, columns: "_Columns", body: Block, results: Sequence[tuple[Store, Folded]]
+    ) -> None:
+        """Set a block of results to the initial values, and sums of sums to nothing."""
+        starts = [self._name(v.fold.initial[v.number]) for _, v in results]
         run, header = self._open_columns(columns, body)
-        for store, value in values:
-            place = self._index(store.offset, run)
-            run.add(f"store_{store.kernel_type.storage}(buffer{store.argument}, {place}, {value})")
-        body.add(header)
-        body.lines += run.lines
+        for (store, result), value in zip(results, starts, strict=True):
+            run.add(self._place(columns, 0, store, result, run).store.format(value))
+            for depth in range(1, columns.depth + 1) if result in columns.rooms else ():
+                neutral = self._name(neutral_of(result.fold))
+                run.add(self._place(columns, depth, store, result, run).store.format(neutral))
+        self._close([(run, header)])
+
+    def _join(
+        self,
+        columns: "_Columns",
+        depth: int,
+        results: Sequence[tuple[Store, Folded]],
+        body: Block,
+    ) -> None:
+        """Add the sums at a depth to those outside, and begin new ones."""
+        run, header = self._open_columns(columns, body)
+        for store, result in results:
+            if result in columns.rooms:
+                own = self._place(columns, depth, store, result, run)
+                outside = self._place(columns, depth - 1, store, result, run)
+                total = f"{strict(result.fold)}({outside.load}, {own.load})"
+                run.add(outside.store.format(total))
+                run.add(own.store.format(self._name(neutral_of(result.fold))))
+        self._close([(run, header)])

@@ -1,7 +1,9 @@
 """Folds that can be run in one loop: of the same lengths, and none needs another's result."""
 
+import math
 from collections.abc import Sequence
 
+from xla_server.codegen.loops.sum_levels import RUN
 from xla_server.codegen.trace.graph import Fold, Folded, Node, Store, nodes_of
 
 
@@ -15,12 +17,18 @@ def fold_groups(stores: Sequence[Store]) -> list[tuple[Fold, ...]]:
     levels: dict[Fold, int] = {}
     for fold in folds_of(stores):
         level = levels[fold] = 1 + max((levels[other] for other in needed_folds(fold)), default=0)
-        is_free = fold.reassociates is not None and len(fold.loops) == 1
         key: tuple[object, ...] = (level, fold)
-        if is_free:
-            key = (level, fold.loops[0].size, fold.variables)
+        if is_free(fold):
+            key = (level, tuple(loop.size for loop in fold.loops), fold.variables)
         groups.setdefault(key, []).append(fold)
     return [tuple(group) for _, group in sorted(groups.items(), key=lambda item: _level(item[0]))]
+
+
+def is_free(fold: Fold) -> bool:
+    """Whether elements are combined in any order: few of several loops have one anyway."""
+    if fold.reassociates is None:
+        return False
+    return len(fold.loops) == 1 or math.prod(loop.size for loop in fold.loops) > RUN
 
 
 def _level(key: tuple[object, ...]) -> int:

@@ -6,13 +6,14 @@ same for a whole row is computed once for it.
 """
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Sequence, Set
 
-from xla_server.codegen.loops.fold_groups import fold_groups
+from xla_server.codegen.loops.fold_groups import fold_groups, is_free
+from xla_server.codegen.loops.function_calls import FunctionCalls
 from xla_server.codegen.loops.kept_rows import NOTHING_KEPT, kept_rows
 from xla_server.codegen.loops.stopping import SPAN, is_long, span_of, stop_lines
+from xla_server.codegen.loops.sum_levels import Step, steps_of, turn_of
 from xla_server.codegen.trace.affine import Affine, Atom, Computed, Quotient, Variable
 from xla_server.codegen.trace.graph import (
     Accumulator,
@@ -89,6 +90,7 @@ class Printer:
         self._groups: dict[Fold, tuple[Fold, ...]] = {}
         self._kept = NOTHING_KEPT
         self._looks = False
+        self._calls: FunctionCalls | None = None
         self._written = {*written, *(store.argument for store in nest.stores)}
         self._count = 0
         self._top = Block(1, None)
@@ -99,6 +101,7 @@ class Printer:
         self._begin()
         inner = loops[-1:] if len(loops) > 1 else ()
         outer = loops[: len(loops) - len(inner)]
+        self._calls = FunctionCalls(all_nodes(self._nest.stores), outer)
         work = self._work(outer)
         self._look_if(work)
         body = Block(2, self._top)
@@ -283,7 +286,7 @@ class Printer:
             block.add(f"{name} = {loaded}")
         elif isinstance(node, Apply):
             operands = ", ".join([self._name(operand) for operand in node.operands])
-            block.add(f"{name} = {node.function}({operands})")
+            block.add(f"{name} = {self._function_of(node)}({operands})")
             if node in self._kept.written:
                 row, loop = self._kept.written[node]
                 place = self._loop_names[loop]
@@ -291,6 +294,10 @@ class Printer:
         else:
             raise AssertionError(f"no text for {type(node).__name__}")
         return name
+
+    def _function_of(self, node: Apply) -> str:
+        """What computes a node."""
+        return self._calls.name_of(node) if self._calls else node.function
 
     def _fold(self, fold: Fold) -> list[str]:
         if fold not in self._folds:
@@ -300,7 +307,7 @@ class Printer:
     def _write_fold(self, fold: Fold) -> None:
         # What a nested fold or the accumulators need comes first, outside of the loop.
         block = self._block_of(fold.variables)
-        if fold.reassociates is not None and len(fold.loops) == 1:
+        if is_free(fold):
             self._write_free_folds(self._groups.get(fold, (fold,)), block)
             return
         initial = [self._name(node) for node in fold.initial]
@@ -327,64 +334,71 @@ class Printer:
     def _write_free_folds(self, group: Sequence[Fold], block: Block) -> None:
         """Runs in any order, whose results are combined in a fixed tree."""
         initial = [self._name(fold.initial[0]) for fold in group]
-        size = group[0].loops[0].size
-        low, high = "0", str(size)
+        steps = steps_of([loop.size for loop in group[0].loops], _FREE_RUN, _FREE_PARTS)
         headers: list[tuple[Block, str]] = []
-        sums: list[tuple[Block, list[str]]] = []
+        sums = [(block, self._neutral(group, block))]
+        bounds: dict[int, tuple[str, str]] = {}
         inner = block
-        spans = _spans(size)
-        # Runs that are all equally long have a loop that says so: nothing is written for rests.
-        is_even = all(span % part == 0 for span, part in itertools.pairwise(spans))
-        for span in spans[1:]:
-            sums.append((inner, self._neutral(group, inner)))
-            at = self._fresh("i")
-            step = Block(inner.depth + 1, inner)
-            headers.append((step, f"for {at} in range({low}, {high}, {span}):"))
-            if self._looks and span >= SPAN:
-                step.lines += stop_lines(step.depth)
-            end = self._fresh("i")
-            following = f"add({at}, {span})"
-            step.add(f"{end} = " + (following if is_even else f"minimum({following}, {high})"))
-            low, high, inner = at, end, step
-        runs = self._neutral(group, inner)
-        sums.append((inner, runs))
-        innermost = Block(inner.depth + 1, inner)
-        name = self._fresh("i")
-        for fold in group:
-            self._loop_names[fold.loops[0]] = name
-            self._blocks[fold.loops[0]] = innermost
-        if is_even and low != "0":
-            turn = self._fresh("i")
-            innermost.add(f"{name} = add({low}, {turn})")
-            headers.append((innermost, f"for {turn} in range({spans[-1]}):"))
-        else:
-            headers.append((innermost, f"for {name} in range({low}, {high}):"))
-        for fold, run in zip(group, runs, strict=True):
+        for number, step in enumerate(steps):
+            # Runs that are all equally long have a loop that says so: nothing is written for rests.
+            is_even = all(s.length % s.span == 0 for s in steps if s.loop == step.loop)
+            inner, header = self._open_step(group, step, bounds, inner, is_even=is_even)
+            headers.append((inner, header))
+            if step.begins:
+                if self._looks and turn_of(steps, number) >= SPAN:
+                    inner.lines += stop_lines(inner.depth)
+                sums.append((inner, self._neutral(group, inner)))
+        for fold, run in zip(group, sums[-1][1], strict=True):
             assert fold.element is not None
             element = self._name(fold.element)
-            innermost.add(f"{run} = {fold.reassociates}({run}, {element})")
-        for number in reversed(range(len(headers))):
-            body, header = headers[number]
-            outside = body.inside
-            assert outside is not None
-            outside.add(header)
-            outside.lines += body.lines
-            where, names = sums[number]
-            for fold, target, part in zip(group, sums[number - 1][1], names, strict=True):
-                if number:
-                    where.add(f"{target} = {_strict(fold)}({target}, {part})")
+            inner.add(f"{run} = {fold.reassociates}({run}, {element})")
+        for step in reversed(steps):
+            if step.begins:
+                where, names = sums.pop()
+                for fold, target, part in zip(group, sums[-1][1], names, strict=True):
+                    where.add(f"{target} = {strict(fold)}({target}, {part})")
+            self._close([headers.pop()])
         for fold, start, whole in zip(group, initial, sums[0][1], strict=True):
             result = self._fresh("a")
-            block.add(f"{result} = {_strict(fold)}({start}, {whole})")
+            block.add(f"{result} = {strict(fold)}({start}, {whole})")
             self._folds[fold] = [result]
+
+    def _open_step(
+        self,
+        group: Sequence[Fold],
+        step: Step,
+        bounds: dict[int, tuple[str, str]],
+        outside: Block,
+        *,
+        is_even: bool,
+    ) -> tuple[Block, str]:
+        """Begin a loop of sums: its block, and the line before that.
+
+        `bounds` has where the turns of each loop of the folds begin and end here.
+        """
+        block = Block(outside.depth + 1, outside)
+        low, high = bounds.get(step.loop, ("0", str(step.length)))
+        at = self._fresh("i")
+        if step.span > 1:
+            end = self._fresh("i")
+            following = f"add({at}, {step.span})"
+            block.add(f"{end} = " + (following if is_even else f"minimum({following}, {high})"))
+            bounds[step.loop] = at, end
+            return block, f"for {at} in range({low}, {high}, {step.span}):"
+        for fold in group:
+            self._loop_names[fold.loops[step.loop]] = at
+            self._blocks[fold.loops[step.loop]] = block
+        if is_even and low != "0":
+            turn = self._fresh("i")
+            block.add(f"{at} = add({low}, {turn})")
+            return block, f"for {turn} in range({step.length}):"
+        return block, f"for {at} in range({low}, {high}):"
 
     def _neutral(self, group: Sequence[Fold], block: Block) -> list[str]:
         """New variables that nothing was combined with yet."""
         names = []
         for fold in group:
-            kind, combine = fold.initial[0].type, fold.reassociates
-            assert combine is not None
-            neutral = self._name(Literal(f"{kind}({_NEUTRAL[kind][combine]})", kind))
+            neutral = self._name(neutral_of(fold))
             names.append(self._fresh("a"))
             block.add(f"{names[-1]} = {neutral}")
         return names
@@ -411,26 +425,27 @@ class Printer:
         return f"{function}({inner}, {atom.divisor})"
 
 
-def _strict(fold: Fold) -> str:
+def strict(fold: Fold) -> str:
     """What combines partial results, in order."""
     assert fold.reassociates is not None
-    return "add" if fold.reassociates.startswith("add") else "mul"
+    strict = "add" if fold.reassociates.startswith("add") else "mul"
+    kind = fold.initial[0].type
+    return f"{strict}_{kind}" if kind in ("c64", "c128") else strict
 
 
-def _spans(length: int) -> list[int]:
-    """How many elements each level of a tree of sums covers: all, then fewer, then one run."""
-    spans = [length]
-    while spans[-1] > _FREE_RUN:
-        pieces = min(-(-spans[-1] // _FREE_RUN), _FREE_PARTS)
-        spans.append(-(-spans[-1] // pieces))
-    return spans
+def neutral_of(fold: Fold) -> Literal:
+    """-0, which added to anything leaves it as it is, or 1."""
+    kind, combine = fold.initial[0].type, fold.reassociates
+    assert combine is not None
+    return Literal(f"{kind}({_NEUTRAL[kind][combine]})", kind)
 
 
 _NEUTRAL = {
     "f32": {"add_in_any_order": "0x80000000", "mul_in_any_order": "0x3f800000"},
     "f64": {"add_in_any_order": "0x8000000000000000", "mul_in_any_order": "0x3ff0000000000000"},
+    "c64": {"add_in_any_order": "0x80000000, 0x80000000"},
+    "c128": {"add_in_any_order": "0x8000000000000000, 0x8000000000000000"},
 }
-"""-0, which added to anything leaves it as it is, and 1."""
 
 
 def all_nodes(stores: Sequence[Store]) -> list[Node]:

@@ -10,8 +10,9 @@ import math
 from collections.abc import Sequence
 
 from xla_server.codegen.loops.fold_groups import fold_groups
+from xla_server.codegen.loops.function_calls import FunctionCalls
 from xla_server.codegen.loops.kept_rows import cost_of, kept_rows, width_of
-from xla_server.codegen.loops.nest import Block, Nest, Printer, Source
+from xla_server.codegen.loops.nest import Block, Nest, Printer, Source, all_nodes
 from xla_server.codegen.trace.graph import Apply, Folded, Literal, Node, nodes_of
 
 LONGEST = 64
@@ -99,6 +100,7 @@ class _ShortRowPrinter(Printer):
         """The text."""
         outer = self._nest.loops[:-1]
         self._begin()
+        self._calls = FunctionCalls(all_nodes(self._nest.stores), outer)
         results = [node for node in _behind(self._heads) if isinstance(node, Folded)]
         computed = [node for node in self._heads if not isinstance(node, Folded)]
         read = [node for node in _behind(computed) if isinstance(node, Folded)]

@@ -13,8 +13,13 @@ from types import MappingProxyType
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
-from xla_server.codegen.lower.direct_convolution import direct_phases, is_last, lower_directly
-from xla_server.codegen.lower.direct_convolution_text import Phase, do_overlap
+from xla_server.codegen.lower.convolution_phases import Phase, do_overlap
+from xla_server.codegen.lower.direct_convolution import (
+    direct_phases,
+    is_depthwise,
+    is_last,
+    lower_directly,
+)
 from xla_server.codegen.lower.dot import BY_BLAS
 from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
@@ -44,34 +49,35 @@ TRIPS = 16
 
 def lower_convolution(lowering: Lowering, i: HloInstruction) -> Tree:
     """By tiles, by patches and products where BLAS knows the type, or by a loop nest."""
-    if not _is_product(i):
-        return lower_loop(lowering, i)
-    plan = _Plan.of(i)
-    phases = _phases(i, plan)
+    phases, plan = _division(i)
     if phases is not None:
         return lower_directly(lowering, i, phases)
-    return _lower_patches(lowering, i, plan)
+    return lower_loop(lowering, i) if plan is None else _lower_patches(lowering, i, plan)
 
 
 def lower_convolution_fusion(lowering: Lowering, fusion: HloInstruction, i: HloInstruction) -> Tree:
     """A convolution whose blocks go through the fusion's tail as soon as they are there."""
-    if not _is_product(i):
-        return lower_loop(lowering, fusion)
-    plan = _Plan.of(i)
-    phases = _phases(i, plan)
-    if phases is None or not is_last(i.attributes.dimension_numbers.output_order):
+    phases, plan = _division(i)
+    if phases is not None and is_last(i.attributes.dimension_numbers.output_order):
+        tail = Tail.of(lowering, fusion, i, is_apart=do_overlap(phases))
+        lower_directly(lowering, i, phases, tail)
+    elif plan is not None:
         tail = Tail.of(lowering, fusion, i)
         _lower_patches(lowering, i, plan, tail)
     else:
-        tail = Tail.of(lowering, fusion, i, is_apart=do_overlap(phases))
-        lower_directly(lowering, i, phases, tail)
+        return lower_loop(lowering, fusion)
     return tail.tree
 
 
-def _phases(i: HloInstruction, plan: "_Plan") -> list[Phase] | None:
-    """The phases of a convolution by tiles; None where patches do it."""
+def _division(i: HloInstruction) -> tuple[list[Phase] | None, "_Plan | None"]:
+    """The phases of a convolution by tiles, and its plan by patches; neither where loops do it."""
+    if not _is_large(i):
+        return None, None
+    if not _is_product(i):
+        return direct_phases(i) if is_depthwise(i) else None, None
+    plan = _Plan.of(i)
     is_ready = plan.leading is not None and plan.repacked is None
-    return None if is_ready else direct_phases(i)
+    return None if is_ready else direct_phases(i), plan
 
 
 def _lower_patches(
@@ -112,21 +118,29 @@ def _lower_patches(
     return result
 
 
-def _is_product(i: HloInstruction) -> bool:
+def _is_large(i: HloInstruction) -> bool:
+    """Whether a convolution is of one type that BLAS knows, and more work than a call of that."""
     types = {shape.element_type for shape in (i.shape, *(o.shape for o in i.operands))}
     if len(types) > 1 or i.shape.element_type.text not in BY_BLAS:
         return False
     kernel = i.operands[1].shape
     if not (i.shape.element_count and i.operands[0].shape.element_count and kernel.element_count):
         return False
+    depth = kernel.element_count // _features(i)
+    # A sum of one product is no product of matrices, where -0, added to zero, became 0.
+    return bool(depth > 1 and i.shape.element_count * depth > SMALL_WORK)
+
+
+def _is_product(i: HloInstruction) -> bool:
+    """Whether its groups are matrices: those of few features are vectors."""
     groups = i.attributes.feature_group_count * i.attributes.batch_group_count
-    outputs = kernel.dimensions[i.attributes.dimension_numbers.kernel_output_feature_dimension]
-    depth = kernel.element_count // outputs
-    if i.shape.element_count * depth <= SMALL_WORK:
-        return False
-    # Groups of few features are vectors, not matrices.
-    wide = min(outputs // groups, depth) >= SMALL_GROUP
-    return bool(groups == 1 or wide)
+    depth = i.operands[1].shape.element_count // _features(i)
+    return bool(groups == 1 or min(_features(i) // groups, depth) >= SMALL_GROUP)
+
+
+def _features(i: HloInstruction) -> int:
+    kernel = i.operands[1].shape.dimensions
+    return int(kernel[i.attributes.dimension_numbers.kernel_output_feature_dimension])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

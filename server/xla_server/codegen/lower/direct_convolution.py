@@ -5,15 +5,14 @@ from collections.abc import Sequence
 
 from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
-from xla_server.codegen.lower.direct_convolution_text import (
+from xla_server.codegen.lower.convolution_phases import (
     Phase,
     all_phases,
     joined,
-    packing_source,
     panels,
-    phases_source,
     scratch,
 )
+from xla_server.codegen.lower.direct_convolution_text import packing_source, phases_source
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.lower.patches import Axis, Matrix, gather_lines
 from xla_server.codegen.lower.tail import Tail, used, with_tail
@@ -26,9 +25,16 @@ from xla_server.passes.features_last import FEWEST_FEATURES, LEAST_TAPS, SHORTES
 PANEL_BYTES = 1 << 20
 """Of a kernel's panel, which is read for every tile."""
 
+LEAST_READINGS = 4
+"""How often each element of a depthwise convolution's input is read, from which laying it out with
+its zeros takes little of the time."""
+
 
 def direct_phases(i: HloInstruction) -> list[Phase] | None:
-    """The phases of a convolution of real floats that is worth doing by tiles, else None."""
+    """The phases of a convolution of real floats that is worth doing by tiles, else None.
+
+    One that is depthwise is so where little is moved: it takes hardly longer than that.
+    """
     numbers, window = i.attributes.dimension_numbers, i.attributes.window.dimensions
     base, kernel = (operand.shape for operand in i.operands)
     element_type = i.shape.element_type
@@ -37,6 +43,9 @@ def direct_phases(i: HloInstruction) -> list[Phase] | None:
     groups = i.attributes.feature_group_count
     outputs = kernel.dimensions[numbers.kernel_output_feature_dimension] // groups
     inputs = kernel.dimensions[numbers.kernel_input_feature_dimension]
+    is_deep = is_depthwise(i)
+    if is_deep:
+        groups, outputs = 1, groups
     results = [i.shape.dimensions[d] for d in numbers.output_spatial_dimensions]
     if not window or len(window) > 3 or outputs < FEWEST_FEATURES or results[-1] < SHORTEST_ROW:
         return None
@@ -47,7 +56,8 @@ def direct_phases(i: HloInstruction) -> list[Phase] | None:
     batch = base.dimensions[numbers.input_batch_dimension]
     width = element_type.byte_width
     found = [
-        Phase(element_type.text, width, batch, groups, inputs, outputs, part) for part in lines
+        Phase(element_type.text, width, batch, groups, inputs, outputs, part, is_deep)
+        for part in lines
     ]
     panel = max(columns for _, columns, _ in panels(found[0]))
     if found[0].depth * panel * width > PANEL_BYTES:
@@ -60,9 +70,27 @@ def direct_phases(i: HloInstruction) -> list[Phase] | None:
         )
         if not is_last(order)
     )
+    if is_deep and (moved or not _reads_often(i, found)):
+        return None
     if i.shape.element_count * found[0].depth < moved * LEAST_TAPS:
         return None
     return joined(found)
+
+
+def _reads_often(i: HloInstruction, phases: Sequence[Phase]) -> bool:
+    """Whether the input is read where it is, or so often that laying it out takes little."""
+    window = i.attributes.window.dimensions
+    elements = math.prod(d.size for d in window)
+    apart = math.prod(d.stride * d.base_dilation for d in window)
+    return all(phase.is_inside for phase in phases) or elements >= LEAST_READINGS * apart
+
+
+def is_depthwise(i: HloInstruction) -> bool:
+    """Whether a convolution makes each feature of its result of one of its input."""
+    numbers, kernel = i.attributes.dimension_numbers, i.operands[1].shape.dimensions
+    groups = i.attributes.feature_group_count
+    outputs = kernel[numbers.kernel_output_feature_dimension]
+    return bool(kernel[numbers.kernel_input_feature_dimension] == 1 < groups == outputs)
 
 
 def is_last(order: Sequence[int]) -> bool:

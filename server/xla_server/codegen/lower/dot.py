@@ -231,7 +231,10 @@ def is_by_blas(i: HloInstruction) -> bool:
 
 
 def is_canonical(i: HloInstruction) -> bool:
-    """Whether a dot is a product of matrices, or of a leading batch of them."""
+    """Whether a dot is a product of matrices, or of a leading batch of them.
+
+    Sums of one product are none: added to zero, as those would be, -0 became 0.
+    """
     numbers = i.attributes.dimension_numbers
     lhs, rhs = (operand.shape for operand in i.operands)
     batch = numbers.lhs_batch_dimensions
@@ -243,6 +246,7 @@ def is_canonical(i: HloInstruction) -> bool:
         and lhs.rank == rhs.rank == 2 + len(leading)
         and 0 not in lhs.dimensions
         and 0 not in rhs.dimensions
+        and _depth(i) > 1
     )
 
 

@@ -8,8 +8,7 @@ What that is, and why:
 - custom calls of an operator's targets are Python functions, or C functions of arrays;
 - collectives that ask for replicas that there are not are refused by their evaluators.
 
-Two come here by circumstance: fft where numpy has no native loops of pocketfft (transforms.py),
-and what custom-call-expander would have written out where that pass is disabled.
+By circumstance fft comes here, where numpy has no native loops of pocketfft (transforms.py).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

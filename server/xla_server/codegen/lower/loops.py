@@ -1,21 +1,24 @@
 """Lowering of everything that a loop nest computes: single operations and fusions of them."""
 
+import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
+from xla_server.codegen.instructions.intrinsics import ARITHMETIC
 from xla_server.codegen.loops.collapse import collapsed
 from xla_server.codegen.loops.columns import column_source
 from xla_server.codegen.loops.interleaved import interleaved
-from xla_server.codegen.loops.nest import Nest, all_nodes, source_of
+from xla_server.codegen.loops.nest import Nest, Source, all_nodes, source_of
 from xla_server.codegen.loops.pieces import pieces_source
 from xla_server.codegen.loops.short_rows import short_row_source
 from xla_server.codegen.loops.stopping import is_long
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
-from xla_server.codegen.trace.affine import Affine, linear
-from xla_server.codegen.trace.graph import Load, Store
+from xla_server.codegen.trace.affine import Affine, linear, multi_index
+from xla_server.codegen.trace.graph import Apply, Load, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.movement import start_indices
 from xla_server.codegen.trace.rules import RULES
@@ -46,21 +49,21 @@ def add_kernel(
 
     def make(index: Index) -> Sequence[Store]:
         tracer = Tracer(RULES, numbers)
-        return [
-            Store(
-                buffers.index(value),
-                KERNEL_TYPE[value.shape.element_type],
-                linear(index, dimensions),
-                tracer.value(instruction, index, number),
-            )
-            for number, value in enumerate(values)
-        ]
+        place = linear(index, dimensions)
+        stores = []
+        for number, value in enumerate(values):
+            shape = value.shape
+            # A convolution and what is made of it may have other dimensions over the same places.
+            at = index if shape.dimensions == dimensions else multi_index(place, shape.dimensions)
+            node = tracer.value(instruction, at, number)
+            stores.append(Store(buffers.index(value), KERNEL_TYPE[shape.element_type], place, node))
+        return stores
 
     sizes, stores = interleaved(dimensions, make)
     nest = Nest(*collapsed(sizes, stores), cancellation=len(buffers))
     columns = column_source(nest)
     source = columns or pieces_source(nest, sizes, stores) or short_row_source(nest)
-    source = source or source_of(nest)
+    source = _plain_if_short(source or source_of(nest), nest)
     used = {node.argument for node in all_nodes(nest.stores) if isinstance(node, Load)}
     word = [CANCELLATION] if is_long(source.work) else []
     lowering.add(
@@ -76,6 +79,26 @@ def add_kernel(
             in_place=() if columns else in_place_pairs(nest, buffers),
         )
     )
+
+
+_SHORT = 256
+"""Operations of a kernel that take less time than starting it, in vectors or not."""
+
+_SHORTEST = 16
+"""Operations that take next to none, from registers or from memory."""
+
+
+def _plain_if_short(source: Source, nest: Nest) -> Source:
+    """A kernel of one number that is not worth its compiler's time says so."""
+    functions = {node.function for node in all_nodes(nest.stores) if isinstance(node, Apply)}
+    # Functions that are called stand in the text by other names.
+    written = (functions - ARITHMETIC.keys()).intersection(re.findall(r"\w+", source.text))
+    if source.trips > 1 or source.work > _SHORT or written:
+        return source
+    word = "glue()" if source.work <= _SHORTEST else "plain()"
+    head = "def kernel(buffers, start, stop):\n"
+    text = source.text.replace(head, f"{head}    {word}\n", 1)
+    return dataclasses.replace(source, text=text)
 
 
 def in_place_pairs(nest: Nest, buffers: Sequence[Value]) -> tuple[tuple[Value, Value], ...]:

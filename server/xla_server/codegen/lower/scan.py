@@ -1,14 +1,17 @@
 """Lowering of running sums, products, maxima: reduce-windows that one pass computes.
 
-Sums and products of floats are kept in double, as a long sequence adds up many roundings. Along
-the last dimension each row is a trip. Along others a block of neighbours is, whose running values
-are kept in scratch memory, so that memory is read in its order.
+Sums and products of floats are kept in double, as a long sequence adds up many roundings, and sums
+of doubles with what their roundings have left out. Along the last dimension each row is a trip.
+Along others a block of neighbours is, whose running values are kept in scratch memory, so that
+memory is read in its order.
 """
 
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+
+import numpy as np
 
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
@@ -20,7 +23,7 @@ from xla_server.codegen.loops.scalar_text import Named, ScalarText, ScalarWriter
 from xla_server.codegen.loops.stopping import SPAN, is_long, stop_lines
 from xla_server.codegen.lower.loops import array_shapes, lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
-from xla_server.codegen.trace.elementwise import converted
+from xla_server.codegen.trace.elementwise import converted, literal
 from xla_server.codegen.trace.graph import Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
@@ -28,6 +31,10 @@ from xla_server.codegen.trace.tracer import Tracer
 from xla_server.fusion.running_window import is_backwards, running_axis
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.scalar_function import recognise
+
+_ZERO = literal(np.float64(0), ElementType.F64)
+_NOTHING = literal(np.float64(-0.0), ElementType.F64)
+"""What leaves any number as it is."""
 
 _BLOCK = 128
 """Neighbours that one trip takes along together."""
@@ -90,9 +97,11 @@ class _Step:
     """How running values `run` of these types go on, as text of kernels.
 
     `prepare` makes from `given`, the initial values, what runs start from; `begin` makes the
-    first running values and `advance` the next ones from `new` elements; `give` makes results.
+    first running values and `advance` the next ones from `new` elements, `count` of them; `give`
+    makes results.
     """
 
+    count: int
     types: tuple[ElementType, ...]
     prepare: ScalarText
     begin: ScalarText
@@ -115,7 +124,6 @@ def _step_of(i: HloInstruction) -> _Step:
     known = recognise(reducer) is not None
     if known:
         kinds = [_wide(reducer.root.opcode, kinds[0])] * 2
-    types = tuple(kinds[:count])
 
     def given(name: str, n: int, element_type: ElementType) -> Node:
         return Named(f"{name}{n}", KERNEL_TYPE[element_type].computed)
@@ -124,33 +132,77 @@ def _step_of(i: HloInstruction) -> _Step:
         converted(t, given("new", n, own[n]), own[n], kinds[count + n]) for n in range(count)
     ]
     initial = [
-        converted(t, given("given", n, own[count + n]), own[count + n], types[n])
+        converted(t, given("given", n, own[count + n]), own[count + n], kinds[n])
         for n in range(count)
     ]
     prepare = ScalarWriter("p").text_of(initial)
     starts = [Named(name, node.type) for name, node in zip(prepare.results, initial, strict=True)]
-    running = [given("run", n, kind) for n, kind in enumerate(types)]
 
     def combined(left: Sequence[Node], right: Sequence[Node]) -> Sequence[Node]:
         if not known:
             return t.call(reducer, [*left, *right])
-        computed = KERNEL_TYPE[types[0]].computed
-        function = function_of(reducer.root.opcode, types[0], computed)
-        return [t.rounded(t.apply(function, [*left, *right], computed), types[0])]
+        computed = KERNEL_TYPE[kinds[0]].computed
+        function = function_of(reducer.root.opcode, kinds[0], computed)
+        return [t.rounded(t.apply(function, [*left, *right], computed), kinds[0])]
 
     # What is recognised combines the initial value last: a sum is the same from wherever it starts.
+    types = tuple(kinds[:count])
     first = elements if known else combined(starts, elements)
-    final = combined(starts, running) if known else running
+    running = [given("run", n, kind) for n, kind in enumerate(types)]
+    following, made = combined(running, elements), running
+    if known and reducer.root.opcode is Opcode.ADD and _is_double(reducer.root.shape.element_type):
+        parts = _parts(t, elements[0])
+        types = (ElementType.F64,) * (2 * len(parts))
+        first = [node for part in parts for node in (part, _NOTHING)]
+        running = [given("run", n, kind) for n, kind in enumerate(types)]
+        pairs = list(zip(running[::2], running[1::2], strict=True))
+        following = [
+            node
+            for (total, left_out), part in zip(pairs, parts, strict=True)
+            for node in _exact_sum(t, total, left_out, part)
+        ]
+        sums = [t.apply("add", pair, "f64") for pair in pairs]
+        made = sums if len(sums) == 1 else [t.apply("complex_f64", sums, "c128")]
+    final = combined(starts, made) if known else made
     wanted = [shape.element_type for shape in array_shapes(i.shape)]
     return _Step(
+        count,
         types,
         prepare,
         ScalarWriter("b").text_of(first),
-        ScalarWriter("a").text_of(combined(running, elements)),
+        ScalarWriter("a").text_of(following),
         ScalarWriter("g").text_of(
-            [converted(t, *each) for each in zip(final, types, wanted, strict=True)]
+            [converted(t, *each) for each in zip(final, kinds[:count], wanted, strict=True)]
         ),
     )
+
+
+def _is_double(element_type: ElementType) -> bool:
+    return element_type in (ElementType.F64, ElementType.C128)
+
+
+def _parts(t: Tracer, element: Node) -> list[Node]:
+    """The doubles that a number has."""
+    if element.type != "c128":
+        return [element]
+    return [t.apply(f"{part}_c128", [element], "f64") for part in ("real", "imag")]
+
+
+def _exact_sum(t: Tracer, total: Node, left_out: Node, part: Node) -> tuple[Node, Node]:
+    """The sum of a total and a number, and what all roundings so far have left out."""
+
+    def apply(function: str, *operands: Node) -> Node:
+        return t.apply(function, operands, "f64")
+
+    following = apply("add", total, part)
+    added = apply("sub", following, total)
+    rest = apply(
+        "add", apply("sub", total, apply("sub", following, added)), apply("sub", part, added)
+    )
+    # Not where the sum is infinite; and a rest of 0 leaves the sign of a sum of -0.
+    is_left_out = t.apply("gt", [apply("absolute", rest), _ZERO], "b1")
+    more = apply("add", left_out, rest)
+    return following, t.apply("select", [is_left_out, more, left_out], "f64")
 
 
 def _wide(opcode: Opcode, element_type: ElementType) -> ElementType:
@@ -164,14 +216,14 @@ def _wide(opcode: Opcode, element_type: ElementType) -> ElementType:
 
 def _element(step: _Step, types: Sequence[ElementType], at: str, text: ScalarText) -> list[str]:
     """Lines that read the elements at a place, go on to new running values and store results."""
-    count = len(step.types)
+    count = step.count
     return [
         f"at = {at}",
         *(f"new{n} = {load_text(types[n], f'x{n}', 'at')}" for n in range(count)),
         *text.lines,
         # One result may be what another running value was.
         *(f"next{n} = {name}" for n, name in enumerate(text.results)),
-        *(f"run{n} = next{n}" for n in range(count)),
+        *(f"run{n} = next{n}" for n in range(len(step.types))),
         *step.give.lines,
         *(
             store_text(types[count + n], f"r{n}", "at", name)

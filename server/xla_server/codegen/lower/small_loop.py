@@ -20,9 +20,9 @@ from xla_server.codegen.trace.affine import Affine, linear
 from xla_server.codegen.trace.graph import Load, Node, Position, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
-from xla_server.codegen.trace.tracer import Index, Tracer, integer
+from xla_server.codegen.trace.tracer import Index, TooManyCopiesError, Tracer, integer
+from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.passes.edit import has_side_effect
 
 MOST_REGISTERS = 48
 MOST_INSTRUCTIONS = 400
@@ -46,7 +46,7 @@ def lower_small_loop(
     loop = _SmallLoop(lowering, i, initial, handed_on)
     try:
         return loop.lowered()
-    except _UnsuitableError:
+    except (_UnsuitableError, TooManyCopiesError):
         return None
 
 

@@ -23,6 +23,9 @@ FEW_ELEMENTS = 256
 BLOCK_BYTES = 128
 """Of a row in a block of tiles: some neighbouring lines, which the processor fetches ahead."""
 
+FEW_BLOCKS = 8
+"""Of a matrix, below which finding the next matrix takes some of the time."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Axis:
@@ -95,36 +98,32 @@ def lower_transpose(lowering: Lowering, i: HloInstruction) -> Tree:
 
 def transposition_source(plan: Transposition) -> tuple[str, int, int]:
     """The text of a kernel, its trips and the work of one."""
-    width, rows, columns = plan.width, plan.rows, plan.columns
-    side = side_of(width, rows.size, columns.size)
-    tall, wide = (_block(axis.size, side or 1, width) for axis in (rows, columns))
-    lines = [
-        f"row = mul(whole_mod(rest, {-(-rows.size // tall)}), {tall})",
-        f"rest = whole_div(rest, {-(-rows.size // tall)})",
-        f"column = mul(whole_mod(rest, {-(-columns.size // wide)}), {wide})",
-        f"rest = whole_div(rest, {-(-columns.size // wide)})",
-        "read = source",
-        "written = result",
-    ]
+    rows, columns = plan.rows, plan.columns
+    side = side_of(plan.width, rows.size, columns.size)
+    tall, wide = (_block(axis.size, side or 1, plan.width) for axis in (rows, columns))
+    down, across = -(-rows.size // tall), -(-columns.size // wide)
+    if side:
+        lines = _tiles(plan, side, (tall, wide), (down, across))
+    else:
+        lines = _elements(plan, (tall, wide), (down, across))
+    head = ["source = peek_i64(buffers, 0)", "result = peek_i64(buffers, 1)"]
+    body = "".join(f"    {line}\n" for line in head + lines)
+    text = f"def kernel(buffers, start, stop):\n{body}"
+    trips = down * across * math.prod(axis.size for axis in plan.outer)
+    return text, trips, 2 * min(tall, rows.size) * min(wide, columns.size)
+
+
+def _outer(plan: Transposition) -> list[str]:
+    """Where the matrix of number `rest` begins on both sides."""
+    lines = ["read = source", "written = result"]
     for axis in reversed(plan.outer):
         lines += [
             f"at = whole_mod(rest, {axis.size})",
             f"rest = whole_div(rest, {axis.size})",
-            f"read = add(read, mul(at, {axis.read * width}))",
-            f"written = add(written, mul(at, {axis.written * width}))",
+            f"read = add(read, mul(at, {axis.read * plan.width}))",
+            f"written = add(written, mul(at, {axis.written * plan.width}))",
         ]
-    lines += _tiles(plan, side, tall, wide) if side else _elements(plan, tall, wide)
-    body = "".join(f"        {line}\n" for line in ("rest = trip", *lines))
-    text = (
-        "def kernel(buffers, start, stop):\n"
-        "    source = peek_i64(buffers, 0)\n"
-        "    result = peek_i64(buffers, 1)\n"
-        "    for trip in range(start, stop):\n"
-        f"{body}"
-    )
-    blocks = math.prod(-(-axis.size // size) for axis, size in ((rows, tall), (columns, wide)))
-    trips = blocks * math.prod(axis.size for axis in plan.outer)
-    return text, trips, 2 * min(tall, rows.size) * min(wide, columns.size)
+    return lines
 
 
 def _block(size: int, side: int, width: int) -> int:
@@ -132,25 +131,59 @@ def _block(size: int, side: int, width: int) -> int:
     return min(-(-size // side) * side, max(side, BLOCK_BYTES // width))
 
 
-def _tiles(plan: Transposition, side: int, tall: int, wide: int) -> list[str]:
-    """The tiles of a block. The last ones begin earlier where they would not fit."""
+def _tiles(
+    plan: Transposition, side: int, block: tuple[int, int], counts: tuple[int, int]
+) -> list[str]:
+    """Blocks of tiles. The last tiles begin earlier where they would not fit."""
     width, rows, columns = plan.width, plan.rows, plan.columns
-    place = f"add(mul(c, {columns.read * width}), mul(r, {width}))"
-    into = f"add(mul(r, {rows.written * width}), mul(c, {width}))"
+    tile, blocks = tile_name(width, side), counts[0] * counts[1]
+    if blocks < FEW_BLOCKS:
+        place = f"add(mul(c, {columns.read * width}), mul(r, {width}))"
+        into = f"add(mul(r, {rows.written * width}), mul(c, {width}))"
+        return [
+            "plain()",
+            *_trips(plan, block, counts),
+            f"    for y in range(0, {block[0] // side}):",
+            f"        r = minimum(add(row, mul(y, {side})), {rows.size - side})",
+            f"        for x in range(0, {block[1] // side}):",
+            f"            c = minimum(add(column, mul(x, {side})), {columns.size - side})",
+            f"            {tile}(add(read, {place}), {columns.read * width}, "
+            f"add(written, {into}), {rows.written * width})",
+        ]
+    numbers = [
+        ("begin", "end", counts[0], f"{tile}_address()", side, width),
+        ("read", columns.read * width, "written", rows.written * width),
+        (*block, rows.size - side, columns.size - side),
+    ]
     return [
-        f"for y in range(0, {tall // side}):",
-        f"    r = minimum(add(row, mul(y, {side})), {rows.size - side})",
-        f"    for x in range(0, {wide // side}):",
-        f"        c = minimum(add(column, mul(x, {side})), {columns.size - side})",
-        f"        {tile_name(width, side)}(add(read, {place}), {columns.read * width}, "
-        f"add(written, {into}), {rows.written * width})",
+        f"for matrix in range(whole_div(start, {blocks}), "
+        f"whole_div(add(stop, {blocks - 1}), {blocks})):",
+        "    rest = matrix",
+        *(f"    {line}" for line in _outer(plan)),
+        f"    first = mul(matrix, {blocks})",
+        f"    begin, end = maximum(sub(start, first), 0), minimum(sub(stop, first), {blocks})",
+        f"    transpose_blocks({', '.join(str(n) for part in numbers for n in part)})",
     ]
 
 
-def _elements(plan: Transposition, tall: int, wide: int) -> list[str]:
-    """A block of rows or columns that are too short for tiles."""
+def _trips(plan: Transposition, block: tuple[int, int], counts: tuple[int, int]) -> list[str]:
+    """A loop over blocks, and where each begins."""
+    return [
+        "for trip in range(start, stop):",
+        "    rest = trip",
+        f"    row = mul(whole_mod(rest, {counts[0]}), {block[0]})",
+        f"    rest = whole_div(rest, {counts[0]})",
+        f"    column = mul(whole_mod(rest, {counts[1]}), {block[1]})",
+        f"    rest = whole_div(rest, {counts[1]})",
+        *(f"    {line}" for line in _outer(plan)),
+    ]
+
+
+def _elements(plan: Transposition, block: tuple[int, int], counts: tuple[int, int]) -> list[str]:
+    """Blocks of rows or columns that are too short for tiles."""
     kind = f"u{8 * plan.width}"
     rows, columns = plan.rows, plan.columns
+    tall, wide = block
     loops = [
         f"for r in range(row, minimum(add(row, {tall}), {rows.size})):",
         f"for c in range(column, minimum(add(column, {wide}), {columns.size})):",
@@ -159,10 +192,11 @@ def _elements(plan: Transposition, tall: int, wide: int) -> list[str]:
         # The longer run is the inner one.
         loops.reverse()
     return [
-        loops[0],
-        f"    {loops[1]}",
-        f"        value = load_{kind}(read, add(mul(c, {columns.read}), r))",
-        f"        store_{kind}(written, add(mul(r, {rows.written}), c), value)",
+        *_trips(plan, block, counts),
+        f"    {loops[0]}",
+        f"        {loops[1]}",
+        f"            value = load_{kind}(read, add(mul(c, {columns.read}), r))",
+        f"            store_{kind}(written, add(mul(r, {rows.written}), c), value)",
     ]
 
 

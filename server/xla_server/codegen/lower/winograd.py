@@ -12,7 +12,7 @@ with such a result are summed up once more, product by product.
 import dataclasses
 from collections.abc import Sequence
 
-from xla_server.codegen.lower.direct_convolution_text import Phase, panels
+from xla_server.codegen.lower.convolution_phases import Phase, panels
 from xla_server.codegen.lower.tail import NO_TAIL, TailText
 from xla_server.codegen.routines.product_tiles import tallest, tile_name
 from xla_server.codegen.routines.winograd_block import PANEL

@@ -97,7 +97,9 @@ def gemm_along(symbol: str, kind: str, height: int) -> str:
     return naked_function(symbol, 5, lines)
 
 
-def product_tile(symbol: str, kind: str, rows: int, vectors: int, is_partial: bool) -> str:
+def product_tile(
+    symbol: str, kind: str, rows: int, vectors: int, is_partial: bool, is_depthwise: bool
+) -> str:
     """The module of a tile with the operands of `product_tiles.tile_name`, of any loops."""
     words = _words(kind)
     masks = [""] * (vectors - 1) + ["{k1}" if is_partial else ""]
@@ -117,7 +119,11 @@ def product_tile(symbol: str, kind: str, rows: int, vectors: int, is_partial: bo
         body += ["lea r9, [r10 + 8*rcx]", "sub r9, rcx"]
     for row in range(rows):
         base, place = divmod(row, _ROWS_OF_A_POINTER)
-        body += _products(words, f"{bases[base]}{_BEHIND[place]}", row, vectors)
+        start = f"{bases[base]}{_BEHIND[place]}"
+        if is_depthwise:
+            body += _column_products(words, start, row, masks)
+        else:
+            body += _products(words, start, row, vectors)
     body += [f"add r10, {loops[-1][1]}", f"add r11, {loops[-1][2]}", "dec rax", "jne 8b", "9:"]
     for level in (2, 1, 0):
         trips, *steps = loops[level]
@@ -178,6 +184,15 @@ def _products(words: _Words, place: str, row: int, vectors: int) -> list[str]:
     for number in range(vectors):
         lines += words.added(_sum(row, vectors, number), f"zmm{_FACTORS + number}")
     return lines
+
+
+def _column_products(words: _Words, place: str, row: int, masks: Sequence[str]) -> list[str]:
+    """The products of a row's elements, each in its column, added to its sums."""
+    return [
+        f"{words.multiply} {_sum(row, len(masks), number)} {mask}, zmm{_FACTORS + number}, "
+        f"zmmword ptr [{place} + {64 * number}]"
+        for number, mask in enumerate(masks)
+    ]
 
 
 def naked_function(

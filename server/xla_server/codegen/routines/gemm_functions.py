@@ -46,7 +46,8 @@ def _tile(kind: Kind, rows: int, vectors: int) -> SharedFunction:
 
 def _panel(kind: Kind, source: str, height: int, *, is_across: bool) -> SharedFunction:
     name = panel_name(kind, source, height, is_across=is_across)
-    if has_assembly() and source == kind.name and not is_across:
+    # What is laid out in pairs is more than copied.
+    if has_assembly() and source == kind.name and not (is_across or kind.pairs):
         text = functools.partial(gemm_along, kind=kind.name, height=height)
         return TextFunction(name, 5, text, Effort.GLUE)
     write = across_text if is_across else along_text

@@ -3,6 +3,9 @@
 A tile has some rows, one for each place of the left side, and some vectors of columns, which lie
 side by side on the right side and in the result. What is summed over is up to four loops with
 steps of their own on both sides, so that overlapping places of an array are never laid out.
+
+A depthwise tile has columns on the left side too: those of a row times those on the right.
+All of these take any number of columns, as what they wait for is memory.
 """
 
 import functools
@@ -54,7 +57,7 @@ VECTORS = 2
 """Vectors of a tile that is not narrower."""
 
 
-def tile_name(kind: str, rows: int, columns: int) -> str:
+def tile_name(kind: str, rows: int, columns: int, *, is_depthwise: bool = False) -> str:
     """What kernels call the function of a tile.
 
     Its operands are int64: addresses of the left side, the right side and the result; bytes from
@@ -62,27 +65,32 @@ def tile_name(kind: str, rows: int, columns: int) -> str:
     outermost first, its trips and the bytes of a step on the left and on the right.
     """
     vectors, rest = -(-columns // lanes(kind)), columns % lanes(kind)
-    return _name(kind, rows, vectors, rest > 0)
+    return _name(kind, rows, vectors, rest > 0 or is_depthwise, is_depthwise)
 
 
-def _name(kind: str, rows: int, vectors: int, is_partial: bool) -> str:
-    return f"product_tile_{kind}_{rows}x{vectors}{'_partial' if is_partial else ''}"
+def _name(kind: str, rows: int, vectors: int, is_partial: bool, is_depthwise: bool) -> str:
+    form = "depthwise" if is_depthwise else "product"
+    return f"{form}_tile_{kind}_{rows}x{vectors}{'_partial' if is_partial else ''}"
 
 
-def _tile(kind: str, rows: int, vectors: int, is_partial: bool) -> SharedFunction:
+def _tile(
+    kind: str, rows: int, vectors: int, is_partial: bool, is_depthwise: bool
+) -> SharedFunction:
     write = product_tile if has_assembly() else tile_text
     effort = Effort.GLUE if has_assembly() else Effort.WRITTEN
 
     def text(symbol: str) -> str:
-        return write(symbol, kind, rows, vectors, is_partial)
+        return write(symbol, kind, rows, vectors, is_partial, is_depthwise)
 
-    name = _name(kind, rows, vectors, is_partial)
+    name = _name(kind, rows, vectors, is_partial, is_depthwise)
     return TextFunction(name, _ARGUMENTS, text, effort, is_long=True)
 
 
-def tile_text(symbol: str, kind: str, rows: int, vectors: int, is_partial: bool) -> str:
+def tile_text(
+    symbol: str, kind: str, rows: int, vectors: int, is_partial: bool, is_depthwise: bool
+) -> str:
     """The module of a tile for any processor."""
-    return _Tile(symbol, kind, rows, vectors, is_partial).text()
+    return _Tile(symbol, kind, rows, vectors, is_partial, is_depthwise).text()
 
 
 class _Tile:
@@ -91,8 +99,17 @@ class _Tile:
     Of one that `is_partial` the last vector has fewer columns, which takes a mask.
     """
 
-    def __init__(self, symbol: str, kind: str, rows: int, vectors: int, is_partial: bool) -> None:
+    def __init__(
+        self,
+        symbol: str,
+        kind: str,
+        rows: int,
+        vectors: int,
+        is_partial: bool,
+        is_depthwise: bool,
+    ) -> None:
         self._f = FunctionText(symbol, _OPERANDS)
+        self._is_depthwise = is_depthwise
         self._lanes, self._width, self._form = lanes(kind), _BYTES[kind], _FORMS[kind]
         self._vector = f"<{self._lanes} x {self._form}>"
         self._bytes = self._lanes * self._width
@@ -197,20 +214,28 @@ class _Tile:
         self, left: str, right: str, multiples: Sequence[str], sums: Sequence[str]
     ) -> list[str]:
         """The sums with the products at these addresses."""
-        f = self._f
-        start = f.pointer(right)
-        factors = [
-            self._loaded(f.behind(start, number * self._bytes), mask)
-            for number, mask in enumerate(self._masks)
-        ]
+        factors = self._row(right)
         added = []
         for row, address in enumerate(self._row_starts(left, multiples)):
-            single = f.let(f"load {self._form}, ptr {f.pointer(address)}, align {self._width}")
-            factor = f.splat(self._form, self._lanes, single)
-            for number, other in enumerate(factors):
+            lefts = self._row(address) if self._is_depthwise else self._same(address)
+            for number, (factor, other) in enumerate(zip(lefts, factors, strict=True)):
                 total = sums[row * self._vectors + number]
-                added.append(f.fma(self._vector, factor, other, total))
+                added.append(self._f.fma(self._vector, factor, other, total))
         return added
+
+    def _row(self, address: str) -> list[str]:
+        """The vectors that lie side by side from an address on."""
+        start = self._f.pointer(address)
+        return [
+            self._loaded(self._f.behind(start, number * self._bytes), mask)
+            for number, mask in enumerate(self._masks)
+        ]
+
+    def _same(self, address: str) -> list[str]:
+        """Vectors of one number."""
+        f = self._f
+        single = f.let(f"load {self._form}, ptr {f.pointer(address)}, align {self._width}")
+        return [f.splat(self._form, self._lanes, single)] * self._vectors
 
     def _row_starts(self, start: str, multiples: Sequence[str]) -> list[str]:
         """The addresses of rows, in terms that the processor adds up while it loads."""
@@ -260,11 +285,11 @@ def product_tile_at(typing_context, address, *operands):  # type: ignore[no-unty
 
 
 _TILES = [
-    _tile(kind, rows, vectors, is_partial)
+    _tile(kind, rows, vectors, is_partial, is_depthwise)
     for kind in _BYTES
     for rows in range(1, tallest() + 1)
     for vectors in range(1, VECTORS + 1)
-    for is_partial in (False, True)
+    for is_partial, is_depthwise in ((False, False), (True, False), (True, True))
 ]
 PRODUCT_TILES: dict[str, Instruction] = {
     **{tile.__name__: tile for tile in _TILES},

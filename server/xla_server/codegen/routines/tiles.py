@@ -10,7 +10,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from xla_server.codegen.compiler.shared_functions import SharedFunction
+from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
+from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
 
 SIDES = (16, 8, 4)
 """Rows of a tile, largest first. Sixteen times 4 bytes are a line of the cache."""
@@ -87,10 +88,69 @@ def tile_name(width: int, side: int) -> str:
     return f"transpose_{8 * width}_{side}"
 
 
-TILES: dict[str, SharedFunction] = {
+_BLOCKS_OPERANDS = (
+    # Blocks to be done, and how many there are from the first row to the last.
+    "start",
+    "stop",
+    "down",
+    # The address of the function for a tile, and its rows.
+    "tile",
+    "side",
+    # Bytes of an element; matrices, and bytes from column to column of one and from row to row of
+    # the other.
+    "width",
+    "source",
+    "source_ahead",
+    "target",
+    "target_ahead",
+    # Rows and columns of a block, and the last ones of the matrix that a tile may begin at.
+    "tall",
+    "wide",
+    "last_row",
+    "last_column",
+)
+"""What the function that transposes blocks of a matrix is told. Blocks are whole tiles; the last
+tiles of the matrix begin earlier where they would not fit."""
+
+
+def _blocks_text(symbol: str) -> str:
+    """The module of the function."""
+    f = FunctionText(symbol, _BLOCKS_OPERANDS)
+    tile = f.pointer("%tile")
+    some, none = f.label(), f.label()
+    f.do(f"br i1 {f.let('icmp slt i64 %start, %stop')}, label %{some}, label %{none}")
+    f.start(some)
+    block = Loop(f, "%start", "%stop", 1, [])
+    down, across = f.divided(block.number, "%down")
+    row, column = f.address("0", (down, "%tall")), f.address("0", (across, "%wide"))
+    y = Loop(f, "0", "%tall", "%side", [])
+    r = f.smaller(f.plus(row, y.number), "%last_row")
+    x = Loop(f, "0", "%wide", "%side", [])
+    c = f.smaller(f.plus(column, x.number), "%last_column")
+    read = f.address("%source", (c, "%source_ahead"), (r, "%width"))
+    written = f.address("%target", (r, "%target_ahead"), (c, "%width"))
+    operands = (read, "%source_ahead", written, "%target_ahead")
+    f.do(f"call void {tile}({', '.join(f'i64 {operand}' for operand in operands)})")
+    x.end()
+    y.end()
+    block.end()
+    f.do(f"br label %{none}")
+    f.start(none)
+    return f.text()
+
+
+_TILES = {
     tile_name(width, side): _tile(width, side)
     for width in (1, 2, 4, 8)
     for side in SIDES
     if side * side * width <= _REGISTERS
 }
-"""Every function of this module by its name in kernels."""
+
+TILES: dict[str, Any] = {
+    **_TILES,
+    **{f"{name}_address": tile.address() for name, tile in _TILES.items()},
+    "transpose_blocks": TextFunction(
+        "transpose_blocks", len(_BLOCKS_OPERANDS), _blocks_text, is_long=True
+    ),
+}
+"""Every function of this module by its name in kernels, and the instructions for addresses."""

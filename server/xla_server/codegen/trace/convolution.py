@@ -8,8 +8,8 @@ from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.codegen.trace.affine import Affine, Variable, variable
 from xla_server.codegen.trace.elementwise import converted, literal
-from xla_server.codegen.trace.folding import window_position
-from xla_server.codegen.trace.graph import Accumulator, Fold, Folded, Node
+from xla_server.codegen.trace.folding import sum_of, window_position
+from xla_server.codegen.trace.graph import Folded, Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
 from xla_server.ir.module import HloInstruction
@@ -21,11 +21,18 @@ def trace_convolution(t: Tracer, i: HloInstruction, index: Index, number: int) -
     wide = accumulated_type([operand.shape for operand in i.operands], i.shape)
     fold = t.folds.get((i, index, t.guard))
     if fold is None:
-        fold = t.folds[(i, index, t.guard)] = _fold(t, i, index, wide)
+        product, loops = _product(t, i, index, wide)
+        if not loops:
+            # A sum of one product is that product, -0 too.
+            return t.rounded(converted(t, product, wide, result), result)
+        fold = t.folds[(i, index, t.guard)] = sum_of(t, product, loops, wide)
     return t.rounded(converted(t, Folded(fold, 0), wide, result), result)
 
 
-def _fold(t: Tracer, i: HloInstruction, index: Index, wide: ElementType) -> Fold:
+def _product(
+    t: Tracer, i: HloInstruction, index: Index, wide: ElementType
+) -> tuple[Node, tuple[Variable, ...]]:
+    """What a result sums, and the loops to sum it over."""
     numbers, window = i.attributes.dimension_numbers, i.attributes.window.dimensions
     base, kernel = (operand.shape for operand in i.operands)
     batch, feature, *positions = (index[d] for d in numbers.output_order)
@@ -63,11 +70,7 @@ def _fold(t: Tracer, i: HloInstruction, index: Index, wide: ElementType) -> Fold
         factor = t.apply(f"select{ending}", [guard, factor, zero], computed)
     weight = converted(t, t.operand(i, 1, weight_at), kernel.element_type, wide)
     product = t.apply(f"mul{ending}", [factor, weight], computed)
-    kept = tuple(loop for loop in (*loops, inputs) if loop.size != 1)
-    accumulator = Accumulator(computed, kept)
-    combined = t.apply(f"add{ending}", [accumulator, product], computed)
-    free = "add_in_any_order" if computed in ("f32", "f64") else None
-    return Fold(kept, (zero,), (accumulator,), (combined,), free, product)
+    return product, tuple(loop for loop in (*loops, inputs) if loop.size != 1)
 
 
 def _ordered(parts: Sequence[Affine], order: Sequence[int]) -> Index:

@@ -7,8 +7,9 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import free_dimensions
 from xla_server.codegen.trace.affine import Affine, Variable, variable
-from xla_server.codegen.trace.elementwise import converted, literal
-from xla_server.codegen.trace.graph import Accumulator, Fold, Folded, Node
+from xla_server.codegen.trace.elementwise import converted
+from xla_server.codegen.trace.folding import sum_of
+from xla_server.codegen.trace.graph import Folded, Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
 from xla_server.ir.module import HloInstruction
@@ -48,16 +49,10 @@ def trace_dot(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
         ending = f"_{computed}" if wide.is_complex else ""
         product = t.apply(f"mul{ending}", factors, computed)
         kept = tuple(loop for loop in loops if loop.size != 1)
-        accumulator = Accumulator(computed, kept)
-        zero = literal(wide.dtype.type(0), wide)
-        fold = Fold(
-            kept,
-            (zero,),
-            (accumulator,),
-            (t.apply(f"add{ending}", [accumulator, product], computed),),
-            "add_in_any_order" if computed in ("f32", "f64") else None,
-            product,
-        )
+        if not kept:
+            # A sum of one product is that product, -0 too.
+            return converted(t, product, wide, result)
+        fold = sum_of(t, product, kept, wide)
         t.folds[(i, index, t.guard)] = fold
     return converted(t, Folded(fold, 0), wide, result)
 

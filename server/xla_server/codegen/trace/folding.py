@@ -1,17 +1,27 @@
 """Rules for operations that combine many elements into one: reduce and reduce-window."""
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from xla_contract.dimension_numbers import WindowDimension
+from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_server.codegen.trace.affine import Affine, Variable, variable
-from xla_server.codegen.trace.elementwise import converted
+from xla_server.codegen.trace.elementwise import converted, literal
 from xla_server.codegen.trace.graph import Accumulator, Fold, Folded, Node
+from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
 from xla_server.ir.module import HloComputation, HloInstruction
 
+if TYPE_CHECKING:
+    import numpy as np
+
 _FREE_ORDER = {Opcode.ADD: "add_in_any_order", Opcode.MULTIPLY: "mul_in_any_order"}
+
+LONG_WINDOW = 64
+"""Elements of a window, beyond which one that is partly padding is combined in any order too."""
 
 
 def trace_reduce(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
@@ -77,6 +87,17 @@ def window_position(
     return place, t.apply("bit_and", [guard, inside], "b1")
 
 
+def sum_of(t: Tracer, product: Node, loops: tuple[Variable, ...], wide: ElementType) -> Fold:
+    """The sum of a product over loops, from zero on."""
+    computed = KERNEL_TYPE[wide].computed
+    ending = f"_{computed}" if wide.is_complex else ""
+    accumulator = Accumulator(computed, loops)
+    combined = t.apply(f"add{ending}", [accumulator, product], computed)
+    free = free_order(Opcode.ADD, computed)
+    zero = literal(wide.dtype.type(0), wide)
+    return Fold(loops, (zero,), (accumulator,), (combined,), free, product)
+
+
 def _folded(
     t: Tracer,
     i: HloInstruction,
@@ -97,33 +118,49 @@ def _folded(
     accumulators = tuple(Accumulator(node.type, loops) for node in initial)
     # Without a loop there is nothing inside of which an accumulator could change.
     held = accumulators if loops else initial
+    opcode = _only_operation(reducer)
+    free = None if opcode is None else free_order(opcode, initial[0].type)
+    if opcode is not None and free is not None and guard is not None:
+        if math.prod(loop.size for loop in loops) > LONG_WINDOW:
+            neutral = literal(_neutral(opcode, kinds[0]), kinds[0])
+            read = t.apply(_select(neutral), [guard, elements[0], neutral], neutral.type)
+            elements, guard = [read], None
+        else:
+            free = None
     combined = t.call(reducer, [*held, *elements])
     if guard is not None:
         combined = tuple(
             t.apply(_select(new), [guard, new, old], new.type)
             for new, old in zip(combined, held, strict=True)
         )
-    return Fold(
-        loops,
-        tuple(initial),
-        accumulators,
-        tuple(combined),
-        _free_order(reducer) if guard is None and initial[0].type in ("f32", "f64") else None,
-        elements[0],
-    )
+    return Fold(loops, tuple(initial), accumulators, tuple(combined), free, elements[0])
+
+
+def free_order(opcode: Opcode, computed: str) -> str | None:
+    """The function that combines numbers of a computed type in any order, where there is one."""
+    if computed in ("f32", "f64") or (computed in ("c64", "c128") and opcode is Opcode.ADD):
+        return _FREE_ORDER.get(opcode)
+    return None
+
+
+def _neutral(opcode: Opcode, kind: ElementType) -> "np.generic":
+    """-0, which added to anything leaves it as it is, or 1."""
+    if opcode is Opcode.MULTIPLY:
+        return kind.dtype.type(1)
+    return kind.dtype.type(complex(-0.0, -0.0) if kind.is_complex else -0.0)
 
 
 def _select(node: Node) -> str:
     return f"select_{node.type}" if node.type in ("c64", "c128") else "select"
 
 
-def _free_order(reducer: HloComputation) -> str | None:
-    """The function that combines, where the reducer is one whose order may be changed."""
+def _only_operation(reducer: HloComputation) -> Opcode | None:
+    """The operation that a reducer of two numbers of one type is."""
     root, parameters = reducer.root, reducer.parameters
     one_type = {part.shape.element_type for part in (root, *parameters)}
     if len(parameters) != 2 or set(root.operands) != set(parameters) or len(one_type) > 1:
         return None
-    return _FREE_ORDER.get(root.opcode)
+    return root.opcode
 
 
 FOLDING_RULES: Mapping[Opcode, Rule] = MappingProxyType(

@@ -25,6 +25,10 @@ Rule: TypeAlias = Callable[["Tracer", HloInstruction, Index, int], Node]
 """One element of an instruction's result (of element `number` of its tuple) at an index."""
 
 
+class TooManyCopiesError(InternalError):
+    """One kernel would have to hold more elements than MOST_COPIES allows."""
+
+
 class Tracer:
     """Makes the nodes of a kernel, each once.
 
@@ -144,7 +148,7 @@ class Tracer:
         self._copies += instruction in self._met
         self._met.add(instruction)
         if self._copies > MOST_COPIES:
-            raise InternalError(
+            raise TooManyCopiesError(
                 f"a kernel must compute at most {MOST_COPIES} elements more than it has "
                 f"instructions, got more at {instruction.opcode} %{instruction.name}"
             )

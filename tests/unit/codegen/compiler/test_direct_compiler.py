@@ -286,6 +286,12 @@ def test_windows_are_written_out(text, expected):
     assert str(module).count("!llvm.loop ") == expected
 
 
+def test_loops_that_call_for_elements_are_written_out():
+    call = "poke_f32(b, i, called_exp_f32(to_f32(i)))"
+    source = _source(f"n = stop\nfor i in range(4):\n {call}")
+    assert "!llvm.loop " in str(kernel_module(source, _names(source), "direct"))
+
+
 def test_threads_may_read_texts_at_the_same_time():
     source = "def kernel(buffers, start, stop):\n" + "    x = start + stop\n" * 200
     others = []

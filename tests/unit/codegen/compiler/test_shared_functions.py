@@ -90,9 +90,18 @@ def test_a_kernel_says_by_what_it_does_what_it_is_worth(monkeypatch: pytest.Monk
     call = "    test_twice(0)\n"
     tile = f"    product_tile_f32_1x1({', '.join('0' * 18)})\n"
     store = "    store_f32(buffers, 0, to_f32(start))\n"
-    for body in (call, tile, tile + store, "    plain()\n" + store):
+    transform = f"    fft_f32(({', '.join('0' * 9)}), to_f32(1))\n"
+    glue, plain = "    glue()\n" + store, "    plain()\n" + store
+    for body, effort in (
+        (call, Effort.OPTIMISED),
+        (tile, Effort.GLUE),
+        (transform, Effort.GLUE),
+        (tile + store, Effort.OPTIMISED),
+        (glue, Effort.GLUE),
+        (plain, Effort.PLAIN),
+    ):
         kernels.kernel_object(f"def kernel(buffers, start, stop):\n{body}")
-    assert efforts == [Effort.OPTIMISED, Effort.GLUE, Effort.OPTIMISED, Effort.PLAIN]
+        assert efforts.pop() is effort
 
 
 @pytest.mark.parametrize("effort", Effort)

@@ -28,7 +28,7 @@ def test_a_function_is_written_once_and_printed_alike() -> None:
         written.append(x)
         return exponential.exp(x)
 
-    own = values.function("own", body, 1, "f32")
+    own = values.ElementaryFunction("own", body, 1, "f32")
     first, second = _text("own", own=own), _text("own", own=own)
     assert len(written) == 1
     assert first == second
@@ -45,7 +45,7 @@ def test_functions_with_tables_are_written_for_each_module() -> None:
         written.append(x)
         return x * table.at(values.Value(x.builder, ir.Constant(ir.IntType(32), 1), "i32"))
 
-    own = values.function("own", body, 1, "f64")
+    own = values.ElementaryFunction("own", body, 1, "f64")
     source = SOURCE.replace("f32", "f64").format("own")
     for _ in range(2):
         module = kernel_module(source, {**NAMESPACE, "own": own}, "kernel")

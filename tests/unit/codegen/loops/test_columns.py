@@ -87,3 +87,19 @@ def test_runs_of_one_length_have_loops_of_that_length() -> None:
     assert not any("minimum" in text for text in even)
     uneven = _checked(lambda x: x.sum(1), _of(3, 4099))
     assert any("minimum" in text for text in uneven)
+
+
+def test_sums_of_many_rows_look_whether_to_stop() -> None:
+    # No number of blocks divides this many rows, so one trip does them all.
+    module = imported(lower(lambda x: x.sum(0), np.broadcast_to(np.float32(1), (100_003, 1100))))
+    (kernel,) = kernels_of(compile_module(module).code)
+    assert "room_for" in kernel.source
+    assert "if watch_i64(cancelled) != 0:" in kernel.source
+
+
+def test_rows_of_wide_columns_are_shared_out() -> None:
+    module = imported(lower(lambda x: x.sum(0), np.broadcast_to(np.float32(1), (2048, 1100))))
+    first, second = kernels_of(compile_module(module).code)
+    assert first.trips >= 16
+    # Each block has few rows, and so has what is made of blocks.
+    assert "room_for" not in first.source + second.source

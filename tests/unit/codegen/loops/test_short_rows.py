@@ -9,6 +9,7 @@ import pytest
 from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from xla_server.backends.compilation import compile_module
+from xla_server.codegen.loops.function_calls import SHORT_ROWS
 from xla_server.codegen.loops.short_rows import LONGEST, ROWS
 from xla_server.codegen.lower.lowering import kernels_of
 
@@ -63,6 +64,20 @@ def test_heads_are_computed_row_beside_row(name: str) -> None:
         on_cpu(module, arguments), interpreted(module, arguments), strict=True
     ):
         np.testing.assert_allclose(ours, expected, rtol=bound, atol=bound)
+
+
+@pytest.mark.parametrize("width", [4, 6, 12, 32, 48])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_elementary_functions_of_short_rows_are_called(name: str, width: int) -> None:
+    import jax
+
+    rows = SHORT.reshape(-1)[: 48 * 40].reshape(-1, width)
+    function = getattr(jax.nn, name)
+    (text,) = _texts(function, rows)
+    assert ("called_exp_f32(" in text) is (width in SHORT_ROWS)
+    module = imported(lower(function, rows))
+    ((ours,), (expected,)) = on_cpu(module, (rows,)), interpreted(module, (rows,))
+    np.testing.assert_allclose(ours, expected, rtol=2e-6, atol=2e-6)
 
 
 @pytest.mark.parametrize(

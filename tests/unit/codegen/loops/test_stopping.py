@@ -22,6 +22,7 @@ from xla_server.codegen.loops.stopping import SPAN, span_of
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels
 from xla_server.evaluator.feeds import NoFeeds
+from xla_server.evaluator.run_word import STOP
 from xla_server.runtime.native import callable_at
 
 CPU = Cpu(threads=2)
@@ -46,6 +47,11 @@ def _pooled(x: Any) -> Any:
     return lax.reduce_window(x, -np.inf, lax.max, (1, 3, 3, 16), (1, 2, 2, 1), "SAME") ** 2
 
 
+def _boxes_added(x: Any, i: Any, u: Any) -> Any:
+    numbers = lax.ScatterDimensionNumbers((1, 2), (0,), (0, 1, 2))
+    return lax.scatter_add(x, i, u, numbers)
+
+
 LONG: dict[str, tuple[Callable[..., Any], Sequence[Any]]] = {
     "sort": (jnp.sort, [shaped(1 << 17)]),
     "sort of rows": (lambda x: jnp.sort(x, axis=1), [shaped(1 << 13, 256)]),
@@ -63,6 +69,14 @@ LONG: dict[str, tuple[Callable[..., Any], Sequence[Any]]] = {
     "scatter of parts of rows": (
         lambda x, i, u: x.at[i].add(u),
         [shaped(9, 128), shaped(1 << 14, dtype=np.int32), shaped(1 << 14, 128)],
+    ),
+    "scatter into ranges": (
+        lambda x, i, u: x.at[i].add(u),
+        [shaped(1 << 20), shaped(1 << 20, dtype=np.int32), shaped(1 << 20)],
+    ),
+    "scatter of large boxes": (
+        _boxes_added,
+        [shaped(4, 300, 301), shaped(20, 3, dtype=np.int32), shaped(20, 200, 299)],
     ),
     "fold in order": (_folded, [shaped(1 << 22)]),
     "product": (lambda x: jax.nn.softmax(x @ x), [shaped(2048, 2048)]),
@@ -100,7 +114,7 @@ def test_a_kernel_leaves_off_once_the_word_is_set(name: str) -> None:
         for value in thunk.arguments
         if value is not CANCELLATION
     }
-    memory[CANCELLATION] = np.ones(8, np.uint8)
+    memory[CANCELLATION] = np.array([STOP]).view(np.uint8)
     buffers = np.array([memory[value].ctypes.data for value in thunk.arguments], np.int64)
     kernel = kernels.get(thunk.source)
     callable_at(kernel.address, 3)(buffers.ctypes.data, 0, thunk.trips)

@@ -1,6 +1,5 @@
 """Convolutions of the cpu platform beside the interpreter's and JAX's."""
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -21,8 +20,8 @@ from xla_client.builder import Op
 from xla_contract.dimension_numbers import ConvolutionDimensionNumbers, WindowDimension
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.lower import convolution as lower_convolution
+from xla_server.codegen.lower import convolution_phases
 from xla_server.codegen.lower import direct_convolution as lower_direct_convolution
-from xla_server.codegen.lower import direct_convolution_text as direct_convolution
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.codegen.routines import product_tiles
@@ -131,6 +130,48 @@ def test_padding_times_infinity_is_nan() -> None:
     for compiled, expected in both(lambda a, b: ops.conv(a, b, [1], "same"), x, w):
         assert np.isnan(expected).tolist() == [[[True, False, True]]]
         assert_equal_bits(np.isnan(compiled), np.isnan(expected))
+
+
+def test_padding_times_infinity_is_nan_feature_by_feature(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lower_convolution, "SMALL_WORK", 0)
+    x, w = np.ones((1, 6, 16), np.float32), np.ones((5, 1, 16), np.float32)
+    w[0, 0, 3] = np.inf
+    numbers = ConvolutionDimensionNumbers(0, 2, (1,), 1, 2, (0,), 0, 2, (1,))
+
+    def convolve(x: Op, w: Op) -> Op:
+        return ops.conv_general_dilated(
+            x, w, (1,), [(2, 2)], **UNDILATED, dimension_numbers=numbers, feature_group_count=16
+        )
+
+    for compiled, expected in both(convolve, x, w):
+        assert np.isnan(expected).sum() == 2
+        assert_equal_bits(compiled, expected)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize(
+    ("base", "kernel", "padding", "groups"),
+    [
+        ((2, 1), (3, 1), [], 1),
+        ((1, 1, 4), (2, 1, 1), [(0, 0)], 1),
+        ((1, 2, 4), (4, 1, 1), [(1, 2)], 2),
+        ((64, 1, 32), (64, 1, 1), [(0, 0)], 1),
+    ],
+)
+def test_a_sum_of_one_product_is_that_product(
+    dtype: "np.dtype[Any]", base: Any, kernel: Any, padding: Any, groups: int
+) -> None:
+    x, w = -np.ones(base, dtype), np.zeros(kernel, dtype)
+
+    def scaled(a: Op, b: Op) -> Op:
+        ones, spatial = [1] * len(padding), tuple(range(2, len(base)))
+        numbers = ConvolutionDimensionNumbers(0, 1, spatial, 1, 0, spatial, 0, 1, spatial)
+        return ops.conv_general_dilated(a, b, ones, padding, ones, ones, numbers, groups)
+
+    for compiled, expected in both(scaled, x, w):
+        inside = expected[..., 1:-2] if padding == [(1, 2)] else expected
+        assert dtype.kind == "c" or np.signbit(inside.astype(np.float32)).all()
+        assert_equal_bits(compiled, expected)
 
 
 def agrees(function: Callable[..., Any], *arguments: Any, rtol: float = 2e-5) -> None:
@@ -270,6 +311,21 @@ DIRECT: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
         {"lhs_dilation": (2, 3), "padding": [(2, 1), (1, 4)], "window_reversal": (True, False)},
     ),
     "phases-without-taps": ((1, 4, 5, 3), (1, 2, 3, 9), {"lhs_dilation": (3, 3)}),
+    "depthwise": (
+        (2, 6, 31, 35), (3, 2, 1, 35), {"feature_group_count": 35, "padding": [(1, 1), (0, 2)]},
+    ),
+    "depthwise-strided": (
+        (2, 9, 13, 8), (2, 3, 1, 8),
+        {"feature_group_count": 8, "window_strides": (2, 3), "rhs_dilation": (2, 1)},
+    ),
+    "depthwise-phases": (
+        (1, 5, 6, 33), (4, 3, 1, 33),
+        {
+            "feature_group_count": 33, "lhs_dilation": (2, 3), "padding": [(2, 1), (1, 4)],
+            "window_reversal": (True, False),
+        },
+    ),
+    "depthwise-1d": ((2, 40, 64), (4, 1, 64), {"feature_group_count": 64, "padding": [(3, 0)]}),
     "groups": (
         (2, 6, 7, 6), (3, 3, 2, 105), {"feature_group_count": 3, "padding": [(1, 1), (1, 1)]},
     ),
@@ -302,16 +358,46 @@ def test_other_dimension_orders_are_brought_into_that_of_tiles(
     exactly_direct(monkeypatch, (2, 4, 8, 19), (34, 4, 3, 3), attributes, dtype)
 
 
+@pytest.mark.parametrize(
+    ("padding", "stride", "is_direct"),
+    [("SAME", 1, True), ("SAME", 2, False), ("VALID", 2, True)],
+)
+def test_a_depthwise_input_is_laid_out_where_it_is_read_often(
+    padding: str, stride: int, is_direct: bool
+) -> None:
+    x, w = normal(1, 30, 30, 16), normal(3, 3, 1, 16)
+
+    def convolve(x: Any, w: Any) -> Any:
+        return lax.conv_general_dilated(
+            x, w, (stride, stride), padding, dimension_numbers=NHWC, feature_group_count=16
+        )
+
+    computation: Any = jax.jit(convolve).lower(x, w).compiler_ir("hlo")
+    rows = lower(imported(computation.as_serialized_hlo_module_proto()), LOWERINGS).rows
+    sources = [row.source for row in rows if isinstance(row, KernelThunk)]
+    assert any("direct_block" in source for source in sources) == is_direct
+
+
+def test_a_box_too_large_for_the_stack_has_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolution_phases, "BOX_BYTES", 1 << 8)
+    base, kernel, attributes = DIRECT["same"]
+    numbers = ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
+    given = {"window_strides": (1, 1), **attributes, "dimension_numbers": numbers}
+    sources = exactly_direct(monkeypatch, base, kernel, given)
+    assert any("scratch" in source for source in sources)
+
+
 def exactly_direct(
     monkeypatch: pytest.MonkeyPatch,
     base: tuple[int, ...],
     kernel: tuple[int, ...],
     attributes: dict[str, Any],
     dtype: str = "f4",
-) -> None:
-    """A convolution is done by tiles, and has the interpreter's bits."""
+) -> list[str]:
+    """A convolution is done by tiles, and has the interpreter's bits. Returns its kernels."""
     monkeypatch.setattr(lower_convolution, "SMALL_WORK", 0)
     monkeypatch.setattr(lower_direct_convolution, "LEAST_TAPS", 0)
+    monkeypatch.setattr(lower_direct_convolution, "LEAST_READINGS", 0)
     random = np.random.default_rng(1)
     arrays = [drawn(random, shape, np.dtype(dtype)) for shape in (base, kernel)]
 
@@ -319,18 +405,17 @@ def exactly_direct(
         return ops.conv_general_dilated(x, w, **{**UNDILATED, **attributes})
 
     rows = lower(built(convolve, arrays), LOWERINGS).rows
-    assert any("product_tile" in row.source for row in rows if isinstance(row, KernelThunk))
+    sources = [row.source for row in rows if isinstance(row, KernelThunk)]
+    assert any("direct_block" in source for source in sources)
     assert_same(convolve, *arrays)
+    return sources
 
 
 def test_tiles_of_a_row_are_as_even_as_can_be() -> None:
     tallest = product_tiles.tallest()
     for size in range(1, 5 * tallest):
-        runs = [*direct_convolution.tiles(size), (size, 0)]
-        heights = [rows for _, rows in runs[:-1]]
-        assert runs[0][0] == 0
-        assert max(heights) <= tallest
-        assert max(heights) - min(heights) <= 1
-        for (at, rows), (end, _) in itertools.pairwise(runs):
-            assert at < end
-            assert (end - at) % rows == 0
+        rows, count, lower_count = convolution_phases.tiles(size)
+        assert 0 < rows <= tallest
+        assert count > 0
+        assert count * rows + lower_count * (rows - 1) == size
+        assert count + lower_count == -(-size // tallest)

@@ -48,6 +48,7 @@ TYPES = {
     "f32": (np.float32, np.float32),
     "f64": (np.float64, np.float64),
     "s8": (np.int8, np.int8),
+    "s16": (np.int16, np.int16),
     "u8 by s16": (np.uint8, np.int16),
     "s32": (np.int32, np.int32),
 }

@@ -1,9 +1,80 @@
-import numpy as np
+"""Loops that single operations and fusions become."""
 
-from tests.unit.codegen.compiled import assert_same
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conformance.examples import ADD
+from tests.unit.codegen.compiled import assert_same, both, built
 from xla_client import ops
+from xla_client.builder import Op
+from xla_server.backends.compilation import compile_module
+from xla_server.buffers.code import KernelThunk
+from xla_server.codegen.loops.function_calls import SELDOM
 
 
 def test_a_chain_of_elementwise_operations() -> None:
     x = np.arange(-6, 6, dtype=np.float32).reshape(3, 4)
     assert_same(lambda a: ops.max(a * 2.0 + 1.0, a), x)
+
+
+def _grown(x: Op) -> Op:
+    return x * 3.0 + 1.0
+
+
+def _total(x: Op) -> Op:
+    return ops.reduce(x, x.builder.constant(np.float32(0)), ADD, [0])
+
+
+def _said(kernel: KernelThunk) -> str:
+    """What a kernel says of what it is worth."""
+    return next((word for word in ("glue", "plain") if f"{word}()" in kernel.source), "")
+
+
+@pytest.mark.parametrize(
+    ("function", "count", "word"),
+    [
+        (_grown, 1, "glue"),
+        (_total, 40, "plain"),
+        (_grown, 2, ""),
+        (_total, 800, ""),
+    ],
+)
+def test_what_takes_no_time_is_not_optimised(
+    function: Callable[[Op], Op], count: int, word: str
+) -> None:
+    """Kernels of several numbers are all optimised in one way, however few there are."""
+    argument: Any = np.linspace(1, 2, count, dtype=np.float32)
+    rows = compile_module(built(function, [argument])).code.rows
+    (kernel,) = [row for row in rows if isinstance(row, KernelThunk)]
+    assert _said(kernel) == word
+    ((ours, theirs),) = both(function, argument)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+def _scaled(x: Op, scale: Op) -> Op:
+    return x * ops.broadcast_in_dim(ops.exp(scale), x.shape.dimensions, [0])
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "is_called"),
+    [
+        (lambda x: ops.exp(x), [()], True),
+        (lambda x: ops.exp(x), [(40,)], False),
+        (_scaled, [(8, SELDOM), (8,)], True),
+        (_scaled, [(8, SELDOM - 1), (8,)], False),
+    ],
+)
+def test_functions_are_called_where_others_take_the_time(
+    function: Callable[..., Op], shapes: list[tuple[int, ...]], is_called: bool
+) -> None:
+    """What is computed once, or for a row of others, is not worth a copy of its code."""
+    arguments: list[Any] = [np.full(shape, 1.5, np.float32) for shape in shapes]
+    rows = compile_module(built(function, arguments)).code.rows
+    (kernel,) = [row for row in rows if isinstance(row, KernelThunk)]
+    assert ("called_" in kernel.source) is is_called
+    assert bool(_said(kernel)) is (shapes[0] == ())
+    ((ours, theirs),) = both(function, *arguments)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)

@@ -5,7 +5,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.unit.codegen.compiled import assert_same, built
+from tests.unit.codegen.compiled import assert_same, both, built, interpreted, on_cpu
 from tests.unit.codegen.from_jax import assert_same_as_jax
 from xla_client import ops
 from xla_client.builder import Builder
@@ -13,9 +13,12 @@ from xla_client.computation import Computation
 from xla_contract.dimension_numbers import ScatterDimensionNumbers
 from xla_contract.element_type import ElementType
 from xla_contract.shape import Shape
+from xla_server.backends.cpu import Cpu
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
+from xla_server.codegen.lower.scatter_space import Space
+from xla_server.ir.module import HloModule
 
 ROWS = ScatterDimensionNumbers((1,), (0,), (0,), 1)
 
@@ -68,16 +71,21 @@ def test_columns_are_shared_among_threads(width: int) -> None:
     assert_same(lambda a, i, u: ops.scatter(a, i, u, last, ROWS), x, indices, updates)
 
 
+def trips_of(module: HloModule) -> int:
+    rows = [row for row in lower(module, LOWERINGS).rows if isinstance(row, KernelThunk)]
+    return rows[-1].trips
+
+
 def test_a_split_needs_a_dimension_that_indices_do_not_reach() -> None:
     def trips(numbers: ScatterDimensionNumbers, update: tuple[int, ...]) -> int:
         x, indices = np.zeros((4, 256), np.float32), np.zeros((9, 1), np.int32)
         add = combiner(ops.add, "f4", "f4")
-        module = built(
-            lambda a, i, u: ops.scatter(a, i, u, add, numbers),
-            (x, indices, np.zeros(update, np.float32)),
+        return trips_of(
+            built(
+                lambda a, i, u: ops.scatter(a, i, u, add, numbers),
+                (x, indices, np.zeros(update, np.float32)),
+            )
         )
-        rows = [row for row in lower(module, LOWERINGS).rows if isinstance(row, KernelThunk)]
-        return rows[0].trips
 
     assert trips(ROWS, (9, 256)) == 4
     assert trips(ScatterDimensionNumbers((0,), (1,), (1,), 1), (4, 9)) == 4
@@ -138,6 +146,125 @@ def test_the_operand_outlives_its_scatter() -> None:
     assert_same(lambda a, i, u: ops.scatter(a, i, u, add, ROWS) * a, x, indices, updates)
     square = np.arange(4, dtype=np.float32).reshape(2, 2)
     assert_same(lambda a, i: ops.scatter(a, i, a, add, ROWS), square, np.array([[1], [0]]))
+
+
+# What is rounded at every step shows the order of the steps.
+IN_ORDER = combiner(lambda old, new: old * np.float32(0.7) + new, "f4", "f4")
+HALVES_IN_ORDER = combiner(lambda old, new: old * 0.75 + new, "f4", "f4")
+PAIR_IN_ORDER = combiner(
+    lambda a, b, c, d: ops.tuple([a * np.float32(0.7) + d, b * np.float32(0.9) + c]),
+    *["f4"] * 4,
+)
+CHANCE = np.random.default_rng(6)
+
+
+def drawn(*sizes: int, dtype: Any = np.float32) -> Any:
+    return CHANCE.standard_normal(sizes).astype(dtype)
+
+
+def places(top: int, *sizes: int, dtype: Any = np.int32) -> Any:
+    """Most of them inside, some often."""
+    found = np.minimum(CHANCE.integers(-3, top + 3, sizes), CHANCE.integers(-3, top + 3, sizes))
+    return (found if np.dtype(dtype).kind == "i" else np.abs(found)).astype(dtype)
+
+
+def scattered(numbers: ScatterDimensionNumbers, combine: Computation = IN_ORDER) -> Any:
+    return lambda x, i, u: ops.scatter(x, i, u, combine, numbers)
+
+
+SHARED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "short rows": (scattered(ROWS), (drawn(5000, 16), places(5000, 2100, 1), drawn(2100, 16))),
+    "a number of rows that is odd": (
+        scattered(ROWS),
+        (drawn(4999, 17), places(4999, 2101, 1), drawn(2101, 17)),
+    ),
+    "hardly any rows": (scattered(ROWS), (drawn(3, 40), places(3, 900, 1), drawn(900, 40))),
+    "elements of a large array": (
+        scattered(ScatterDimensionNumbers((), (0,), (0,), 1)),
+        (drawn(600_000), places(600_000, 40_000, 1), drawn(40_000)),
+    ),
+    "unsigned indices": (
+        scattered(ROWS),
+        (drawn(5000, 16), places(5000, 2100, 1, dtype=np.uint64), drawn(2100, 16)),
+    ),
+    "points by vectors in columns": (
+        scattered(ScatterDimensionNumbers((), (0, 1), (1, 0), 0)),
+        (drawn(800, 900), places(800, 2, 40, 1000), drawn(40, 1000)),
+    ),
+    "many batches of rows": (
+        scattered(ScatterDimensionNumbers((2,), (0,), (0,), 2)),
+        (drawn(5000, 16), places(5000, 700, 3), drawn(700, 3, 16)),
+    ),
+    "windows between the vectors": (
+        scattered(ScatterDimensionNumbers((0, 2), (1,), (1,), 1)),
+        (drawn(3, 5000, 8), places(5000, 1500, 1), drawn(3, 1500, 8)),
+    ),
+    "boxes that reach each other": (
+        scattered(ScatterDimensionNumbers((1, 2), (0,), (0, 1, 2), 1)),
+        (drawn(4, 210, 100), places(4, 20, 3), drawn(20, 190, 98)),
+    ),
+    "half precision": (
+        scattered(ROWS, HALVES_IN_ORDER),
+        (drawn(9000, 16, dtype=np.float16), places(9000, 2100, 1), drawn(2100, 16)),
+    ),
+    "several operands": (
+        lambda x, y, i, u: ops.scatter([x, y], i, [u, u], PAIR_IN_ORDER, ROWS),
+        (drawn(5000, 16), drawn(5000, 16), places(5000, 2100, 1), drawn(2100, 16)),
+    ),
+    "all in one place": (
+        scattered(ROWS),
+        (drawn(5000, 16), np.full((2100, 1), 4321), drawn(2100, 16)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_shared_out_updates_are_combined_in_order(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function, arguments = SHARED[name]
+    module = built(function, arguments)
+    assert trips_of(module) > 1
+    found = [on_cpu(module, arguments, Cpu(threads=threads)) for threads in (1, 3)]
+    monkeypatch.setattr(Space, "division", lambda *_: None)
+    assert trips_of(module) == 1
+    expected = on_cpu(module, arguments, Cpu(threads=1))
+    for results in (*found, interpreted(module, arguments)):
+        for result, other in zip(results, expected, strict=True):
+            np.testing.assert_array_equal(np.asarray(result), np.asarray(other))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "arguments"),
+    [
+        (
+            ScatterDimensionNumbers((), (0,), (0,), 1),
+            (drawn(90_000), CHANCE.permutation(90_000)[:40_000, None] * 2, drawn(40_000)),
+        ),
+        (ROWS, (drawn(3000, 20), CHANCE.permutation(3100)[:, None], drawn(3100, 20))),
+        (ROWS, (drawn(9, 90_001), CHANCE.permutation(9)[:3, None], drawn(3, 90_001))),
+    ],
+)
+def test_updates_of_different_positions_are_shared_out(
+    numbers: ScatterDimensionNumbers, arguments: tuple[Any, ...]
+) -> None:
+    def function(x: Any, i: Any, u: Any) -> Any:
+        return ops.scatter(x, i, u, IN_ORDER, numbers, unique_indices=True)
+
+    assert trips_of(built(function, arguments)) > 3
+    assert_same(function, *arguments)
+
+
+def test_a_promise_that_is_broken_writes_nowhere_else() -> None:
+    x, indices = np.zeros((4000, 16), np.float32), np.full((3000, 1), 7)
+    indices[::5] = [[-1], [4000], [2**40]] * 200
+    add = combiner(ops.add, "f4", "f4")
+    for promises in ({"unique_indices": True}, {"indices_are_sorted": True}):
+        updates = np.ones((3000, 16), np.float32)
+        ((result, _),) = both(
+            lambda a, i, u, p=promises: ops.scatter(a, i, u, add, ROWS, **p), x, indices, updates
+        )
+        assert not np.delete(np.asarray(result), 7, axis=0).any()
 
 
 X = np.arange(24, dtype=np.float32).reshape(4, 6)

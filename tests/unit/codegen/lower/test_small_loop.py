@@ -169,6 +169,22 @@ def test_a_loop_over_large_arrays_keeps_a_kernel_for_each_trip() -> None:
     assert_same_as_jax(lambda n: lax.fori_loop(0, 9, lambda i, a: a[::-1] + i, n), TABLE)
 
 
+def test_a_loop_that_one_kernel_cannot_hold_keeps_its_trips() -> None:
+    """The sum asks for each of the 34 numbers, and all that it is made of, for itself."""
+
+    def mixed(number: Any) -> Any:
+        def step(i: Any, mixed: Any) -> Any:
+            part = mixed
+            for _ in range(70):
+                part = (part ^ (part >> 1)) * 3
+            return mixed + jnp.stack([part * k for k in range(2, 36)]).sum(dtype=np.int32)
+
+        return lax.fori_loop(0, 5, step, number)
+
+    assert not has_loop_inside(mixed, np.int32(7))
+    assert_same_as_jax(mixed, np.int32(7))
+
+
 def test_updates_in_place_take_no_memory_besides_the_result() -> None:
     module = imported(lowered_by_jax(neighbours, np.arange(50, dtype=np.int32)))
     compilation = compile_module(module)

@@ -245,3 +245,23 @@ def test_convolutions_with_what_follows_as_interpreted(name: str) -> None:
 
 
 _WITHOUT_TAILS = CompileOptions(passes=PassOptions(disabled=frozenset({OutputFusion.name})))
+
+
+@pytest.mark.parametrize("dimensions", [(2, 8, 8), (8, 2, 1, 8)])
+def test_a_loop_writes_results_of_other_dimensions(dimensions: tuple[int, ...]) -> None:
+    """A convolution that no tiles compute, beside what is made of its elements reshaped."""
+
+    def convolve(x: Any, w: Any) -> Any:
+        import jax
+
+        product = jax.lax.conv_general_dilated(x, w, (1, 1), "SAME")
+        return product.reshape(dimensions) * 2 + 1, product
+
+    arguments = _RANDOM.integers(-9, 9, (2, 3, 8, 8)), _RANDOM.integers(-9, 9, (1, 3, 3, 3))
+    arguments = tuple(part.astype(np.int32) for part in arguments)
+    module = imported(lower(convolve, *arguments))
+    assert len(kernels_of(compile_module(module).code)) == 1
+    for compiled, expected in zip(
+        on_cpu(module, arguments), interpreted(module, arguments), strict=True
+    ):
+        assert_equal_bits(compiled, expected)

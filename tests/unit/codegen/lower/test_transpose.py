@@ -1,5 +1,6 @@
 """Transposes by tiles against numpy's."""
 
+import ctypes
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -12,9 +13,15 @@ from tests.unit.codegen.compiled import assert_same, built
 from xla_client import ops
 from xla_client.builder import Op
 from xla_server.buffers.code import KernelThunk
+from xla_server.codegen.kernel import compile_kernel
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
-from xla_server.codegen.lower.transpose import Axis, Transposition, transposition
+from xla_server.codegen.lower.transpose import (
+    Axis,
+    Transposition,
+    transposition,
+    transposition_source,
+)
 from xla_server.codegen.routines.tiles import side_of, tile_name
 
 FORMS = [
@@ -57,6 +64,43 @@ def test_elements_of_every_size_keep_their_bits(kind: Any) -> None:
         return ops.transpose(x, (1, 0))
 
     assert_same(transposed, numbered((37, 45), kind))
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "permutation"), [((100, 201), (1, 0)), ((2, 100, 3, 131), (2, 0, 3, 1))]
+)
+def test_matrices_of_many_blocks_are_the_work_of_a_shared_function(
+    dimensions: tuple[int, ...], permutation: tuple[int, ...]
+) -> None:
+    """Whoever does a part of the trips does these blocks, of all matrices, and no others."""
+    array = numbered(dimensions, np.float32)
+    plan = transposition(dimensions, permutation, 4)
+    assert plan is not None
+    text, trips, _ = transposition_source(plan)
+    assert "transpose_blocks" in text
+    found = np.zeros([dimensions[d] for d in permutation], np.float32)
+    table = (ctypes.c_int64 * 2)(array.ctypes.data, found.ctypes.data)
+    unused = (ctypes.c_int64 * 2)()
+    kernel = compile_kernel(text)
+    call = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)
+    places = [ctypes.addressof(room) for room in (unused, unused, table)]
+    done = []
+    for start, stop in ((5, trips - 3), (0, 5), (trips - 3, trips), (trips, trips)):
+        call(kernel.address)(*places, start, stop)
+        done.append(np.count_nonzero(found))
+    assert done == sorted(done)
+    assert done[0] < done[2]
+    np.testing.assert_array_equal(found, array.transpose(permutation))
+
+
+@pytest.mark.parametrize(("dimensions", "order"), [((64, 64), (1, 0)), ((9, 40, 40), (0, 2, 1))])
+def test_matrices_of_few_blocks_are_done_tile_by_tile(
+    dimensions: tuple[int, ...], order: tuple[int, ...]
+) -> None:
+    plan = transposition(dimensions, order, 4)
+    assert plan is not None
+    assert "transpose_blocks" not in transposition_source(plan)[0]
+    assert_same(lambda x: ops.transpose(x, order), numbered(dimensions, np.float32))
 
 
 def test_elements_wider_than_a_register_of_tiles_move() -> None:

@@ -93,15 +93,16 @@ def test_panels_of_members_side_by_side(kind: str, height: int) -> None:
     [(14, 2, (2, 3, 1, 4)), (9, 1, (1, 1, 1, 7)), (3, 2, (3, 2, 2, 2)), (2, 1, (2, 0, 1, 3))],
 )
 @pytest.mark.parametrize("missing", [0, 3])
+@pytest.mark.parametrize("is_depthwise", [False, True])
 def test_sums_of_loops(
-    kind: str, rows: int, columns: int, trips: tuple[int, ...], missing: int
+    kind: str, rows: int, columns: int, trips: tuple[int, ...], missing: int, is_depthwise: bool
 ) -> None:
     lanes = product_tiles.lanes(kind)
     width, there = 64 // lanes, columns * lanes - missing
     left, right = _numbers(kind, 400), _numbers(kind, 4000)
     functions = _both(
-        assembly_tiles.product_tile("tile", kind, rows, columns, missing > 0),
-        product_tiles.tile_text("tile", kind, rows, columns, missing > 0),
+        assembly_tiles.product_tile("tile", kind, rows, columns, missing > 0, is_depthwise),
+        product_tiles.tile_text("tile", kind, rows, columns, missing > 0, is_depthwise),
         18,
     )
     loops = [
@@ -120,6 +121,9 @@ def test_sums_of_loops(
     expected = np.zeros((rows, there))
     for place in itertools.product(*map(range, trips)):
         at = np.dot(place, (60, 20, 7, 1)) + 3 * np.arange(rows)
-        on = np.dot(place, (1000, 400, 150, 36)) + np.arange(there)
-        expected += np.outer(left[at].astype(float), right[on])
+        columns_of = np.arange(there)
+        on = np.dot(place, (1000, 400, 150, 36)) + columns_of
+        # The columns of a depthwise tile lie side by side on the left too.
+        at = at[:, None] + columns_of * is_depthwise
+        expected += left[at].astype(float) * right[on]
     np.testing.assert_allclose(results[0][:, :there], expected, rtol=1e-4, atol=1e-2)

@@ -1,0 +1,126 @@
+"""Elementary functions that kernels call: of one number, and of as many as registers hold.
+
+A copy of a function costs a kernel some milliseconds of compilation, in each loop anew. Where
+little of the time is spent in it a call is as good. LLVM's vectoriser is told of each function
+which others do the same for several numbers, and calls one of them for all lanes of a vector. They
+are written by the same formulas as the copies and give the same bits; each is compiled by itself,
+once.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from llvmlite import ir
+
+from xla_server.codegen.compiler.kernel_compiler import Effort
+from xla_server.codegen.compiler.shared_functions import SharedFunction
+from xla_server.codegen.functions.table import FUNCTIONS
+from xla_server.codegen.functions.values import ElementaryFunction
+
+LANES: Mapping[str, Sequence[int]] = MappingProxyType({"f32": (4, 8, 16), "f64": (2, 4, 8)})
+"""How many numbers of a type LLVM may ask for at once."""
+
+_PURE = "nounwind willreturn memory(none)"
+_KEPT = "llvm.compiler.used"
+
+
+class _Variant(SharedFunction):
+    """An elementary function of several numbers at once, for LLVM to call."""
+
+    def __init__(self, function: ElementaryFunction, lanes: int) -> None:
+        name = f"{function.__name__}_of_{lanes}"
+        super().__init__(name, 0, lambda code: function.write(code), Effort.WRITTEN)
+        self._form = function.form(lanes)
+
+    def declare(self, module: Any, attributes: str = _PURE) -> Any:
+        """The function as a module names it."""
+        known = module.globals.get(self.symbol)
+        return known or _Declaration(module, self._form, self.symbol, attributes)
+
+
+class CalledFunction(_Variant):
+    """The instruction that calls an elementary function."""
+
+    is_for_elements = True
+
+    def __init__(self, function: ElementaryFunction) -> None:
+        super().__init__(function, 1)
+        self.__name__ = f"called_{function.__name__}"
+        self.variants = [_Variant(function, lanes) for lanes in LANES[function.type]]
+        operands = "v" * function.operands
+        names = ",".join(
+            f"_ZGV_LLVM_N{lanes}{operands}_{self.symbol}({variant.symbol})"
+            for lanes, variant in zip(LANES[function.type], self.variants, strict=True)
+        )
+        self._attributes = f'{_PURE} "vector-function-abi-variant"="{names}"'
+        self._define = lambda context, *given: (function.checked(given), self._call)
+
+    def _call(self, context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+        module = builder.module
+        if self.symbol not in module.globals:
+            kept = module.globals.get(_KEPT) or _Kept(module)
+            kept.symbols += [variant.declare(module).name for variant in self.variants]
+        return builder.call(self.declare(module, self._attributes), args)
+
+
+class _Declaration(ir.Function):  # type: ignore[misc]
+    """A declaration with attributes that llvmlite does not know."""
+
+    def __init__(self, module: Any, form: Any, symbol: str, attributes: str) -> None:
+        super().__init__(module, form, symbol)
+        self._attributes = attributes
+
+    def descr(self, buf: list[str]) -> None:
+        """Append the text."""
+        form, operands = self.ftype, ", ".join(map(str, self.ftype.args))
+        buf.append(f"declare {form.return_type} @{self.name}({operands}) {self._attributes}\n")
+
+
+class _Kept(ir.GlobalVariable):  # type: ignore[misc]
+    """The functions that LLVM must not forget before its vectoriser asks for them."""
+
+    def __init__(self, module: Any) -> None:
+        super().__init__(module, ir.IntType(8), _KEPT)
+        self.symbols: list[str] = []
+
+    def descr(self, buf: list[str]) -> None:
+        """Append the text."""
+        places = ", ".join(f"ptr @{symbol}" for symbol in self.symbols)
+        form = f"[{len(self.symbols)} x ptr] [{places}]"
+        buf.append(f'appending global {form}, section "llvm.metadata"\n')
+
+
+_NAMES = (
+    *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf"),
+    *("exp", "expm1", "log", "log1p", "logistic", "pow", "sin", "sinh", "tan", "tanh"),
+)
+
+_WITH_TABLES = ("cos_f64", "sin_f64", "tan_f64")
+"""Functions that read one place after the other."""
+
+CALLED: dict[str, CalledFunction] = {
+    f"called_{name}": CalledFunction(function)
+    for name, function in FUNCTIONS.items()
+    if name.split("_", maxsplit=1)[0] in _NAMES
+    and isinstance(function, ElementaryFunction)
+    and name not in _WITH_TABLES
+}
+"""What kernels may call by itself, by its names in kernels."""
+
+VARIANTS: dict[str, SharedFunction] = {
+    variant.symbol: variant for function in CALLED.values() for variant in function.variants
+}
+"""What LLVM calls instead of these, by their symbols."""
+
+LIKELY = frozenset(
+    f"{CALLED[f'called_{name}'].symbol.removesuffix('1')}{lanes}"
+    for name in ("exp_f32", "log_f32")
+    for lanes in (1, *LANES["f32"])
+)
+"""Symbols of what is worth to have before a program asks for it."""
+
+
+def called(name: str) -> str:
+    """What calls the function that kernels know by a name; itself where there is no such thing."""
+    return f"called_{name}" if f"called_{name}" in CALLED else name

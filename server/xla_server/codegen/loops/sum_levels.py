@@ -1,0 +1,56 @@
+"""How long sums are cut: short runs first, then runs of their results, and so on.
+
+Errors of a sum grow with how many numbers are added one to the other in sequence. Lengths follow
+from sizes alone, so sums are the same on any number of threads.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+RUN = 64
+"""Elements added in sequence."""
+
+PARTS = 32
+"""Results added in sequence: fewer, as their errors count most, and as they are few anyway."""
+
+SHORTEST = 16
+"""Elements of a run of whole inner loops, below which it takes turns of the next loop as well."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    """One loop of a sum over loops: over `length` turns of loop number `loop`, `span` at once.
+
+    Where `begins` each of its turns adds to a sum of its own, which then is added to the one
+    outside.
+    """
+
+    loop: int
+    length: int
+    span: int
+    begins: bool = False
+
+
+def steps_of(sizes: Sequence[int], run: int = RUN, parts: int = PARTS) -> list[Step]:
+    """The loops, outermost first, of a sum over loops of these sizes."""
+    steps: list[Step] = []
+    most, turns, begins = run, 1, False
+    for loop in reversed(range(len(sizes))):
+        span = 1
+        while turns * (left := -(-sizes[loop] // span)) > most:
+            if turns < SHORTEST:
+                fitting = max(2, most // turns)
+                even = -(-left // -(-left // fitting)) * span
+                steps.append(Step(loop, even, span, begins))
+                span = even
+            most, turns, begins = parts, 1, True
+        steps.append(Step(loop, sizes[loop], span, begins))
+        turns, begins = turns * left, False
+    return steps[::-1]
+
+
+def turn_of(steps: Sequence[Step], number: int) -> int:
+    """The elements of one turn of a step."""
+    inside = (-(-step.length // step.span) for step in steps[number + 1 :])
+    return math.prod(inside)

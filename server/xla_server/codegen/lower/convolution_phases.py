@@ -1,0 +1,219 @@
+"""How a convolution without patches is divided: phases, blocks of rows, panels and tiles.
+
+Arrays are in the order batch, spatial dimensions, features, and the kernel ends in its output
+features. A row of results, all places of the last spatial dimension, is cut into tiles. Where a
+window leaves the input, the part of it that a block of rows needs is laid out with its zeros.
+
+A dilated input is no input with zeros: results that lie as far apart as its elements meet the
+same part of the kernel, so each such phase is a convolution of its own, without dilation.
+"""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Sequence
+
+from xla_contract.dimension_numbers import WindowDimension
+from xla_server.codegen.routines.product_tiles import VECTORS, lanes, tallest
+
+BOX_BYTES = 1 << 18
+"""Of the input for a block of rows: a share of a core's cache."""
+
+LONGEST_ROW = 256
+"""Bytes of a row of the kernel of which a panel is read where it is."""
+
+TASKS = 8
+"""Blocks there are to be at least, where rows allow it."""
+
+TRIPS = 16
+"""Into how many trips the blocks are dealt."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Line:
+    """One spatial dimension of one phase.
+
+    Results y = 0 .. results - 1 lie at `first` + y * `apart` of the result. They add up products
+    for t = 0 .. taps - 1, of the kernel's `tap` + t * `tap_step` with the input's
+    `start` + y * `step` + t * `reach`.
+    """
+
+    size: int
+    whole: int
+    results: int
+    first: int
+    apart: int
+    taps: int
+    window: int
+    tap: int
+    tap_step: int
+    start: int
+    step: int
+    reach: int
+
+    def extent(self, results: int) -> int:
+        """Neighbouring places of the input that so many results need."""
+        return (results - 1) * self.step + (self.taps - 1) * self.reach + 1 if self.taps else 0
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether no window leaves the input."""
+        return self.start >= 0 and self.start + self.extent(self.results) <= self.size
+
+
+def phases(d: WindowDimension, size: int, results: int) -> list[Line] | None:
+    """The phases of a spatial dimension of these sizes; None where they are not regular."""
+    dilation = d.base_dilation
+    if dilation > 1 and (d.stride > 1 or d.window_dilation > 1):
+        return None
+    lines = []
+    for phase in range(min(dilation, results)):
+        first_tap = (d.padding_low - phase) % dilation
+        taps = max(0, -(-(d.size - first_tap) // dilation))
+        tap, tap_step = first_tap, dilation
+        if d.window_reversal:
+            tap, tap_step = d.size - 1 - tap, -tap_step
+        lines.append(
+            Line(
+                size,
+                results,
+                -(-(results - phase) // dilation),
+                phase,
+                dilation,
+                taps,
+                d.size,
+                tap,
+                tap_step,
+                (phase + first_tap - d.padding_low) // dilation,
+                d.stride,
+                d.window_dilation if dilation == 1 else 1,
+            )
+        )
+    return lines
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Phase:
+    """A convolution of `batch` images. `inputs` and `outputs` are the features of a group.
+
+    One that `is_depthwise` has a result of each of its features from that alone: it is of one group
+    with one input. `shared` are the places of a block where phases have their blocks in common.
+    """
+
+    kind: str
+    width: int
+    batch: int
+    groups: int
+    inputs: int
+    outputs: int
+    lines: tuple[Line, ...]
+    is_depthwise: bool = False
+    shared: int | None = None
+
+    @property
+    def depth(self) -> int:
+        """Rows of the whole kernel as a matrix."""
+        return self.inputs * math.prod(line.window for line in self.lines)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether the kernel's rows are so long that its panels are laid out one by one."""
+        return not self.is_depthwise and self.outputs * self.groups * self.width > LONGEST_ROW
+
+    @property
+    def pitch(self) -> int:
+        """Input features of a place."""
+        return self.outputs if self.is_depthwise else self.inputs * self.groups
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the input can be read where it is."""
+        return all(line.is_inside for line in self.lines) or not all(
+            line.taps for line in self.lines
+        )
+
+    @property
+    def block(self) -> int:
+        """Places of the first spatial dimension in a block."""
+        if self.shared is not None:
+            return self.shared
+        first = self.lines[0]
+        row = self.width * self.pitch
+        row *= math.prod(line.extent(line.results) for line in self.lines[1:])
+        places = max(1, BOX_BYTES // max(row, 1) - (first.taps - 1) * first.reach)
+        fewest = -(-TASKS // self.batch)
+        blocks = max(-(-first.results // -(-places // first.step)), min(fewest, first.results))
+        return -(-first.results // blocks)
+
+    @property
+    def box(self) -> list[int]:
+        """Sizes of what a block needs of the input's spatial dimensions."""
+        first, *others = self.lines
+        return [first.extent(self.block), *(line.extent(line.results) for line in others)]
+
+    @property
+    def tasks(self) -> int:
+        """Blocks of all images."""
+        return self.batch * -(-self.lines[0].results // self.block)
+
+    @property
+    def trips(self) -> int:
+        """Of the kernel."""
+        return min(self.tasks, TRIPS)
+
+    @property
+    def room(self) -> int:
+        """Elements of memory for a trip's box."""
+        return 0 if self.is_inside else math.prod(self.box) * self.pitch
+
+    @property
+    def work(self) -> int:
+        """Products of a trip."""
+        results = self.batch * math.prod(line.results for line in self.lines)
+        depth = self.inputs * math.prod(line.taps for line in self.lines)
+        return -(-results * max(depth, 1) * self.outputs * self.groups // self.trips)
+
+
+def all_phases(
+    window: Sequence[WindowDimension], sizes: Sequence[int], results: Sequence[int]
+) -> list[tuple[Line, ...]] | None:
+    """The phases of all dimensions together; None where one of them is not regular."""
+    each = [phases(*given) for given in zip(window, sizes, results, strict=True)]
+    if any(lines is None for lines in each):
+        return None
+    return list(itertools.product(*(lines or [] for lines in each)))
+
+
+def tiles(size: int) -> tuple[int, int, int]:
+    """(rows, count, count of those with a row less) of tiles as few and as even as can be."""
+    count = -(-size // tallest())
+    tall = -(-size // count)
+    low = count * tall - size
+    return tall, count - low, low
+
+
+def joined(phases: Sequence[Phase]) -> list[Phase]:
+    """Phases with their blocks in common: together these are whole rows of the result."""
+    block = min(phase.block for phase in phases)
+    return [dataclasses.replace(phase, shared=block) for phase in phases]
+
+
+def scratch(phases: Sequence[Phase]) -> int:
+    """Elements of memory for the boxes of all trips, where they are too large for the stack."""
+    room = max(phase.room for phase in phases)
+    return phases[0].trips * room if room * phases[0].width > BOX_BYTES else 0
+
+
+def do_overlap(phases: Sequence[Phase]) -> bool:
+    """Whether blocks do some of each other's results once more."""
+    return len(phases[0].lines) == 1 and any(
+        phase.lines[0].results % phases[0].block for phase in phases
+    )
+
+
+def panels(phase: Phase) -> list[tuple[int, int, int]]:
+    """(first column, columns, count) of runs of equal panels of a group's output features."""
+    width = VECTORS * lanes(phase.kind)
+    full, rest = divmod(phase.outputs, width)
+    runs = [(0, width, full)] if full else []
+    return runs + ([(full * width, rest, 1)] if rest else [])

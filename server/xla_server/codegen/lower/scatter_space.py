@@ -1,0 +1,192 @@
+"""Where the updates of a scatter go, and how threads may share them out.
+
+Updates of one position are combined in the order of their elements. Threads may therefore have a
+part each
+- of a dimension that the indices do not reach, in which an update stays in its own part;
+- of the updates, where no two of them are of one position;
+- of the result, each going through all indices and doing those that are its own, in order.
+"""
+
+import dataclasses
+import math
+from typing import TypeAlias
+
+from xla_contract.dimension_numbers import ScatterDimensionNumbers
+from xla_contract.shape import Shape
+
+UPDATE_WORK = 8
+"""Operations of one update."""
+
+_SHORTEST, _LONGEST = 64, 256
+"""How many neighbours along the last dimension one trip updates: a quarter of them within these
+bounds, as short pieces of many rows cost more than they share out."""
+
+_LITTLE = 1 << 18
+"""Operations that are not worth the care of sharing out."""
+
+_TRIP = 1 << 15
+"""Operations of a trip where its length is free."""
+
+_WALK = 16
+"""Update elements that take as long as what each further range costs: going past an index vector
+that is another's, and past its updates."""
+
+_MOST_RANGES = 16
+
+_WORTH = ((1 << 18, 16), (1 << 21, 4))
+"""Bytes of a result, and the update elements of a vector from which ranges are worth it there:
+into what is near the processor an element is combined as soon as it is found out whose it is."""
+
+_PAGE = 4096
+"""Bytes of the pieces of a result that its trips own in turn."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Blocks:
+    """Each trip does `size` neighbours along an update dimension of `length`."""
+
+    dimension: int
+    size: int
+    length: int
+
+    @property
+    def trips(self) -> int:
+        """How many there are."""
+        return -(-self.length // self.size)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ranges:
+    """Each trip owns every `trips`th piece of 2**`shift` along a dimension of the result.
+
+    Pieces in turn, as indices that are often the same are often neighbours. `trips` is a power
+    of two.
+    """
+
+    dimension: int
+    trips: int
+    shift: int
+
+
+Division: TypeAlias = Blocks | Ranges | None
+"""How a scatter is shared out; None where it is one trip."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Space:
+    """Where updates go: for each input dimension, the update dimensions it is counted by.
+
+    `window` and `batch` give the update dimension, -1 for none, whose position is the place in
+    the window, and along a batching dimension; `scattered` the number of the index, -1 for none.
+    `sizes` are the input's and `updates` the updates'; `batch_dims` of these count index vectors.
+    """
+
+    sizes: tuple[int, ...]
+    updates: tuple[int, ...]
+    batch_dims: tuple[int, ...]
+    window: tuple[int, ...]
+    batch: tuple[int, ...]
+    scattered: tuple[int, ...]
+
+    @staticmethod
+    def of(numbers: ScatterDimensionNumbers, operand: Shape, updates: Shape) -> "Space":
+        """The space of a scatter's dimension numbers."""
+        dropped = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
+        batch_dims = tuple(n for n in range(updates.rank) if n not in numbers.update_window_dims)
+        inner = iter(numbers.update_window_dims)
+        dimensions = range(operand.rank)
+        window = tuple(-1 if d in dropped else next(inner) for d in dimensions)
+        pairs = dict(
+            zip(numbers.input_batching_dims, numbers.scatter_indices_batching_dims, strict=True)
+        )
+        batch = tuple(
+            batch_dims[pairs[d] - (numbers.index_vector_dim < pairs[d])] if d in pairs else -1
+            for d in dimensions
+        )
+        order = numbers.scatter_dims_to_operand_dims
+        scattered = tuple(order.index(d) if d in order else -1 for d in dimensions)
+        return Space(operand.dimensions, updates.dimensions, batch_dims, window, batch, scattered)
+
+    @property
+    def vectors(self) -> int:
+        """How many index vectors there are."""
+        return math.prod(self.updates[d] for d in self.batch_dims)
+
+    @property
+    def window_dims(self) -> tuple[int, ...]:
+        """The update dimensions of a window, in order."""
+        return tuple(d for d in range(len(self.updates)) if d not in self.batch_dims)
+
+    @property
+    def window_elements(self) -> int:
+        """The updates of one index vector."""
+        return math.prod(self.updates[d] for d in self.window_dims)
+
+    def extent(self, dimension: int) -> int:
+        """The size of the window along a dimension of the input."""
+        place = self.window[dimension]
+        return self.updates[place] if place >= 0 else 1
+
+    def division(self, is_unique: bool, weight: int, width: int) -> Division:
+        """How to share the updates out, by sizes alone.
+
+        An update costs as much as `weight` plain ones; an element of the input has `width` bytes.
+        """
+        own = self._own()
+        work = UPDATE_WORK * weight * math.prod(self.updates)
+        if work < _LITTLE:
+            return own
+        if is_unique or self.vectors == 1:
+            return self._of_updates(-(-work // _TRIP))
+        # However often an index occurs, such blocks are even; one of the ranges may have it all.
+        return own or self._of_result(weight, width)
+
+    def _own(self) -> Blocks | None:
+        """The best blocks of a dimension that the indices do not reach."""
+        own = {
+            place
+            for d in range(len(self.sizes))
+            for place in (self.window[d], self.batch[d])
+            if place >= 0 and self.scattered[d] < 0
+        }
+        blocks = [Blocks(place, self._block(place), self.updates[place]) for place in sorted(own)]
+        best = max(blocks, key=lambda each: min(each.trips, _MOST_RANGES), default=None)
+        return best if best and best.trips > 1 else None
+
+    def _block(self, place: int) -> int:
+        size = self.updates[place]
+        return max(_SHORTEST, min(_LONGEST, size // 4)) if place == len(self.updates) - 1 else 1
+
+    def _of_updates(self, trips: int) -> Blocks:
+        """Blocks of the outermost update dimension that is long enough for so many trips."""
+        place = max(range(len(self.updates)), key=lambda d: min(self.updates[d], trips))
+        size = self.updates[place]
+        return Blocks(place, -(-size // trips), size)
+
+    def _of_result(self, weight: int, width: int) -> Ranges | None:
+        """Ranges along a dimension in which a vector's updates are all in one place."""
+        last = max(self.batch_dims, default=-1)
+        for d in range(len(self.sizes)):
+            if self.scattered[d] >= 0 and self.extent(d) > 1 and self.window[d] < last:
+                # Its elements come before those of other vectors that have the same position.
+                return None
+        each = weight * self.window_elements
+        size = width * math.prod(self.sizes)
+        if any(size <= near and each < least for near, least in _WORTH):
+            return None
+        found = [
+            d for d in range(len(self.sizes)) if self.scattered[d] >= 0 and self.extent(d) == 1
+        ]
+        if not found:
+            return None
+        chosen = max(found, key=lambda d: min(self.sizes[d], _MOST_RANGES))
+        size, row = self.sizes[chosen], width * math.prod(self.sizes[chosen + 1 :])
+        trips = _power_of_two(min((each + _WALK) // _WALK, size, _MOST_RANGES))
+        trips = max(trips, min(size, 2))
+        piece = _power_of_two(max(1, min(_PAGE // row, size // (2 * trips))))
+        return Ranges(chosen, trips, piece.bit_length() - 1) if trips > 1 else None
+
+
+def _power_of_two(number: int) -> int:
+    """The largest that is no larger."""
+    return 1 << (number.bit_length() - 1)

@@ -1,0 +1,139 @@
+"""A block of a convolution by tiles of registers, as one function that kernels share.
+
+It lays out what the block reads of the input where windows leave that, and does the loops round
+the tiles, for any sizes. There are three spatial dimensions; those missing have one place.
+"""
+
+import functools
+from typing import Any
+
+from numba import njit
+
+from xla_server.codegen.compiler.direct_compiler import write_function
+from xla_server.codegen.compiler.kernel_compiler import Effort
+from xla_server.codegen.compiler.shared_functions import SharedFunction
+from xla_server.codegen.instructions.intrinsics import select
+from xla_server.codegen.instructions.memory import clear_bytes, copy_bytes
+from xla_server.codegen.routines.product_tiles import product_tile_at
+
+PARAMETERS = (
+    # Memory for what the block reads of the input; 0 where that is read where it is.
+    ("source", "weights", "result", "box"),
+    # The block's first result along the first and the last dimension, and how many along the first.
+    ("image", "down", "across", "high"),
+    # The input, where its windows begin, places from one to the next, and bytes of a place.
+    ("size0", "size1", "size2", "start0", "start1", "start2", "step0", "step1", "step2", "place"),
+    # Places of what is read: of the box, or of the input.
+    ("extent0", "extent1", "extent2"),
+    # The whole result, where this phase's results lie in it and how far apart, and its places.
+    ("whole0", "whole1", "whole2", "first0", "first1", "first2", "apart0", "apart1", "apart2"),
+    ("results1", "to_place"),
+    # Rows of a tile, how many of these there are along the last dimension, and behind those how
+    # many with a row less.
+    ("tall", "tall_count", "low_count"),
+    # Groups, and bytes from one to the next.
+    ("groups", "group_read", "group_weights", "group_written"),
+    # Whole panels of weights and bytes from one to the next, then the panel of what columns rest.
+    ("panels", "columns", "panel_read", "panel_weights", "panel_written"),
+    ("rest", "rest_weights"),
+    # Bytes of a row of weights in a panel and in the last one, and the row that sums begin with.
+    ("row", "rest_row", "first_row"),
+    # The loops of a sum: trips, bytes on the left and rows of weights from one to the next.
+    ("trips0", "over0", "down0", "trips1", "over1", "down1"),
+    ("trips2", "over2", "down2", "trips3", "over3", "down3"),
+    # Functions of tiles, those with a row less, and both for the columns that rest.
+    ("tile", "low_tile", "rest_tile", "low_rest_tile"),
+)
+"""What `direct_block` takes. Addresses are in bytes, places of the input in places."""
+
+
+def _block(  # type: ignore[no-untyped-def]
+    source, weights, result, box,
+    image, down, across, high,
+    size0, size1, size2, start0, start1, start2, step0, step1, step2, place,
+    extent0, extent1, extent2,
+    whole0, whole1, whole2, first0, first1, first2, apart0, apart1, apart2,
+    results1, to_place,
+    tall, tall_count, low_count,
+    groups, group_read, group_weights, group_written,
+    panels, columns, panel_read, panel_weights, panel_written,
+    rest, rest_weights,
+    row, rest_row, first_row,
+    trips0, over0, down0, trips1, over1, down1,
+    trips2, over2, down2, trips3, over3, down3,
+    tile, low_tile, rest_tile, low_rest_tile,
+):  # fmt: skip
+    at0 = start0 + down * step0
+    at2 = start2 + across * step2
+    base = source + (((image * size0 + at0) * size1 + start1) * size2 + at2) * place
+    if box != 0:
+        base = box
+        _lay_out(
+            box, source + image * (size0 * size1 * size2 * place),
+            at0, start1, at2, size0, size1, size2, extent0, extent1, extent2, place,
+        )  # fmt: skip
+    into0 = (image * whole0 + first0 + down * apart0) * whole1 + first1
+    into = result + (into0 * whole2 + first2 + across * apart2) * to_place
+    step = step2 * place
+    ahead = apart2 * to_place
+    for group in range(0, groups):
+        for panel in range(0, panels + min(rest, 1)):
+            is_whole = panel < panels
+            there = select(is_whole, columns, rest)
+            pitch = select(is_whole, row, rest_row)
+            start = select(is_whole, panel * panel_weights, rest_weights)
+            right = weights + group * group_weights + start + first_row * pitch
+            function = select(is_whole, tile, rest_tile)
+            low_function = select(is_whole, low_tile, low_rest_tile)
+            read = base + group * group_read + panel * panel_read
+            written = into + group * group_written + panel * panel_written
+            for y in range(0, high):
+                for z in range(0, results1):
+                    left = read + (y * step0 * extent1 + z * step1) * extent2 * place
+                    to = written + (y * apart0 * whole1 + z * apart1) * whole2 * to_place
+                    for x in range(0, tall_count + low_count):
+                        is_tall = x < tall_count
+                        number = x * tall - select(is_tall, 0, x - tall_count)
+                        product_tile_at(
+                            select(is_tall, function, low_function),
+                            left + number * step, right, to + number * ahead,
+                            step, ahead, there,
+                            trips0, over0, down0 * pitch, trips1, over1, down1 * pitch,
+                            trips2, over2, down2 * pitch, trips3, over3, down3 * pitch,
+                        )  # fmt: skip
+
+
+@njit(error_model="numpy")
+def _lay_out(  # type: ignore[no-untyped-def]
+    box, image,
+    at0, at1, at2, size0, size1, size2, extent0, extent1, extent2, place,
+):  # fmt: skip
+    """A part of the input from a place on, with zeros where it leaves that."""
+    to = box
+    low = max(min(0 - at2, extent2), 0)
+    high = max(min(size2 - at2, extent2), low)
+    for y in range(at0, at0 + extent0):
+        for z in range(at1, at1 + extent1):
+            if y >= 0 and y < size0 and z >= 0 and z < size1:
+                clear_bytes(to, low * place)
+                copy_bytes(
+                    to + low * place,
+                    image + ((y * size1 + z) * size2 + at2 + low) * place,
+                    (high - low) * place,
+                )
+                clear_bytes(to + high * place, (extent2 - high) * place)
+            else:
+                clear_bytes(to, extent2 * place)
+            to = to + extent2 * place
+
+
+DIRECT_BLOCK: dict[str, Any] = {
+    "direct_block": SharedFunction(
+        "direct_block",
+        sum(map(len, PARAMETERS)),
+        functools.partial(write_function, function=_block),
+        Effort.GLUE,
+        is_long=True,
+    )
+}
+"""The function by its name in kernels."""

@@ -1,0 +1,170 @@
+"""Elementary functions that kernels call: the bits of those written out, for any number at once."""
+
+import ctypes
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import types
+
+from tests.ulps.functions import BINARY, OPERATIONS, REFERENCE
+from tests.ulps.samples import operands_of
+from xla_server.codegen import kernel as kernels
+from xla_server.codegen.compiler.direct_values import UnsupportedError
+from xla_server.codegen.compiler.kernel_compiler import object_of_module
+from xla_server.codegen.compiler.llvm_text import ModuleText
+from xla_server.codegen.compiler.shared_functions import symbols_in
+from xla_server.codegen.functions.called_functions import (
+    CALLED,
+    LANES,
+    LIKELY,
+    VARIANTS,
+    called,
+)
+from xla_server.codegen.kernel import Kernels, kernel_object
+from xla_server.codegen.namespace import NAMESPACE, PREPARED, SHARED
+
+CHEAP = ("rsqrt", "sign", *OPERATIONS)
+WITH_TABLES = {"cos_f64", "sin_f64", "tan_f64"}
+NAMES = [name.removeprefix("called_") for name in CALLED]
+
+
+@functools.cache
+def _kernels() -> Kernels:
+    return Kernels()
+
+
+def _operands(name: str, count: int) -> list[Any]:
+    function, kind = name.split("_")
+    return operands_of(function, kind, count, seed=3)
+
+
+def _rows(function: str, width: int) -> str:
+    """A kernel over rows of so many elements each."""
+    name, kind = function.removeprefix("called_").split("_")
+    count = 2 if name in BINARY else 1
+    loads = ", ".join(f"load_{kind}(a{k}, at)" for k in range(count))
+    addresses = "".join(f"    a{k} = reload_i64(buffers, {k})\n" for k in range(count))
+    return (
+        "def kernel(buffers, start, stop):\n"
+        f"{addresses}"
+        f"    result = reload_i64(buffers, {count})\n"
+        "    for i in range(start, stop):\n"
+        f"        for j in range({width}):\n"
+        f"            at = add(mul(i, {width}), j)\n"
+        f"            store_{kind}(result, at, {function}({loads}))\n"
+    )
+
+
+def _ran(source: str, width: int, operands: list[Any]) -> Any:
+    return _run(_kernels().get(source).address, width, operands)
+
+
+def _run(address: int, width: int, operands: list[Any]) -> Any:
+    result = np.empty_like(operands[0])
+    table = np.array([array.ctypes.data for array in (*operands, result)], np.int64)
+    room = np.zeros(2, np.int64)
+    call = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_int64] * 5)(address)
+    call(room.ctypes.data, room.ctypes.data + 8, table.ctypes.data, 0, result.size // width)
+    return result
+
+
+def test_all_but_cheap_ones_and_those_with_tables_may_be_called() -> None:
+    functions = set(REFERENCE) - set(CHEAP)
+    every = {f"{function}_{kind}" for function in functions for kind in LANES}
+    assert set(NAMES) == every - WITH_TABLES
+    assert called("exp_f32") == "called_exp_f32"
+    for name in ("sign_f32", "sin_f64", "add", "exp_c64", "called_exp_f32"):
+        assert called(name) == name
+    with pytest.raises(TypeError, match="must have 1 operands"):
+        CALLED["called_exp_f32"].signature(None, (types.float32, types.float32))
+
+
+def _calls(symbol: str, kind: str, lanes: int, operands: int) -> str:
+    """LLVM's text of a function that calls another for so many numbers at a time."""
+    single = {"f32": "float", "f64": "double"}[kind]
+    form = single if lanes == 1 else f"<{lanes} x {single}>"
+    step = lanes * int(kind[1:]) // 8
+    reads = "".join(
+        f"  %p{k} = getelementptr i8, ptr %a{k}, i64 %at\n"
+        f"  %x{k} = load {form}, ptr %p{k}, align 4\n"
+        for k in range(operands)
+    )
+    given = ", ".join(f"{form} %x{k}" for k in range(operands))
+    places = ", ".join(f"ptr %a{k}" for k in range(operands))
+    return f"""declare {form} @{symbol}({", ".join([form] * operands)})
+define void @run_{symbol}({places}, ptr %result, i64 %bytes) {{
+entry:
+  br label %body
+body:
+  %at = phi i64 [0, %entry], [%next, %body]
+{reads}  %y = call {form} @{symbol}({given})
+  %p = getelementptr i8, ptr %result, i64 %at
+  store {form} %y, ptr %p, align 4
+  %next = add i64 %at, {step}
+  %more = icmp slt i64 %next, %bytes
+  br i1 %more, label %body, label %end
+end:
+  ret void
+}}
+"""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_bits_are_those_of_what_is_written_out(name: str) -> None:
+    kind, function = name[-3:], CALLED[f"called_{name}"]
+    operands = [np.ascontiguousarray(each[-4096:]) for each in _operands(name, 4096)]
+    expected = _ran(_rows(name, 16), 16, operands)
+    number = ~np.isnan(expected)
+    word = np.uint32 if kind == "f32" else np.uint64
+    variants = zip((1, *LANES[kind]), (function, *function.variants), strict=True)
+    for lanes, variant in variants:
+        _kernels().load_shared(variant.symbol)
+        code = object_of_module(ModuleText(_calls(variant.symbol, kind, lanes, len(operands))))
+        address = _kernels()._loader.load(code, f"run_{variant.symbol}")
+        found = np.empty_like(expected)
+        places = [array.ctypes.data for array in (*operands, found)]
+        call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * (len(places) + 1))(address)
+        call(*places, found.nbytes)
+        np.testing.assert_array_equal(np.isnan(found), ~number)
+        np.testing.assert_array_equal(found.view(word)[number], expected.view(word)[number])
+
+
+@pytest.mark.parametrize("name", ["exp_f32", "log_f64", "pow_f32"])
+def test_loops_of_any_length_have_the_bits_of_what_is_written_out(name: str) -> None:
+    operands = [np.ascontiguousarray(each[-3600:]) for each in _operands(name, 3600)]
+    expected = _ran(_rows(name, 16), 16, operands)
+    for width in (1, 3, 9, 18):
+        found = _ran(_rows(f"called_{name}", width), width, operands)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_vectors_are_asked_for_at_once() -> None:
+    for name in ("exp_f32", "log_f64", "pow_f32"):
+        (symbol,) = symbols_in(kernel_object(_rows(f"called_{name}", 16)))
+        assert symbol in VARIANTS
+        assert symbol.startswith(f"xla_shared_{name}_of_")
+
+
+def test_numba_calls_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(*_: Any) -> Any:
+        raise UnsupportedError("all")
+
+    operands = _operands("exp_f32", 64)
+    source = _rows("called_exp_f32", 1)
+    expected = _ran(source, 1, operands)
+    monkeypatch.setattr(kernels, "kernel_module", unsupported)
+    own = Kernels()
+    assert symbols_in(kernel_object(source))
+    found = _run(own.get(source).address, 1, operands)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_the_likely_ones_are_prepared() -> None:
+    of_one = {function.symbol for function in CALLED.values()}
+    elementary = {*VARIANTS, *of_one}
+    assert set(SHARED) >= elementary
+    assert set(PREPARED) & elementary == LIKELY
+    assert set(PREPARED) | elementary == set(SHARED)
+    assert set(NAMESPACE) >= set(CALLED)

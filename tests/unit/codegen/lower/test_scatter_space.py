@@ -1,0 +1,91 @@
+"""How scatters are shared out, by their sizes."""
+
+import pytest
+
+from xla_contract.dimension_numbers import ScatterDimensionNumbers
+from xla_contract.element_type import ElementType
+from xla_contract.shape import Shape
+from xla_server.codegen.lower.scatter_space import Blocks, Division, Ranges, Space
+
+ROWS = ScatterDimensionNumbers((1,), (0,), (0,), 1)
+POINTS = ScatterDimensionNumbers((), (0,), (0,), 1)
+PAIRS = ScatterDimensionNumbers((), (0, 1), (0, 1), 1)
+
+
+def division(
+    numbers: ScatterDimensionNumbers,
+    sizes: tuple[int, ...],
+    updates: tuple[int, ...],
+    *,
+    is_unique: bool = False,
+    weight: int = 1,
+) -> Division:
+    shapes = [Shape.array(ElementType.F32, each) for each in (sizes, updates)]
+    return Space.of(numbers, *shapes).division(is_unique, weight, 4)
+
+
+def test_updates_of_different_positions_are_done_in_blocks() -> None:
+    points = division(POINTS, (1 << 20,), (100_000,), is_unique=True)
+    assert points == Blocks(0, 4000, 100_000)
+    assert points.trips == 25
+    # Whole rows, though the columns of all of them would be blocks of their own.
+    rows = division(ROWS, (9000, 1024), (4096, 1024), is_unique=True)
+    assert rows == Blocks(0, 4, 4096)
+    few = division(ROWS, (9, 500_000), (3, 500_000), is_unique=True)
+    assert isinstance(few, Blocks)
+    assert few.dimension == 1
+
+
+def test_the_updates_of_one_vector_are_of_different_positions() -> None:
+    numbers = ScatterDimensionNumbers((0, 1), (), (0, 1), 0)
+    assert division(numbers, (1000, 1000), (900, 900)) == Blocks(0, 5, 900)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "sizes", "updates", "expected"),
+    [
+        (ROWS, (50_000, 16), (50_000, 16), Ranges(0, 2, 6)),
+        (ROWS, (5000, 48), (20_000, 48), Ranges(0, 4, 4)),
+        (POINTS, (1 << 20,), (100_000,), Ranges(0, 2, 10)),
+        # Pieces are a page of neighbours, or as many as give every trip two.
+        (ROWS, (16, 48), (100_000, 48), Ranges(0, 4, 1)),
+        (ROWS, (2, 48), (100_000, 48), Ranges(0, 2, 0)),
+        # Along the dimension that has enough places.
+        (PAIRS, (2, 1 << 20), (100_000,), Ranges(1, 2, 10)),
+    ],
+)
+def test_trips_own_ranges_of_the_result(
+    numbers: ScatterDimensionNumbers,
+    sizes: tuple[int, ...],
+    updates: tuple[int, ...],
+    expected: Ranges,
+) -> None:
+    assert division(numbers, sizes, updates) == expected
+
+
+def test_ranges_are_there_for_what_takes_longer_than_finding_out_whose_it_is() -> None:
+    assert division(POINTS, (100_000,), (100_000,)) is None
+    assert division(ROWS, (1000, 8), (50_000, 8)) is None
+    assert isinstance(division(ROWS, (1000, 8), (50_000, 8), weight=3), Ranges)
+    costly = division(POINTS, (1000,), (50_000,), weight=1000)
+    assert isinstance(costly, Ranges)
+    assert costly.trips == 16
+
+
+def test_dimensions_that_indices_do_not_reach_come_first() -> None:
+    assert division(ROWS, (1000, 256), (50_000, 256)) == Blocks(1, 64, 256)
+    batch = ScatterDimensionNumbers((), (1,), (1,), 2, (0,), (0,))
+    assert division(batch, (8, 1 << 18), (8, 50_000)) == Blocks(0, 1, 8)
+
+
+def test_one_trip() -> None:
+    # Too little to do, also of different positions.
+    assert division(POINTS, (1 << 20,), (1000,), is_unique=True) is None
+    assert division(ROWS, (50_000, 16), (1000, 16)) is None
+    # Every update may reach every position.
+    assert division(POINTS, (1,), (100_000,)) is None
+    boxes = ScatterDimensionNumbers((1, 2), (), (0, 1), 1)
+    assert division(boxes, (900, 900), (50, 300, 300)) is None
+    # In the order of elements, the first element of all windows comes before the second of any.
+    numbers = ScatterDimensionNumbers((0,), (0,), (0, 1), 1)
+    assert division(numbers, (5000, 40), (30, 20_000)) is None

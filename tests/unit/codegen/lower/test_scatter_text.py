@@ -1,0 +1,60 @@
+"""Kernels of scatters as they are written."""
+
+import math
+
+import numpy as np
+
+from tests.unit.codegen.compiled import built
+from xla_client import ops
+from xla_client.builder import Builder
+from xla_contract.dimension_numbers import ScatterDimensionNumbers
+from xla_contract.element_type import ElementType
+from xla_contract.shape import Shape
+from xla_server.buffers.code import CANCELLATION, KernelThunk
+from xla_server.codegen.lower.lowering import lower
+from xla_server.codegen.lower.lowerings import LOWERINGS
+
+
+def kernel(
+    numbers: ScatterDimensionNumbers,
+    sizes: tuple[int, ...],
+    vectors: tuple[int, ...],
+    updates: tuple[int, ...],
+) -> KernelThunk:
+    """The kernel of a scatter that adds."""
+    builder = Builder("add")
+    scalar = Shape.scalar(ElementType.F32)
+    add = builder.build(ops.add(*(builder.parameter(n, scalar, f"c{n}") for n in (0, 1))))
+    arguments = [np.zeros(each, np.float32) for each in (sizes, vectors, updates)]
+    arguments[1] = arguments[1].astype(np.int32)
+    module = built(lambda x, i, u: ops.scatter(x, i, u, add, numbers), arguments)
+    *_, found = (row for row in lower(module, LOWERINGS).rows if isinstance(row, KernelThunk))
+    return found
+
+
+ROWS = ScatterDimensionNumbers((1,), (0,), (0,), 1)
+BOXES = ScatterDimensionNumbers((1, 2), (0,), (0, 1, 2), 1)
+
+
+def test_ranges_look_whether_to_stop_at_each_list_and_inside_of_large_windows() -> None:
+    short = kernel(ROWS, (9000, 16), (3000, 1), (3000, 16))
+    assert short.trips == 2
+    assert CANCELLATION not in short.arguments
+    # One range may have the updates of all.
+    many = kernel(ROWS, (9000, 16), (40_000, 1), (40_000, 16))
+    assert many.work < math.prod((8, 40_000, 16))
+    assert many.source.count("watch_i64") == 1
+    large = kernel(BOXES, (4, 300, 301), (20, 3), (20, 200, 299))
+    assert large.source.count("watch_i64") == 2
+
+
+def test_a_trip_lists_as_many_vectors_as_it_does_between_two_looks() -> None:
+    assert "room_for(8192)" in kernel(ROWS, (9000, 16), (40_000, 1), (40_000, 16)).source
+    assert "room_for(8)" in kernel(BOXES, (4, 300, 301), (20, 3), (20, 200, 299)).source
+    assert "room_for(64)" in kernel(BOXES, (9, 50, 51), (20, 3), (20, 40, 49)).source
+
+
+def test_only_loops_round_the_last_one_are_written_out() -> None:
+    text = kernel(BOXES, (9, 30, 30), (50, 3), (50, 3, 7)).source
+    assert "for u1 in range(0, 3):" in text
+    assert "for u2 in range(0, i64(7)):" in text

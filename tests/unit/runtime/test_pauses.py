@@ -1,0 +1,68 @@
+"""A program in native code waits while it is paused, in a kernel and between kernels."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.fault.programs import ONES
+from tests.fault.programs import endless as endless_loops
+from tests.unit.sessions import runs
+from xla_client import Computation
+from xla_contract.errors import CancelledError
+from xla_server.backends.cpu import Cpu
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.sessions.engine import Engine
+from xla_server.sessions.records import Limits
+from xla_server.sessions.service import XlaService
+
+
+@pytest.mark.parametrize(
+    ("endless", "argument"), [(runs.endless, runs.ONES), (endless_loops, ONES)]
+)
+def test_a_paused_program_takes_no_time(
+    endless: Callable[[], Computation], argument: object
+) -> None:
+    service = XlaService(Engine(Cpu(), Limits(1 << 24)))
+    handle, value = runs.compiled(service, endless()), runs.kept(service, argument)
+    cancellation, clock = Cancellation(), list[int]()
+    begun = threading.Event()
+
+    def run() -> None:
+        clock.append(time.pthread_getcpuclockid(threading.get_ident()))
+        begun.set()
+        with pytest.raises(CancelledError):
+            service.runner.run(
+                service.runner.compiled_under(handle).executable,
+                [service.data.get(value)],
+                service.devices.resolve(None),
+                cancellation,
+            )
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert begun.wait(20)
+
+    def grows(seconds: float) -> bool:
+        before = time.clock_gettime(clock[0])
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if time.clock_gettime(clock[0]) - before > 0.005:
+                return True
+            time.sleep(0.01)
+        return False
+
+    try:
+        for _ in range(2):
+            assert grows(20)
+            cancellation.pause()
+            time.sleep(0.1)
+            assert not grows(0.2)
+            cancellation.proceed()
+        cancellation.pause()
+    finally:
+        cancellation.cancel()
+        thread.join(20)
+    assert not thread.is_alive()
+    service.close()
