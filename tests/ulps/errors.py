@@ -35,7 +35,9 @@ def worst(name: str, result: Array, exact: Array) -> tuple[float, int]:
         fraction, smallest = PLACES[name]
         with np.errstate(invalid="ignore"):
             wide = result if name == "f32" else result.astype(np.float64)
-        error, at = _worst(wide, exact, exact.view(np.int64), fraction, smallest)
+        exponents = np.maximum(np.arange(2048) - 1023, smallest)
+        places = np.ldexp(1.0, fraction - exponents)
+        error, at = _worst(wide, exact, exact.view(np.int64), fraction, smallest, places)
         return float(error), int(at)
     error = ulps(name, result, exact)
     at = int(np.argmax(error))
@@ -43,8 +45,13 @@ def worst(name: str, result: Array, exact: Array) -> tuple[float, int]:
 
 
 @njit(nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _worst(result: Array, exact: Array, bits: Array, fraction: int, smallest: int) -> Any:
-    """`worst` for exact values in f64, whose bits are given too."""
+def _worst(
+    result: Array, exact: Array, bits: Array, fraction: int, smallest: int, places: Array
+) -> Any:
+    """`worst` for exact values in f64, whose bits are given too.
+
+    `places` are how many last places make 1, by the exponent as it is stored.
+    """
     overflow = 2.0 ** (1 - smallest) * (2.0 - 2.0 ** (-fraction - 1))
     found, place = 0.0, 0
     for k in range(len(exact)):
@@ -57,8 +64,7 @@ def _worst(result: Array, exact: Array, bits: Array, fraction: int, smallest: in
         elif abs(right) >= overflow:
             error = 0.0 if value == np.copysign(np.inf, right) else np.inf
         else:
-            exponent = max(((bits[k] >> 52) & 0x7FF) - 1023, smallest)
-            error = abs(value - right) * 2.0 ** (fraction - exponent)
+            error = abs(value - right) * places[(bits[k] >> 52) & 0x7FF]
         if error > found:
             found, place = error, k
     return found, place

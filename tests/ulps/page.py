@@ -23,7 +23,8 @@ exact result; `make ulps` measures and writes this page. Bounds are promises, ke
 - **Reference**: numpy's and scipy's functions in f64 for f32, f16 and bf16, and in x87's 80 bits
   for f64. 0.5 is a correctly rounded result, 0 an exact one.
 - **Where**: `every` number of the type, one of each 256 bit patterns (`1/256`), or that many
-  samples of all exponents, denser where a function is not trivial; pairs of them for two operands.
+  samples of all exponents, denser where a function is not trivial. Of two operands there are too
+  many pairs to take all, so those are always samples.
 - f16 and bf16 are computed in f32 and rounded again.
 - A result that rounds to infinity must be infinite, NaN must be NaN, and zeros have their signs.
 - Subnormal numbers are measured as they are. Executions take them for zero, operands and results,

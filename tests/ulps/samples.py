@@ -69,9 +69,10 @@ def narrow(name: str) -> Array:
 
 def slice_of_all(start: int, size: int, step: int) -> Array:
     """The f32 of `size` bit patterns from `start`: one of each `step`, not always the same."""
+    if step == 1:
+        return (np.arange(size, dtype=np.uint32) + np.uint32(start)).view(np.float32)
     bits = start + step * np.arange(size, dtype=np.int64)
-    if step > 1:
-        bits += (bits // step) * 10007 % step
+    bits += (bits // step) * 10007 % step
     return bits.astype(np.uint32).view(np.float32)
 
 
