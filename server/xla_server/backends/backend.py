@@ -1,7 +1,7 @@
 """What a platform offers to the sessions above it."""
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from xla_contract.literal import Literal
@@ -155,6 +155,13 @@ class Backend(Protocol):
         ResourceExhaustedError for values larger than the platform takes, and executions that would
         not fit into its memory; UnimplementedError for operations it does not have; InternalError
         with an incident id where compiling fails by a fault of the platform.
+        """
+
+    def prepare(self, is_over: Callable[[], bool] = ...) -> bool:
+        """Make ready what any program may need; other calls come first.
+
+        Returns when that is done, or soon after `is_over` says so: then False. Nothing but time
+        depends on it.
         """
 
     def to_device(self, literal: Literal, device: Device) -> Buffer:

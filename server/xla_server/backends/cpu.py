@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import time
 import weakref
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from xla_contract.errors import (
@@ -23,6 +23,7 @@ from xla_server.backends.dump_directory import DumpDirectory
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.incidents import Incidents
 from xla_server.backends.options import DEFAULTS, CompileOptions
+from xla_server.backends.preparation import preparation
 from xla_server.backends.profile import measured_rows, write_profile
 from xla_server.backends.signature import argument_buffer, laid_out, relaid_bytes
 from xla_server.backends.sized_programs import SizedPrograms
@@ -90,6 +91,7 @@ class Cpu:
         # What every program runs on, before the first of them waits for it.
         walker(self._kernels)
         self._pool = ThreadPool(self._kernels, threads)
+        self._preparation = preparation(self._kernels, self._pool)
         self._blocks = BlockPool()
         self._dumps = dumps or DumpDirectory()
         self._incidents = incidents or Incidents()
@@ -98,6 +100,14 @@ class Cpu:
         self._programs: weakref.WeakValueDictionary[tuple[bytes, PassOptions], Program] = (
             weakref.WeakValueDictionary()
         )
+
+    def prepare(self, is_over: Callable[[], bool] = lambda: False) -> bool:
+        """Compile what programs share, as Backend.prepare says."""
+        return self._preparation.run(is_over)
+
+    def close(self) -> None:
+        """Send the threads home that help executions; those that follow do without."""
+        self._pool.close()
 
     def compile(
         self,
@@ -112,6 +122,12 @@ class Cpu:
         Raises as Backend.compile says, ResourceExhaustedError among it where an execution would
         not fit into the device's memory.
         """
+        with self._preparation.interrupted():
+            return self._executable(module, entry, seed, options)
+
+    def _executable(
+        self, module: HloModule, entry: ProgramShape, seed: int, options: CompileOptions
+    ) -> "CpuExecutable | DynamicExecutable":
         verify(module, max_value_bytes=self._max_value_bytes)
         check_signature(entry, module.entry.program_shape)
         program_shape = laid_out(module.entry.program_shape, entry)
@@ -145,7 +161,8 @@ class Cpu:
 
         def program(written: HloModule, kernels: Kernels, name: str) -> Program:
             part = None if dump is None else dump.part(name)
-            return self._program(written, options, part, kernels)
+            with self._preparation.interrupted():
+                return self._program(written, options, part, kernels)
 
         programs = SizedPrograms(module, program, lambda: Kernels(self._cache))
         return DynamicExecutable(

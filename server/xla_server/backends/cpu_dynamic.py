@@ -185,7 +185,7 @@ class SizedRun(Run):
         """Evaluate a computation on arguments, and give its root's value."""
         walk = _Walk(self._plans.of(computation), arguments, self)
         while walk.left:
-            self._cancellation.check()
+            self._cancellation.checkpoint()
             self._do_at_once(walk)
             if not walk.left:
                 break
@@ -210,7 +210,7 @@ class SizedRun(Run):
                     return self._run(rest, {0: carried})[1]
             if not self.call(condition, (carried,)):
                 return carried
-            self._cancellation.check()
+            self._cancellation.checkpoint()
             carried = self.call(body, (carried,))
 
     def _sized(

@@ -1,7 +1,7 @@
 """The `interpreter` platform: every instruction by its evaluator, on virtual devices."""
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.literal import Literal
@@ -60,6 +60,10 @@ class Interpreter:
         self._custom_calls = custom_calls
         self._dumps = dumps or DumpDirectory()
         self._blocks = BlockPool()
+
+    def prepare(self, is_over: Callable[[], bool] = lambda: False) -> bool:
+        """Nothing, as Backend.prepare may: all there is has been loaded."""
+        return True
 
     def compile(
         self,

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,16 @@ def test_a_profile_has_real_figures() -> None:
     # The table of constants and at least two kernels of some hundred bytes each.
     assert profile.executable_size_in_bytes > 4000 + 500
     assert not profile.warmup_run_executed
+
+
+def test_without_its_helpers_a_platform_still_executes() -> None:
+    platform = Cpu(threads=3)
+    before = threading.active_count()
+    execute(platform, SUM, [np.ones(1000, np.float32)])
+    assert threading.active_count() == before + 2
+    platform.close()
+    assert threading.active_count() == before
+    execute(platform, SUM, [np.ones(1000, np.float32)])
 
 
 def test_peak_memory_is_known_before_anything_runs() -> None:

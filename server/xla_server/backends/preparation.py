@@ -1,0 +1,89 @@
+"""What programs share, compiled before the first of them asks for it.
+
+XLA's CPU backend links the routines that its programs call; ours are compiled by whoever needs one
+first. Here that is somebody nobody waits for. It begins nothing while a program is compiled, and
+runs at the priority of all: it holds locks that others want, Python's among them, and one that the
+system does not let run would hold them for long.
+"""
+
+import contextlib
+import functools
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from xla_server.codegen.kernel import Kernels
+from xla_server.codegen.namespace import PREPARED
+from xla_server.runtime.copies import copy_range
+from xla_server.runtime.threads import ThreadPool
+
+_LOG = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.1
+"""How often one that makes way looks whether it is over."""
+
+
+class Preparation:
+    """Steps that are taken while nobody compiles. Any thread may call it."""
+
+    def __init__(self, steps: Sequence[Callable[[], object]]) -> None:
+        self._steps = steps
+        self._urgent = 0
+        self._changed = threading.Condition()
+
+    @contextlib.contextmanager
+    def interrupted(self) -> Iterator[None]:
+        """Begin nothing while the block runs: what is begun takes some milliseconds at most."""
+        with self._changed:
+            self._urgent += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._urgent -= 1
+                self._changed.notify_all()
+
+    def run(self, is_over: Callable[[], bool]) -> bool:
+        """Take one step after the other; False where `is_over` said so, or one failed.
+
+        The log has what failed: the program that needs it will fail too, and say more.
+        """
+        started = time.perf_counter()
+        try:
+            for step in self._steps:
+                if not self._may_go_on(is_over):
+                    return False
+                step()
+        except Exception:
+            _LOG.warning("what programs share cannot be compiled ahead", exc_info=True)
+            return False
+        seconds = round(time.perf_counter() - started, 3)
+        _LOG.info("prepared", extra={"steps": len(self._steps), "seconds": seconds})
+        return True
+
+    def _may_go_on(self, is_over: Callable[[], bool]) -> bool:
+        """Whether it is not over when nobody compiles any more."""
+        with self._changed:
+            while self._urgent and not is_over():
+                self._changed.wait(_LOOK_SECONDS)
+        return not is_over()
+
+
+def preparation(kernels: Kernels, pool: ThreadPool) -> Preparation:
+    """All of PREPARED, and what runs programs."""
+    loads = [functools.partial(kernels.load_shared, symbol) for symbol in by_likelihood(PREPARED)]
+    return Preparation([pool.prepare, *loads, lambda: kernels.native(copy_range, 3)])
+
+
+def by_likelihood(symbols: Iterable[str]) -> list[str]:
+    """Symbols of shared functions, those that most programs call first.
+
+    Products come before all else, and numbers of 32 bits before others.
+    """
+
+    def rank(symbol: str) -> tuple[bool, bool]:
+        is_rare = any(other in symbol for other in ("f64", "i16", "i32"))
+        return is_rare, "gemm" not in symbol
+
+    return sorted(symbols, key=rank)

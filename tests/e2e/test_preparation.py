@@ -1,0 +1,50 @@
+"""A server that compiles what programs share while nobody asks for anything."""
+
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+
+import xla_client as xc
+from tests.e2e.process import start_server
+from xla_client import Builder, Shape, ops
+from xla_server.codegen.namespace import PREPARED
+
+
+def test_what_programs_share_is_ready_before_the_first(tmp_path: Path) -> None:
+    kernels = tmp_path / "kernels"
+    with start_server(tmp_path, "--compilation-cache-dir", str(kernels)) as server:
+        end = time.monotonic() + 60
+        while "prepared" not in server.log.read_text():
+            assert time.monotonic() < end, server.log.read_text()
+            time.sleep(0.05)
+        before = len(list(kernels.iterdir()))
+        assert before >= len(PREPARED)
+        with xc.connect(server.address) as client:
+            builder = Builder("product")
+            x = builder.parameter(0, Shape.parse("f32[64,64]"))
+            program = client.compile(builder.build(ops.dot(x, x)))
+            ones = np.ones((64, 64), np.float32)
+            np.testing.assert_array_equal(program.run(ones), 64 * ones)
+        # The kernels of one product, and no function that products share.
+        assert len(list(kernels.iterdir())) - before <= 3
+
+
+def test_a_signal_while_it_prepares_ends_the_server_with_0(tmp_path: Path) -> None:
+    kernels = tmp_path / "kernels"
+    with start_server(tmp_path, "--compilation-cache-dir", str(kernels)) as server:
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(20) == 0
+        assert "drained" in server.log.read_text()
+
+
+def test_it_can_be_turned_off(tmp_path: Path) -> None:
+    kernels = tmp_path / "kernels"
+    flags = ("--no-prepare", "--compilation-cache-dir", str(kernels))
+    with start_server(tmp_path, *flags) as server:
+        time.sleep(0.5)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(20) == 0
+        # What every program runs on is there when the server is.
+        assert len(list(kernels.iterdir())) < 5
