@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -193,6 +194,7 @@ def test_a_full_queue_makes_the_sender_wait_without_harm(client):
     with pytest.raises(xc.DeadlineExceededError, match="must receive all"):
         feed.flush()
     run = client.compile(sink(sent)).submit()
+    feed.flush(timeout=30)
     feed.close()
     run.result()
     assert _infeed(client).items == 0
@@ -292,6 +294,18 @@ def test_another_feed_of_the_session_takes_over(client):
         first.flush()
     client.compile(relay(2)).submit()
     assert [int(value) for value in client.device().outfeed(COUNT, 2)] == [1, 2]
+
+
+def test_a_feed_that_nobody_closed_sends_what_it_has_and_ends(client):
+    feed = client.device().infeed(COUNT)
+    feed.send(range(3 * QUEUE))
+    threads = [weakref.ref(thread) for thread in feed._sender._threads]
+    del feed
+    client.compile(relay(3 * QUEUE)).submit()
+    values = client.device().outfeed(COUNT, 3 * QUEUE)
+    assert [int(value) for value in values] == list(range(3 * QUEUE))
+    _wait_until(lambda: not _infeed(client).is_streaming)
+    _wait_until(lambda: not any(thread() for thread in threads))
 
 
 def test_feeds_belong_to_a_session(address, client):

@@ -18,6 +18,7 @@ FLAGS = {
     "session-executions": 1,
     "session-launches": 2,
     "session-compile-seconds": 1000.0,
+    "session-answer-bytes": 1 << 20,
 }
 
 
@@ -104,6 +105,7 @@ def test_what_a_session_may_have_is_what_the_operator_said(address: str) -> None
             quotas.concurrent_executions,
             quotas.launched_executions,
             quotas.compile_seconds,
+            quotas.answer_bytes,
         ) == tuple(FLAGS.values())
 
 

@@ -19,6 +19,8 @@ DATA, HEADERS, RESET, SETTINGS, PING, AWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 ACKNOWLEDGED = END_STREAM = 1
 END_HEADERS = 4
 _INITIAL_WINDOW_SIZE = 4
+_FIRST_WINDOW = 65_535
+_LARGEST_DATA = 16_384
 _FRAME = struct.Struct(">BHBBL")
 _SETTING = struct.Struct(">HL")
 
@@ -60,6 +62,11 @@ class RawPeer:
         """Kinds and streams of what the server has sent."""
         self.received: Counter[int] = Counter()
         """Bytes of data by stream."""
+        self.header_blocks: dict[int, bytes] = {}
+        """By stream. grpc writes texts as they are."""
+        self._server_window = _FIRST_WINDOW
+        self._allowed = Counter({0: _FIRST_WINDOW})
+        """Bytes that the server takes on the connection, 0, and on streams beyond its window."""
         self.is_cut_off = False
         self._send(PREFACE + frame(SETTINGS, payload=_SETTING.pack(_INITIAL_WINDOW_SIZE, window)))
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -87,6 +94,26 @@ class RawPeer:
     def send_data(self, stream: int, data: bytes, *, half_close: bool = False) -> None:
         """Send bytes of messages, each of which begins with a zero and its length in 4 bytes."""
         self._send(frame(DATA, END_STREAM if half_close else 0, stream, data))
+
+    def send_as_allowed(self, stream: int, data: bytes) -> bool:
+        """Send bytes of messages as the server takes them; False where it has ended the stream."""
+        sent = 0
+        while sent < len(data):
+            with self._news:
+                assert self._news.wait_for(lambda: self._ended(stream) or self._room(stream), 20)
+                if self._ended(stream):
+                    return False
+                size = min(len(data) - sent, self._room(stream), _LARGEST_DATA)
+                self._allowed.subtract({0: size, stream: size})
+            self.send_data(stream, data[sent : sent + size])
+            sent += size
+        return True
+
+    def _ended(self, stream: int) -> bool:
+        return self.is_cut_off or (RESET, stream) in self.frames
+
+    def _room(self, stream: int) -> int:
+        return max(0, min(self._allowed[0], self._server_window + self._allowed[stream]))
 
     def open_window(self, stream: int, size: int) -> None:
         """Let the server send so many bytes more on a stream, 0 for the connection."""
@@ -128,9 +155,20 @@ class RawPeer:
                     self._send(frame(kind, ACKNOWLEDGED, 0, answer))
                 with self._news:
                     self.frames.append((kind, stream))
+                    self._note(kind, flags, stream, payload)
                     if kind == DATA:
                         self.received[stream] += len(payload)
                     self._news.notify_all()
         with self._news:
             self.is_cut_off = True
             self._news.notify_all()
+
+    def _note(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
+        if kind == HEADERS:
+            self.header_blocks[stream] = self.header_blocks.get(stream, b"") + payload
+        elif kind == WINDOW_UPDATE:
+            self._allowed[stream] += int.from_bytes(payload, "big")
+        elif kind == SETTINGS and not flags & ACKNOWLEDGED:
+            self._server_window = dict(_SETTING.iter_unpack(payload)).get(
+                _INITIAL_WINDOW_SIZE, self._server_window
+            )

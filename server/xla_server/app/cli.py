@@ -11,7 +11,7 @@ from xla_server.app.config import (
     ConfigurationError,
     LogLevel,
     Platform,
-    Settings,
+    described,
     load_settings,
 )
 from xla_server.app.logs import configure_logs
@@ -34,9 +34,7 @@ cli = typer.Typer(
 
 def _flag(name: str) -> Any:
     """The flag of a field of Settings; where it is not given, the next source decides."""
-    description = Settings.model_fields[name].description
-    variable = f"{ENVIRONMENT_PREFIX}{name.upper()}"
-    return typer.Option(help=f"{description} [env: {variable}]", show_default=False)
+    return typer.Option(help=described(name), show_default=False)
 
 
 @cli.command()
@@ -59,30 +57,38 @@ def serve(
     max_executables: Annotated[int | None, _flag("max_executables")] = None,
     max_idle_executables: Annotated[int | None, _flag("max_idle_executables")] = None,
     max_idle_executable_bytes: Annotated[int | None, _flag("max_idle_executable_bytes")] = None,
+    max_answer_bytes: Annotated[int | None, _flag("max_answer_bytes")] = None,
+    max_resident_bytes: Annotated[int | None, _flag("max_resident_bytes")] = None,
     max_handles: Annotated[int | None, _flag("max_handles")] = None,
     max_sessions: Annotated[int | None, _flag("max_sessions")] = None,
     session_grace_seconds: Annotated[float | None, _flag("session_grace_seconds")] = None,
     session_device_bytes: Annotated[int | None, _flag("session_device_bytes")] = None,
     session_executions: Annotated[int | None, _flag("session_executions")] = None,
+    max_executions: Annotated[int | None, _flag("max_executions")] = None,
     session_launches: Annotated[int | None, _flag("session_launches")] = None,
     session_compile_seconds: Annotated[float | None, _flag("session_compile_seconds")] = None,
+    session_answer_bytes: Annotated[int | None, _flag("session_answer_bytes")] = None,
     max_streams: Annotated[int | None, _flag("max_streams")] = None,
+    session_streams: Annotated[int | None, _flag("session_streams")] = None,
     shared_memory_bytes: Annotated[int | None, _flag("shared_memory_bytes")] = None,
     session_shared_memory_bytes: Annotated[int | None, _flag("session_shared_memory_bytes")] = None,
     shared_memory_connections: Annotated[int | None, _flag("shared_memory_connections")] = None,
     max_concurrent_calls: Annotated[int | None, _flag("max_concurrent_calls")] = None,
+    session_calls: Annotated[int | None, _flag("session_calls")] = None,
     feed_items: Annotated[int | None, _flag("feed_items")] = None,
     feed_bytes: Annotated[int | None, _flag("feed_bytes")] = None,
     short_threads: Annotated[int | None, _flag("short_threads")] = None,
     compile_threads: Annotated[int | None, _flag("compile_threads")] = None,
     execute_threads: Annotated[int | None, _flag("execute_threads")] = None,
     compilation_cache_dir: Annotated[str | None, _flag("compilation_cache_dir")] = None,
+    prepare: Annotated[bool | None, _flag("prepare")] = None,
     dump_dir: Annotated[str | None, _flag("dump_dir")] = None,
     custom_calls: Annotated[str | None, _flag("custom_calls")] = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then drain and exit 0.
 
-    Options come from flags, else the environment, else the TOML file, else defaults.
+    Options come from flags, else the environment, else the TOML file, else defaults: --feed-items
+    is XLA_SERVER_FEED_ITEMS in the environment and feed_items in the file.
     """
     flags = {
         "listen": listen or None,
@@ -95,24 +101,31 @@ def serve(
         "max_executables": max_executables,
         "max_idle_executables": max_idle_executables,
         "max_idle_executable_bytes": max_idle_executable_bytes,
+        "max_answer_bytes": max_answer_bytes,
+        "max_resident_bytes": max_resident_bytes,
         "max_handles": max_handles,
         "max_sessions": max_sessions,
         "session_grace_seconds": session_grace_seconds,
         "session_device_bytes": session_device_bytes,
         "session_executions": session_executions,
+        "max_executions": max_executions,
         "session_launches": session_launches,
         "session_compile_seconds": session_compile_seconds,
+        "session_answer_bytes": session_answer_bytes,
         "max_streams": max_streams,
+        "session_streams": session_streams,
         "shared_memory_bytes": shared_memory_bytes,
         "session_shared_memory_bytes": session_shared_memory_bytes,
         "shared_memory_connections": shared_memory_connections,
         "max_concurrent_calls": max_concurrent_calls,
+        "session_calls": session_calls,
         "feed_items": feed_items,
         "feed_bytes": feed_bytes,
         "short_threads": short_threads,
         "compile_threads": compile_threads,
         "execute_threads": execute_threads,
         "compilation_cache_dir": compilation_cache_dir,
+        "prepare": prepare,
         "dump_dir": dump_dir,
         "custom_calls": custom_calls,
     }

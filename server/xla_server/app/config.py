@@ -95,6 +95,18 @@ class Settings(BaseSettings):
     max_idle_executable_bytes: int = Field(
         2**28, ge=0, description="bytes of constants and code of unused executables kept for reuse"
     )
+    max_answer_bytes: int = Field(
+        default_factory=lambda: available_memory() // 8,
+        ge=1,
+        description="bytes of answers that clients have not read, each of which takes twice its "
+        "size in memory; by default an eighth of the memory there is",
+    )
+    max_resident_bytes: int = Field(
+        default_factory=lambda: available_memory() * 9 // 10,
+        ge=0,
+        description="bytes of memory of the server beyond which calls are ended that take more "
+        "than a second to send a message; by default nine tenths of the memory there is, 0 for any",
+    )
     max_handles: int = Field(
         1_000_000, ge=1, description="handles of values, and of executables, of a session"
     )
@@ -108,13 +120,29 @@ class Settings(BaseSettings):
     session_executions: int = Field(
         64, ge=1, description="executions of a session at the same time"
     )
+    max_executions: int = Field(
+        1024,
+        ge=1,
+        description="executions at the same time; a session without any may begin one even so",
+    )
     session_launches: int = Field(
         1024, ge=1, description="executions of a session that were launched and have not ended"
     )
     session_compile_seconds: float = Field(
         1800.0, gt=0, description="seconds a session may compile within an hour"
     )
-    max_streams: int = Field(1024, ge=1, description="streams at the same time")
+    session_answer_bytes: int = Field(
+        default_factory=lambda: min(2**30, available_memory() // 16),
+        ge=1,
+        description="bytes of a session's answers that were not read, beside which it has room "
+        "for one; by default 1 GiB, or a sixteenth of the memory there is",
+    )
+    max_streams: int = Field(
+        1024,
+        ge=1,
+        description="streams at the same time; a session without any may begin one even so",
+    )
+    session_streams: int = Field(256, ge=1, description="streams of a session at the same time")
     shared_memory_bytes: int = Field(
         default_factory=lambda: available_memory() // 8,
         ge=0,
@@ -127,7 +155,14 @@ class Settings(BaseSettings):
     shared_memory_connections: int = Field(
         256, ge=1, le=65_536, description="clients that share memory at the same time"
     )
-    max_concurrent_calls: int = Field(4096, ge=1, description="calls in progress or in line")
+    max_concurrent_calls: int = Field(
+        4096,
+        ge=1,
+        description="calls in progress or in line; a session without any may begin one even so",
+    )
+    session_calls: int = Field(
+        2048, ge=1, description="calls of a session in progress or in line, also on streams"
+    )
     feed_items: int = Field(128, ge=1, description="values of a session in a feed or on channels")
     feed_bytes: int = Field(
         256 * 2**20, ge=1, description="bytes of a session in a feed or on channels"
@@ -138,7 +173,10 @@ class Settings(BaseSettings):
     compilation_cache_dir: str = Field(
         default_factory=lambda: str(_user_cache() / "xla-server" / "kernels"),
         description="directory of compiled kernels, which only this user may write into; "
-        "empty for none",
+        "empty for none; by default xla-server/kernels in the user's cache (~/.cache)",
+    )
+    prepare: bool = Field(
+        True, description="compile what programs share as soon as the server is ready"
     )
     dump_dir: str = Field(
         "",
@@ -187,6 +225,24 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """The order of precedence; called by pydantic-settings."""
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+
+def described(name: str) -> str:
+    """What a field of Settings is for, with its default.
+
+    A default that depends on the machine, or is empty, is a matter of the description.
+    """
+    field = Settings.model_fields[name]
+    if field.default_factory is not None or field.default in ("", ()):
+        return str(field.description)
+    default: Any = field.default
+    if isinstance(default, tuple):
+        default = ",".join(default)
+    elif isinstance(default, bool):
+        default = "yes" if default else "no"
+    elif isinstance(default, float):
+        default = f"{default:g}"
+    return f"{field.description}; by default {default}"
 
 
 def load_settings(flags: Mapping[str, Any], config: Path | None = None) -> Settings:

@@ -14,6 +14,7 @@ from xla_server.backends.incidents import Incidents
 from xla_server.backends.interpreter import Interpreter
 from xla_server.custom_calls.builtin import builtin_registry
 from xla_server.custom_calls.registry import Registry
+from xla_server.rpc.places import PlaceLimits
 from xla_server.rpc.pools import PoolSizes
 from xla_server.rpc.server import RpcOptions, RpcServer, serving
 from xla_server.rpc.threads import Threads
@@ -24,11 +25,10 @@ from xla_server.sessions.registry import SessionRegistry
 
 
 @contextlib.contextmanager
-def create_server(settings: Settings) -> Iterator[RpcServer]:
-    """A server that answers until the block ends.
+def create_server(settings: Settings, backend: Backend | None = None) -> Iterator[RpcServer]:
+    """A server that answers until the block ends, on `backend` or the platform of `settings`.
 
-    Raises ConfigurationError for a platform that is not there and a module of custom calls that
-    cannot be loaded, CannotListenError for an address that cannot be listened on.
+    Raises as `create_backend`, and CannotListenError for an address that cannot be listened on.
     """
     limits = Limits(
         max_device_bytes=settings.max_device_bytes,
@@ -36,7 +36,9 @@ def create_server(settings: Settings) -> Iterator[RpcServer]:
         max_executables=settings.max_executables,
         max_idle_executables=settings.max_idle_executables,
         max_idle_executable_bytes=settings.max_idle_executable_bytes,
+        max_answer_bytes=settings.max_answer_bytes,
         max_sessions=settings.max_sessions,
+        max_executions=settings.max_executions,
         upload_grace_seconds=settings.session_grace_seconds,
         shared_memory_bytes=settings.shared_memory_bytes,
         session_shared_memory_bytes=settings.session_shared_memory_bytes,
@@ -49,21 +51,32 @@ def create_server(settings: Settings) -> Iterator[RpcServer]:
         concurrent_executions=settings.session_executions,
         launched_executions=settings.session_launches,
         compile_seconds=settings.session_compile_seconds,
+        answer_bytes=settings.session_answer_bytes,
+    )
+    # Each session may have one of each beyond what all share.
+    executions = settings.max_executions + settings.max_sessions
+    calls = PlaceLimits(
+        settings.max_concurrent_calls, settings.session_calls, reserve=settings.max_sessions
+    )
+    streams = PlaceLimits(
+        settings.max_streams, settings.session_streams, reserve=settings.max_sessions
     )
     options = RpcOptions(
         listen=settings.listen,
         max_message_bytes=settings.max_message_bytes,
-        max_concurrent_calls=settings.max_concurrent_calls,
+        calls=calls,
+        max_resident_bytes=settings.max_resident_bytes,
         shared_memory_connections=settings.shared_memory_connections,
         pool_sizes=PoolSizes(
             short=settings.short_threads,
             compile=settings.compile_threads,
             execute=settings.execute_threads,
-            stream=settings.max_streams,
+            lent=executions,
         ),
+        streams=streams,
     )
-    threads = Threads(settings.execute_threads, "xla-execution")
-    engine = Engine(_backend(settings), limits, quotas, threads)
+    threads = Threads(settings.execute_threads, "xla-execution", most_lent=executions)
+    engine = Engine(backend or create_backend(settings), limits, quotas, threads)
     sessions = SessionRegistry(engine, grace_seconds=settings.session_grace_seconds)
     with serving(sessions, options) as server:
         yield server
@@ -101,7 +114,12 @@ PLATFORMS: Mapping[Platform, Callable[[Settings], Backend]] = MappingProxyType(
 """What makes the backend of each platform there is; raises ConfigurationError."""
 
 
-def _backend(settings: Settings) -> Backend:
+def create_backend(settings: Settings) -> Backend:
+    """The platform of `settings`.
+
+    Raises ConfigurationError for one that is not there, and a module of custom calls that cannot be
+    loaded.
+    """
     make = PLATFORMS.get(settings.platform)
     if make is None:
         raise ConfigurationError(

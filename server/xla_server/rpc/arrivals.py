@@ -6,6 +6,9 @@ each client that sends slowly. Here the request is asked for first, and a thread
 
 grpc has no public way to do so. This uses what its own threads are made of; where that is not as it
 is known here, calls get their threads as grpc gives them.
+
+This is also where calls are counted, and refused that are too many (`call_places.py`), and so not
+where grpc is another: what is left then is grpc's own limit to the calls of all clients together.
 """
 
 import importlib
@@ -15,6 +18,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import grpc
+
+from xla_server.rpc.call_places import CallPlaces
 from xla_server.rpc.threads import Job, Threads
 
 _LOG = logging.getLogger(__name__)
@@ -44,16 +50,48 @@ _FUNCTIONS = {
 _VALUES = ("_CLOSED", "_EMPTY_FLAGS", "_OPEN", "_RECEIVE_MESSAGE_TOKEN")
 
 
-class Arrivals(ThreadPoolExecutor):
-    """What grpc takes for the pool of handlers whose calls have one request.
+class Expected:
+    """The calls of `Arrivals` whose requests are not there yet. Any thread may use it.
 
-    Calls begin in `threads`, in the order in which their requests come. Only handlers that take
-    and give bytes have this; those of others begin as grpc begins them. grpc takes nothing for a
-    pool but that class; nothing of the class's own is used.
+    It stays empty where grpc is not as it is known here.
     """
 
-    def __init__(self, threads: Threads) -> None:
+    def __init__(self) -> None:
+        self.events: dict[Any, Any] = {}
+        """What grpc knows of a call -> the event with which it came; the oldest is the first."""
+
+    def refuse(self, state: Any, status: grpc.Status) -> bool:
+        """End a call with a status; does nothing, and gives False, if its request has come.
+
+        grpc then lets go of what it has of the request, a little later and in threads of its own.
+        """
+        with state.condition:
+            event = self.events.pop(state, None)
+            if event is None:
+                return False
+            _end(importlib.import_module("grpc._server"), event, state, status)
+            return True
+
+
+class Arrivals(ThreadPoolExecutor):
+    """What grpc takes for the pool of handlers.
+
+    Calls that have one request begin in `threads`, in the order in which their requests come. That
+    is for handlers that take and give bytes; calls of others, and those with a stream of requests
+    (`is_streamed`), begin as grpc begins them. grpc takes nothing for a pool but that class;
+    nothing of the class's own is used.
+
+    A call has a place among `places` until it is answered. One that is answered later, by a
+    behaviour that does not block, has it until its handler says `leave`.
+    """
+
+    def __init__(
+        self, threads: Threads, expected: Expected, places: CallPlaces, *, is_streamed: bool = False
+    ) -> None:
         self._taken_from = threads
+        self._expected = expected.events
+        self._places = places
+        self._is_streamed = is_streamed
         self._server = known_server()
 
     def submit(self, do: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
@@ -66,9 +104,21 @@ class Arrivals(ThreadPoolExecutor):
         if server is not None and len(arguments) == 1 + len(_IN_POOL):
             serve, event, state, behavior, _, *transforms = arguments
             is_unary = serve is server._unary_response_in_pool
-            if (is_unary or serve is server._stream_response_in_pool) and transforms == _NO_PARSING:
-                return self._expect(server, do, is_unary, event, state, behavior)
+            if is_unary or serve is server._stream_response_in_pool:
+                refusal = self._places.admit(state, event)
+                if refusal is not None:
+                    _end(server, event, state, refusal)
+                    return _ended_job()
+                if transforms == _NO_PARSING and not self._is_streamed:
+                    return self._expect(server, do, is_unary, event, state, behavior)
+                job = self._taken_from.submit(do, *arguments, **named)
+                job.add_done_callback(lambda _: self._places.leave(state))
+                return job
         return self._taken_from.submit(do, *arguments, **named)
+
+    def leave(self, context: grpc.ServicerContext) -> None:
+        """Give back the place of a call that is about to be answered; harmless when done before."""
+        self._places.leave(getattr(context, "_state", None))
 
     def _expect(
         self,
@@ -83,37 +133,57 @@ class Arrivals(ThreadPoolExecutor):
         serve = _answer if is_unary else _stream
         job = Job(do, ())
         call = event.call
+        expected, leave = self._expected, self._places.leave
 
         def arrived(received: Any) -> Any:
             request = received.batch_operations[0].message()
             with state.condition:
-                if request is None:
+                was_refused = expected.pop(state, None) is None
+                if request is None and not was_refused:
                     _refuse(server, event, state)
                 ended = server._possibly_finish_call(state, server._RECEIVE_MESSAGE_TOKEN)
             if request is None:
+                leave(state)
                 job.end()
             else:
                 # Last: who is woken needs what this thread holds until it waits again.
-                job.arguments = (serve, server, event, state, behavior, request)
-                self._begin(job)
+                job.arguments = (serve, server, event, state, behavior, request, leave)
+                self._begin(job, state)
             return ended
 
         operation = server.cygrpc.ReceiveMessageOperation(server._EMPTY_FLAGS)
         call.start_server_batch((operation,), arrived)
         state.due.add(server._RECEIVE_MESSAGE_TOKEN)
+        expected[state] = event
         return job
 
-    def _begin(self, job: Job) -> None:
+    def _begin(self, job: Job, state: Any) -> None:
         try:
             self._taken_from.begin(job)
         except RuntimeError:
             # The server ends, and with it the call. What is raised here would end grpc's thread.
             _LOG.debug("a call came after the threads were closed")
+            self._places.leave(state)
             job.end()
 
 
 _NO_PARSING = [None, None]
 """The deserializer and the serializer of handlers that take and give bytes."""
+
+
+def _ended_job() -> Job:
+    job = Job(lambda: None, ())
+    job.end()
+    return job
+
+
+def _end(server: Any, event: Any, state: Any, status: grpc.Status) -> None:
+    """End a call with a status. Under grpc's lock on it."""
+    told: Any = status
+    state.code, state.details = told.code, told.details.encode()
+    state.trailing_metadata = told.trailing_metadata
+    # What was set before is what is told.
+    server._abort(state, event.call, server.cygrpc.StatusCode.unknown, b"")
 
 
 def _refuse(server: Any, event: Any, state: Any) -> None:
@@ -127,16 +197,25 @@ def _refuse(server: Any, event: Any, state: Any) -> None:
 
 
 def _answer(
-    server: Any, event: Any, state: Any, behavior: Callable[..., bytes], request: bytes
+    server: Any,
+    event: Any,
+    state: Any,
+    behavior: Callable[..., bytes],
+    request: bytes,
+    leave: Callable[[Any], object],
 ) -> None:
     """As `_unary_response_in_pool` of grpc, without what only its plugins need."""
     if not server._is_rpc_state_active(state):
+        leave(state)
         return  # Given up while it stood in line.
+    # The place is left before the answer: who has it may call again.
     try:
         response = behavior(request, server._Context(event, state, None))
     except Exception as error:
+        leave(state)
         _fail(server, event, state, error)
     else:
+        leave(state)
         server._status(event, state, response)
 
 
@@ -150,12 +229,18 @@ def _fail(server: Any, event: Any, state: Any, error: Exception) -> None:
 
 
 def _stream(
-    server: Any, event: Any, state: Any, behavior: Callable[..., Any], request: bytes
+    server: Any,
+    event: Any,
+    state: Any,
+    behavior: Callable[..., Any],
+    request: bytes,
+    leave: Callable[[Any], object],
 ) -> None:
-    def received() -> bytes | None:
-        return request if server._is_rpc_state_active(state) else None
-
-    server._stream_response_in_pool(event, state, behavior, received, None, None)
+    if server._is_rpc_state_active(state):
+        server._stream_response_in_pool(event, state, behavior, lambda: request, None, None)
+        if getattr(behavior, "experimental_non_blocking", False):
+            return  # It says itself when it has answered.
+    leave(state)
 
 
 def known_server() -> Any:
@@ -171,6 +256,9 @@ def known_server() -> Any:
                 return None
         is_whole = all(hasattr(server, name) for name in _VALUES)
         is_whole = is_whole and hasattr(server.cygrpc, "ReceiveMessageOperation")
+        # A handler that answers later knows its call by its context alone.
+        state = object()
+        is_whole = is_whole and server._Context(None, state, None)._state is state
         with observability.get_plugin() as plugin:
             return server if is_whole and plugin is None else None
     except (AttributeError, ImportError, TypeError, ValueError):

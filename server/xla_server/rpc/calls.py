@@ -1,7 +1,7 @@
 """The calls in progress, and the wish of each that it stops."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import grpc
 
@@ -14,7 +14,13 @@ class Calls:
 
     def __init__(self) -> None:
         self._running: set[Cancellation] = set()
+        self._open: set[Cancellation] = set()
+        self._serves_others: dict[Cancellation, Callable[[], bool]] = {}
         self._closed = False
+        self.are_refused = False
+        """Whether calls that come are not begun any more."""
+        self.refused_at = 0.0
+        """When the last of them came, by the monotonic clock."""
 
     def __len__(self) -> int:
         return len(self._running)
@@ -31,13 +37,15 @@ class Calls:
     def begin(self, context: grpc.ServicerContext) -> Cancellation:
         """As `running`, until `end`."""
         cancellation = Cancellation()
-        running = self._running
+        running, opened = self._running, self._open
+        opened.add(cancellation)
         # One step each, so no lock: `cancel_all` says that it has begun before it looks at the set.
         running.add(cancellation)
         if self._closed:
             cancellation.cancel(shutting_down())
 
         def on_end() -> None:
+            opened.discard(cancellation)
             # grpc tells of the end of every call; one that has been answered needs no word.
             if cancellation in running:
                 cancellation.cancel(_gone(context))
@@ -49,6 +57,20 @@ class Calls:
     def end(self, cancellation: Cancellation) -> None:
         """End what `begin` began."""
         self._running.discard(cancellation)
+        self._serves_others.pop(cancellation, None)
+
+    def note_serving_others(self, cancellation: Cancellation, is_idle: Callable[[], bool]) -> None:
+        """Say that a call in progress has nothing to do without others while `is_idle` holds."""
+        self._serves_others[cancellation] = is_idle
+
+    def left_alone(self) -> list[Cancellation]:
+        """All calls in progress, where each has nothing to do without others; else none."""
+        running = list(self._running)
+        return running if all(self._serves_others.get(call, _no)() for call in running) else []
+
+    def are_over(self) -> bool:
+        """Whether none is in progress, and all answers have been sent or their clients are gone."""
+        return not self._running and not self._open
 
     def cancel_all(self) -> int:
         """End all calls, also those that come later, with UnavailableError; gives how many."""
@@ -57,6 +79,10 @@ class Calls:
         for cancellation in running:
             cancellation.cancel(shutting_down())
         return len(running)
+
+
+def _no() -> bool:
+    return False
 
 
 def _gone(context: grpc.ServicerContext) -> CancelledError | DeadlineExceededError:

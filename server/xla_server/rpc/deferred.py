@@ -16,8 +16,10 @@ import grpc
 
 from xla_contract.descriptors import Rpc
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.arrivals import Arrivals
 from xla_server.rpc.ending import SendResponse, answer_call, end_call
-from xla_server.rpc.handlers import Boundary, Decode, Response, session_token
+from xla_server.rpc.handlers import Boundary, Decode, session_token
+from xla_server.rpc.held_answers import LARGE_BYTES, Response, discard, release_at_end, room_of
 from xla_server.sessions.service import XlaService
 
 _LOG = logging.getLogger(__name__)
@@ -27,11 +29,14 @@ DeferredMethod: TypeAlias = Callable[[XlaService, Any, Cancellation, "Answer"], 
 
 
 class Answer:
-    """The answer of one call. Any thread may give it; what comes after the first is ignored."""
+    """The answer of one call. Any thread may give it; what comes after the first is ignored.
+
+    `finish` says whether it was the first.
+    """
 
     def __init__(
         self,
-        finish: Callable[[Callable[[], Response]], None],
+        finish: Callable[[Callable[[], Response]], bool],
         executor: ThreadPoolExecutor,
     ) -> None:
         self._finish = finish
@@ -39,7 +44,8 @@ class Answer:
 
     def done(self, response: Response) -> None:
         """Answer well. May wait for who sends."""
-        self._finish(lambda: response)
+        if not self._finish(lambda: response):
+            discard(response)
 
     def failed(self, error: BaseException) -> None:
         """Answer with an error. May wait as `done` does."""
@@ -70,7 +76,7 @@ class DeferredHandler:
         rpc: Rpc,
         method: DeferredMethod,
         boundary: Boundary,
-        executor: ThreadPoolExecutor,
+        arrivals: Arrivals,
         *,
         decode: Decode | None = None,
     ) -> None:
@@ -78,7 +84,7 @@ class DeferredHandler:
         self._method = method
         self._boundary = boundary
         self._decode = decode
-        self.experimental_thread_pool = executor
+        self.experimental_thread_pool = arrivals
 
     def __call__(
         self, request: bytes, context: grpc.ServicerContext, send_response_callback: SendResponse
@@ -90,30 +96,38 @@ class DeferredHandler:
             _LOG.debug("called", extra={"rpc": rpc.name, "peer": context.peer()})
         uses = contextlib.ExitStack()
         ending = threading.Lock()
+        service: XlaService | None = None
 
-        def finish(make_response: Callable[[], Response]) -> None:
+        def finish(make_response: Callable[[], Response]) -> bool:
             if not ending.acquire(blocking=False):
-                return
+                return False
             status, data = None, b""
             try:
-                data = boundary.serialize(rpc, make_response())
+                response = make_response()
+                data = boundary.serialize(rpc, response)
+                if len(data) >= LARGE_BYTES and service is not None:
+                    release_at_end(context, room_of(service.answers, response, len(data)))
             except BaseException as error:
                 # The boundary, as in Handler: whatever it is, the client gets a status of ours.
                 seconds = time.monotonic() - started
                 status = boundary.status(rpc, error, context.peer(), seconds)
             uses.close()
+            # Before the answer: who has it may call again.
+            self.experimental_thread_pool.leave(context)
             if status is None:
                 answer_call(context, send_response_callback, data)
             else:
                 end_call(context, send_response_callback, status)
+            return True
 
         answer = Answer(finish, self.experimental_thread_pool)
         try:
             token = session_token(context.invocation_metadata())
             session = uses.enter_context(boundary.sessions.using(token, context.peer()))
             cancellation = uses.enter_context(boundary.calls.running(context))
-            uses.enter_context(session.service.calling(cancellation))
+            service = session.service
+            uses.enter_context(service.calling(cancellation))
             parsed = boundary.parse(rpc, request, self._decode)
-            self._method(session.service, parsed, cancellation, answer)
+            self._method(service, parsed, cancellation, answer)
         except BaseException as error:  # The boundary: `finish` makes a status of it.
             answer.failed(error)

@@ -1,7 +1,7 @@
 """Health and reflection: what load balancers and tools such as grpcurl ask."""
 
+import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -12,7 +12,9 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from xla_contract.descriptors import EXTENSION, EXTENSION_NAME, SERVICE, SERVICE_NAME
-from xla_server.rpc.arrivals import Arrivals
+from xla_server.rpc.arrivals import Arrivals, Expected
+from xla_server.rpc.call_places import CallPlaces
+from xla_server.rpc.silent_streams import Silence
 from xla_server.rpc.threads import Threads
 
 _OWN_SERVICES = ("", SERVICE_NAME, EXTENSION_NAME)
@@ -28,22 +30,17 @@ _WATCH_THREADS = 64
 class _Check:
     """The unary rpc of health, whose threads wait for nobody."""
 
-    def __init__(self, servicer: health.HealthServicer) -> None:
+    def __init__(
+        self, servicer: health.HealthServicer, expected: Expected, calls: CallPlaces
+    ) -> None:
         self._servicer = servicer
         self._threads = Threads(_CHECK_THREADS, "health")
         # Read by grpc.
-        self.experimental_thread_pool = Arrivals(self._threads)
+        self.experimental_thread_pool = Arrivals(self._threads, expected, calls)
 
     def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         """Say how a service is; NOT_FOUND when there is none of the name."""
-        try:
-            asked = health_pb2.HealthCheckRequest.FromString(request)
-        except DecodeError:
-            context.abort(
-                grpc.StatusCode.INVALID_ARGUMENT,
-                f"Check: the request must be a {health_pb2.HealthCheckRequest.DESCRIPTOR.full_name}"
-                f" message, got {len(request)} bytes that are none",
-            )
+        asked = _parsed("Check", request, context)
         found = self._servicer.Check(asked, context)
         if found.status == health_pb2.HealthCheckResponse.UNKNOWN:
             # A code that is set on the context says nothing where bytes are answered.
@@ -66,49 +63,81 @@ class _Watch:
     client that does not read would hold up everybody who asks, and the server's end.
     """
 
-    def __init__(self, servicer: health.HealthServicer) -> None:
+    def __init__(
+        self, servicer: health.HealthServicer, expected: Expected, calls: CallPlaces
+    ) -> None:
         self._servicer = servicer
-        self.experimental_thread_pool = ThreadPoolExecutor(
-            _WATCH_THREADS, thread_name_prefix="health-watch"
-        )
+        self._threads = Threads(_WATCH_THREADS, "health-watch")
+        # Read by grpc.
+        self.experimental_thread_pool = Arrivals(self._threads, expected, calls)
 
-    def __call__(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+    def __call__(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
         """Say how a service is, and again whenever that changes."""
-        answers: Iterator[Any] = self._servicer.Watch(request, context)
-        return answers
+        for answer in self._servicer.Watch(_parsed("Watch", request, context), context):
+            yield answer.SerializeToString()
+
+    def close(self) -> None:
+        """Let the threads go."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class _Reflection:
     """The one rpc of reflection, in threads of its own: a stream holds one while it is open."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, expected: Expected, silences: dict[Silence, None], calls: CallPlaces
+    ) -> None:
         names = (SERVICE_NAME, EXTENSION_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME)
         self._servicer: Any = reflection.ReflectionServicer(names, _reflection_pool())
+        self._silences = silences
+        self._threads = Threads(_REFLECTION_THREADS, "reflection")
         # Read by grpc; in the server's default threads open streams would hold up health.
-        self.experimental_thread_pool = ThreadPoolExecutor(
-            _REFLECTION_THREADS, thread_name_prefix="reflection"
-        )
+        self.experimental_thread_pool = Arrivals(self._threads, expected, calls, is_streamed=True)
 
     def __call__(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
         """Answer the questions of one stream."""
-        answers: Iterator[Any] = self._servicer.ServerReflectionInfo(requests, context)
+        silence = Silence(context.peer(), lambda _: context.cancel(), context.cancel)
+        # Nothing is lost with a stream: each question is one by itself.
+        silence.is_idle = lambda: True
+        self._silences[silence] = None
+        if not context.add_callback(lambda: self._silences.pop(silence, None)):
+            self._silences.pop(silence, None)
+        answers: Iterator[Any] = self._servicer.ServerReflectionInfo(
+            _heard(requests, silence), context
+        )
         return answers
+
+    def close(self) -> None:
+        """Let the threads go."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _heard(requests: Iterator[Any], silence: Silence) -> Iterator[Any]:
+    """The messages of a stream, which is silent while the next one is waited for."""
+    while True:
+        silence.since.append(time.monotonic())
+        request = next(requests, None)
+        if not silence.received() or request is None:
+            return
+        yield request
 
 
 class Discovery:
     """The health and reflection services of a server, in threads of their own."""
 
-    def __init__(self, server: grpc.Server) -> None:
+    def __init__(
+        self,
+        server: grpc.Server,
+        expected: Expected,
+        silences: dict[Silence, None],
+        calls: CallPlaces,
+    ) -> None:
         self._health = health.HealthServicer(experimental_non_blocking=False)
-        self._check = _Check(self._health)
-        self._watch = _Watch(self._health)
-        watch = grpc.unary_stream_rpc_method_handler(
-            self._watch,
-            request_deserializer=health_pb2.HealthCheckRequest.FromString,
-            response_serializer=health_pb2.HealthCheckResponse.SerializeToString,
-        )
+        self._check = _Check(self._health, expected, calls)
+        self._watch = _Watch(self._health, expected, calls)
+        watch: Any = grpc.unary_stream_rpc_method_handler(self._watch)
         check: Any = grpc.unary_unary_rpc_method_handler(self._check)
-        self._reflection = _Reflection()
+        self._reflection = _Reflection(expected, silences, calls)
         handler = grpc.stream_stream_rpc_method_handler(
             self._reflection,
             request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
@@ -133,16 +162,33 @@ class Discovery:
     def close(self) -> None:
         """Let the threads go; the server must have stopped."""
         self._check.close()
-        for streams in (self._watch, self._reflection):
-            streams.experimental_thread_pool.shutdown(wait=False, cancel_futures=True)
+        self._watch.close()
+        self._reflection.close()
 
     def set_draining(self) -> None:
         """Report NOT_SERVING from now on."""
         self._health.enter_graceful_shutdown()
 
 
+def _parsed(name: str, request: bytes, context: grpc.ServicerContext) -> Any:
+    """The request of an rpc of health; ends the call where it is none."""
+    try:
+        return health_pb2.HealthCheckRequest.FromString(request)
+    except DecodeError:
+        context.abort(
+            grpc.StatusCode.INVALID_ARGUMENT,
+            f"{name}: the request must be a {health_pb2.HealthCheckRequest.DESCRIPTOR.full_name} "
+            f"message, got {len(request)} bytes that are none",
+        )
+
+
 def is_healthy(target: str, timeout: float) -> bool:
-    """Whether the server at `target` reports that it serves the contract."""
+    """Whether the server at `target` reports, within `timeout` seconds, that it serves.
+
+    No answer comes in no time; grpc sometimes lets one through.
+    """
+    if timeout <= 0:
+        return False
     with grpc.insecure_channel(target) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         try:

@@ -27,11 +27,13 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls import shutting_down
 from xla_server.rpc.conversation_watch import ConversationWatch
 from xla_server.rpc.deferred import Answer
-from xla_server.rpc.handlers import Boundary, Response
+from xla_server.rpc.handlers import Boundary
+from xla_server.rpc.held_answers import LARGE_BYTES, Response, discard, room_of
 from xla_server.rpc.methods import Deferred, Row, Unary
 from xla_server.rpc.pools import Pool, Pools
 from xla_server.rpc.streams import Stream
 from xla_server.rpc.waiting import deferring
+from xla_server.sessions.answer_memory import AnswerRoom
 from xla_server.sessions.registry import Session
 
 _CONVERSE = next(rpc for rpc in EXTENSION_RPCS if rpc.name == "Converse")
@@ -48,6 +50,9 @@ _IN_PLACE = frozenset({Pool.SHORT, Pool.EXECUTE})
 Begin: TypeAlias = Callable[[Any, bytes, Cancellation, Answer], None]
 """Begins a call on a service, given the bytes of its request; does not raise."""
 
+_Outgoing: TypeAlias = tuple[bytes, AnswerRoom | None]
+"""An answer, and the room it has until it is sent."""
+
 
 class Conversations:
     """The streams of Converse of one server. `rows` are by paths without the first slash."""
@@ -57,6 +62,7 @@ class Conversations:
     ) -> None:
         self.boundary = boundary
         self.threads = pools.executor(Pool.STREAM)
+        self.calls = pools.calls
         self.watch = ConversationWatch()
         self._open: set[Conversation] = set()
         self._is_draining = False
@@ -77,7 +83,12 @@ class Conversations:
             conversation.drain()
         try:
             with self.boundary.sessions.attached(session), self.watch.watching(conversation):
-                conversation.run()
+                try:
+                    conversation.run()
+                finally:
+                    if stream.silence.ended_at is not None:
+                        # The client need not know before its next call, and is there until then.
+                        self.boundary.sessions.keep(session, stream.silence.peer)
         finally:
             with self._lock:
                 self._open.discard(conversation)
@@ -115,7 +126,7 @@ class _ConversationAnswer(Answer):
     """
 
     def __init__(
-        self, finish: Callable[[Callable[[], Response]], None], executor: ThreadPoolExecutor
+        self, finish: Callable[[Callable[[], Response]], bool], executor: ThreadPoolExecutor
     ) -> None:
         super().__init__(finish, executor)
         self._thread = threading.get_ident()
@@ -124,8 +135,10 @@ class _ConversationAnswer(Answer):
         """Answer well; waits for the client in a thread of a stream alone."""
         if threading.get_ident() == self._thread:
             super().done(response)
-        else:
-            self.later(lambda: response)
+            return
+        # The threads are gone only when the server is; then nobody waits any more.
+        with contextlib.suppress(RuntimeError):
+            self._executor.submit(super().done, response)
 
     def failed(self, error: BaseException) -> None:
         """Answer with an error; waits as `done` does."""
@@ -161,21 +174,31 @@ class _Call:
         if request.timeout_milliseconds:
             self.deadline = self._started + request.timeout_milliseconds / 1000
 
-    def finish(self, make_response: Callable[[], Response]) -> None:
-        """Send what `make_response` gives, or the error it raises, unless there was an answer."""
+    def finish(self, make_response: Callable[[], Response]) -> bool:
+        """Send what `make_response` gives, or the error it raises, unless there was an answer.
+
+        Gives whether there was none.
+        """
         if not self._ending.acquire(blocking=False):
-            return
+            return False
         conversation = self._conversation
         response = extension_pb2.ConverseResponse(id=self._number)
         serialize = conversation.boundary.serialize
+        made: Response = b""
+        room = None
         try:
-            response.response = serialize(self._rpc, make_response())
+            made = make_response()
+            response.response = serialize(self._rpc, made)
             data = serialize(self._rpc, response)
+            if len(data) >= LARGE_BYTES:
+                room = room_of(conversation.answers, made, len(data))
         except BaseException as error:
+            discard(made)
             response.ClearField("response")
             response.status = conversation.status(self._rpc, error, self._started)
             data = response.SerializeToString()
-        conversation.answer(self._number, self, data)
+        conversation.answer(self._number, self, data, room)
+        return True
 
 
 class Conversation:
@@ -193,13 +216,15 @@ class Conversation:
         """The turn in which the thread that reads is answering; 0 while it reads."""
         self._shared = shared
         self._session = session
+        self._owner = session.token or session.peer
+        self.answers = session.service.answers
         self._stream = stream
         self._cancellation = cancellation
         self._calls: dict[int, _Call] = {}
         self._turn = 0
         self._unanswered = 0
         self._is_sending = False
-        self._backlog: deque[bytes] = deque()
+        self._backlog: deque[_Outgoing] = deque()
         self._backlog_bytes = 0
         self._has_room = threading.Event()
         self._has_room.set()
@@ -208,6 +233,7 @@ class Conversation:
         self._error: BaseException | None = None
         self._over = threading.Event()
         self._lock = threading.Lock()
+        stream.silence.is_idle = lambda: not self._unanswered
 
     def run(self) -> None:
         """Answer until the client has no more calls and all are answered, or it is gone."""
@@ -248,8 +274,8 @@ class Conversation:
                 following = deadline
         return following
 
-    def answer(self, number: int, call: _Call, response: bytes) -> None:
-        """Send an answer, unless another thread is sending, which then does it.
+    def answer(self, number: int, call: _Call, response: bytes, room: AnswerRoom | None) -> None:
+        """Send an answer and release its room, unless another thread is sending, which then does.
 
         So no more than one thread of a stream waits for its client. One that is gone needs none.
         """
@@ -257,14 +283,18 @@ class Conversation:
             # First, for the client may use the number again once it has the answer.
             if self._calls.get(number) is call:
                 del self._calls[number]
+                self._shared.calls.leave(call)
             if self._is_sending:
-                self._keep_back(response)
+                self._keep_back((response, room))
                 return
             self._is_sending = True
-        following: bytes | None = response
+        following: _Outgoing | None = (response, room)
         while following is not None:
+            response, room = following
             with contextlib.suppress(XlaError):
-                self._stream.send(following)
+                self._stream.send(response)
+            if room is not None:
+                room.release()
             with self._lock:
                 self._unanswered -= 1
                 is_over = self._is_half_closed and not self._unanswered
@@ -288,23 +318,23 @@ class Conversation:
         seconds = time.monotonic() - started
         return self.boundary.status_bytes(rpc, error, self._session.peer, seconds)
 
-    def _keep_back(self, response: bytes) -> None:
+    def _keep_back(self, outgoing: "_Outgoing") -> None:
         """Leave an answer to the thread that is sending. Under the lock."""
-        self._backlog.append(response)
-        self._backlog_bytes += len(response)
+        self._backlog.append(outgoing)
+        self._backlog_bytes += len(outgoing[0])
         if self._is_backed_up():
             self._has_room.clear()
 
-    def _next_of_backlog(self) -> bytes | None:
+    def _next_of_backlog(self) -> "_Outgoing | None":
         """The next answer to send; without any the thread stops sending. Under the lock."""
         if not self._backlog:
             self._is_sending = False
             return None
-        response = self._backlog.popleft()
-        self._backlog_bytes -= len(response)
+        outgoing = self._backlog.popleft()
+        self._backlog_bytes -= len(outgoing[0])
         if not self._has_room.is_set() and not self._is_backed_up():
             self._has_room.set()
-        return response
+        return outgoing
 
     def _is_backed_up(self) -> bool:
         return self._backlog_bytes > MAX_BACKLOG_BYTES or len(self._backlog) > MAX_CALLS
@@ -349,7 +379,7 @@ class Conversation:
             return
         rpc, begin = self._shared.methods.get(request.method, (_CONVERSE, _refuse))
         call = _Call(self, request, rpc)
-        refusal = self._refusal(request)
+        refusal = self._refusal(request) or self._place_refusal(call)
         with self._lock:
             self._unanswered += 1
             if refusal is None:
@@ -381,6 +411,14 @@ class Conversation:
                 "method must be the path of a unary rpc such as xla.XlaService/Execute, got "
                 f"{request.method!r:.200}"
             )
+        return None
+
+    def _place_refusal(self, call: _Call) -> XlaError | None:
+        """Take a place among the session's calls; gives why there is none."""
+        try:
+            self._shared.calls.enter(call, self._owner)
+        except ResourceExhaustedError as error:
+            return error
         return None
 
     def _cancel_all(self) -> None:

@@ -1,7 +1,8 @@
 """The rpcs of feeds: streams in and out of the queues, and what is asked of the queues."""
 
+import contextlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -21,16 +22,17 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.deferred import Answer
 from xla_server.rpc.errors import status_proto_of
-from xla_server.rpc.handlers import Response
+from xla_server.rpc.held_answers import Response
 from xla_server.rpc.messages import shape_in
 from xla_server.rpc.methods import Deferred, Row, Streaming, Unary
 from xla_server.rpc.pools import Pool
 from xla_server.rpc.streams import Stream
+from xla_server.sessions.answer_memory import SessionAnswers
 from xla_server.sessions.devices import checked_device
 from xla_server.sessions.feed_waiters import Waiting
 from xla_server.sessions.feeds import DeviceFeeds, FeedState
 from xla_server.sessions.infeed_stream import Arrival, Credit, InfeedStream, Refused, Report
-from xla_server.sessions.outfeed_stream import OutfeedStream
+from xla_server.sessions.outfeed_stream import BATCH_BYTES, OutfeedStream
 from xla_server.sessions.registry import Session
 from xla_server.sessions.service import XlaService
 
@@ -59,6 +61,8 @@ def _infeed(session: Session, stream: Stream, cancellation: Cancellation) -> Non
     declared = _declared(start, "shape")
     feeds = _feeds(session.service, start)
     infeed = feeds.infeed.attach(declared, cancellation)
+    # What is in the queue is for programs alone.
+    stream.serves_others(lambda: True)
     reporter = threading.Thread(
         target=_report, args=(infeed, stream, cancellation), name="infeed-reports", daemon=True
     )
@@ -81,6 +85,9 @@ def _infeed(session: Session, stream: Stream, cancellation: Cancellation) -> Non
             stream.send(_report_to_proto(report))
     finally:
         infeed.end()
+        # It may wait for a client that does not read. There are as many as streams, no more.
+        if reporter.ident is not None:
+            reporter.join()
 
 
 def _receive_into(
@@ -146,6 +153,8 @@ def _outfeed(session: Session, stream: Stream, cancellation: Cancellation) -> No
     credit = Credit(start.credit.items, start.credit.bytes)
     feeds = _feeds(session.service, start)
     outfeed = feeds.outfeed.attach(declared, start.next_sequence, credit, cancellation)
+    # What is in the queue is for the client, program or not.
+    stream.serves_others(lambda: not feeds.outfeed.queue.size[0])
     listener = threading.Thread(
         target=_listen, args=(outfeed, stream, cancellation), name="outfeed-progress", daemon=True
     )
@@ -158,10 +167,19 @@ def _outfeed(session: Session, stream: Stream, cancellation: Cancellation) -> No
         listener.start()
         encoder = FeedItemEncoder(outfeed.declared)
         while (batch := outfeed.next_batch()) is not None:
-            stream.send(items_part((number, encoder.value(value)) for number, value in batch))
+            with _room(session.service.answers, batch):
+                stream.send(items_part((number, encoder.value(value)) for number, value in batch))
             cancellation.check()
     finally:
         outfeed.end()
+
+
+def _room(
+    answers: SessionAnswers, batch: Sequence[tuple[int, Literal]]
+) -> contextlib.AbstractContextManager[None]:
+    """Room for a message of more than BATCH_BYTES, which holds one item then."""
+    size = batch[0][1].shape.byte_size if len(batch) == 1 else 0
+    return answers.taking(size) if size > BATCH_BYTES else contextlib.nullcontext()
 
 
 def _listen(outfeed: OutfeedStream, stream: Stream, cancellation: Cancellation) -> None:

@@ -1,6 +1,7 @@
 """The rpcs of executions: Run, RunBatch, Launch, CancelExecution; and WaitForExecution."""
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -12,10 +13,12 @@ from xla_contract.value_proto import fill_value
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.deferred import Answer
 from xla_server.rpc.errors import status_proto_of
+from xla_server.rpc.held_answers import LARGE_BYTES, HeldAnswer, Response, held
 from xla_server.rpc.messages import data_handles, fill_profile, profile_to_proto
 from xla_server.rpc.methods import Deferred, Row, Unary
 from xla_server.rpc.pools import Pool
 from xla_server.rpc.waiting import wait
+from xla_server.sessions.answer_memory import AnswerRoom
 from xla_server.sessions.batch import Batch
 from xla_server.sessions.executions import executions_of
 from xla_server.sessions.pending import NotYetError
@@ -25,22 +28,33 @@ from xla_server.sessions.steps import Outcome, PreparedRun, prepare_run
 
 def _run(
     service: XlaService, request: extension_pb2.RunRequest, cancellation: Cancellation
-) -> extension_pb2.RunResponse:
+) -> Response:
     with contextlib.closing(prepare_run(service, request)) as run:
         for value in run.pending:
             value.result()
         service.running.take()
         try:
-            return _execute(service, run, cancellation)
+            size = run.sent_back_bytes
+            if size < LARGE_BYTES:
+                return _execute(service, run, cancellation)
+            return held(service.answers, size, lambda: _execute(service, run, cancellation))
         finally:
             service.running.give_back()
 
 
 def run_in_place(
-    service: XlaService, request: extension_pb2.RunRequest, cancellation: Cancellation
+    service: XlaService,
+    request: extension_pb2.RunRequest,
+    cancellation: Cancellation,
+    room: AnswerRoom | None = None,
 ) -> extension_pb2.RunResponse:
-    """A run in a place of `service.running` that the caller has taken."""
+    """A run in a place of `service.running` that the caller has taken; `room` is its answer's.
+
+    Raises ResourceExhaustedError, before anything runs, when the answer can have no more.
+    """
     with contextlib.closing(prepare_run(service, request)) as run:
+        if run.sent_back_bytes and room is not None:
+            room.grow(run.sent_back_bytes)
         return _execute(service, run, cancellation)
 
 
@@ -82,9 +96,12 @@ def _run_batch(
     cancellation: Cancellation,
     answer: Answer,
 ) -> None:
+    room = AnswerRoom(service.answers)
+    run_one = functools.partial(run_in_place, room=room)
+
     def begin() -> None:
         try:
-            Batch(service, request.runs, cancellation, run_in_place, done).start()
+            Batch(service, request.runs, cancellation, run_one, done).start()
         except NotYetError as error:
             wait(error, begin_later, cancellation, answer)
         except BaseException as error:
@@ -99,9 +116,15 @@ def _run_batch(
         forget()
         if cancellation.is_cancelled:
             # Whichever is seen first, the call ends as it was told to.
+            room.release()
             answer.later(cancelled)
             return
-        answer.done(extension_pb2.RunBatchResponse(outcomes=map(_outcome, outcomes)))
+        response = extension_pb2.RunBatchResponse(outcomes=map(_outcome, outcomes))
+        if room.byte_size >= LARGE_BYTES:
+            answer.done(HeldAnswer(response, room))
+        else:
+            room.release()
+            answer.done(response)
 
     def cancelled() -> extension_pb2.RunBatchResponse:
         cancellation.check()

@@ -93,6 +93,7 @@ class SessionRpcs:
             server_device_bytes=service.engine.memory.used_bytes,
             server_sessions=len(self._sessions),
             server_shared_bytes=service.engine.arenas.lent_bytes,
+            server_answer_bytes=service.engine.answers.used_bytes,
         )
 
 
@@ -161,4 +162,5 @@ def _quotas(quotas: Quotas) -> extension_pb2.Quotas:
         concurrent_executions=quotas.concurrent_executions,
         launched_executions=quotas.launched_executions,
         compile_seconds=quotas.compile_seconds,
+        answer_bytes=quotas.answer_bytes,
     )

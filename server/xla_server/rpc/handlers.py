@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 import grpc
-from google.protobuf.message import DecodeError, EncodeError, Message
+from google.protobuf.message import DecodeError, EncodeError
 
 from xla_contract import malloc
 from xla_contract.descriptors import Rpc
@@ -23,15 +23,13 @@ from xla_contract.parsed_size import SMALL_BYTES, require_parsable
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls import Calls
 from xla_server.rpc.errors import as_xla_error, status_of, status_proto_of
+from xla_server.rpc.held_answers import LARGE_BYTES, Response, discard, release_at_end, room_of
 from xla_server.sessions.registry import SessionRegistry
 
 _LOG = logging.getLogger(__name__)
 
 SESSION_KEY = "xla-session"
 """The metadata key of a session's token."""
-
-Response: TypeAlias = Message | bytes
-"""The answer of an rpc, serialized or not."""
 
 Method: TypeAlias = Callable[[Any, Any, Cancellation], Response]
 """Decodes a request, calls the session's service, encodes the response; raises XlaError.
@@ -69,7 +67,10 @@ class Boundary:
             ) from None
 
     def serialize(self, rpc: Rpc, response: Response) -> bytes:
-        """The bytes of a response; ResourceExhaustedError when no message may be so large."""
+        """The bytes of a response.
+
+        Raises ResourceExhaustedError when no message may be so large, and lets go of it.
+        """
         data: bytes | None
         if isinstance(response, bytes):
             data = response
@@ -79,6 +80,7 @@ class Boundary:
             except EncodeError:
                 data = None
         if data is None or len(data) > self.max_bytes:
+            discard(response)
             size = "more than any message" if data is None else f"{len(data)} bytes"
             raise ResourceExhaustedError(
                 f"a message may take {self.max_bytes} bytes, got a response of {size}",
@@ -179,7 +181,10 @@ class Handler:
             service.begin_call(cancellation)
             parsed = boundary.parse(self._rpc, request, self._decode)
             response = self._method(service, parsed, cancellation)
-            return boundary.serialize(self._rpc, response)
+            data = boundary.serialize(self._rpc, response)
+            if len(data) >= LARGE_BYTES:
+                release_at_end(context, room_of(service.answers, response, len(data)))
+            return data
         finally:
             service.end_call(cancellation)
             boundary.calls.end(cancellation)

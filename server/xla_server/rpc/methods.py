@@ -8,6 +8,7 @@ import grpc
 
 from xla_contract.descriptors import Rpc
 from xla_server.rpc.deferred import DeferredHandler, DeferredMethod
+from xla_server.rpc.draining import Refusal
 from xla_server.rpc.handlers import Boundary, Decode, Handler, Method
 from xla_server.rpc.pools import Pool, Pools
 from xla_server.rpc.streams import StreamHandler, StreamMethod
@@ -86,6 +87,8 @@ class ServiceHandler(grpc.ServiceRpcHandler):
             for rpc in rpcs
             if isinstance(row := rows[rpc.name], Unary) and row.has_session
         }
+        self._refusals = {rpc.path: Refusal(rpc, boundary.calls, pools).handler() for rpc in rpcs}
+        self._calls = boundary.calls
         self._launched = boundary.sessions.engine.launched
 
     def service_name(self) -> str:
@@ -97,6 +100,8 @@ class ServiceHandler(grpc.ServiceRpcHandler):
     ) -> "grpc.RpcMethodHandler[Any, Any] | None":
         """The handler of a call; called by grpc."""
         path = handler_call_details.method
+        if self._calls.are_refused:
+            return self._refusals.get(path)
         if self._launched.value:
             waiting = self._waiting.get(path)
             if waiting is not None:

@@ -1,5 +1,6 @@
 """Thread pools: a call that waits must not hold up one that does not."""
 
+import contextlib
 import dataclasses
 import enum
 import itertools
@@ -8,10 +9,18 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from xla_server.rpc.arrivals import Arrivals
+from xla_server.rpc.arrivals import Arrivals, Expected
+from xla_server.rpc.call_places import CallPlaces
+from xla_server.rpc.places import STREAM_LIMITS, PlaceLimits, Places
+from xla_server.rpc.silent_streams import Silence
 from xla_server.rpc.threads import Threads
 
 _numbers = itertools.count(1)
+
+_THREADS_OF_A_STREAM = 3
+"""At most: one reads, one sends, one waits for the end. Calls that take long lend their places."""
+
+_REFUSAL_THREADS = 2
 
 
 class Pool(enum.StrEnum):
@@ -34,30 +43,68 @@ class PoolSizes:
     short: int = 16
     compile: int = 4
     execute: int = 256
-    stream: int = 1024
+    stream: int = 64
+    """Beside those of the streams that there are."""
+    lent: int = 1 << 13
+    """More of each kind, for programs that wait or run for long."""
 
 
 class Pools:
     """The thread pools of one server."""
 
-    def __init__(self, sizes: PoolSizes) -> None:
+    def __init__(
+        self,
+        sizes: PoolSizes,
+        streams: PlaceLimits | None = None,
+        calls: CallPlaces | None = None,
+    ) -> None:
+        self.calls = calls or CallPlaces()
+        self.streams = Places(
+            streams or STREAM_LIMITS, "streams", "End streams that are not used, or wait."
+        )
         self._prefix = f"xla-{next(_numbers)}-"
         self._executors: Mapping[Pool, Threads] = {
-            pool: Threads(getattr(sizes, str(pool)), f"{self._prefix}{pool}") for pool in Pool
+            pool: Threads(getattr(sizes, pool), f"{self._prefix}{pool}", most_lent=sizes.lent)
+            for pool in Pool
         }
-        self._arrivals = {pool: Arrivals(threads) for pool, threads in self._executors.items()}
+        self.refusals = Threads(_REFUSAL_THREADS, f"{self._prefix}refusals")
+        """For calls that are not begun, and so no work that is in progress."""
+        self.expected = Expected()
+        """The calls whose requests are not there yet."""
+        self.silences: dict[Silence, None] = {}
+        """Those of the streams that grpc has, the oldest first."""
+        self._arrivals = {
+            (pool, is_streamed): Arrivals(
+                threads, self.expected, self.calls, is_streamed=is_streamed
+            )
+            for pool, threads in self._executors.items()
+            for is_streamed in (False, True)
+        }
+
+    def serving_stream(self) -> contextlib.AbstractContextManager[None]:
+        """More threads as long as one stream is there, which is served in one of its kind's."""
+        return self._executors[Pool.STREAM].larger(_THREADS_OF_A_STREAM)
 
     def executor(self, pool: Pool) -> ThreadPoolExecutor:
         """The executor of a kind of calls."""
         return self._executors[pool]
 
-    def arrivals(self, pool: Pool) -> ThreadPoolExecutor:
-        """The same threads, for grpc: a call has one when its request is there."""
-        return self._arrivals[pool]
+    def arrivals(self, pool: Pool, *, is_streamed: bool = False) -> Arrivals:
+        """The same threads, for grpc: a call has one when its request is there.
+
+        One with a stream of requests (`is_streamed`) has it at once.
+        """
+        return self._arrivals[pool, is_streamed]
+
+    def is_idle(self, *, besides: Pool | None = None) -> bool:
+        """Whether no thread of any kind of calls, or of all `besides` one, has something to do."""
+        return all(
+            threads.is_idle() for pool, threads in self._executors.items() if pool is not besides
+        )
 
     def close(self, timeout: float) -> bool:
         """Stop taking calls and wait for the threads; False when some are still busy."""
-        for executor in self._executors.values():
+        for executor in (*self._executors.values(), self.refusals):
             executor.shutdown(wait=False, cancel_futures=True)
         deadline = time.monotonic() + timeout
         threads = [

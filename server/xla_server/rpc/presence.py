@@ -3,10 +3,10 @@
 import collections
 import logging
 import threading
-import urllib.parse
 
 import psutil
 
+from xla_server.rpc.peers import address, tcp_address
 from xla_server.sessions.registry import SessionRegistry
 
 _LOG = logging.getLogger(__name__)
@@ -56,19 +56,16 @@ class Connections:
         """
         if self._peers is None:
             self._peers = _connected_peers()
-        kind, _, address = peer.partition(":")
-        if kind == "unix":
+        if peer.startswith("unix:"):
             return "unix" in self._peers
-        if kind not in ("ipv4", "ipv6"):
-            return True
-        host, _, port = urllib.parse.unquote(address).rpartition(":")
-        return f"{_plain(host)}:{port}" in self._peers
+        found = tcp_address(peer)
+        return found is None or found in self._peers
 
 
 def _connected_peers() -> set[str]:
     process = psutil.Process()
     peers = {
-        f"{_plain(each.raddr.ip)}:{each.raddr.port}"
+        address(each.raddr.ip, each.raddr.port)
         for each in process.net_connections(kind="tcp")
         if each.raddr and each.status != psutil.CONN_CLOSE_WAIT
     }
@@ -77,8 +74,3 @@ def _connected_peers() -> set[str]:
     if any(count > 1 for path, count in paths.items() if path):
         peers.add("unix")
     return peers
-
-
-def _plain(host: str) -> str:
-    """An address in one form, whether or not it came by way of an IPv6 socket."""
-    return host.strip("[]").removeprefix("::ffff:").partition("%")[0]

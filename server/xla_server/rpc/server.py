@@ -4,20 +4,25 @@ import contextlib
 import dataclasses
 import logging
 import os
-import time
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
 from xla_contract.descriptors import EXTENSION_NAME, EXTENSION_RPCS, RPCS, SERVICE_NAME
+from xla_server.rpc.arrivals import known_server
+from xla_server.rpc.call_places import CallPlaces
 from xla_server.rpc.calls import Calls, shutting_down
 from xla_server.rpc.discovery import Discovery
+from xla_server.rpc.draining import Draining
 from xla_server.rpc.extension import extension_rows
 from xla_server.rpc.extension_converse import Conversations
 from xla_server.rpc.handlers import Boundary
 from xla_server.rpc.listeners import Listeners
+from xla_server.rpc.memory_pressure import MemoryPressure
 from xla_server.rpc.methods import ServiceHandler, Streaming
+from xla_server.rpc.places import CALL_LIMITS, STREAM_LIMITS, PlaceLimits
 from xla_server.rpc.pools import Pools, PoolSizes
 from xla_server.rpc.presence import Presence
 from xla_server.rpc.servicer import ROWS
@@ -29,6 +34,15 @@ _LOG = logging.getLogger(__name__)
 _ANSWER_SECONDS = 1.0
 """How long calls that were told to stop get for saying so to their clients."""
 
+_STOP_SECONDS = 0.25
+"""How long grpc's own stop waits for clients that do not leave, when no call is in progress."""
+
+_UNREAD_CALLS = 1024
+"""Of a connection, beyond those that may be in progress: further ones wait in its client."""
+
+_ENDING_CALLS = 1024
+"""Those that grpc still counts after their places were left."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RpcOptions:
@@ -36,8 +50,11 @@ class RpcOptions:
 
     listen: Sequence[str]
     max_message_bytes: int = 2**31 - 1
-    max_concurrent_calls: int = 4096
+    max_resident_bytes: int = 0
+    """Of memory of the process, beyond which calls that send slowly are ended; 0 for any."""
     pool_sizes: PoolSizes = dataclasses.field(default_factory=PoolSizes)
+    calls: PlaceLimits = CALL_LIMITS
+    streams: PlaceLimits = STREAM_LIMITS
     shared_memory_connections: int = 256
 
 
@@ -47,15 +64,23 @@ class RpcServer:
     def __init__(self, sessions: SessionRegistry, options: RpcOptions) -> None:
         self._sessions = sessions
         self._calls = Calls()
-        self._pools = Pools(options.pool_sizes)
+        self._is_cancelled = threading.Event()
+        self._pools = Pools(
+            options.pool_sizes, options.streams, CallPlaces(options.calls, sessions.has)
+        )
+        self._memory_pressure = MemoryPressure(
+            self._pools.expected, self._pools.silences, options.max_resident_bytes
+        )
         # All handlers name threads of their own; grpc wants some all the same.
         self._default_threads = ThreadPoolExecutor(1, thread_name_prefix="grpc")
         self._server = grpc.server(
             self._default_threads,
-            maximum_concurrent_rpcs=options.max_concurrent_calls,
+            maximum_concurrent_rpcs=_most_calls(options),
             options=[
                 ("grpc.max_receive_message_length", options.max_message_bytes),
                 ("grpc.max_send_message_length", options.max_message_bytes),
+                # An answer that is not read is no call in progress any more, but takes memory.
+                ("grpc.max_concurrent_streams", options.calls.limit + _UNREAD_CALLS),
                 # A second server on the port must fail, not take half of the calls.
                 ("grpc.so_reuseport", 0),
                 # A client that vanished without a word must not wait in a queue for ever.
@@ -71,6 +96,7 @@ class RpcServer:
         )
         self._shared_memory = _shared_memory(sessions, options)
         boundary = Boundary(sessions, self._calls, options.max_message_bytes)
+        self._draining = Draining(self._calls, sessions.engine.launched, self._pools)
         extension = extension_rows(
             sessions,
             options.max_message_bytes,
@@ -93,7 +119,8 @@ class RpcServer:
         ):
             handler = ServiceHandler(name, rpcs, rows, self._pools, boundary)
             self._server.add_generic_rpc_handlers((handler,))
-        self._discovery = Discovery(self._server)
+        pools = self._pools
+        self._discovery = Discovery(self._server, pools.expected, pools.silences, pools.calls)
         try:
             self._listeners = Listeners(options.listen, self._server.add_insecure_port)
         except BaseException:
@@ -113,6 +140,7 @@ class RpcServer:
     def start(self) -> None:
         """Begin to answer."""
         self._presence = Presence(self._sessions)
+        self._memory_pressure.start()
         self._server.start()
         self._discovery.set_serving()
 
@@ -130,33 +158,37 @@ class RpcServer:
         """End calls and launched executions, also those that come later, with UNAVAILABLE."""
         self._calls.cancel_all()
         self._sessions.engine.launched.cancel_all(shutting_down())
+        self._is_cancelled.set()
 
     def drain(self, grace_seconds: float) -> bool:
-        """Take no more calls, let calls and launched executions end for a while, then cancel them.
+        """Refuse calls, let calls and launched executions end for a while, then cancel them.
 
-        Gives False when threads are still busy at the end: a call in the middle of one long
-        operation sees its cancellation only after it.
+        Calls that come, over connections that there are or new ones, are told UNAVAILABLE at once;
+        health says NOT_SERVING. Gives False when threads are still busy at the end: a call in the
+        middle of one long operation sees its cancellation only after it.
         """
         engine = self._sessions.engine
-        deadline = time.monotonic() + grace_seconds
         self._discovery.set_draining()
+        self._draining.begin()
         self._conversations.drain()
-        # grpc ends what is left with no word to the client; ours end one moment earlier.
-        stopped = self._server.stop(grace_seconds + _ANSWER_SECONDS)
-        has_ended = stopped.wait(grace_seconds)
         # Calls may wait for executions, and executions for streams: all have the same time.
-        if not engine.launched.wait(max(0.0, deadline - time.monotonic())) or not has_ended:
+        has_ended = self._draining.wait(grace_seconds, self._is_cancelled)
+        if not has_ended and not self._is_cancelled.is_set():
             _LOG.warning(
                 "the grace period is over, %d calls and %d launched executions are cancelled",
                 len(self._calls),
                 engine.launched.value,
             )
+        self._draining.linger(grace_seconds, self._is_cancelled)
         self.cancel()
-        all_ended = stopped.wait(2 * _ANSWER_SECONDS)
+        self._draining.wait(2 * _ANSWER_SECONDS)
+        # A call that comes in this moment may hang, or be cancelled, for as long as this takes.
+        all_ended = self._server.stop(_STOP_SECONDS).wait(_STOP_SECONDS + _ANSWER_SECONDS)
         if all_ended:  # grpc may otherwise still hand calls to the threads.
             self._default_threads.shutdown(wait=False, cancel_futures=True)
             self._discovery.close()
         self._presence.close()
+        self._memory_pressure.close()
         is_idle = self._pools.close(_ANSWER_SECONDS) and all_ended
         self._close_shared_memory()
         self._sessions.close_all()
@@ -181,6 +213,16 @@ def serving(sessions: SessionRegistry, options: RpcOptions) -> Iterator[RpcServe
         yield server
     finally:
         server.drain(0)
+
+
+def _most_calls(options: RpcOptions) -> int:
+    """How many calls grpc lets in: more than have places, so that who is refused is told why.
+
+    grpc refuses whoever comes next. Where calls have no places, that is all there is.
+    """
+    if known_server() is None:
+        return options.calls.limit
+    return options.calls.most + options.streams.most + _ENDING_CALLS
 
 
 def _shared_memory(sessions: SessionRegistry, options: RpcOptions) -> SharedMemorySocket | None:

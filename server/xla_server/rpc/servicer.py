@@ -7,13 +7,13 @@ from types import MappingProxyType
 from xla_contract.errors import XlaError
 from xla_contract.layout import Layout
 from xla_contract.literal_decoding import LiteralMessage, decode_literal_message
-from xla_contract.literal_encoding import encode_literal_message
 from xla_contract.shape_proto import layout_from_proto, shape_from_proto, shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.deferred import Answer
 from xla_server.rpc.extension_feeds import answering
 from xla_server.rpc.extension_run import wait_for_execution
+from xla_server.rpc.held_answers import Response, discard, held_literal
 from xla_server.rpc.messages import data_handles, fill_profile, shape_in
 from xla_server.rpc.methods import Deferred, Row, Unary
 from xla_server.rpc.pools import Pool
@@ -73,11 +73,11 @@ def _load_data(
 
 def _transfer_to_client(
     service: XlaService, request: xla_pb2.TransferToClientRequest, _: Cancellation
-) -> bytes:
+) -> Response:
     handle = request.data.handle if request.HasField("data") else None
     shape = shape_in(request, "shape_with_layout")
     literal = service.transfer_to_client(handle, shape)
-    return encode_literal_message(xla_pb2.TransferToClientResponse(), literal)
+    return held_literal(service.answers, xla_pb2.TransferToClientResponse(), literal)
 
 
 def _transfer_to_server(
@@ -117,15 +117,18 @@ def _transfer_from_outfeed(
         else:
             answer.later(functools.partial(taken, lent))
 
-    def taken(lent: LentLiteral) -> bytes:
+    def taken(lent: LentLiteral) -> Response:
+        response: Response = b""
         try:
-            data = encode_literal_message(xla_pb2.TransferFromOutfeedResponse(), lent.literal())
+            message = xla_pb2.TransferFromOutfeedResponse()
+            response = held_literal(service.answers, message, lent.literal())
             cancellation.check()
         except BaseException:
+            discard(response)
             lent.give_back()
             raise
         lent.keep()
-        return data
+        return response
 
     service.transfer_from_outfeed(
         shape_in(request, "shape_with_layout"),
@@ -145,13 +148,13 @@ def _reset_device(
 
 def _compute_constant_graph(
     service: XlaService, request: xla_pb2.ComputeConstantGraphRequest, cancellation: Cancellation
-) -> bytes:
+) -> Response:
     program = request.computation if request.HasField("computation") else None
     layout: Layout | None = None
     if request.HasField("output_layout"):
         layout = layout_from_proto(request.output_layout)
     literal = service.compute_constant_graph(program, layout, cancellation)
-    return encode_literal_message(xla_pb2.ComputeConstantResponse(), literal)
+    return held_literal(service.answers, xla_pb2.ComputeConstantResponse(), literal)
 
 
 def _get_device_handles(
@@ -225,7 +228,7 @@ ROWS: Mapping[str, Row] = MappingProxyType(
         ),
         "TransferFromOutfeed": Deferred(Pool.SHORT, _transfer_from_outfeed),
         "ResetDevice": Unary(Pool.SHORT, _reset_device),
-        "ComputeConstantGraph": Unary(Pool.COMPILE, _compute_constant_graph),
+        "ComputeConstantGraph": Unary(Pool.EXECUTE, _compute_constant_graph),
         "GetDeviceHandles": Unary(Pool.SHORT, _get_device_handles),
         "CreateChannelHandle": Unary(Pool.SHORT, _create_channel_handle),
         "Compile": Unary(Pool.COMPILE, _compile),

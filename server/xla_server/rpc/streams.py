@@ -11,8 +11,10 @@ from xla_contract.descriptors import Rpc
 from xla_contract.errors import CancelledError, InvalidArgumentError, XlaError
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.ending import SendResponse, end_call
-from xla_server.rpc.handlers import Boundary, Response, session_token
+from xla_server.rpc.handlers import Boundary, session_token
+from xla_server.rpc.held_answers import Response
 from xla_server.rpc.pools import Pool, Pools
+from xla_server.rpc.silent_streams import Silence
 from xla_server.sessions.registry import Session
 
 StreamMethod: TypeAlias = Callable[[Session, "Stream", Cancellation], None]
@@ -30,7 +32,9 @@ class Stream:
         context: grpc.ServicerContext,
         send: SendResponse,
         cancellation: Cancellation,
+        silence: Silence,
     ) -> None:
+        self.silence = silence
         self._rpc = rpc
         self._boundary = boundary
         self._requests = requests
@@ -55,6 +59,10 @@ class Stream:
                 "its end"
             )
 
+    def serves_others(self, is_idle: Callable[[], bool]) -> None:
+        """Let a draining server end the stream where no other call goes on and `is_idle` holds."""
+        self._boundary.calls.note_serving_others(self._cancellation, is_idle)
+
     def receive(self) -> Any:
         """The client's next message, None once it has no more.
 
@@ -74,14 +82,25 @@ class Stream:
         if self._first is not None:
             first, self._first = self._first, None
             return first
+        self.silence.since.append(time.monotonic())
+        request = None
         try:
-            return next(self._requests)
+            request = next(self._requests)
         except StopIteration:
             self._cancellation.check()
-            return None
         except grpc.RpcError:
             self._cancellation.check()
             raise CancelledError("the client gave the call up") from None
+        if not self.silence.received():
+            self._refuse()
+        return request
+
+    def _refuse(self) -> None:
+        """Raise what the call is being ended with: the message came too late."""
+        is_told = threading.Event()
+        self._cancellation.add_callback(is_told.set)
+        is_told.wait()
+        self._cancellation.check()
 
     def send(self, response: Response) -> None:
         """Send a message, waiting for room; raises what the call's cancellation raises."""
@@ -104,7 +123,11 @@ class StreamHandler:
         self._rpc = rpc
         self._method = method
         self._boundary = boundary
-        self.experimental_thread_pool = pools.executor(Pool.STREAM)
+        self._pools = pools
+        # A message that streams no further is waited for without a thread.
+        self.experimental_thread_pool = pools.arrivals(
+            Pool.STREAM, is_streamed=rpc.request_streaming
+        )
 
     def __call__(
         self,
@@ -115,6 +138,8 @@ class StreamHandler:
         """Serve one stream; whatever goes wrong becomes a status."""
         boundary = self._boundary
         started = time.monotonic()
+        # No call in line any more: from here on it is counted among streams.
+        self.experimental_thread_pool.leave(context)
         ending = threading.Lock()
 
         def end(error: BaseException | None) -> None:
@@ -128,12 +153,25 @@ class StreamHandler:
 
         try:
             token = session_token(context.invocation_metadata())
-            with boundary.calls.running(context) as cancellation:
+            with (
+                # First of all, so that no thread waits for a stream that is one too many.
+                self._pools.streams.taken(token or context.peer()),
+                self._pools.serving_stream(),
+                boundary.calls.running(context) as cancellation,
+            ):
                 # A thread that waits for a message is woken by the end of the call.
                 forget = cancellation.add_callback(lambda: end(_cause(cancellation)))
                 source = iter((requests,)) if isinstance(requests, bytes) else requests
+                silence = Silence(context.peer(), cancellation.cancel, context.cancel)
+                self._note(silence, context)
                 stream = Stream(
-                    self._rpc, boundary, source, context, send_response_callback, cancellation
+                    self._rpc,
+                    boundary,
+                    source,
+                    context,
+                    send_response_callback,
+                    cancellation,
+                    silence,
                 )
                 try:
                     if token is None:
@@ -150,6 +188,17 @@ class StreamHandler:
             end(error)
         else:
             end(None)
+
+    def _note(self, silence: Silence, context: grpc.ServicerContext) -> None:
+        """Have a silence among those there are as long as grpc has the call, and its messages."""
+        silences = self._pools.silences
+        silences[silence] = None
+
+        def forget() -> None:
+            silences.pop(silence, None)
+
+        if not context.add_callback(forget):
+            forget()
 
     def handler(self) -> "grpc.RpcMethodHandler[Any, Any]":
         """What grpc calls; a side that does not stream sends one message."""

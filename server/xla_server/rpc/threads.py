@@ -1,18 +1,16 @@
 """Threads for calls: what a thread pool does, without results that nobody asks for."""
 
+import contextlib
 import functools
 import itertools
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from xla_server.sessions.lending import work_for
-
-MAX_LENT = 1024
-"""Threads that a pool may have beyond its size, for those that wait."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -55,15 +53,17 @@ class Job:
 class Threads(ThreadPoolExecutor):
     """A pool of up to so many threads, which start when they are needed. Any thread may use it.
 
-    Those that wait for others can lend their places (`sessions.lending`).
+    Those that wait for others can lend their places (`sessions.lending`), `most_lent` at the same
+    time. Where the system has no more threads, jobs wait for those there are.
 
     The futures of Python's own pool, with a condition variable each, and its count of idle
     threads cost a small call a few percent. grpc takes nothing for a pool but that class, though
     it only ever asks when a job is over; nothing of the class's own is used.
     """
 
-    def __init__(self, size: int, name: str) -> None:
+    def __init__(self, size: int, name: str, *, most_lent: int = 1024) -> None:
         self._size = size
+        self._most_lent = most_lent
         self._lent = 0
         self._names = (f"{name}_{number}" for number in itertools.count())
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
@@ -83,32 +83,47 @@ class Threads(ThreadPoolExecutor):
         return job
 
     def begin(self, job: Job) -> None:
-        """Let a thread run a job; raises RuntimeError after `shutdown`."""
+        """Let a thread run a job; raises RuntimeError after `shutdown`, and without any thread."""
         with self._changing:
             if self._is_closed:
                 raise RuntimeError("threads must be open to be given a job, got closed ones")
-            if self._spare > 0 or len(self._started) >= self._size + self._lent:
+            if self._spare > 0 or not self._start():
+                if not self._started:
+                    raise RuntimeError("a thread must be there for a job, got none of the system")
                 self._spare -= 1
-            else:
-                self._start()
             self._jobs.put(job)
 
     def lend(self) -> bool:
         """Be one thread larger, until `take_back`, as one waits; False when too many do."""
         with self._changing:
-            if self._lent >= MAX_LENT:
+            if self._lent >= self._most_lent:
                 return False
             self._lent += 1
-            if self._spare < 0 and not self._is_closed:
+            if self._spare < 0 and not self._is_closed and self._start():
                 # For a job that waits.
                 self._spare += 1
-                self._start()
             return True
 
     def take_back(self) -> None:
         """Be as large as before; a thread too many leaves after its job."""
         with self._changing:
             self._lent -= 1
+
+    def is_idle(self) -> bool:
+        """Whether no job is being done or waits."""
+        with self._changing:
+            return self._spare == len(self._started)
+
+    @contextlib.contextmanager
+    def larger(self, count: int) -> Iterator[None]:
+        """Be so many threads larger as long as the block."""
+        with self._changing:
+            self._size += count
+        try:
+            yield
+        finally:
+            with self._changing:
+                self._size -= count
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more jobs; drop those that wait, if wished. Waits for the threads, if wished."""
@@ -134,10 +149,18 @@ class Threads(ThreadPoolExecutor):
             if job is not None:
                 jobs.append(job)
 
-    def _start(self) -> None:
+    def _start(self) -> bool:
+        """Start a thread; False where there are enough, or the system has no more."""
+        if len(self._started) >= self._size + self._lent:
+            return False
         thread = threading.Thread(target=self._work, name=next(self._names), daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            _LOG.warning("no thread could be started beside %d: %s", len(self._started), error)
+            return False
         self._started.append(thread)
-        thread.start()
+        return True
 
     def _work(self) -> None:
         work_for(self)

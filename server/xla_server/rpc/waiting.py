@@ -7,7 +7,8 @@ from typing import Any
 
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.deferred import Answer, DeferredMethod
-from xla_server.rpc.handlers import Method, Response
+from xla_server.rpc.handlers import Method
+from xla_server.rpc.held_answers import Response
 from xla_server.sessions.pending import NotYetError
 from xla_server.sessions.service import XlaService
 

@@ -109,7 +109,8 @@ class Batch:
     def _outcome(self, request: extension_pb2.RunRequest) -> "Kept | XlaError":
         try:
             self._cancellation.check()
-            return self._run(self._service, request, self._cancellation)
+            with self._cancellation.followed() as cancellation:
+                return self._run(self._service, request, cancellation)
         except NotYetError:
             # It was there before, so the handle was freed and another run donated it.
             return InvalidArgumentError("a value of the run was freed before the run began")

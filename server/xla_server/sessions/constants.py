@@ -9,25 +9,13 @@ from xla_contract.shape_proto import program_shape_from_proto
 from xla_contract.stubs import hlo_pb2
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.run import evaluate
+from xla_server.ir.effects import SIDE_EFFECTS
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ir.verifier import verify
 from xla_server.ops.evaluation import Value
 
-_NOT_CONSTANT = frozenset(
-    {
-        Opcode.INFEED,
-        Opcode.OUTFEED,
-        Opcode.SEND,
-        Opcode.SEND_DONE,
-        Opcode.RECV,
-        Opcode.RECV_DONE,
-        Opcode.RNG,
-        Opcode.RNG_GET_AND_UPDATE_STATE,
-        Opcode.REPLICA_ID,
-        Opcode.PARTITION_ID,
-    }
-)
+_NOT_CONSTANT = SIDE_EFFECTS | {Opcode.REPLICA_ID, Opcode.PARTITION_ID}
 """What gives another value each time, on each device, or does something besides."""
 
 

@@ -5,12 +5,14 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 
 from xla_server.backends.backend import Backend
 from xla_server.runtime.blocks import BlockPool
+from xla_server.sessions.answer_memory import AnswerMemory
 from xla_server.sessions.arena_pool import ArenaPool
 from xla_server.sessions.device_memory import DeviceMemory
 from xla_server.sessions.executables import SharedExecutables
 from xla_server.sessions.launched import Launched
-from xla_server.sessions.quotas import Quotas
+from xla_server.sessions.quotas import Quotas, SharedSlots
 from xla_server.sessions.records import Limits
+from xla_server.sessions.turns import Turns
 
 _EXECUTIONS = 256
 """At the same time, of those that no call waits for, where nobody gives threads for them."""
@@ -34,6 +36,7 @@ class Engine:
         self.limits = limits
         self.quotas = quotas or Quotas(device_bytes=limits.max_device_bytes)
         self.memory = DeviceMemory(limits.max_device_bytes)
+        self.answers = AnswerMemory(limits.max_answer_bytes)
         self.blocks = BlockPool()
         """Memory that values arrive in."""
         self.arenas = ArenaPool(
@@ -42,6 +45,9 @@ class Engine:
         self.execution_threads = execution_threads or ThreadPoolExecutor(
             _EXECUTIONS, thread_name_prefix="xla-execution"
         )
+        self.executing = SharedSlots(limits.max_executions, reserve=limits.max_sessions)
+        """The places of the executions of all sessions."""
+        self.turns = Turns()
         self.launched = Launched()
         self.programs = SharedExecutables(
             max_executables=limits.max_executables,

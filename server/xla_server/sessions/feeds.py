@@ -125,8 +125,8 @@ class DeviceFeeds:
         """What outfeed holds, and who waits for it."""
         side = self.outfeed
         is_streaming = side.stream is not None
-        front = side.queue.front()
-        return FeedState(side.queue, front, side.queue.waiting(), is_streaming, side.acknowledged)
+        waiting = side.queue.waiting()
+        return FeedState(side.queue, side.front(), waiting, is_streaming, side.acknowledged)
 
     def sizes(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Items and bytes of infeed, and of outfeed."""

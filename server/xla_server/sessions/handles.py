@@ -216,7 +216,8 @@ class HandleTable(Generic[V]):
                 f"a live {self._kind.noun} handle is needed, got {handle}, "
                 "which was unregistered before"
             )
+        noun = self._kind.noun
         return NotFoundError(
-            f"a {self._kind.noun} handle of this session is needed, got {handle}, "
-            "which it was never given"
+            f"{'an' if noun[0] in 'aeiou' else 'a'} {noun} handle of this session is needed, got "
+            f"{handle}, which it was never given"
         )

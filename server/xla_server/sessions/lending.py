@@ -1,13 +1,14 @@
-"""Places in pools of threads, lent while the threads that have them wait.
+"""Places in pools of threads, lent while the threads that have them are no use to others.
 
-A program that waits for a feed or a channel does so in its thread, which may be long. Meanwhile
-the pool may have one thread more: programs that wait keep no others from running.
+A program that waits for a feed or a channel does so in its thread, which may be long, and one that
+runs for long keeps its thread as well (`sessions.turns`). Meanwhile the pool may have one thread
+more: such programs keep no others from running.
 """
 
 import contextlib
 import threading
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Lender(Protocol):
@@ -20,22 +21,60 @@ class Lender(Protocol):
         """Be as large as before."""
 
 
-_HERE = threading.local()
+class Passing:
+    """The pool of threads that end with their work, and so have no places to lend."""
+
+    def lend(self) -> bool:
+        """False: nobody waits for such a thread."""
+        return False
+
+    def take_back(self) -> None:
+        """Nothing was lent."""
+
+
+class Worker:
+    """A thread of a pool, and what it does."""
+
+    __slots__ = ("is_waiting", "pool", "turn")
+
+    def __init__(self, pool: Lender | None) -> None:
+        self.pool = pool
+        self.turn: Any = None
+        """What it runs, if `sessions.turns` has it."""
+        self.is_waiting = False
+        """Whether it waits for others, in a place that it has lent."""
+
+
+class _Here(threading.local):
+    worker: Worker | None = None
+
+
+_HERE = _Here()
 
 
 def work_for(pool: Lender) -> None:
     """Say that the thread that calls this is one of a pool's."""
-    _HERE.pool = pool
+    _HERE.worker = Worker(pool)
+
+
+def this_worker() -> Worker:
+    """The thread that calls this; it has no pool unless it said so."""
+    worker = _HERE.worker
+    if worker is None:
+        worker = _HERE.worker = Worker(None)
+    return worker
 
 
 @contextlib.contextmanager
 def lent_place() -> Iterator[None]:
     """Lend the place of the calling thread, if it is one of a pool's, as long as the block."""
-    pool: Lender | None = getattr(_HERE, "pool", None)
-    if pool is None or not pool.lend():
-        yield
-        return
+    worker = this_worker()
+    turn, pool = worker.turn, worker.pool
+    worker.is_waiting = True
+    is_lent = pool is not None and not (turn is not None and turn.is_lent) and pool.lend()
     try:
         yield
     finally:
-        pool.take_back()
+        worker.is_waiting = False
+        if is_lent and pool is not None:
+            pool.take_back()

@@ -20,7 +20,7 @@ from xla_contract.errors import (
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.feed_queue import FeedQueue
+from xla_server.sessions.feed_queue import MAX_FRONT, FeedQueue
 from xla_server.sessions.feed_values import literal_of, outfeed_arrays
 from xla_server.sessions.feed_waiters import FeedUser, Item
 from xla_server.sessions.infeed_stream import Credit
@@ -56,6 +56,17 @@ class OutfeedSide:
     def next_sequence(self) -> int:
         """The number the next item that is taken will have."""
         return self.acknowledged + len(self.held) + 1
+
+    def front(self) -> list[Shape]:
+        """The shapes of the first arrays that are to be sent, again where no stream is connected.
+
+        At most MAX_FRONT of them.
+        """
+        with self.changed:
+            coming = self.held if self.stream is None else self.stream.unsent()
+            shapes = (item.shape for held in coming for item in held.items)
+            sent = list(itertools.islice(shapes, MAX_FRONT))
+        return [*sent, *self.queue.front()][:MAX_FRONT]
 
     def attach(
         self,
@@ -158,7 +169,7 @@ class OutfeedStream:
         self._credit_bytes = 0
         self._ahead_items = 0
         self._ahead_bytes = 0
-        for held in self._unsent():
+        for held in self.unsent():
             self.count_ahead(len(held.items), held.byte_size)
         self._error: XlaError | None = None
         self._is_drained = False
@@ -287,14 +298,15 @@ class OutfeedStream:
             self._ahead_bytes < min(self._credit_bytes, BATCH_BYTES)
         )
 
-    def _unsent(self) -> "itertools.islice[Held]":
+    def unsent(self) -> "itertools.islice[Held]":
+        """What it was not sent yet. To be called inside `changed`."""
         sent = max(0, self._cursor - self._side.acknowledged - 1)
         return itertools.islice(self._side.held, sent, None)
 
     def _sendable(self) -> list[Held]:
         batch: list[Held] = []
         items = byte_size = 0
-        for held in self._unsent():
+        for held in self.unsent():
             size = self._sent_bytes(held)
             is_full = items >= BATCH_ITEMS or byte_size + size > BATCH_BYTES
             if not self._has_credit() or (batch and is_full):

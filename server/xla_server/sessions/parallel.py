@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from xla_contract.errors import XlaError
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.sessions.lending import Passing, lent_place, work_for
 
 T = TypeVar("T")
 
@@ -21,32 +21,25 @@ def run_together(
     """
     if len(jobs) == 1:
         return [jobs[0](cancellation)]
-    group = Cancellation()
     failures: list[BaseException] = []
     lock = threading.Lock()
 
     def run(job: Callable[[Cancellation], T]) -> T:
         try:
-            return job(group)
+            with group.followed() as own:
+                return job(own)
         except BaseException as error:  # The others must not go on, whatever it was.
             with lock:
                 failures.append(error)
             group.cancel()
             raise
 
-    forget = cancellation.add_callback(lambda: _pass_on(cancellation, group))
-    try:
-        with ThreadPoolExecutor(len(jobs), thread_name_prefix="xla-together") as pool:
-            futures = [pool.submit(run, job) for job in jobs]
-    finally:
-        forget()
+    with cancellation.followed() as group, lent_place():
+        threads = ThreadPoolExecutor(
+            len(jobs), "xla-together", initializer=work_for, initargs=(Passing(),)
+        )
+        with threads:
+            futures = [threads.submit(run, job) for job in jobs]
     if failures:
         raise failures[0]
     return [future.result() for future in futures]
-
-
-def _pass_on(cancellation: Cancellation, group: Cancellation) -> None:
-    try:
-        cancellation.check()
-    except XlaError as error:
-        group.cancel(error)

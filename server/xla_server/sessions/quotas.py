@@ -2,12 +2,14 @@
 
 import contextlib
 import dataclasses
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 
 from xla_contract.errors import ResourceExhaustedError
+from xla_server.sessions.shares import Shares
 
 COMPILE_WINDOW_SECONDS = 3600.0
 """The time over which a session's compiling is added up."""
@@ -24,52 +26,73 @@ class Quotas:
     concurrent_executions: int = 64
     launched_executions: int = 1024
     compile_seconds: float = 1800.0
+    answer_bytes: int = 2**30
 
 
 class Slots:
-    """Places for what happens at the same time. Any thread may use it."""
+    """Places for what happens at the same time. Any thread may use it.
 
-    def __init__(self, limit: int, noun: str, hint: str) -> None:
+    With `shared` they are places of all sessions, of which this one may take `limit` at most.
+    """
+
+    def __init__(
+        self, limit: int, noun: str, hint: str, shared: "SharedSlots | None" = None
+    ) -> None:
         self.limit = limit
         self.used = 0
         self._noun = noun
         self._hint = hint
+        self._shared = SharedSlots(sys.maxsize) if shared is None else shared
+        self._shares = self._shared.shares
         self._line: deque[Callable[[], None]] = deque()
-        self._lock = threading.Lock()
 
     def take(self) -> None:
         """Take a place; raises ResourceExhaustedError when there is none."""
-        with self._lock:
-            if self.used >= self.limit:
-                raise ResourceExhaustedError(
-                    f"a session may have {self.limit} {self._noun}, got one more with "
-                    f"{self.used} there",
-                    hint=self._hint,
-                )
-            self.used += 1
+        shares = self._shares
+        with shares.lock:
+            mine, used = self.used, shares.used
+            if mine < self.limit and shares.has_room(mine):
+                self.used = mine + 1
+                shares.used = used + 1
+                return
+        if mine >= self.limit:
+            raise ResourceExhaustedError(
+                f"a session may have {self.limit} {self._noun}, got one more with {mine} there",
+                hint=self._hint,
+            )
+        raise ResourceExhaustedError(
+            f"all sessions may have {shares.limit} {self._noun}, and one of them no more than are "
+            f"left, got one more with {used} there, {mine} of them this session's",
+            hint=self._hint,
+        )
 
     def take_in_turn(self, callback: Callable[[], None]) -> None:
         """Take a place as soon as there is one, and then call back.
 
-        That may be in the thread of who leaves the place: the callback must not raise or wait.
+        That may be in the thread of who leaves a place: the callback must not raise or wait.
         """
-        with self._lock:
-            is_free = self.used < self.limit
-            if is_free:
-                self.used += 1
-            else:
-                self._line.append(callback)
-        if is_free:
-            callback()
+        with self._shares.lock:
+            self._line.append(callback)
+            ready = self._admitted()
+        for each in ready:
+            each()
 
     def give_back(self) -> None:
-        """Leave a place, to the first in line if there is one."""
-        with self._lock:
-            following = self._line.popleft() if self._line else None
-            if following is None:
-                self.used -= 1
-        if following is not None:
-            following()
+        """Leave a place, to the first in line if there is one who may have it."""
+        shares = self._shares
+        with shares.lock:
+            self.used -= 1
+            shares.used -= 1
+            if not self._line and not self._shared.held_up:
+                return
+            ready = self._admitted()
+            for slots in list(self._shared.held_up):
+                # One place was left; the others are asked at the next.
+                if ready or shares.used >= shares.limit:
+                    break
+                ready = slots._admitted()
+        for each in ready:
+            each()
 
     @contextlib.contextmanager
     def taken(self) -> Iterator[None]:
@@ -79,6 +102,29 @@ class Slots:
             yield
         finally:
             self.give_back()
+
+    def _admitted(self) -> list[Callable[[], None]]:
+        """Those in line who have a place now. Under the lock."""
+        ready: list[Callable[[], None]] = []
+        shares, line, held_up = self._shares, self._line, self._shared.held_up
+        while line and self.used < self.limit and shares.has_room(self.used):
+            self.used += 1
+            shares.used += 1
+            ready.append(line.popleft())
+        held_up.pop(self, None)
+        if line and self.used < self.limit:
+            # At the end: who was here first is asked first.
+            held_up[self] = None
+        return ready
+
+
+class SharedSlots:
+    """Places of all sessions, and those sessions in whose lines others of theirs would be next."""
+
+    def __init__(self, limit: int, reserve: int = 0) -> None:
+        self.shares = Shares(limit, reserve)
+        self.held_up: dict[Slots, None] = {}
+        """Sessions that wait for places of others; changed under the lock of `shares`."""
 
 
 class CompileBudget:

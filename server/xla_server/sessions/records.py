@@ -21,7 +21,11 @@ class Limits:
     max_idle_executables: int = 32
     max_idle_executable_bytes: int = 2**28
     """Of constants and code."""
+    max_answer_bytes: int = 2**32
+    """Of answers that clients have not read yet."""
     max_sessions: int = 4096
+    max_executions: int = 1024
+    """At the same time, of all sessions; one that has none may begin one even so."""
     shared_memory_bytes: int = 0
     """Memory shared with clients on the same host; 0 for none."""
     session_shared_memory_bytes: int = 2**30

@@ -42,6 +42,8 @@ class Session:
     """Streams that say that the client is there."""
     left_at: float = 0.0
     """When it was last seen in use."""
+    connection: str = ""
+    """What a client with a token is there by while it has no stream, for the server ended that."""
 
 
 class SessionRegistry:
@@ -94,6 +96,11 @@ class SessionRegistry:
             self._by_token[session.token] = session
             return session
 
+    def has(self, token: str) -> bool:
+        """Whether a live session has a token."""
+        # One step, so no lock.
+        return token in self._by_token
+
     @contextlib.contextmanager
     def using(self, token: str | None, peer: str) -> Iterator[Session]:
         """The session of a call, by its token or else its connection, in use until the block ends.
@@ -133,11 +140,21 @@ class SessionRegistry:
             session.users -= 1
             session.left_at = self._clock()
 
+    def keep(self, session: Session, connection: str) -> None:
+        """Say that the client of a token is there as long as its connection, or until `attached`.
+
+        For clients whose stream the server ends, which may learn of it late.
+        """
+        with self._lock:
+            if session.token:
+                session.connection = connection
+
     @contextlib.contextmanager
     def attached(self, session: Session) -> Iterator[None]:
         """Say that the client is there as long as the block."""
         with self._lock:
             session.attached += 1
+            session.connection = ""
         try:
             yield
         finally:
@@ -168,16 +185,22 @@ class SessionRegistry:
         """End the sessions whose clients have been gone for the grace period; gives how many.
 
         In the others what is kept for a while only, such as uploads that broke off, is dropped.
-        `is_connected` says whether the connection of a default session is there.
+        `is_connected` says whether the connection of a default session is there, or one that a
+        session was told to be kept by.
         """
         now = self._clock()
         with self._lock:
-            peers = [peer for peer, session in self._by_peer.items() if not session.users]
+            asked = [
+                (session, peer)
+                for session in self._all()
+                if (peer := session.peer or session.connection) and not session.users
+            ]
         # Asked without the lock: it may ask the system.
-        alive = {peer for peer in peers if is_connected(peer)}
+        alive = [(session, peer) for session, peer in asked if is_connected(peer)]
         with self._lock:
-            for peer in alive & self._by_peer.keys():
-                self._by_peer[peer].left_at = now
+            for session, peer in alive:
+                if peer in (session.peer, session.connection):
+                    session.left_at = now
             ended = [session for session in self._all() if self._is_over(session, now)]
             for session in ended:
                 self._by_token.pop(session.token, None)

@@ -55,6 +55,7 @@ class ProgramRunner:
     ) -> None:
         self._backend = engine.backend
         self._programs = engine.programs
+        self._turns = engine.turns
         self._limits = engine.limits
         self._quotas = engine.quotas
         self._devices = devices
@@ -101,9 +102,11 @@ class ProgramRunner:
         reservation = self.reserve(compiled)
         try:
             self._running.take()
+            turn = self._turns.begin(cancellation)
             try:
                 execution = self.run(executable, buffers, self._devices.default, cancellation)
             finally:
+                self._turns.end(turn)
                 self._running.give_back()
             return Executed(reservation.keep(execution.output), profile_of(execution, compiled))
         finally:
@@ -156,7 +159,11 @@ class ProgramRunner:
     def _job(self, launch: _Launch, channels: CallChannels) -> Callable[[Cancellation], Execution]:
         def run(cancellation: Cancellation) -> Execution:
             executable = launch.compiled.executable
-            with part_of_request(f"request {launch.number}"), self._running.taken():
+            with (
+                part_of_request(f"request {launch.number}"),
+                self._running.taken(),
+                self._turns.taken(cancellation),
+            ):
                 execution = self.run(
                     executable, launch.arguments, launch.device, cancellation, channels=channels
                 )

@@ -26,6 +26,7 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.cost import Cost, module_cost
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
+from xla_server.sessions.answer_memory import SessionAnswers
 from xla_server.sessions.channels import ChannelType, ServerChannels
 from xla_server.sessions.constants import compute_constant
 from xla_server.sessions.data import DataTable
@@ -77,6 +78,11 @@ class XlaService:
         self.data = DataTable(
             handles, engine.memory, max_bytes=quotas.device_bytes, max_handles=quotas.handles
         )
+        self.answers = SessionAnswers(
+            engine.answers,
+            max_bytes=quotas.answer_bytes,
+            max_answer_bytes=engine.limits.max_message_bytes,
+        )
         self.executables = ExecutableTable(handles, engine.programs, max_handles=quotas.handles)
         self.channels = ServerChannels(
             handles, max_items=quotas.queued_items, max_bytes=quotas.queued_bytes
@@ -89,6 +95,7 @@ class XlaService:
             quotas.concurrent_executions,
             "executions at the same time",
             "Wait for one to end, or launch them: those stand in line.",
+            engine.executing,
         )
         self.compiling = CompileBudget(quotas.compile_seconds)
         self.runner = ProgramRunner(
@@ -171,6 +178,7 @@ class XlaService:
             concurrent_executions=self.running.used,
             launched_executions=len(executions_of(self)),
             compile_seconds=self.compiling.used,
+            answer_bytes=self.answers.used_bytes,
         )
 
     @property
@@ -361,13 +369,17 @@ class XlaService:
         output_layout: Layout | None,
         cancellation: Cancellation,
     ) -> Literal:
-        """The value of a program without parameters; raises as `compute_constant`."""
-        return compute_constant(
-            require_program(program),
-            output_layout,
-            max_bytes=min(self.limits.max_device_bytes, self.limits.max_message_bytes),
-            cancellation=cancellation,
-        )
+        """The value of a program without parameters.
+
+        Raises as `compute_constant`, and ResourceExhaustedError when the session runs too many.
+        """
+        with self.running.taken(), self.engine.turns.taken(cancellation):
+            return compute_constant(
+                require_program(program),
+                output_layout,
+                max_bytes=min(self.limits.max_device_bytes, self.limits.max_message_bytes),
+                cancellation=cancellation,
+            )
 
     def get_computation_graph_stats(self, program: hlo_pb2.HloModuleProto | None) -> Cost:
         """The cost of a program as it is given; raises as import and verification do."""

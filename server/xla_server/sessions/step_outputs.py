@@ -74,7 +74,8 @@ class Outputs:
 
     def __init__(self, max_message_bytes: int) -> None:
         self._max_message_bytes = max_message_bytes
-        self._sent_back = 0
+        self.sent_back = 0
+        """Bytes, of all that was read."""
 
     def read(self, output: extension_pb2.RunOutput, result: Shape) -> StepOutput:
         """What becomes of a result of this shape.
@@ -123,11 +124,11 @@ class Outputs:
         # As it is sent: a layout that a client asks for may have any padding.
         if fetch_as.byte_size > output.fetch_bytes:
             return True, None
-        self._sent_back += fetch_as.byte_size
+        self.sent_back += fetch_as.byte_size
         limit = self._max_message_bytes
-        if self._sent_back > limit:
+        if self.sent_back > limit:
             raise ResourceExhaustedError(
-                f"a message may take {limit} bytes, got results of {self._sent_back} to be sent "
+                f"a message may take {limit} bytes, got results of {self.sent_back} to be sent "
                 "back",
                 hint="Keep large results and download them.",
             )

@@ -94,6 +94,8 @@ class PreparedRun:
         self.device = device
         self.label = 0
         """The handle of the execution that this is, if it was launched."""
+        self.sent_back_bytes = 0
+        """Of the results, by their shapes."""
         self._service = service
         self._held: dict[int, Buffer | PendingValue] = {}
         self._donated: list[int] = []
@@ -125,6 +127,8 @@ class PreparedRun:
         service, results = self._service, dict[int, Buffer]()
         rooms: dict[int, Reservation] = {}
         outcomes: list[Outcome] = []
+        turns = service.engine.turns
+        turn = turns.begin(cancellation)
         try:
             for number, step in enumerate(self.steps):
                 try:
@@ -143,6 +147,7 @@ class PreparedRun:
             results.clear()
             yield outcomes
         finally:
+            turns.end(turn)
             for room in rooms.values():
                 room.release()
 
@@ -242,6 +247,7 @@ class _Preparation:
                 self._run.steps.append(self._step(number, step, kinds[number]))
             except XlaError as error:
                 raise located(f"step {number}", error) from error.__cause__
+        self._run.sent_back_bytes = self._outputs.sent_back
         self._finish()
 
     def _hold(self, places: dict[int, tuple[int, int]]) -> None:

@@ -3,14 +3,37 @@ import io
 import json
 import logging
 
+import pytest
+
 from xla_server.app.cli import serve
-from xla_server.app.config import Settings
+from xla_server.app.config import Settings, described
 from xla_server.app.logs import JsonFormatter
 
 
 def test_every_setting_is_a_flag():
     flags = set(inspect.signature(serve).parameters) - {"config"}
     assert flags == set(Settings.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("listen", "for more; by default 127.0.0.1:1685"),
+        ("platform", "runs the programs; by default cpu"),
+        ("short_threads", "short calls; by default 16"),
+        ("grace_seconds", "after SIGTERM; by default 30"),
+        ("session_device_bytes", "as there may be in all; by default 0"),
+        ("prepare", "the server is ready; by default yes"),
+        # What depends on the machine, and what is empty, the description says.
+        ("max_device_bytes", "; by default half of the memory there is"),
+        ("dump_dir", "empty: they are refused"),
+        ("custom_calls", "commas between"),
+    ],
+)
+def test_help_says_the_default_of_every_option(name: str, end: str):
+    [option] = inspect.signature(serve).parameters[name].annotation.__metadata__
+    assert option.help == described(name)
+    assert option.help.endswith(end)
 
 
 def test_a_log_line_is_one_json_object():

@@ -31,6 +31,7 @@ def test_flag_over_environment_over_file_over_default(tmp_path, monkeypatch):
     assert settings.listen == ("127.0.0.1:1685",)
     assert settings.platform is Platform.CPU
     assert 0 < settings.max_device_bytes <= available_memory() // 2
+    assert settings.max_resident_bytes == available_memory() * 9 // 10
 
 
 @pytest.mark.parametrize(

@@ -8,19 +8,26 @@ from typing import Any
 import grpc
 import pytest
 
+from xla_contract.errors import ResourceExhaustedError
 from xla_server.rpc import arrivals
-from xla_server.rpc.arrivals import Arrivals, known_server
+from xla_server.rpc.arrivals import Arrivals, Expected, known_server
+from xla_server.rpc.call_places import CallPlaces
+from xla_server.rpc.errors import status_of
+from xla_server.rpc.places import CALL_LIMITS, PlaceLimits
 from xla_server.rpc.threads import Threads
 
 
 class Service:
     """A server of one thread, and a channel to it."""
 
-    def __init__(self, threads: Threads) -> None:
+    def __init__(self, threads: Threads, limits: PlaceLimits = CALL_LIMITS) -> None:
         self.threads = threads
         self.counted: list[bytes] = []
         self._server = grpc.server(ThreadPoolExecutor(1), maximum_concurrent_rpcs=2)
-        pool = Arrivals(threads)
+        self.expected = Expected()
+        self.places = CallPlaces(limits)
+        pool = Arrivals(threads, self.expected, self.places)
+        streamed = Arrivals(threads, self.expected, self.places, is_streamed=True)
         rows = {
             "Echo": grpc.unary_unary_rpc_method_handler(_in(pool, lambda request, _: request)),
             "Abort": grpc.unary_unary_rpc_method_handler(_in(pool, _abort)),
@@ -28,7 +35,12 @@ class Service:
             "CountLater": grpc.unary_stream_rpc_method_handler(_in(pool, self._count)),
             "Code": grpc.unary_unary_rpc_method_handler(_in(pool, _set_code)),
             "Fail": grpc.unary_unary_rpc_method_handler(_in(pool, _fail)),
-            "Later": grpc.unary_stream_rpc_method_handler(_in(pool, _Later())),
+            "Later": grpc.unary_stream_rpc_method_handler(_in(pool, _Later(pool))),
+            "Each": grpc.unary_stream_rpc_method_handler(_in(pool, lambda *_: iter((b"1", b"2")))),
+            "Streamed": grpc.stream_stream_rpc_method_handler(_in(streamed, _all)),
+            "Parsed": grpc.unary_unary_rpc_method_handler(
+                _in(pool, lambda request, _: request), request_deserializer=bytes
+            ),
         }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("s", rows),))
         port = self._server.add_insecure_port("127.0.0.1:0")
@@ -47,6 +59,16 @@ class Service:
     def begin(self, requests: Iterator[bytes]) -> Any:
         """A call whose headers go at once, and its messages as they come."""
         return self.channel.stream_unary("/s/Echo").future(requests, timeout=20)
+
+    def begin_expected(self, requests: Iterator[bytes], name: str = "Echo") -> tuple[Any, Any]:
+        """A call that has begun, and what the server's grpc knows of it."""
+        before = set(self.expected.events)
+        call = self.channel.stream_unary(f"/s/{name}").future(requests, timeout=20)
+        until = time.monotonic() + 20
+        while not (found := set(self.expected.events) - before) and time.monotonic() < until:
+            time.sleep(0.01)
+        (state,) = found
+        return call, state
 
     def wait_until_forgotten(self) -> None:
         """Wait until grpc's server knows of no call."""
@@ -90,9 +112,21 @@ def _fail(*_: object) -> bytes:
     raise ZeroDivisionError("the cause")
 
 
+def _all(requests: Iterator[bytes], _: object) -> Iterator[bytes]:
+    yield b"".join(requests)
+
+
 class _Later:
-    def __call__(self, request: bytes, _: object, send: Callable[[bytes | None], None]) -> None:
-        threading.Thread(target=lambda: (send(request), send(None))).start()
+    def __init__(self, pool: Arrivals) -> None:
+        self._pool = pool
+
+    def __call__(self, request: bytes, context: Any, send: Callable[[bytes | None], None]) -> None:
+        def answer() -> None:
+            self._pool.leave(context)
+            send(request)
+            send(None)
+
+        threading.Thread(target=answer).start()
 
 
 @pytest.fixture(params=["known", "unknown"])
@@ -101,6 +135,14 @@ def service(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     if request.param == "unknown":
         monkeypatch.setattr(arrivals, "known_server", lambda: None)
     service = Service(Threads(1, "test"))
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def single() -> Iterator[Service]:
+    """Where there is one place, and none beyond."""
+    service = Service(Threads(1, "test"), PlaceLimits(limit=2, each=1, reserve=0))
     yield service
     service.close()
 
@@ -173,6 +215,58 @@ def test_calls_given_up_before_their_request_count_no_more(service):
     gate.set()
 
 
+@pytest.mark.parametrize("name", ["Count", "CountLater"])
+def test_calls_can_be_refused_before_their_request_is_there(known, name, monkeypatch):
+    told_twice: list[Any] = []
+    monkeypatch.setattr(arrivals, "_refuse", lambda *arguments: told_twice.append(arguments))
+    status = status_of(ResourceExhaustedError("the reason", hint="Do other things."))
+    gates = [threading.Event() for _ in range(6)]
+    for gate in gates:  # Of two at a time.
+        refused, state = known.begin_expected(_silence(gate), name)
+        assert known.expected.refuse(state, status)
+        assert not known.expected.refuse(state, status)
+        assert refused.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert refused.details() == "the reason"
+        (detail,) = refused.trailing_metadata()
+        assert detail.key == "grpc-status-details-bin"
+        assert b"Do other things." in detail.value
+        known.wait_until_forgotten()
+        gate.set()
+    assert not told_twice
+    assert known.call("Echo") == b"request"
+    assert known.counted == []
+
+
+def test_only_calls_whose_request_is_not_there_are_expected(service):
+    gate = threading.Event()
+    assert service.call("Echo") == b"request"
+    for name in ("Abort", "Fail"):
+        service.outcome(name)
+    assert service.begin(iter(())).code() is grpc.StatusCode.UNIMPLEMENTED
+    given_up = service.begin(_silence(gate))
+    given_up.cancel()
+    gate.set()
+    service.wait_until_forgotten()
+    assert not service.expected.events
+
+
+def test_a_request_that_comes_in_the_same_moment_is_answered_or_refused(known):
+    status = status_of(ResourceExhaustedError("the reason"))
+    answered = 0
+    for _ in range(40):
+        gate = threading.Event()
+        call, state = known.begin_expected(_silence(gate), "Count")
+        gate.set()
+        is_refused = known.expected.refuse(state, status)
+        if not is_refused:
+            answered += 1
+            assert call.result() == b""
+        else:
+            assert call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        known.wait_until_forgotten()
+    assert len(known.counted) == answered
+
+
 @pytest.mark.parametrize("make", ["unary_unary", "unary_stream"])
 def test_calls_given_up_in_line_are_not_made(service, make):
     gate, begun = threading.Event(), threading.Event()
@@ -193,6 +287,75 @@ def test_calls_given_up_in_line_are_not_made(service, make):
     assert service.counted == []
 
 
+@pytest.mark.parametrize("name", ["Echo", "Abort", "Fail", "Later", "Each", "Streamed", "Parsed"])
+def test_who_has_an_answer_may_call_again(single, name):
+    streams = name in {"Later", "Each", "Streamed"}
+    for _ in range(30):
+        if streams:
+            list(single.channel.stream_stream(f"/s/{name}")(iter((b"request",)), timeout=20))
+            # Of streams the place is left with the last word, or before.
+            while name != "Later" and single.places.used:
+                time.sleep(0.001)
+        else:
+            assert single.outcome(name) is not grpc.StatusCode.RESOURCE_EXHAUSTED
+    single.wait_until_forgotten()
+    assert single.places.used == 0
+    assert single._server._state.active_rpc_count == 0
+
+
+@pytest.mark.parametrize("name", ["Echo", "Later", "Streamed", "Parsed"])
+def test_calls_beyond_their_places_are_refused_at_once(single, name):
+    gate = threading.Event()
+    for _ in range(3):
+        waiting = single.channel.stream_stream(f"/s/{name}")(_silence(gate), timeout=20)
+        until = time.monotonic() + 20
+        while not single.places.used and time.monotonic() < until:
+            time.sleep(0.001)
+        refused = [
+            single.channel.stream_stream(f"/s/{other}")(_silence(gate), timeout=20)
+            for other in ("Echo", "Later", "Streamed", "Parsed", "Each")
+        ]
+        for call in refused:
+            assert call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert ": a session may have 1 calls at the same time" in call.details()
+        assert single.places.used == 1
+        waiting.cancel()
+        single.wait_until_forgotten()
+        assert single.places.used == 0
+    gate.set()
+
+
+def test_calls_in_line_have_places_until_their_turn(single):
+    gate, begun = threading.Event(), threading.Event()
+    single.threads.submit(lambda: (begun.set(), gate.wait(20)))
+    assert begun.wait(20)
+    call = single.channel.unary_unary("/s/Count").future(b"1")
+    until = time.monotonic() + 20
+    while single.threads._spare == 0 and time.monotonic() < until:
+        time.sleep(0.01)
+    call.cancel()
+    single.wait_until_forgotten()
+    # It is in line still, and its request in memory.
+    assert single.outcome("Echo") is grpc.StatusCode.RESOURCE_EXHAUSTED
+    gate.set()
+    while single.places.used and time.monotonic() < until:
+        time.sleep(0.01)
+    assert single.outcome("Echo") is grpc.StatusCode.OK
+    assert single.counted == []
+
+
+def test_calls_without_a_request_or_a_server_leave_their_places(single):
+    for _ in range(3):
+        assert single.begin(iter(())).code() is grpc.StatusCode.UNIMPLEMENTED
+        single.wait_until_forgotten()
+    single.threads.shutdown()
+    for _ in range(3):
+        with pytest.raises(grpc.RpcError) as raised:
+            single.call("Echo", timeout=0.1)
+        assert raised.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert single.places.used == 0
+
+
 def test_calls_that_come_after_the_threads_were_closed_end_no_thread_of_grpcs(known):
     assert known.call("Echo") == b"request"
     known.threads.shutdown()
@@ -210,6 +373,13 @@ def test_another_grpc_is_known_as_such(monkeypatch):
         assert known_server() is None
     with monkeypatch.context() as patch:
         patch.delattr(server, "_RECEIVE_MESSAGE_TOKEN")
+        assert known_server() is None
+    with monkeypatch.context() as patch:
+
+        def renamed(self: Any, rpc_event: object, state: object, request_deserializer: object):
+            self._call_state = state
+
+        patch.setattr(server._Context, "__init__", renamed)
         assert known_server() is None
     observability = importlib.import_module("grpc._observability")
     with monkeypatch.context() as patch:

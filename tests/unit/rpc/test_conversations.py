@@ -106,6 +106,30 @@ def _answered(client: Client) -> bool:
     return len(answers) == 2
 
 
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_a_stream_is_idle_when_all_calls_are_answered(
+    server: RpcServer, connected: Callable[[], tuple[Client, Session]]
+) -> None:
+    client, session = connected()
+    download = _download(session)
+    assert _answered(client)
+    silence = _conversation(server, session)._stream.silence
+    _until(silence.is_idle)
+    # More than is on its way without being read.
+    for _ in range(16):
+        client.ask("xla.XlaService/TransferToClient", download)
+    _until(lambda: not silence.is_idle())
+    for _ in range(16):
+        client.read()
+    _until(silence.is_idle)
+
+
 def test_a_client_that_does_not_read_takes_the_threads_from_nobody(
     server: RpcServer, connected: Callable[[], tuple[Client, Session]]
 ) -> None:

@@ -1,7 +1,8 @@
 """Health and reflection, asked as load balancers and tools ask them."""
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -20,7 +21,10 @@ from xla_contract.descriptors import (
     rpcs_of,
 )
 from xla_server.rpc import discovery
+from xla_server.rpc.arrivals import Expected
+from xla_server.rpc.call_places import CallPlaces
 from xla_server.rpc.discovery import Discovery, is_healthy
+from xla_server.rpc.silent_streams import Silence
 
 Question = reflection_pb2.ServerReflectionRequest
 Status = health_pb2.HealthCheckResponse
@@ -32,7 +36,9 @@ class Served:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(1)
         self._server = grpc.server(self._threads)
-        self.discovery = Discovery(self._server)
+        self.expected = Expected()
+        self.silences: dict[Silence, None] = {}
+        self.discovery = Discovery(self._server, self.expected, self.silences, CallPlaces())
         self.target = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
         self._server.start()
         self.channel = grpc.insecure_channel(self.target)
@@ -81,7 +87,30 @@ def test_bytes_that_are_no_question_are_refused(served: Served) -> None:
         served.channel.unary_unary("/grpc.health.v1.Health/Check")(b"\xff", timeout=10)
     error: Any = caught.value
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    with pytest.raises(grpc.RpcError, match="Watch: the request must be a") as caught:
+        next(served.channel.unary_stream("/grpc.health.v1.Health/Watch")(b"\xff", timeout=10))
+    error = caught.value
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "grpc.health.v1.HealthCheckRequest message, got 1 bytes" in error.details()
+
+
+@pytest.mark.parametrize("name", ["Check", "Watch"])
+def test_questions_of_health_that_do_not_come_are_known(served: Served, name: str) -> None:
+    is_over = threading.Event()
+
+    def silence() -> Iterator[bytes]:
+        is_over.wait(10)
+        yield from ()
+
+    call = served.channel.stream_stream(f"/grpc.health.v1.Health/{name}")(silence(), timeout=10)
+    for _ in range(1000):
+        if served.expected.events:
+            break
+        threading.Event().wait(0.01)
+    assert len(served.expected.events) == 1
+    is_over.set()
+    assert call.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert not served.expected.events
 
 
 def test_health_is_told_as_it_changes(served: Served) -> None:
@@ -97,6 +126,14 @@ def test_health_is_told_as_it_changes(served: Served) -> None:
 
 def test_nobody_is_not_healthy(served: Served) -> None:
     assert not is_healthy("unix:/nowhere", 0.5)
+
+
+def test_nobody_is_found_healthy_in_no_time(served: Served) -> None:
+    served.discovery.set_serving()
+    for _ in range(20):
+        assert not is_healthy(served.target, 0)
+    assert not is_healthy(served.target, -1)
+    assert is_healthy(served.target, 10)
 
 
 def test_the_services_are_listed(served: Served) -> None:
@@ -156,6 +193,36 @@ def test_open_streams_of_reflection_do_not_hold_up_health(served: Served) -> Non
     assert all(next(call).HasField("list_services_response") for call in calls)
     assert served.health("") == Status.SERVING
     is_over.set()
+
+
+def test_a_stream_of_reflection_that_is_silent_can_be_ended(served: Served) -> None:
+    stub = reflection_pb2_grpc.ServerReflectionStub(served.channel)
+    is_over = threading.Event()
+
+    def questions() -> Iterator[Any]:
+        yield Question(list_services="")
+        is_over.wait(10)
+
+    call = stub.ServerReflectionInfo(questions(), timeout=10)
+    assert next(call).HasField("list_services_response")
+    [silence] = served.silences
+    _until(lambda: bool(silence.since))
+    assert silence.has_begun
+    assert silence.is_idle()
+    assert silence.end(time.monotonic(), "memory is short")
+    with pytest.raises(grpc.RpcError) as caught:
+        next(call)
+    error: Any = caught.value
+    assert error.code() is grpc.StatusCode.CANCELLED
+    is_over.set()
+    _until(lambda: not served.silences)
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 def test_health_is_watched(served: Served) -> None:

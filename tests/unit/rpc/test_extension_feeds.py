@@ -3,6 +3,7 @@
 import queue
 import threading
 import types
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,9 @@ class Call:
 
     def receive(self) -> Any:
         return self.said.get()
+
+    def serves_others(self, is_idle: Callable[[], bool]) -> None:
+        assert is_idle()
 
     def send(self, message: Any) -> None:
         if threading.current_thread() is not self._thread:

@@ -56,11 +56,12 @@ class Call:
         self._threads.shutdown()
         return self.outcomes[0]
 
-    def _finish(self, make_response: Callable[[], Any]) -> None:
+    def _finish(self, make_response: Callable[[], Any]) -> bool:
         try:
             self.outcomes.append(make_response())
         except BaseException as error:
             self.outcomes.append(error)
+        return True
 
 
 def test_a_batch_that_is_stopped_ends_as_it_was_told_to(service: XlaService) -> None:

@@ -22,6 +22,7 @@ from tests.unit.sessions.runs import (
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.interpreter import Interpreter
+from xla_server.rpc.places import PlaceLimits
 from xla_server.rpc.server import RpcOptions, RpcServer
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.records import Limits
@@ -44,6 +45,24 @@ def client(server: RpcServer) -> Iterator[Plain]:
     connected = Plain(server.address)
     yield connected
     connected.close()
+
+
+def test_grpc_lets_in_all_calls_that_may_have_places(
+    server: RpcServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, streams = PlaceLimits(10, 5, reserve=7), PlaceLimits(3, 2, reserve=4)
+    options = RpcOptions(listen=("127.0.0.1:0",), calls=calls, streams=streams)
+
+    def most() -> int:
+        running = RpcServer(server._sessions, options)
+        limit: int = running._server._state.maximum_concurrent_rpcs  # type: ignore[attr-defined]
+        running._close_shared_memory()
+        return limit
+
+    # Each may be answered and not have ended, too.
+    assert most() > 2 * (calls.most + streams.most)
+    monkeypatch.setattr("xla_server.rpc.server.known_server", lambda: None)
+    assert most() == 10
 
 
 def launch(client: Plain) -> extension_pb2.LaunchResponse:

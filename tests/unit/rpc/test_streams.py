@@ -1,7 +1,9 @@
 """Streams and deferred calls over a real channel, with methods of the test's own."""
 
 import contextlib
+import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,7 +11,7 @@ import grpc
 import pytest
 
 from xla_contract.descriptors import EXTENSION_RPCS, RPCS, Rpc
-from xla_contract.errors import AbortedError, UnavailableError
+from xla_contract.errors import AbortedError, NotBegunError, UnavailableError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.interpreter import Interpreter
@@ -19,6 +21,7 @@ from xla_server.rpc.deferred import Answer
 from xla_server.rpc.handlers import Boundary
 from xla_server.rpc.methods import Deferred, Row, Streaming, Unary, rpc_handlers
 from xla_server.rpc.pools import Pool, Pools, PoolSizes
+from xla_server.rpc.silent_streams import Silence
 from xla_server.rpc.streams import Stream
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.records import Limits
@@ -183,6 +186,82 @@ def test_a_stream_that_waits_is_told_when_the_server_stops() -> None:
         forever.set()
 
 
+def silent_stream(served: Served) -> Silence:
+    """The silence of the one stream there is, once it has begun."""
+    for _ in range(1000):
+        for silence in served.pools.silences:
+            if silence.since:
+                return silence
+        threading.Event().wait(0.01)
+    raise AssertionError("no stream waits for a message")
+
+
+def test_a_silent_stream_is_known_while_it_is_there_and_can_be_ended() -> None:
+    def echo(session: Session, stream: Stream, _: Cancellation) -> None:
+        while (request := stream.receive()) is not None:
+            stream.send(extension_pb2.ConverseResponse(id=request.id))
+
+    with serving("Converse", Streaming(echo)) as served:
+        requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        call = served.callable()(iter(requests.get, None))
+        requests.put(extension_pb2.ConverseRequest(id=7))
+        assert next(call).id == 7
+        silence = silent_stream(served)
+        assert silence.peer.startswith("ipv4:127.0.0.1:")
+        assert time.monotonic() - 20 < silence.since[0] < time.monotonic()
+        assert silence.end(5.0, "a stream must speak")
+        assert silence.ended_at == 5
+        with pytest.raises(grpc.RpcError, match="Converse: a stream must speak") as caught:
+            next(call)
+        error: Any = caught.value
+        assert error.code() is grpc.StatusCode.UNAVAILABLE
+        requests.put(None)
+        for _ in range(1000):
+            if not served.pools.silences:
+                break
+            threading.Event().wait(0.01)
+        assert not served.pools.silences
+
+
+def test_a_message_that_comes_when_its_stream_is_being_ended_is_not_taken() -> None:
+    taken: list[int] = []
+
+    def receive(session: Session, stream: Stream, _: Cancellation) -> None:
+        while (request := stream.receive()) is not None:
+            taken.append(request.id)
+
+    with serving("Converse", Streaming(receive)) as served:
+        requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        call = served.callable()(iter(requests.get, None))
+        requests.put(extension_pb2.ConverseRequest(id=1))
+        while not taken:
+            threading.Event().wait(0.01)
+        silence = silent_stream(served)
+        # As who ends it does first, and a moment before the rest.
+        silence.since.pop()
+        requests.put(extension_pb2.ConverseRequest(id=2))
+        threading.Event().wait(0.2)
+        silence.cancel(NotBegunError("a stream must speak"))
+        with pytest.raises(grpc.RpcError, match="a stream must speak"):
+            next(call)
+        requests.put(None)
+        assert taken == [1]
+
+
+def test_a_stream_that_is_cut_off_ends_at_once() -> None:
+    def receive(session: Session, stream: Stream, _: Cancellation) -> None:
+        stream.receive()
+        stream.receive()
+
+    with serving("Converse", Streaming(receive)) as served:
+        requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        call = served.callable()(iter(requests.get, None))
+        silent_stream(served).reset()
+        with pytest.raises(grpc.RpcError):
+            next(call)
+        requests.put(None)
+
+
 def test_a_stream_without_a_token_has_a_session_when_its_first_message_is_there() -> None:
     is_served, may_end = threading.Event(), threading.Event()
 
@@ -269,6 +348,30 @@ def test_a_deferred_call_is_cancelled_with_its_client() -> None:
         with pytest.raises(grpc.RpcError):
             served.callable()(shape(), timeout=0.2)
         assert left.wait(5)
+
+
+def test_the_one_request_of_a_stream_is_waited_for_without_a_thread() -> None:
+    gate = threading.Event()
+
+    def silent() -> Iterator[bytes]:
+        gate.wait(20)
+        yield extension_pb2.DownloadRequest().SerializeToString()
+
+    def serve(session: Session, stream: Stream, _: Cancellation) -> None:
+        assert stream.receive() is not None
+
+    with serving("Download", Streaming(serve)) as served:
+        call = served.channel.stream_stream(served.rpc.path)(silent(), timeout=20)
+        for _ in range(1000):
+            if served.pools.expected.events:
+                break
+            threading.Event().wait(0.01)
+        assert len(served.pools.expected.events) == 1
+        name = f"{served.pools._prefix}{Pool.STREAM}"
+        assert not any(thread.name.startswith(name) for thread in threading.enumerate())
+        gate.set()
+        assert list(call) == []
+        assert not served.pools.expected.events
 
 
 def test_rows_must_stream_as_the_contract_does() -> None:

@@ -6,7 +6,6 @@ import weakref
 
 import pytest
 
-from xla_server.rpc import threads as threads_module
 from xla_server.rpc.threads import Threads
 from xla_server.sessions.lending import lent_place
 
@@ -127,9 +126,8 @@ def test_there_are_as_many_at_work_as_before_when_places_were_taken_back() -> No
     assert 1 <= most <= 2
 
 
-def test_only_so_many_places_are_lent(monkeypatch) -> None:
-    monkeypatch.setattr(threads_module, "MAX_LENT", 1)
-    threads, gate, done = Threads(1, "test"), threading.Event(), list[int]()
+def test_only_so_many_places_are_lent() -> None:
+    threads, gate, done = Threads(1, "test", most_lent=1), threading.Event(), list[int]()
 
     def wait() -> None:
         with lent_place():
@@ -151,3 +149,33 @@ def test_closed_threads_take_nothing() -> None:
     threads.shutdown()
     with pytest.raises(RuntimeError, match="must be open"):
         threads.submit(print)
+
+
+def test_jobs_wait_for_the_threads_there_are_where_the_system_has_no_more(monkeypatch) -> None:
+    threads, gate, done = Threads(4, "test"), threading.Event(), threading.Event()
+    threads.submit(gate.wait, 10)
+
+    def fail(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    threads.submit(done.set)
+    assert not done.wait(0.05)
+    gate.set()
+    assert done.wait(10)
+    with pytest.raises(RuntimeError, match="none of the system"):
+        Threads(4, "test").submit(done.set)
+    threads.shutdown()
+
+
+def test_a_pool_is_larger_for_a_while() -> None:
+    threads, gate, done = Threads(1, "test"), threading.Event(), threading.Event()
+    with threads.larger(1):
+        threads.submit(gate.wait, 10)
+        threads.submit(done.set)
+        assert done.wait(10)
+    done.clear()
+    gate.set()
+    threads.submit(done.set)
+    assert done.wait(10)
+    threads.shutdown()

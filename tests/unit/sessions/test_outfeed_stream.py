@@ -8,6 +8,7 @@ from xla_contract.errors import AbortedError, FailedPreconditionError, InvalidAr
 from xla_contract.layout import Layout
 from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.sessions.feed_queue import MAX_FRONT
 from xla_server.sessions.feed_values import items_of_value
 from xla_server.sessions.feed_waiters import FeedUser
 from xla_server.sessions.feeds import DeviceFeeds
@@ -137,6 +138,38 @@ def test_what_is_not_acknowledged_uses_room_and_comes_again():
     assert _batch(_attach(feeds)) == [(2, 1), (3, 2)]
     assert _batch(_attach(feeds, begin=3)) == [(3, 2)]
     assert feeds.describe_outfeed().sequence == 1
+
+
+def test_the_front_is_what_comes_next():
+    feeds = _feeds()
+    _put(feeds, 0)
+    _put(feeds, (np.int32(1), np.zeros(4, np.float32)), PAIR)
+    stream = _attach(feeds, items=1)
+    assert _batch(stream) == [(1, 0)]
+    assert feeds.describe_outfeed().front == [SCALAR, VECTOR]
+    _waits(stream)
+    stream.end()
+    # What the client may not have comes again.
+    assert feeds.describe_outfeed().front == [SCALAR, SCALAR, VECTOR]
+    again = _attach(feeds, items=0)
+    assert feeds.describe_outfeed().front == [SCALAR, SCALAR, VECTOR]
+    again.add_credit(Credit(1, 100))
+    _batch(again)
+    again.acknowledge(1)
+    again.end()
+    assert feeds.describe_outfeed().front == [SCALAR, VECTOR]
+
+
+def test_the_front_is_of_so_many():
+    feeds = _feeds(items=2 * MAX_FRONT)
+    for number in range(2 * MAX_FRONT):
+        _put(feeds, number)
+    stream = _attach(feeds, items=MAX_FRONT + 3)
+    assert len(feeds.describe_outfeed().front) == MAX_FRONT
+    _batch(stream)
+    assert len(feeds.describe_outfeed().front) == MAX_FRONT - 3
+    stream.end()
+    assert len(feeds.describe_outfeed().front) == MAX_FRONT
 
 
 @pytest.mark.parametrize("begin", [1, 3])

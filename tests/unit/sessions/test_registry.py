@@ -61,6 +61,16 @@ def test_a_call_has_the_session_of_its_token_or_else_of_its_connection(
     assert sessions.of(mine.service) is mine
 
 
+def test_it_is_known_which_tokens_are_of_live_sessions(sessions: SessionRegistry) -> None:
+    opened = sessions.open()
+    assert sessions.has(opened.token)
+    assert not sessions.has("t" * 43)
+    with sessions.using(None, "ipv4:1"):
+        assert not sessions.has("ipv4:1")
+    sessions.close(opened)
+    assert not sessions.has(opened.token)
+
+
 def test_a_token_of_no_session_is_refused(sessions: SessionRegistry) -> None:
     with pytest.raises(UnauthenticatedError, match="must be the token"), sessions.using("x", "y"):
         pass
@@ -127,6 +137,34 @@ def test_an_attached_session_stays(sessions: SessionRegistry, clock: Clock) -> N
         assert sessions.expire(gone) == 0
     clock.now += 11
     assert sessions.expire(gone) == 1
+
+
+def test_a_session_whose_stream_the_server_ended_stays_as_long_as_its_connection(
+    sessions: SessionRegistry, clock: Clock
+) -> None:
+    session = sessions.open()
+    with sessions.attached(session):
+        sessions.keep(session, "ipv4:1")
+    clock.now += 100
+    assert sessions.expire(there) == 0
+    clock.now += 9
+    assert sessions.expire(gone) == 0
+    # It is there by a stream again, and by nothing else.
+    with sessions.attached(session):
+        pass
+    clock.now += 9
+    assert sessions.expire(there) == 0
+    clock.now += 1
+    assert sessions.expire(there) == 1
+
+
+def test_a_default_session_is_kept_by_its_own_connection(
+    sessions: SessionRegistry, clock: Clock
+) -> None:
+    with sessions.using(None, "ipv4:1") as session:
+        sessions.keep(session, "ipv4:2")
+    clock.now += 10
+    assert sessions.expire(lambda peer: peer == "ipv4:2") == 1
 
 
 def test_a_default_session_stays_as_long_as_its_connection(

@@ -1,0 +1,84 @@
+"""How many calls there may be, counted from their headers on.
+
+A call has a place while its request arrives, while it stands in line for a thread, and until it is
+answered, whether it waits with a thread or without. What names no live session is counted by its
+connection, so that nobody has more places by inventing names. Streams have one while they stand in
+line; then they are counted among streams.
+"""
+
+import functools
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+
+from xla_contract.errors import ResourceExhaustedError
+from xla_server.rpc.errors import status_of
+from xla_server.rpc.handlers import SESSION_KEY
+from xla_server.rpc.places import CALL_LIMITS, PlaceLimits, Places
+
+_LOG = logging.getLogger(__name__)
+
+_LOG_SECONDS = 1.0
+"""Between two lines of the log that tell of refused calls. They come as fast as clients like."""
+
+
+_KEPT_STATUSES = 64
+"""Who is refused once is so again, with the same words: they cost more than the refusal."""
+
+
+def _is_none(_: str) -> bool:
+    return False
+
+
+class CallPlaces(Places):
+    """The places of the calls of one server. `is_session` says which tokens are of live sessions.
+
+    Keys are what grpc knows of a call, its state, or for calls on streams whatever stands for them.
+    """
+
+    def __init__(
+        self,
+        limits: PlaceLimits = CALL_LIMITS,
+        is_session: Callable[[str], bool] = _is_none,
+    ) -> None:
+        super().__init__(limits, "calls", "Wait for calls to end, or give some up.")
+        self._is_session = is_session
+        self._refused = 0
+        self._told_at = -_LOG_SECONDS
+
+    def admit(self, state: Any, event: Any) -> grpc.Status | None:
+        """Take a place for a call that came with an event of grpc's; without one, what it is told.
+
+        Called by the one thread in which calls come.
+        """
+        try:
+            self.enter(state, self._owner(event))
+        except ResourceExhaustedError as error:
+            name = event.call_details.method.decode().rpartition("/")[2]
+            self._note(error, name, event)
+            return _status(name, error.message, error.hint)
+        return None
+
+    def _owner(self, event: Any) -> str:
+        for key, value in event.invocation_metadata or ():
+            if key == SESSION_KEY and self._is_session(value):
+                token: str = value
+                return token
+        peer: bytes = event.call.peer()
+        return peer.decode()
+
+    def _note(self, error: ResourceExhaustedError, name: str, event: Any) -> None:
+        self._refused += 1
+        now = time.monotonic()
+        if now - self._told_at >= _LOG_SECONDS:
+            facts = {"rpc": name, "code": error.code.name, "peer": event.call.peer().decode()}
+            _LOG.warning("refused %d calls, the last: %s", self._refused, error, extra=facts)
+            self._refused, self._told_at = 0, now
+
+
+@functools.lru_cache(_KEPT_STATUSES)
+def _status(name: str, message: str, hint: str) -> grpc.Status:
+    return status_of(ResourceExhaustedError(message, hint=hint).at(name))

@@ -1,0 +1,17 @@
+"""Connections by the names that grpc has for who is at their other ends."""
+
+import urllib.parse
+
+
+def tcp_address(peer: str) -> str | None:
+    """The "host:port" of a peer, in the form of `address`; None where it does not come over TCP."""
+    kind, _, name = peer.partition(":")
+    if kind not in ("ipv4", "ipv6"):
+        return None
+    host, _, port = urllib.parse.unquote(name).rpartition(":")
+    return address(host, port)
+
+
+def address(host: str, port: int | str) -> str:
+    """An address in one form, whether or not it came by way of an IPv6 socket."""
+    return f"{host.strip('[]').removeprefix('::ffff:').partition('%')[0]}:{port}"

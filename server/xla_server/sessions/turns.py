@@ -1,0 +1,219 @@
+"""Programs that run for long stand behind those that have just begun, and take turns.
+
+A program may never end, and clients may run any number of those. One thread looks at what runs,
+some hundred times a second. A program that it has seen for a while lends its place in its pool, so
+that another call finds a thread. Where more such programs run than there are cores, they run in
+turn, as many as cores at a time, beside as many of the youngest: the others wait where they would
+see that they are cancelled, between two instructions or in native code. So neither the cores nor
+Python's lock have more who want them than they can serve, and a new program, which runs at once,
+shares them with few.
+"""
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.sessions.lending import this_worker
+
+PERIOD = 0.01
+"""Seconds between two looks, and what one turn lasts."""
+
+NEW_SECONDS = 0.02
+"""How long a program runs before it takes turns with others."""
+
+YOUNG_SECONDS = 1.0
+"""How long it runs beside those that take turns, if it is among the youngest: as many as cores."""
+
+LENDING_SECONDS = 0.05
+"""How long a program runs before it lends its place."""
+
+SWITCH_SECONDS = 0.0005
+"""How long one thread may keep Python's lock from another while programs run for long.
+
+What Python has else is ten times as long, and a call takes the lock a few times. It would be no
+good for many short calls, which are done sooner than that.
+"""
+
+_PATIENCE = 100
+"""Looks at nothing before the thread sleeps."""
+
+_SLEEP_SECONDS = 10.0
+"""How long it sleeps before it ends."""
+
+
+class Turn:
+    """One execution while it runs. Times are seconds of the clock of `Turns`, 0 for never."""
+
+    __slots__ = (
+        "cancellation",
+        "is_lent",
+        "is_paused",
+        "last",
+        "since",
+        "worker",
+    )
+
+    def __init__(self, cancellation: Cancellation) -> None:
+        self.cancellation = cancellation
+        self.worker = this_worker()
+        self.since = 0.0
+        """When it was first seen running, or last seen waiting for others."""
+        self.last = 0.0
+        """When its last turn began."""
+        self.is_paused = False
+        self.is_lent = False
+
+
+class Turns:
+    """The executions of one server. Any thread may call any method.
+
+    `at_once` of those that run for long do so at the same time.
+    """
+
+    def __init__(self, at_once: int | None = None) -> None:
+        self._at_once = at_once or len(os.sched_getaffinity(0))
+        self._running: set[Turn] = set()
+        self._changed_at = 0.0
+        self._thread: threading.Thread | None = None
+        self._is_asleep = True
+        self._woken = threading.Event()
+        self._has_paused = False
+        self._usual_switch: float | None = None
+        """What is to be set again when no program runs for long any more."""
+        self._lock = threading.Lock()
+
+    def begin(self, cancellation: Cancellation) -> Turn:
+        """Count an execution, in the thread that runs it, until `end`.
+
+        The cancellation must be its own: it is what pauses it.
+        """
+        turn = Turn(cancellation)
+        turn.worker.turn = turn
+        # One step each, so no lock: the thread says that it sleeps before it looks a last time.
+        self._running.add(turn)
+        if self._is_asleep:
+            self._wake()
+        return turn
+
+    def end(self, turn: Turn) -> None:
+        """End what `begin` began; in the same thread."""
+        turn.worker.turn = None
+        self._running.discard(turn)
+        if not turn.since:
+            return
+        if self._has_paused:
+            # It is the next one's turn.
+            self._woken.set()
+        # Only what was seen before is ever lent, and that under the lock.
+        with self._lock:
+            if turn.is_lent and turn.worker.pool is not None:
+                turn.is_lent = False
+                turn.worker.pool.take_back()
+
+    @contextlib.contextmanager
+    def taken(self, cancellation: Cancellation) -> Iterator[None]:
+        """An execution as long as the block."""
+        turn = self.begin(cancellation)
+        try:
+            yield
+        finally:
+            self.end(turn)
+
+    def _wake(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, name="xla-turns", daemon=True)
+                self._thread.start()
+            self._is_asleep = False
+            self._woken.set()
+
+    def _watch(self) -> None:
+        quiet = 0
+        while True:
+            self._woken.wait(PERIOD)
+            self._woken.clear()
+            turns = list(self._running)
+            quiet = 0 if turns else quiet + 1
+            self.look(turns, time.monotonic())
+            if quiet >= _PATIENCE and not self._sleep():
+                return
+
+    def _sleep(self) -> bool:
+        """Sleep until an execution begins; False where the thread is to end instead."""
+        with self._lock:
+            self._woken.clear()
+            self._is_asleep = True
+        if self._running or self._woken.wait(_SLEEP_SECONDS):
+            self._is_asleep = False
+            return True
+        with self._lock:
+            if not self._is_asleep:
+                return True
+            self._thread = None
+            return False
+
+    def look(self, turns: list[Turn], now: float) -> None:
+        """See to it that the right ones of those that run do so."""
+        long: list[Turn] = []
+        for turn in turns:
+            if turn.worker.is_waiting or not turn.since:
+                # What waits does nothing; when it goes on it is as good as new.
+                turn.since = turn.last = now
+                _proceed(turn)
+                continue
+            seconds = now - turn.since
+            if seconds >= NEW_SECONDS:
+                long.append(turn)
+            if seconds >= LENDING_SECONDS and not turn.is_lent:
+                self._lend(turn)
+        self._switch_quickly(bool(long))
+        long.sort(key=lambda turn: turn.since, reverse=True)
+        young = [turn for turn in long[: self._at_once] if now - turn.since < YOUNG_SECONDS]
+        for turn in young:
+            _proceed(turn)
+        long = long[len(young) :]
+        self._has_paused = len(long) > self._at_once
+        chosen: list[Turn] = []
+        if now - self._changed_at < PERIOD:
+            chosen = [turn for turn in long if not turn.is_paused][: self._at_once]
+        else:
+            self._changed_at = now
+        others = set(long).difference(chosen)
+        # Those that have waited longest.
+        following = sorted(others, key=lambda turn: turn.last)[: self._at_once - len(chosen)]
+        for turn in following:
+            turn.last = now
+        for turn in (*chosen, *following):
+            _proceed(turn)
+        for turn in others.difference(following):
+            _pause(turn)
+
+    def _switch_quickly(self, is_wanted: bool) -> None:
+        if is_wanted and self._usual_switch is None:
+            self._usual_switch = sys.getswitchinterval()
+            sys.setswitchinterval(min(SWITCH_SECONDS, self._usual_switch))
+        elif not is_wanted and self._usual_switch is not None:
+            sys.setswitchinterval(self._usual_switch)
+            self._usual_switch = None
+
+    def _lend(self, turn: Turn) -> None:
+        pool = turn.worker.pool
+        with self._lock:
+            if pool is not None and turn in self._running:
+                turn.is_lent = pool.lend()
+
+
+def _proceed(turn: Turn) -> None:
+    if turn.is_paused:
+        turn.is_paused = False
+        turn.cancellation.proceed()
+
+
+def _pause(turn: Turn) -> None:
+    if not turn.is_paused:
+        turn.is_paused = True
+        turn.cancellation.pause()

@@ -1,0 +1,253 @@
+"""Messages on streams that do not end: what has come of them is let go of when memory is short."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import grpc
+import numpy as np
+import psutil
+import pytest
+from google.protobuf.message import Message
+
+import xla_client as xc
+from tests.e2e.feed_programs import COUNT, relay
+from tests.e2e.process import ServerProcess, start_server
+from tests.fault.calls import is_served
+from tests.fault.plain import RPCS_BY_NAME, Plain, until
+from tests.fault.raw_peer import DATA, RESET, RawPeer
+from tests.fault.rounds import rounds
+from xla_contract.literal import Literal
+from xla_contract.literal_proto import literal_to_proto
+from xla_contract.shape_proto import shape_to_proto
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.stubs import xla_pb2
+
+MEBIBYTE = 1 << 20
+LIMIT = 256 * MEBIBYTE
+"""Of the server, which takes half of it."""
+PART = 64 * MEBIBYTE
+"""Of each message: there is room for one, and not for three."""
+MESSAGE = b"\0" + (PART + MEBIBYTE).to_bytes(4, "big") + bytes(PART)
+UNAVAILABLE = b"grpc-status\x0214"
+UPLOAD_IDS = (b"first", b"second")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    flags = ("--platform", "interpreter", "--max-resident-bytes", str(LIMIT))
+    with start_server(tmp_path_factory.mktemp("server"), *flags) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: ServerProcess) -> Iterator[Plain]:
+    """A well-behaved client; everything is as before in the end."""
+    client = Plain(server.address)
+    is_served(client)
+    before = client.counters()
+    yield client
+    until(lambda: client.counters() == before)
+    client.end_session()
+
+
+def resident_bytes(server: ServerProcess) -> int:
+    return int(psutil.Process(server.process.pid).memory_info().rss)
+
+
+def ended(calls: list[tuple[RawPeer, int]]) -> list[tuple[RawPeer, int]]:
+    return [(peer, stream) for peer, stream in calls if (RESET, stream) in peer.frames]
+
+
+def message(request: Message) -> bytes:
+    """A message as it stands on a stream."""
+    data = request.SerializeToString()
+    return b"\0" + len(data).to_bytes(4, "big") + data
+
+
+def begin_upload(peer: RawPeer, upload_id: bytes) -> tuple[RawPeer, int]:
+    """An upload whose start has been sent."""
+    start = extension_pb2.UploadStart(
+        upload_id=upload_id, shape=shape_to_proto(xc.Shape.parse("u8[1048576]{0}"))
+    )
+    stream = peer.call("Upload")
+    assert peer.send_as_allowed(stream, message(extension_pb2.UploadRequest(start=start)))
+    return peer, stream
+
+
+def question(name: str, request: Message) -> extension_pb2.ConverseRequest:
+    path, data = RPCS_BY_NAME[name].path[1:], request.SerializeToString()
+    return extension_pb2.ConverseRequest(id=1, method=path, request=data)
+
+
+def test_large_messages_that_do_not_end_are_let_go_of_when_memory_is_short(server, client):
+    bystander = Plain(server.address)
+    silent = bystander.converse("DescribeSession", extension_pb2.DescribeSessionRequest())
+    assert silent.receive().id == 1
+    before = resident_bytes(server)
+    assert before + PART < LIMIT < before + 3 * PART
+    for _ in rounds():
+        peers = [RawPeer(server.address, window=MEBIBYTE, token=client.token) for _ in range(2)]
+        calls = [(peer, peer.call("Converse")) for peer in peers]
+        calls += [begin_upload(*each) for each in zip(peers, UPLOAD_IDS, strict=True)]
+        senders = [
+            threading.Thread(target=peer.send_as_allowed, args=(stream, MESSAGE))
+            for peer, stream in calls
+        ]
+        for sender in senders:
+            sender.start()
+        while any(sender.is_alive() for sender in senders):
+            is_served(client)
+        for sender in senders:
+            sender.join()
+        until(lambda calls=calls: len(ended(calls)) >= 2)
+        until(lambda: resident_bytes(server) < LIMIT)
+        for peer, stream in ended(calls):
+            told = f"for more than 1 s while the server has at most {LIMIT} bytes of memory, got "
+            assert told.encode() in peer.header_blocks[stream]
+            assert UNAVAILABLE in peer.header_blocks[stream]
+            # The connection serves further calls.
+            again = peer.call("DescribeSession", extension_pb2.DescribeSessionRequest())
+            peer.wait_for(DATA, again)
+        is_served(client)
+        for peer in peers:
+            peer.close()
+        until(lambda: resident_bytes(server) < before + PART // 2)
+        # What came of an upload before is kept, as where a connection breaks off.
+        for upload_id in UPLOAD_IDS:
+            client("AbandonUpload", extension_pb2.AbandonUploadRequest(upload_id=upload_id))
+    # A client of which nothing is held was only silent.
+    assert silent.call.is_active()
+    silent.call.cancel()
+    bystander.end_session()
+
+
+def test_calls_in_progress_and_answers_nobody_reads_keep_no_part(server, client):
+    """The status of such a stream cannot be told, so it is cut off."""
+    ones = literal_to_proto(Literal.from_numpy(np.ones(MEBIBYTE // 4, np.float32)))
+    data = client("TransferToServer", xla_pb2.TransferToServerRequest(literal=ones)).data
+    before = resident_bytes(server)
+    for _ in rounds():
+        peers = [RawPeer(server.address, token=client.token) for _ in range(3)]
+        calls = []
+        for peer in peers:
+            stream = peer.call("Converse")
+            request = question("TransferToClient", xla_pb2.TransferToClientRequest(data=data))
+            assert peer.send_as_allowed(stream, message(request))
+            calls.append((peer, stream))
+        for peer, stream in calls:
+            peer.send_as_allowed(stream, MESSAGE)
+        until(lambda calls=calls: len(ended(calls)) >= 2)
+        until(lambda: resident_bytes(server) < LIMIT)
+        is_served(client)
+        for peer in peers:
+            peer.close()
+        until(lambda: resident_bytes(server) < before + PART // 2)
+    client("Unregister", xla_pb2.UnregisterRequest(data=[data]))
+
+
+# Clients that go on ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def short_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server with less memory than it takes, which keeps sessions for one second."""
+    flags = ("--platform", "interpreter", "--max-resident-bytes", "1")
+    flags += ("--session-grace-seconds", "1")
+    with start_server(tmp_path_factory.mktemp("short"), *flags) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def watcher(short_server: ServerProcess) -> Plain:
+    return Plain(short_server.address, token="")
+
+
+@pytest.fixture
+def honest(short_server: ServerProcess, watcher: Plain) -> Iterator[xc.Client]:
+    before = watcher.counters()
+    with xc.connect(short_server.address, shared_memory=False) as client:
+        yield client
+    until(lambda: watcher.counters() == before)
+
+
+@pytest.fixture
+def begun(honest: xc.Client, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the streams that a client has begun."""
+    names: list[str] = []
+    transport = honest._session.transport
+    begin_stream: Callable[..., object] = transport.stream
+
+    def note(name: str, *arguments: object, **named: object) -> object:
+        names.append(name)
+        return begin_stream(name, *arguments, **named)
+
+    monkeypatch.setattr(transport, "stream", note)
+    return names
+
+
+def let_be_suspected(client: xc.Client) -> None:
+    """Let bytes come on the connection behind the last message of its streams."""
+    value = client.to_device(np.zeros(MEBIBYTE, np.uint8))
+    value.delete()
+    time.sleep(2.5)
+
+
+def test_a_client_whose_stream_was_ended_goes_on_by_another(honest):
+    value = honest.to_device(np.arange(4, dtype=np.float32))
+    conversation = honest._session.transport._conversation
+    first = conversation._stream
+    large = honest.to_device(np.zeros(MEBIBYTE, np.uint8))
+    until(lambda: not first.is_active)
+    # Longer than sessions are kept: the client does nothing, and is there.
+    time.sleep(3)
+    assert value.to_numpy().tolist() == [0, 1, 2, 3]
+    assert large.shape.byte_size == MEBIBYTE
+    assert honest.to_device(np.float32(1)).to_numpy() == 1
+    assert conversation._stream not in (None, first)
+
+
+def test_feeds_whose_streams_were_ended_lose_nothing_and_double_nothing(honest, begun):
+    run = honest.compile(relay(6)).submit()
+    received: list[int] = []
+    with honest.device().outfeed(COUNT, 6) as values, honest.device().infeed(COUNT) as feed:
+        for number in range(6):
+            if number in (2, 4):
+                let_be_suspected(honest)
+            feed.put(number)
+            received.append(int(next(values)))
+    assert received == list(range(6))
+    run.result()
+    assert begun.count("Infeed") >= 2
+    assert begun.count("Outfeed") >= 2
+
+
+def test_an_upload_whose_stream_was_ended_goes_on_where_it_was(honest, begun):
+    array = np.random.default_rng(0).integers(0, 255, 20 * MEBIBYTE, np.uint8)
+    paused = []
+
+    def progress(done: int, _: int) -> None:
+        if done >= 8 * MEBIBYTE and not paused:
+            paused.append(done)
+            let_be_suspected(honest)
+
+    value = honest.to_device(array, progress=progress)
+    assert np.array_equal(value.to_numpy(), array)
+    assert begun.count("Upload") == 2
+
+
+def test_plain_clients_are_told_the_limit_the_use_and_what_to_do(short_server, watcher):
+    before = watcher.counters()
+    client = Plain(short_server.address)
+    stream = client.converse("DescribeSession", extension_pb2.DescribeSessionRequest())
+    assert stream.receive().id == 1
+    zeros = literal_to_proto(Literal.from_numpy(np.zeros(MEBIBYTE, np.uint8)))
+    client("TransferToServer", xla_pb2.TransferToServerRequest(literal=zeros))
+    with pytest.raises(grpc.RpcError) as caught:
+        stream.receive()
+    assert stream.call.code() is grpc.StatusCode.UNAVAILABLE
+    told = str(caught.value)
+    assert "at most 1 bytes of memory, got " in told
+    assert "with 1 such streams that may hold parts of messages, 1 of them on this" in told
+    client.end_session()
+    until(lambda: watcher.counters() == before)

@@ -1,0 +1,109 @@
+"""Requests that do not end: what has come of them is let go of when memory is short."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import psutil
+import pytest
+
+from tests.e2e.process import ServerProcess, start_server
+from tests.fault.calls import is_served
+from tests.fault.plain import Plain, until
+from tests.fault.raw_peer import DATA, HEADERS, RESET, RawPeer
+from tests.fault.rounds import rounds
+from xla_contract.literal import Literal
+from xla_contract.literal_proto import literal_to_proto
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.stubs import xla_pb2
+
+MEBIBYTE = 1 << 20
+LIMIT = 256 * MEBIBYTE
+"""Of the server, which takes half of it."""
+NAMES = (
+    ("TransferToServer", "Compile", "Download"),
+    ("TransferToServer", "Run", "/grpc.health.v1.Health/Watch"),
+)
+"""Of two connections: rpcs of all kinds that have one request."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    flags = ("--platform", "interpreter", "--max-resident-bytes", str(LIMIT))
+    with start_server(tmp_path_factory.mktemp("server"), *flags) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: ServerProcess) -> Iterator[Plain]:
+    """A well-behaved client; everything is as before in the end."""
+    client = Plain(server.address)
+    is_served(client)
+    before = client.counters()
+    yield client
+    until(lambda: client.counters() == before)
+    client.end_session()
+
+
+def resident_bytes(server: ServerProcess) -> int:
+    return int(psutil.Process(server.process.pid).memory_info().rss)
+
+
+def ended(calls: list[tuple[RawPeer, int]]) -> list[tuple[RawPeer, int]]:
+    return [(peer, stream) for peer, stream in calls if (RESET, stream) in peer.frames]
+
+
+def test_large_requests_that_do_not_end_are_refused_when_memory_is_short(server, client):
+    before = resident_bytes(server)
+    # There is room for one, not for two.
+    part = (LIMIT - before) // 10 * 6
+    assert part > 16 * MEBIBYTE
+    message = b"\0" + (part + MEBIBYTE).to_bytes(4, "big") + bytes(part)
+    for _ in rounds():
+        peers = [RawPeer(server.address, window=MEBIBYTE, token=client.token) for _ in NAMES]
+        calls = [
+            (peer, peer.call(name))
+            for peer, names in zip(peers, NAMES, strict=True)
+            for name in names
+        ]
+        senders = [
+            threading.Thread(target=peer.send_as_allowed, args=(stream, message))
+            for peer, stream in calls
+        ]
+        for sender in senders:
+            sender.start()
+        while any(sender.is_alive() for sender in senders):
+            is_served(client)
+        for sender in senders:
+            sender.join()
+        until(lambda calls=calls: len(ended(calls)) >= len(calls) - 1)
+        until(lambda: resident_bytes(server) < LIMIT)
+        for peer, stream in ended(calls):
+            told = f"for more than 1 s while the server has at most {LIMIT} bytes of memory, got "
+            assert told.encode() in peer.header_blocks[stream]
+            # The connection serves further calls.
+            again = peer.call("DescribeSession", extension_pb2.DescribeSessionRequest())
+            peer.wait_for(DATA, again)
+        is_served(client)
+        for peer in peers:
+            peer.close()
+        until(lambda: resident_bytes(server) < before + part // 2)
+
+
+def test_a_request_may_arrive_slowly_while_there_is_memory(server, client):
+    literal = literal_to_proto(Literal.from_numpy(np.zeros(MEBIBYTE, np.uint8)))
+    request = xla_pb2.TransferToInfeedRequest(literal=literal).SerializeToString()
+    message = b"\0" + len(request).to_bytes(4, "big") + request
+    with RawPeer(server.address, window=MEBIBYTE, token=client.token) as peer:
+        stream = peer.call("TransferToInfeed")
+        third = len(message) // 3
+        for start in range(0, 2 * third, third):
+            assert peer.send_as_allowed(stream, message[start : start + third])
+            time.sleep(1.5)
+        assert (HEADERS, stream) not in peer.frames
+        assert peer.send_as_allowed(stream, message[2 * third :])
+        peer.send_data(stream, b"", half_close=True)
+        peer.wait_for(DATA, stream)
+        assert client.describe().use.queued_bytes == MEBIBYTE
+        client("ResetDevice", xla_pb2.ResetDeviceRequest())

@@ -1,0 +1,243 @@
+"""Answers and the room they have: whoever makes one, and whatever becomes of it."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from google.protobuf.message import Message
+
+from xla_contract.descriptors import RPCS
+from xla_contract.errors import ResourceExhaustedError
+from xla_contract.literal import Literal
+from xla_contract.stubs import xla_pb2
+from xla_server.backends.interpreter import Interpreter
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.arrivals import Arrivals, Expected
+from xla_server.rpc.call_places import CallPlaces
+from xla_server.rpc.calls import Calls
+from xla_server.rpc.deferred import Answer, DeferredHandler
+from xla_server.rpc.handlers import Boundary, Handler
+from xla_server.rpc.held_answers import (
+    LARGE_BYTES,
+    HeldAnswer,
+    Response,
+    discard,
+    held,
+    held_literal,
+    room_of,
+)
+from xla_server.rpc.threads import Threads
+from xla_server.sessions.answer_memory import AnswerRoom, SessionAnswers
+from xla_server.sessions.engine import Engine
+from xla_server.sessions.quotas import Quotas
+from xla_server.sessions.records import Limits
+from xla_server.sessions.registry import SessionRegistry
+from xla_server.sessions.service import XlaService
+
+LARGE = bytes(2 * LARGE_BYTES)
+LIMIT = 4 * len(LARGE)
+RPC = next(rpc for rpc in RPCS if rpc.name == "TransferToClient")
+
+
+class Context:
+    """What handlers ask of grpc's context, of a call that a test ends."""
+
+    def __init__(self) -> None:
+        self.callbacks: list[Callable[[], None]] | None = []
+        self.status: grpc.Status | None = None
+        self.code: grpc.StatusCode | None = None
+
+    def peer(self) -> str:
+        return "ipv4:127.0.0.1:1"
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return ()
+
+    def time_remaining(self) -> None:
+        return None
+
+    def add_callback(self, callback: Callable[[], None]) -> bool:
+        if self.callbacks is None:
+            return False
+        self.callbacks.append(callback)
+        return True
+
+    def abort_with_status(self, status: grpc.Status) -> None:
+        self.status = status
+        raise RuntimeError("aborted")
+
+    def set_code(self, code: grpc.StatusCode) -> None:
+        self.code = code
+
+    def set_details(self, details: str) -> None: ...
+
+    def set_trailing_metadata(self, metadata: Any) -> None: ...
+
+    def end(self) -> None:
+        callbacks, self.callbacks = self.callbacks, None
+        for callback in callbacks or ():
+            callback()
+
+
+@pytest.fixture
+def boundary() -> Boundary:
+    limits = Limits(1 << 20, max_message_bytes=1 << 20)
+    engine = Engine(Interpreter(), limits, Quotas(1 << 20, answer_bytes=LIMIT))
+    return Boundary(SessionRegistry(engine), Calls(), 1 << 20)
+
+
+@pytest.fixture
+def service(boundary: Boundary) -> XlaService:
+    return boundary.sessions.enter(None, Context().peer()).service
+
+
+@pytest.fixture
+def answers(service: XlaService) -> SessionAnswers:
+    return service.answers
+
+
+def unary(boundary: Boundary, context: Context, method: Callable[..., Response]) -> bytes:
+    with ThreadPoolExecutor(1) as executor:
+        return Handler(RPC, method, boundary, executor)(b"", context)  # type: ignore[arg-type]
+
+
+def deferred(boundary: Boundary, context: Context, method: Callable[..., None]) -> list[Any]:
+    """What is sent; waits for answers that are given later."""
+    sent: list[Any] = []
+    threads = Threads(1, "test")
+    handler = DeferredHandler(RPC, method, boundary, Arrivals(threads, Expected(), CallPlaces()))
+    handler(b"", context, sent.append)  # type: ignore[arg-type]
+    threads.shutdown()
+    return sent
+
+
+def test_an_answer_has_room_until_its_call_ends(
+    boundary: Boundary, answers: SessionAnswers
+) -> None:
+    def method(service: XlaService, *_: object) -> Response:
+        return held(service.answers, len(LARGE), lambda: LARGE)
+
+    for answered in (lambda *_: LARGE, method):
+        context = Context()
+        assert unary(boundary, context, answered) == LARGE
+        assert answers.used_bytes == len(LARGE)
+        context.end()
+        assert answers.used_bytes == 0
+
+
+def test_a_deferred_answer_has_room_until_its_call_ends(
+    boundary: Boundary, answers: SessionAnswers
+) -> None:
+    def method(service: XlaService, _: object, __: Cancellation, answer: Answer) -> None:
+        answer.done(held(service.answers, len(LARGE), lambda: LARGE))
+
+    context = Context()
+    assert deferred(boundary, context, method) == [LARGE, None]
+    assert answers.used_bytes == len(LARGE)
+    context.end()
+    assert answers.used_bytes == 0
+
+
+def test_a_call_that_has_ended_holds_no_room(boundary: Boundary, answers: SessionAnswers) -> None:
+    context = Context()
+
+    def method(*_: object) -> Response:
+        context.end()
+        return LARGE
+
+    assert unary(boundary, context, method) == LARGE
+    assert answers.used_bytes == 0
+
+
+def test_small_answers_are_not_counted(boundary: Boundary, answers: SessionAnswers) -> None:
+    small = bytes(LARGE_BYTES - 1)
+    assert held(answers, len(small), lambda: small) is small
+    context = Context()
+    assert unary(boundary, context, lambda *_: small) == small
+    # Those that might have been large give back what they had.
+    assert unary(boundary, context, lambda *_: held(answers, len(LARGE), lambda: small)) == small
+    assert answers.used_bytes == 0
+
+
+def test_nothing_is_made_without_room(answers: SessionAnswers) -> None:
+    def make() -> bytes:
+        raise AssertionError("made")
+
+    room = answers.take(LIMIT)
+    with pytest.raises(ResourceExhaustedError, match=f"take {LIMIT} bytes"):
+        held(answers, len(LARGE), make)
+    literal = Literal.from_numpy(np.zeros(LARGE_BYTES, np.float32))
+    with pytest.raises(ResourceExhaustedError, match=f"got {4 * LARGE_BYTES} bytes more"):
+        held_literal(answers, xla_pb2.TransferToClientResponse(), literal)
+    room.release()
+    with pytest.raises(AssertionError):
+        held(answers, len(LARGE), make)
+    assert answers.used_bytes == 0
+
+
+def test_an_answer_without_room_is_an_error(boundary: Boundary, answers: SessionAnswers) -> None:
+    room, context = answers.take(2 * LIMIT), Context()
+    with pytest.raises(RuntimeError, match="aborted"):
+        unary(boundary, context, lambda *_: LARGE)
+    assert context.status is not None
+    assert context.status.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert answers.used_bytes == 2 * LIMIT
+    sent = deferred(boundary, context, lambda *call: call[-1].done(LARGE))
+    assert sent == [None]
+    assert context.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    room.release()
+    assert answers.used_bytes == 0
+
+
+def test_an_answer_that_is_not_sent_gives_its_room_back(
+    boundary: Boundary, answers: SessionAnswers
+) -> None:
+    def twice(service: XlaService, _: object, __: Cancellation, answer: Answer) -> None:
+        for _ in range(2):
+            answer.done(held(service.answers, len(LARGE), lambda: LARGE))
+
+    context = Context()
+    assert deferred(boundary, context, twice) == [LARGE, None]
+    assert answers.used_bytes == len(LARGE)
+    context.end()
+    # One that no message can hold is refused.
+    huge = bytes(boundary.max_bytes + 1)
+    context = Context()
+    with pytest.raises(RuntimeError, match="aborted"):
+        unary(boundary, context, lambda *_: held(answers, len(huge), lambda: huge))
+    assert answers.used_bytes == 0
+
+
+@pytest.mark.parametrize("numbers", [[1], [-1], [2**31 - 1]])
+def test_integers_have_room_for_what_they_may_take(
+    answers: SessionAnswers, numbers: list[int]
+) -> None:
+    array = np.resize(np.array(numbers, np.int32), 8000)
+    literal = Literal.from_numpy(array)
+    message = xla_pb2.TransferToClientResponse()
+    response = held_literal(answers, message, literal)
+    assert isinstance(response, HeldAnswer)
+    assert answers.used_bytes == 10 * array.size
+    data = response.SerializeToString()
+    if len(data) >= LARGE_BYTES:
+        assert room_of(answers, response, len(data)).byte_size == len(data)
+        assert answers.used_bytes == len(data)
+    discard(response)
+    assert answers.used_bytes == 0
+
+
+def test_an_answer_of_many_parts_takes_what_it_is_found_to_take(answers: SessionAnswers) -> None:
+    message: Message = xla_pb2.DeconstructTupleResponse(element_handles=[{}] * len(LARGE))
+    response = HeldAnswer(message, answers.take(LARGE_BYTES))
+    size = len(response.SerializeToString())
+    assert room_of(answers, response, size).byte_size == size
+    discard(response)
+    beside, response = answers.take(2 * LIMIT), HeldAnswer(message, AnswerRoom(answers))
+    with pytest.raises(ResourceExhaustedError):
+        room_of(answers, response, size)
+    assert response.room is None
+    assert answers.used_bytes == 2 * LIMIT
+    beside.release()

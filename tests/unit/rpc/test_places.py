@@ -1,0 +1,71 @@
+import contextlib
+import threading
+
+import pytest
+
+from xla_contract.errors import ResourceExhaustedError
+from xla_server.rpc.places import PlaceLimits, Places
+
+
+def test_one_client_cannot_take_the_places_of_all() -> None:
+    places = Places(PlaceLimits(limit=6, each=2, reserve=1), "streams", "End some.")
+    with contextlib.ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(places.taken("greedy"))
+        told = "may have 2 streams .* all sessions 6, .* got one more with 2 of the session's and 2"
+        with (
+            pytest.raises(ResourceExhaustedError, match=told) as refused,
+            places.taken("greedy"),
+        ):
+            pass
+        assert refused.value.hint == "End some."
+        for name in ("a", "a", "b", "c"):
+            stack.enter_context(places.taken(name))
+        stack.enter_context(places.taken("has none"))
+        with pytest.raises(ResourceExhaustedError), places.taken("beyond the reserve"):
+            pass
+        assert places.used == 7
+        assert places.used_by("a") == 2
+    assert places.used == 0
+    assert not places._used
+    assert not places._owners
+
+
+def test_a_place_is_given_back_once() -> None:
+    places = Places(PlaceLimits(limit=4, each=2), "calls", "")
+    first, second = object(), object()
+    places.enter(first, "a")
+    places.enter(second, "a")
+    for _ in range(3):
+        places.leave(first)
+    places.leave(object())
+    places.leave(None)
+    assert (places.used, places.used_by("a")) == (1, 1)
+    places.leave(second)
+    assert not places._used
+
+
+def test_places_are_counted_whichever_threads_come_and_go() -> None:
+    places = Places(PlaceLimits(limit=1000, each=100), "calls", "")
+    ends = []
+
+    def come_and_go(owner: str) -> None:
+        for _ in range(2000):
+            key = object()
+            places.enter(key, owner)
+            leaving = [threading.Thread(target=places.leave, args=(key,))] if not _ % 500 else []
+            for thread in leaving:
+                thread.start()
+            places.leave(key)
+            for thread in leaving:
+                thread.join()
+        ends.append(owner)
+
+    threads = [threading.Thread(target=come_and_go, args=(owner,)) for owner in "aabb"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(ends) == 4
+    assert places.used == 0
+    assert not places._used

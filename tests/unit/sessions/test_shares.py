@@ -1,0 +1,83 @@
+import pytest
+
+from xla_contract.errors import ResourceExhaustedError
+from xla_server.sessions.quotas import SharedSlots, Slots
+from xla_server.sessions.shares import Shares
+
+NOUN = "executions at the same time"
+
+
+def _fill(shares: Shares, users: list[int]) -> None:
+    """Let all take, in turn, as long as any may."""
+    is_taking = True
+    while is_taking:
+        is_taking = False
+        for number, mine in enumerate(users):
+            if shares.has_room(mine):
+                users[number] += 1
+                shares.used += 1
+                is_taking = True
+
+
+@pytest.mark.parametrize(("users", "each"), [(1, 50), (3, 25), (9, 10)])
+def test_users_who_want_all_have_a_part_each_and_leave_one(users: int, each: int) -> None:
+    shares, taken = Shares(100), [0] * users
+    _fill(shares, taken)
+    assert taken == [each] * users
+    assert shares.has_room(0)
+
+
+def test_who_has_none_gets_one_beyond_the_limit() -> None:
+    shares, taken = Shares(4, reserve=3), [0] * 10
+    _fill(shares, taken)
+    assert taken == [1] * 7 + [0] * 3
+    assert not shares.has_room(1)
+
+
+def _slots(shared: SharedSlots, limit: int = 100) -> Slots:
+    return Slots(limit, NOUN, "Wait.", shared)
+
+
+def test_a_session_cannot_take_the_places_of_all() -> None:
+    shared = SharedSlots(8, reserve=1)
+    greedy, modest = _slots(shared), _slots(shared)
+    for _ in range(4):
+        greedy.take()
+    told = "all sessions may have 8 executions at .* with 4 there, 4 of them this session's"
+    with pytest.raises(ResourceExhaustedError, match=told) as caught:
+        greedy.take()
+    assert caught.value.hint == "Wait."
+    modest.take()
+    modest.give_back()
+    for _ in range(4):
+        greedy.give_back()
+    assert (greedy.used, shared.shares.used) == (0, 0)
+
+
+def test_who_stands_in_line_has_places_that_others_leave() -> None:
+    shared = SharedSlots(4)
+    first, second = _slots(shared), _slots(shared)
+    first.take()
+    first.take()
+    turns: list[int] = []
+    for number in range(3):
+        second.take_in_turn(lambda number=number: turns.append(number))  # type: ignore[misc]
+    assert turns == [0]
+    # A place of the other's, and then one of its own.
+    first.give_back()
+    assert turns == [0, 1]
+    second.give_back()
+    assert turns == [0, 1, 2]
+    for slots in (first, second, second):
+        slots.give_back()
+    assert (shared.shares.used, second.used, shared.held_up) == (0, 0, {})
+
+
+def test_a_session_s_own_limit_holds_in_line_too() -> None:
+    shared = SharedSlots(100)
+    slots, turns = _slots(shared, limit=1), list[int]()
+    for number in range(2):
+        slots.take_in_turn(lambda number=number: turns.append(number))  # type: ignore[misc]
+    assert (turns, shared.held_up) == ([0], {})
+    slots.give_back()
+    assert turns == [0, 1]

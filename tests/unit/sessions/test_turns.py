@@ -1,0 +1,185 @@
+import sys
+import threading
+import time
+
+import pytest
+
+from xla_contract.errors import CancelledError
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.sessions.lending import lent_place, this_worker, work_for
+from xla_server.sessions.turns import (
+    LENDING_SECONDS,
+    NEW_SECONDS,
+    PERIOD,
+    SWITCH_SECONDS,
+    YOUNG_SECONDS,
+    Turn,
+    Turns,
+)
+
+OLD = YOUNG_SECONDS + 1
+
+
+class Pool:
+    """Counts what is lent."""
+
+    def __init__(self) -> None:
+        self.lent = 0
+
+    def lend(self) -> bool:
+        self.lent += 1
+        return True
+
+    def take_back(self) -> None:
+        self.lent -= 1
+
+
+def _running(turns: list[Turn]) -> set[int]:
+    return {number for number, turn in enumerate(turns) if not turn.is_paused}
+
+
+def _turns(count: int) -> list[Turn]:
+    return [Turn(Cancellation()) for _ in range(count)]
+
+
+def test_what_has_just_begun_runs_however_much_does() -> None:
+    turns = _turns(20)
+    scheduler = Turns(2)
+    for now in (5.0, 5.0 + NEW_SECONDS / 2):
+        scheduler.look(turns, now)
+        assert _running(turns) == set(range(20))
+
+
+def test_no_more_run_than_there_are_cores_and_each_has_its_turn() -> None:
+    turns, seen = _turns(5), set[int]()
+    scheduler = Turns(2)
+    scheduler.look(turns, 5.0)
+    for number in range(5):
+        scheduler.look(turns, 5.0 + OLD + PERIOD * 1.5 * number)
+        running = _running(turns)
+        assert len(running) == 2
+        seen |= running
+    assert seen == set(range(5))
+    # As many as cores need no turns.
+    scheduler.look(turns[:2], 5.0 + 2 * OLD)
+    assert _running(turns[:2]) == {0, 1}
+
+
+def test_the_next_begins_when_one_ends_and_no_other_is_interrupted() -> None:
+    turns = _turns(4)
+    scheduler = Turns(2)
+    scheduler.look(turns, 5.0)
+    scheduler.look(turns, 5.0 + OLD)
+    first, second = (turns[number] for number in _running(turns))
+    left = [turn for turn in turns if turn is not first]
+    scheduler.look(left, 5.0 + OLD + PERIOD / 2)
+    assert not second.is_paused
+    assert len(_running(left)) == 2
+
+
+def test_the_youngest_run_beside_those_that_take_turns() -> None:
+    old, scheduler = _turns(6), Turns(2)
+    scheduler.look(old, 5.0)
+    scheduler.look(old, 5.0 + OLD)
+    young = _turns(3)
+    scheduler.look([*old, *young], 5.0 + OLD)
+    for number in range(1, 9):
+        scheduler.look([*old, *young], 5.0 + OLD + 2 * NEW_SECONDS * number)
+        assert sum(turn.is_paused for turn in young) <= 1
+        assert 4 <= sum(turn.is_paused for turn in old) <= 5
+    scheduler.look([*old, *young], 5.0 + 2 * OLD + 1)
+    assert len(_running([*old, *young])) == 2
+
+
+def test_what_waits_for_others_takes_no_turn_and_is_new_when_it_goes_on() -> None:
+    turns, scheduler = _turns(4), Turns(1)
+    for turn in turns[1:]:
+        turn.worker = type(turn.worker)(None)
+    scheduler.look(turns, 5.0)
+    scheduler.look(turns, 5.0 + OLD)
+    waiting = next(turn for turn in turns if turn.is_paused)
+    waiting.worker = type(waiting.worker)(None)
+    waiting.worker.is_waiting = True
+    scheduler.look(turns, 5.0 + 2 * OLD)
+    assert not waiting.is_paused
+    waiting.worker.is_waiting = False
+    scheduler.look(turns, 5.0 + 2 * OLD + NEW_SECONDS / 2)
+    assert not waiting.is_paused
+
+
+def test_what_runs_for_long_lends_its_place_once_until_it_ends() -> None:
+    pool, lent, go_on = Pool(), [], [threading.Event() for _ in range(2)]
+    scheduler, begun, over = Turns(1), threading.Event(), threading.Event()
+
+    def work() -> None:
+        work_for(pool)
+        with scheduler.taken(Cancellation()):
+            begun.set()
+            go_on[0].wait(10)
+            with lent_place():
+                lent.append(pool.lent)
+            lent.append(pool.lent)
+            go_on[1].wait(10)
+        lent.append(pool.lent)
+        over.set()
+
+    threading.Thread(target=work).start()
+    assert begun.wait(10)
+    assert pool.lent == 0
+    until = time.monotonic() + 10
+    while not pool.lent and time.monotonic() < until:
+        time.sleep(LENDING_SECONDS / 10)
+    for event in go_on:
+        event.set()
+    assert over.wait(10)
+    assert lent == [1, 1, 0]
+
+
+def test_short_executions_are_never_lent() -> None:
+    pool, scheduler = Pool(), Turns(1)
+    before = this_worker().pool
+    work_for(pool)
+    try:
+        for _ in range(1000):
+            scheduler.end(scheduler.begin(Cancellation()))
+        assert pool.lent == 0
+        assert this_worker().turn is None
+    finally:
+        work_for(before)  # type: ignore[arg-type]
+
+
+def test_python_s_lock_is_passed_on_sooner_while_something_runs_for_long() -> None:
+    usual, turns, scheduler = sys.getswitchinterval(), _turns(1), Turns(1)
+    scheduler.look(turns, 5.0)
+    assert sys.getswitchinterval() == usual
+    scheduler.look(turns, 5.0 + OLD)
+    assert sys.getswitchinterval() == pytest.approx(min(usual, SWITCH_SECONDS))
+    scheduler.look([], 5.0 + OLD)
+    assert sys.getswitchinterval() == usual
+
+
+def test_many_loops_in_python_take_turns_and_end_at_once() -> None:
+    """The loops of 30 threads: a clock that stands in line with few of them goes on."""
+    scheduler, cancellations = Turns(1), [Cancellation() for _ in range(30)]
+
+    def loop(cancellation: Cancellation) -> None:
+        with scheduler.taken(cancellation):
+            try:
+                while True:
+                    if cancellation.is_called:
+                        cancellation.checkpoint()
+            except CancelledError:
+                pass
+
+    threads = [threading.Thread(target=loop, args=(each,)) for each in cancellations]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + 20
+    while sum(each.is_called for each in cancellations) < 28 and time.monotonic() < until:
+        time.sleep(0.01)
+    assert sum(each.is_called for each in cancellations) >= 28
+    for each in cancellations:
+        each.cancel()
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
