@@ -40,7 +40,9 @@ class Changes:
 
         To be called inside.
         """
-        return self._condition.wait_for(is_ready, timeout)
+        # More is an OverflowError.
+        limit = None if timeout is None else min(timeout, threading.TIMEOUT_MAX)
+        return self._condition.wait_for(is_ready, limit)
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait for the next news, or for `timeout` seconds. To be called inside."""
@@ -55,13 +57,19 @@ class Changes:
                 if is_ready():
                     return True
                 future: asyncio.Future[None] = loop.create_future()
-                self._coroutines.append((loop, future))
+                waiter = loop, future
+                self._coroutines.append(waiter)
             left = None if deadline is None else deadline - time.monotonic()
             try:
                 await asyncio.wait_for(future, left)
-            except TimeoutError:
+            except BaseException as error:
+                # The next news may be far away, and many who give up before it.
                 with self:
-                    return is_ready()
+                    if waiter in self._coroutines:
+                        self._coroutines.remove(waiter)
+                    if isinstance(error, TimeoutError):
+                        return is_ready()
+                raise
 
 
 def _set(future: "asyncio.Future[None]") -> None:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
-from xla_contract.errors import UnavailableError, XlaError
+from xla_contract.errors import NotBegunError, UnavailableError, XlaError
 from xla_contract.stubs import xla_extension_pb2
 
 _PATIENCE = 0.01
@@ -56,7 +56,8 @@ class Conversation:
     def call(self, path: str, request: bytes) -> xla_extension_pb2.ConverseResponse | None:
         """Make a call and wait for the answer; None when the stream is in use or not to be had.
 
-        Nothing was sent then. Raises BrokenOffError when the stream ended instead of an answer.
+        The call was not made then. Raises BrokenOffError when the stream ended instead of an
+        answer.
         """
         if not self._using.acquire(blocking=False):
             return None
@@ -104,6 +105,8 @@ class Conversation:
                 return None
             try:
                 data = stream.receive()
+            except NotBegunError:
+                return None
             except XlaError as error:
                 raise BrokenOffError from error
             if data is not None:

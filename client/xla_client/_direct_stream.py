@@ -16,6 +16,7 @@ from typing import Any
 
 import grpc
 
+from xla_client._interrupts import HeldBack
 from xla_contract.errors import CancelledError, XlaError
 
 _PAUSE = 0.002
@@ -30,7 +31,8 @@ AsException = Callable[[str, Any], XlaError]
 class DirectStream:
     """The messages of one call. Not safe to use from several threads, but for `cancel`.
 
-    It must be closed: grpc waits for the end of such calls before a channel goes.
+    It must be closed: grpc waits for the end of such calls before a channel goes. Ctrl-C gives the
+    call up, and is raised when grpc's locks are free again.
     """
 
     def __init__(
@@ -75,9 +77,10 @@ class DirectStream:
             return False
         if self._status is None and time.monotonic() - self._asked_at >= _PAUSE:
             # What has happened comes before the end of a batch that has nothing to do.
-            if self._operate((), self):
-                while self._next().tag is not self:
-                    pass
+            with HeldBack(self.cancel):
+                if self._operate((), self):
+                    while self._next().tag is not self:
+                        pass
             self._asked_at = time.monotonic()
         return self._status is None
 
@@ -85,11 +88,29 @@ class DirectStream:
         """Send a message, to be followed by `receive`; raises the error the call has ended with."""
         cygrpc = self._grpc
         operations = (cygrpc.SendMessageOperation(message, 0), cygrpc.ReceiveMessageOperation(0))
-        if self._status is not None or not self._operate(operations, None):
-            raise self._error()
+        with HeldBack(self.cancel):
+            if self._status is not None or not self._operate(operations, None):
+                raise self._error()
 
     def receive(self) -> bytes | None:
         """The answer to what was sent, None at the call's good end; raises XlaError."""
+        with HeldBack(self.cancel):
+            return self._received()
+
+    def cancel(self) -> None:
+        """Give the call up; any thread may."""
+        self._is_given_up = True
+        self._call.cancel(self._grpc.StatusCode.cancelled, _GIVEN_UP)
+
+    def close(self) -> None:
+        """Give the call up and wait for its end, which is at once; harmless when it has ended."""
+        # In a child that was forked nothing of a call goes on.
+        if self._due and os.getpid() == self._process:
+            with HeldBack(self.cancel):
+                self.cancel()
+                self._drain()
+
+    def _received(self) -> bytes | None:
         kind = self._grpc.OperationType.receive_message
         while self._due:
             for operation in self._next().batch_operations:
@@ -103,18 +124,6 @@ class DirectStream:
         if self._status is not None and self._status.code() is grpc.StatusCode.OK:
             return None
         raise self._error()
-
-    def cancel(self) -> None:
-        """Give the call up; any thread may."""
-        self._is_given_up = True
-        self._call.cancel(self._grpc.StatusCode.cancelled, _GIVEN_UP)
-
-    def close(self) -> None:
-        """Give the call up and wait for its end, which is at once; harmless when it has ended."""
-        # In a child that was forked nothing of a call goes on.
-        if self._due and os.getpid() == self._process:
-            self.cancel()
-            self._drain()
 
     def _error(self) -> XlaError:
         if self._status is None or self._status.code() is grpc.StatusCode.OK:
@@ -131,7 +140,7 @@ class DirectStream:
             if not self._call.operate(operations, tag):
                 return False
             self._due += 1
-        except BaseException:  # Ctrl-C above all: see `_interrupt`.
+        except BaseException:  # What a handler of signals raises: see `_interrupt`.
             self._interrupt()
             raise
         return True
@@ -139,8 +148,9 @@ class DirectStream:
     def _interrupt(self) -> None:
         """Give the call up without waiting for its end.
 
-        After Ctrl-C nobody knows what is due: grpc has freed the call if it was waiting, and an
-        event may be lost on the way from it to here. Who waited for another might wait for ever.
+        After an exception from outside nobody knows what is due: grpc has freed the call if it was
+        waiting, and an event may be lost on the way from it to here. Who waited for another might
+        wait for ever.
         """
         self.cancel()
         self._due = 0
@@ -151,7 +161,7 @@ class DirectStream:
         try:
             event = self._call.next_event()
             self._due -= 1
-        except BaseException:  # Ctrl-C above all: see `_interrupt`.
+        except BaseException:  # What a handler of signals raises: see `_interrupt`.
             self._interrupt()
             raise
         for operation in event.batch_operations:

@@ -77,6 +77,7 @@ class FeedLink(abc.ABC):
         self._half_closed: ClientStream | None = None
         self._has_served = False
         self._threads: tuple[threading.Thread, ...] = ()
+        session.feeds.add(self)
 
     # For the ends to say --------------------------------------------------------------------
 
@@ -137,6 +138,20 @@ class FeedLink(abc.ABC):
             self.changes.notify()
         if serving is not None:
             serving.cancel()
+
+    def leave_to_parent(self) -> None:
+        """End here what goes on elsewhere, in a child that was forked: it has none of the threads.
+
+        Waits for no lock: who has one may not be in this process.
+        """
+        self.changes = Changes()
+        self.error = UnavailableError(
+            f"{self._rpc}: the feed must be of this process, got that of the process this one was "
+            "forked from: connect again",
+            op=self._rpc,
+        )
+        self._stream = self._serving = None
+        self.is_closing = self.is_over = True
 
     def late(self, what: str, timeout: float | None) -> DeadlineExceededError:
         """The error of who has waited too long."""

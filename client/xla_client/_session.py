@@ -6,7 +6,7 @@ import contextlib
 import os
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from google.protobuf.message import Message
 
@@ -58,6 +58,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_leave_to_parent)
 
 
+class Heir(Protocol):
+    """What a forked child has of its parent, and cannot use."""
+
+    def leave_to_parent(self) -> None:
+        """Take no more part in it, without waiting for a lock."""
+
+
 class Session:
     """Calls to one server, with the handles they gave out."""
 
@@ -73,6 +80,8 @@ class Session:
         if opened is not None and CAPABILITY_CHUNKED_TRANSFERS in transport.capabilities:
             self.chunks = ChunkedTransfers(transport, opened.max_message_bytes)
         self.reclaimer = Reclaimer(self._free)
+        self.feeds: weakref.WeakSet[Heir] = weakref.WeakSet()
+        """What has threads here."""
         _OPEN.add(self)
 
     def call(self, name: str, request: Message | bytes, timeout: float | None = None) -> Any:
@@ -225,6 +234,8 @@ class Session:
         self.transport.leave_to_parent()
         if self.shared_memory is not None:
             self.shared_memory.leave_to_parent()
+        for feed in list(self.feeds):
+            feed.leave_to_parent()
 
     def _disconnect(self) -> None:
         if self.shared_memory is not None:

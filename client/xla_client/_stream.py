@@ -7,6 +7,7 @@ from typing import Any
 
 import grpc
 
+from xla_client._interrupts import HeldBack
 from xla_contract.errors import CancelledError, XlaError
 
 _WAITING = 4
@@ -14,7 +15,10 @@ _WAITING = 4
 
 
 class ClientStream:
-    """The messages of one call. One thread receives, any thread sends."""
+    """The messages of one call. One thread receives, any thread sends.
+
+    Ctrl-C gives the call up, and is raised when grpc's locks are free again.
+    """
 
     def __init__(
         self,
@@ -27,9 +31,15 @@ class ClientStream:
         self._serialize = serialize
         self._as_exception = as_exception
         self._outgoing = _Outgoing()
-        self._call = begin(self._outgoing)
-        if not self._call.add_callback(self._outgoing.end):
-            self._outgoing.end()
+        self._call: Any = None
+        try:
+            with self._held_back():
+                self._call = begin(self._outgoing)
+                if not self._call.add_callback(self._outgoing.end):
+                    self._outgoing.end()
+        except BaseException:  # Ctrl-C above all: there may be a call, and nobody to end it.
+            self.cancel()
+            raise
 
     def send(self, message: Any) -> None:
         """Send a message, or the bytes of one, waiting for room.
@@ -37,8 +47,9 @@ class ClientStream:
         Raises the error the call ended with, if it has ended.
         """
         data = message if isinstance(message, bytes) else self._serialize(message)
-        if not self._outgoing.put(data):
-            raise self.error()
+        with self._held_back():
+            if not self._outgoing.put(data):
+                raise self.error()
 
     @property
     def is_active(self) -> bool:
@@ -47,16 +58,18 @@ class ClientStream:
 
     def half_close(self) -> None:
         """Say that nothing more will be sent."""
-        self._outgoing.close()
+        with self._held_back():
+            self._outgoing.close()
 
     def receive(self) -> Any:
         """The server's next message, None at the call's good end; raises XlaError."""
-        try:
-            return next(self._call)
-        except StopIteration:
-            return None
-        except grpc.RpcError as error:
-            raise self._as_exception(self._name, error) from error
+        with self._held_back():
+            try:
+                return next(self._call)
+            except StopIteration:
+                return None
+            except grpc.RpcError as error:
+                raise self._as_exception(self._name, error) from error
 
     def error(self) -> XlaError:
         """Why the call has ended; waits for its end."""
@@ -70,12 +83,21 @@ class ClientStream:
 
     def cancel(self) -> None:
         """Give the call up."""
-        self._call.cancel()
-        self._outgoing.end()
+        with self._held_back():
+            self._give_up()
 
     def close(self) -> None:
         """As `cancel`: there is nothing more to let go of."""
         self.cancel()
+
+    def _held_back(self) -> HeldBack:
+        return HeldBack(self._give_up)
+
+    def _give_up(self) -> None:
+        # Ctrl-C may come before there is a call.
+        if self._call is not None:
+            self._call.cancel()
+        self._outgoing.end()
 
 
 class _Outgoing:

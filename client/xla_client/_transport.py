@@ -12,11 +12,13 @@ from grpc_status import rpc_status
 from xla_client._conversation import BrokenOffError, Conversation, Exchanges
 from xla_client._direct_stream import open_direct_stream
 from xla_client._errors import error_of, error_of_status
+from xla_client._interrupts import HeldBack
 from xla_client._stream import ClientStream
 from xla_contract.descriptors import EXTENSION_RPCS, RPCS, Rpc
 from xla_contract.errors import (
     CancelledError,
     DeadlineExceededError,
+    UnauthenticatedError,
     UnavailableError,
     UnimplementedError,
     XlaError,
@@ -41,6 +43,9 @@ there, and how long it may take to answer."""
 _SESSION_KEY = "xla-session"
 _CLIENT = f"xla_client {importlib.metadata.version('xla-service')}"
 _CAPABILITIES: list[Any] = [number for number in xla_extension_pb2.Capability.values() if number]
+
+_NO_LIMIT = 1e9
+"""Seconds that are no limit: much more of them is a time in the past to grpc."""
 
 _REPEATABLE = frozenset({"GetShape"})
 """Calls that may be made again when nobody knows whether they were made."""
@@ -208,6 +213,8 @@ class Transport:
         are given as bytes.
         """
         self._check_open(name)
+        if timeout is not None:
+            timeout = self._deadline(name, timeout)
         rpc = self._streams[name]
         serialize = rpc.request.SerializeToString
         make = self._channel.unary_stream if request is not None else self._channel.stream_stream
@@ -230,7 +237,7 @@ class Transport:
         `timeout` in seconds becomes the call's deadline; None takes the client's own.
         """
         self._check_open(name)
-        deadline = self._deadline(timeout)
+        deadline = self._deadline(name, timeout)
         # The stream has no deadlines of its own, and would not see that the server is gone.
         if deadline is None and self._conversation is not None and name in self._conversed:
             data = request if isinstance(request, bytes) else request.SerializeToString()
@@ -250,7 +257,8 @@ class Transport:
         try:
             answer = conversation.call(path, request)
         except BrokenOffError as error:
-            if name in _REPEATABLE:
+            # Where the session has ended nothing is made twice: an ordinary call says so.
+            if name in _REPEATABLE or isinstance(error.__cause__, UnauthenticatedError):
                 return None
             raise UnavailableError(
                 f"{name}: the connection must last until the answer, got its end: "
@@ -269,9 +277,10 @@ class Transport:
     ) -> Pending[Any]:
         """Make a call without waiting."""
         self._check_open(name)
-        call = self._calls[name].future(
-            request, timeout=self._deadline(timeout), metadata=self._metadata
-        )
+        deadline = self._deadline(name, timeout)
+        # It waits for nobody, and what nobody holds is given up.
+        with HeldBack(lambda: None):
+            call = self._calls[name].future(request, timeout=deadline, metadata=self._metadata)
         return Pending(name, call)
 
     def close(self) -> None:
@@ -291,8 +300,19 @@ class Transport:
         """Whether `close` was called, or this is another process than that which connected."""
         return self._closed
 
-    def _deadline(self, timeout: float | None) -> float | None:
-        return self.timeout if timeout is None else timeout
+    def _deadline(self, name: str, timeout: float | None) -> float | None:
+        """The seconds a call may take; DeadlineExceededError where it has none.
+
+        grpc would send such a call, and sometimes take its answer.
+        """
+        seconds = self.timeout if timeout is None else timeout
+        if seconds is not None and seconds >= _NO_LIMIT:
+            return None
+        if seconds is not None and seconds <= 0:
+            raise DeadlineExceededError(
+                f"{name}: a call must have time until its deadline, got {seconds:g} s", op=name
+            )
+        return seconds
 
     def _check_open(self, name: str) -> None:
         if self._closed:

@@ -118,6 +118,10 @@ class Builder:
     def __init__(self, name: str = "computation") -> None:
         if not name:
             raise InvalidArgumentError("a computation needs a name, got an empty one")
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            raise _no_text(error) from None
         self.name = name
         self._names = Names()
         self._embedding = Embedding(self._names, first_id=_ENTRY_ID + 1)
@@ -211,7 +215,7 @@ class Builder:
         computations in the order of called_computation_ids. `declared`, when given, supplies the
         layout of the result, and `decoration` the fields that do not change what is computed.
         Raises ShapeError, naming opcode and instruction, when the shape rule is broken, and
-        InvalidArgumentError for operands of another builder.
+        InvalidArgumentError for operands of another builder and text that is none.
         """
         name = self._names.fresh(name or str(opcode), len(self._instructions) + 1)
         try:
@@ -234,6 +238,9 @@ class Builder:
         except XlaError as error:
             self._names.release(name)
             raise error.at(opcode, name) from error.__cause__
+        except UnicodeEncodeError as error:
+            self._names.release(name)
+            raise _no_text(error).at(opcode) from None
         proto.called_computation_ids.extend(self._embedding.add(each) for each in called)
         self._instructions.append(proto)
         op = Op(self, len(self._instructions), name, shape)
@@ -400,6 +407,12 @@ def _without_layouts(computation: Computation) -> ProgramShape:
         tuple(parameter.without_layout() for parameter in shape.parameters),
         shape.result.without_layout(),
         shape.parameter_names,
+    )
+
+
+def _no_text(error: UnicodeEncodeError) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"names and other text must be Unicode without lone surrogates, got {error.object!a:.200}"
     )
 
 

@@ -16,7 +16,7 @@ class Quotas:
 
     Bytes of values on the devices, handles of values and of executables, items and bytes in the
     fullest queue of a feed, executions at the same time and launched ones, seconds of compiling
-    within an hour.
+    within an hour, bytes of answers that were not read yet.
     """
 
     device_bytes: int
@@ -26,6 +26,7 @@ class Quotas:
     concurrent_executions: int
     launched_executions: int
     compile_seconds: float
+    answer_bytes: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -91,7 +91,9 @@ class Execution(abc.ABC):
         DeadlineExceededError after `timeout` seconds, in which case the run goes on.
         """
         try:
-            return self.future().result(timeout)
+            # More is an OverflowError.
+            limit = None if timeout is None else min(timeout, threading.TIMEOUT_MAX)
+            return self.future().result(limit)
         except concurrent.futures.TimeoutError:
             raise DeadlineExceededError(
                 f"the result must come within the time given, got none in {timeout} s",

@@ -1,6 +1,7 @@
 """The client's end of a device's infeed."""
 
 import asyncio
+import weakref
 from collections import deque
 from collections.abc import AsyncIterable, Iterable
 from typing import NamedTuple, Protocol
@@ -41,8 +42,9 @@ class Infeed(FeedBlock):
     every value against. Values go out while the program runs; a value that does not fit what the
     program waits for raises at a later call. Where the connection is lost the feed connects again
     and goes on, every value arriving once. Leaving the block waits until the server has received
-    all; leaving it by an error drops what was not sent. Any thread may call any method; those that
-    begin with an a are for coroutines, as `async with` is.
+    all; leaving it by an error drops what was not sent. A feed that is garbage collected sends what
+    it has and ends. Any thread may call any method; those that begin with an a are for coroutines,
+    as `async with` is.
     """
 
     def __init__(
@@ -56,6 +58,9 @@ class Infeed(FeedBlock):
         make = _StreamedInfeed if has_streams else _CalledInfeed
         self._sender: _Sender = make(session, device, self._shape)
         self._is_closed = False
+        finalizer = weakref.finalize(self, self._sender.let_go)
+        # At the end of a process the session ends, and nothing is sent any more.
+        finalizer.atexit = False
 
     def put(self, value: Argument, *, timeout: float | None = None) -> None:
         """Send a value, an array or a flat tuple of arrays, waiting while there is no room.
@@ -194,6 +199,8 @@ class _Sender(Protocol):
 
     def abandon(self) -> None: ...
 
+    def let_go(self) -> None: ...
+
 
 class _Value(NamedTuple):
     """A value to be sent, and what it uses of a credit."""
@@ -219,7 +226,7 @@ class _StreamedInfeed(FeedLink):
         self._sent: deque[tuple[int, _Value]] = deque()
         self._next = 0
         self._credit_items = self._credit_bytes = 0
-        self._wants_flush = self._has_asked = False
+        self._wants_flush = self._has_asked = self._is_let_go = False
         self._last_refused = 0
         self._refusals: deque[XlaError] = deque()
         self.begin()
@@ -252,6 +259,12 @@ class _StreamedInfeed(FeedLink):
         is_done = await self.changes.until(self._is_flushed, timeout)
         with self.changes:
             self._after_flush(is_done, timeout)
+
+    def let_go(self) -> None:
+        """Send what there is and end, for who was collected and can wait for nothing."""
+        with self.changes:
+            self._is_let_go = self.is_closing = True
+            self.changes.notify()
 
     def start_request(self) -> extension_pb2.InfeedRequest:
         self._credit_items = self._credit_bytes = 0
@@ -297,6 +310,9 @@ class _StreamedInfeed(FeedLink):
             self._has_asked = True
             return extension_pb2.InfeedRequest(flush=extension_pb2.InfeedFlush())
         return None
+
+    def _may_half_close(self) -> bool:
+        return not (self._is_let_go and self._waiting) and super()._may_half_close()
 
     def _value(self, literal: Literal) -> _Value:
         byte_size = literal.shape.byte_size
@@ -399,3 +415,6 @@ class _CalledInfeed:
 
     def abandon(self) -> None:
         """There is nothing to let go."""
+
+    def let_go(self) -> None:
+        """There is nothing to send."""

@@ -21,9 +21,9 @@ class Local:
 
     `with Local(platform="cpu", devices=2) as client:` starts the server on a free port
     and stops it at the end; `start` and `stop` do the same by hand. It needs the server's
-    dependencies (`pip install xla-service[server]`). Further options are those of
-    `xla-server serve` with underscores: `max_message_bytes=2**20`. The server does not outlive
-    this process, however that ends.
+    dependencies (the extra `server` of the package). Further options are those of
+    `xla-server serve` with underscores: `max_message_bytes=2**20`, `prepare=False`; None leaves one
+    out. The server does not outlive this process, however that ends.
     """
 
     def __init__(
@@ -123,9 +123,9 @@ def _command(platform: str, devices: int, options: dict[str, Any]) -> list[str]:
     command = [sys.executable, "-m", "xla_client._local_child", "serve"]
     arguments = {"listen": "127.0.0.1:0", "platform": platform, "devices": devices, **options}
     for name, value in arguments.items():
-        flag = f"--{name.replace('_', '-')}"
-        if value is True:
-            command.append(flag)
-        elif value is not None and value is not False:
-            command += [flag, str(value)]
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            command.append(f"--{flag}" if value else f"--no-{flag}")
+        elif value is not None:
+            command += [f"--{flag}", str(value)]
     return command

@@ -25,6 +25,22 @@ def _adder(name: str = "adder") -> Computation:
     return builder.build(builder.parameter(0, scalar, "a") + builder.parameter(1, scalar, "b"))
 
 
+def test_text_is_unicode():
+    builder = Builder("text")
+    told = r"Unicode without lone surrogates, got '.*\\ud800.*'"
+    with pytest.raises(InvalidArgumentError, match=told):
+        Builder("na\ud800")
+    with pytest.raises(InvalidArgumentError, match=told):
+        builder.parameter(0, Shape.parse("f32[2]"), "na\ud800")
+    x = builder.parameter(0, Shape.parse("f32[2]"), "größe")
+    with pytest.raises(InvalidArgumentError, match=told) as caught:
+        ops.custom_call([x], "na\ud800", x.shape)
+    assert str(caught.value).isascii()
+    # What was refused has left nothing behind.
+    assert (x + x).name == "add.2"
+    verify(import_module(builder.build().proto))
+
+
 def test_error_rises_at_the_faulty_call_and_names_it():
     builder = Builder()
     lhs = builder.parameter(0, Shape.parse("f32[2,3]"))

@@ -1,4 +1,5 @@
 import asyncio
+import math
 import threading
 import time
 
@@ -43,3 +44,26 @@ def test_what_does_not_happen_is_waited_for_as_long_as_was_said():
     assert not asyncio.run(changes.until(lambda: False, 0.01))
     with changes:
         changes.notify()  # To a coroutine whose loop has ended.
+
+
+def test_who_gives_up_waiting_is_forgotten():
+    changes = Changes()
+
+    async def give_up() -> None:
+        assert not await changes.until(lambda: False, 0.001)
+        waiting = asyncio.ensure_future(changes.until(lambda: False))
+        await asyncio.sleep(0.001)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert waiting.cancelled()
+
+    asyncio.run(give_up())
+    assert not changes._coroutines
+
+
+def test_time_without_end_may_be_given():
+    changes, seen = Changes(), list[int]()
+    thread = _change_later(changes, seen)
+    with changes:
+        assert changes.wait_for(lambda: bool(seen), math.inf)
+    thread.join()

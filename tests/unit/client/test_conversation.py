@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from xla_client._conversation import BrokenOffError, Conversation
-from xla_contract.errors import CancelledError, UnavailableError, XlaError
+from xla_contract.errors import CancelledError, NotBegunError, UnavailableError, XlaError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
 
@@ -111,6 +111,15 @@ def test_a_stream_that_has_ended_is_begun_anew(streams, conversation) -> None:
 def test_a_call_that_could_not_be_sent_was_not_made(streams, conversation) -> None:
     streams[0].refusal = UnavailableError("the connection must last, got its end")
     assert answered(conversation, b"a") is None
+    assert answered(conversation, b"b") == b"b"
+    assert len(streams) == 2
+
+
+def test_a_call_that_the_server_did_not_begin_was_not_made(streams, conversation) -> None:
+    """The stream ended while the call was on its way."""
+    streams[0].end = NotBegunError("a stream may be silent for a while")
+    assert answered(conversation, b"a") is None
+    assert streams[0].cancelled == 1
     assert answered(conversation, b"b") == b"b"
     assert len(streams) == 2
 

@@ -20,7 +20,7 @@ def test_every_quota_is_read() -> None:
     message = extension_pb2.Quotas(**{name: number for number, name in enumerate(names, 1)})
     quotas = quotas_of(message)
     assert dataclasses.asdict(quotas) == {name: number for number, name in enumerate(names, 1)}
-    assert quotas_of(extension_pb2.Quotas()) == Quotas(0, 0, 0, 0, 0, 0, 0.0)
+    assert quotas_of(extension_pb2.Quotas()) == Quotas(0, 0, 0, 0, 0, 0, 0.0, 0)
 
 
 def test_descriptions_are_told_apart_and_keep_their_order() -> None:

@@ -183,6 +183,34 @@ def test_ctrl_c_ends_a_stream_that_is_waited_for(server, stream, ctrl_c) -> None
     assert server.left.wait(10)
 
 
+@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.parametrize("step", ["operate", "next_event"])
+def test_ctrl_c_ends_no_step_of_grpc_halfway(server, stream, step) -> None:
+    class Interrupted:
+        """A call in one of whose steps, where grpc holds a lock, Ctrl-C is pressed."""
+
+        def __init__(self, call: Any) -> None:
+            self.steps: list[str] = []
+            self.operate, self.next_event, self.cancel = call.operate, call.next_event, call.cancel
+            self._step = getattr(call, step)
+            setattr(self, step, self._interrupted)
+
+        def _interrupted(self, *arguments: Any) -> Any:
+            if not self.steps:
+                signal.raise_signal(signal.SIGINT)
+            self.steps.append(step)
+            return self._step(*arguments)
+
+    assert exchanged(stream, b"a") == b"a"
+    stream._call = call = Interrupted(stream._call)
+    with pytest.raises(KeyboardInterrupt):
+        exchanged(stream, b"b")
+    assert call.steps
+    assert not stream.is_active
+    stream.close()
+    assert server.left.wait(10)
+
+
 def test_nobody_waits_for_an_event_that_ctrl_c_has_lost(server, stream) -> None:
     class Interrupted:
         """A call whose next event comes to nobody: Ctrl-C comes between."""

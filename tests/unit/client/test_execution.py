@@ -2,6 +2,8 @@
 
 import asyncio
 import concurrent.futures
+import math
+import threading
 from typing import Any
 
 import numpy as np
@@ -81,6 +83,15 @@ def test_who_waits_too_long_leaves_the_run_going(either: xc.Client) -> None:
     assert not run.cancel()
     with pytest.raises(CancelledError):
         run.profile  # noqa: B018
+
+
+def test_a_result_may_be_waited_for_without_end(client: xc.Client) -> None:
+    run = client.compile(endless()).submit(ONES, timeout=math.inf)
+    stop = threading.Timer(0.05, run.cancel)
+    stop.start()
+    with pytest.raises(CancelledError):
+        run.result(math.inf)
+    stop.join()
 
 
 def test_cancelling_the_future_stops_the_run(client: xc.Client) -> None:

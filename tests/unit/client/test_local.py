@@ -32,6 +32,7 @@ def test_options_become_flags() -> None:
         "--max-message-bytes",
         "1048576",
         "--quiet",
+        "--no-loud",
     ]
     # Another address is heard of too.
     assert flags(listen="unix:/x").count("--listen") == 1

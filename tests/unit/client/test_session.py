@@ -1,7 +1,7 @@
 """What a client's objects share: the way of values, handles that are freed, and the end."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,13 +11,14 @@ import pytest
 
 import xla_client as xc
 from tests.fault.plain import until
-from tests.unit.client.programs import ONES, VECTOR, endless
+from tests.unit.client.programs import ONES, VECTOR, double, endless
 from xla_client import transfers
 from xla_client._session import Session, device_handle
 from xla_contract.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
     NotFoundError,
+    UnauthenticatedError,
     UnavailableError,
 )
 from xla_contract.literal import Literal
@@ -220,6 +221,22 @@ def test_closing_ends_the_session(target: str) -> None:
         buffer.to_numpy()
     with pytest.raises(NotFoundError, match="session"):
         xc.connect(target, session=token)
+
+
+def test_calls_of_a_session_that_has_ended_all_say_so(target: str) -> None:
+    client = xc.connect(target)
+    buffer, executable = client.to_device(ONES), client.compile(double())
+    xc.connect(target, session=client.session_token).close()
+    calls: list[Callable[[], object]] = [
+        lambda: executable.run(ONES),
+        lambda: executable(buffer),
+        lambda: executable.submit(ONES),
+        buffer.to_numpy,
+    ]
+    for call in calls:
+        with pytest.raises(UnauthenticatedError, match="token of a live session"):
+            call()
+    client.close()
 
 
 def test_leaving_keeps_the_session_and_frees_garbage(target: str) -> None:

@@ -1,6 +1,7 @@
 """The messages of one streaming call, over a call that does what the test says."""
 
 import queue
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -49,6 +50,8 @@ class Call(_Ended):
 
     def __next__(self) -> Any:
         response = self.responses.get(timeout=10)
+        if callable(response):
+            response = response()
         if isinstance(response, BaseException):
             raise response
         return response
@@ -164,3 +167,55 @@ def test_what_is_received_and_how_it_ends() -> None:
     call.responses.put(_Ended(grpc.StatusCode.ABORTED))
     with pytest.raises(AbortedError, match="Converse: ABORTED"):
         stream.receive()
+
+
+@pytest.fixture
+def ctrl_c_raises() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c_raises")
+def test_ctrl_c_ends_a_call_and_not_a_step_of_grpc_halfway() -> None:
+    stream, call = begun()
+    steps = []
+
+    def step() -> str:
+        signal.raise_signal(signal.SIGINT)
+        until(lambda: call.has_ended)
+        steps.append("whole")
+        return "message"
+
+    call.responses.put(step)
+    with pytest.raises(KeyboardInterrupt):
+        stream.receive()
+    assert steps == ["whole"]
+    assert call.code() is grpc.StatusCode.CANCELLED
+
+
+@pytest.mark.usefixtures("ctrl_c_raises")
+def test_ctrl_c_leaves_no_call_that_has_just_begun() -> None:
+    calls: list[Call] = []
+
+    def begin(requests: Iterator[bytes]) -> Call:
+        signal.raise_signal(signal.SIGINT)
+        calls.append(Call(requests))
+        return calls[0]
+
+    with pytest.raises(KeyboardInterrupt):
+        ClientStream("Converse", begin, str.encode, as_exception)
+    assert calls[0].has_ended
+
+
+@pytest.mark.usefixtures("ctrl_c_raises")
+def test_ctrl_c_wakes_who_waits_for_room() -> None:
+    stream, call = begun()
+    for _ in range(_WAITING):
+        stream.send("message")
+    key = threading.Timer(0.05, lambda: signal.pthread_kill(main, signal.SIGINT))
+    main = threading.get_ident()
+    key.start()
+    with pytest.raises(KeyboardInterrupt):
+        stream.send("one more")
+    assert call.has_ended

@@ -1,5 +1,7 @@
 """Errors as a server sends them, and as the client raises them."""
 
+import math
+import signal
 from concurrent import futures
 
 import grpc
@@ -127,14 +129,45 @@ def test_deadline_of_the_call_and_of_the_client():
         for timeout in (None, 0.05):
             with pytest.raises(DeadlineExceededError):
                 transport.call("GetShape", xla_pb2.GetShapeRequest(), timeout)
+        hold.set_result(b"")
+        # A server that answers at once is none the faster.
+        for begin in (transport.call, transport.start):
+            for timeout in (0, -1.5):
+                with pytest.raises(DeadlineExceededError, match=f"deadline, got {timeout:g} s"):
+                    begin("GetShape", xla_pb2.GetShapeRequest(), timeout)
+        hold = futures.Future()
         pending = transport.start("GetShape", xla_pb2.GetShapeRequest(), 9)
         with pytest.raises(DeadlineExceededError, match=r"in 0\.05 s"):
             pending.result(0.05)
         assert not pending.done()
         hold.set_result(b"")
         pending.result(9)
+        # grpc would take more than some hundred years for a time in the past.
+        for timeout in (1e9, 1e30, math.inf):
+            transport.call("GetShape", xla_pb2.GetShapeRequest(), timeout)
+            transport.start("GetShape", xla_pb2.GetShapeRequest(), timeout).result(timeout)
     finally:
         transport.close()
         server.stop(None)
     with pytest.raises(UnavailableError, match="got a closed one"):
         transport.call("GetShape", xla_pb2.GetShapeRequest())
+
+
+def test_ctrl_c_does_not_end_the_beginning_of_a_call_halfway(monkeypatch):
+    transport = Transport("127.0.0.1:1", credentials=None, metadata=(), timeout=None)
+    steps = []
+
+    class Interrupted:
+        def future(self, *_, **__):
+            signal.raise_signal(signal.SIGINT)
+            steps.append("whole")
+
+    monkeypatch.setitem(transport._calls, "GetShape", Interrupted())
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            transport.start("GetShape", xla_pb2.GetShapeRequest())
+    finally:
+        signal.signal(signal.SIGINT, before)
+        transport.close()
+    assert steps == ["whole"]
