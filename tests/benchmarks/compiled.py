@@ -1,12 +1,16 @@
 """`make bench-cpu`: compiled programs against jaxlib's CPU backend, in one process, interleaved.
 
 Arguments are on the device on both sides, so what is compared is the run of the program with the
-start of it. Compilation is compared three times: with no kernel in memory or on disk, with all of
-them on disk, and of a module the server has compiled before. `ONLY=softmax,matmul` chooses by
-parts of names or groups.
+start of it; "by rpc" is that of a client of a server in another process, with all that a call takes
+(`python -m tests.benchmarks` has what a call takes by itself). Compilation is compared three times:
+with no kernel in memory or on disk, with all of them on disk, and of a module the server has
+compiled before. What depends on no program, which XLA has in its library, is compiled before that,
+as a server does when it is ready; the line "preparation" has what that takes, with XLA's
+compilation of its first product as 1. `ONLY=softmax,matmul` chooses by parts of names or groups.
 """
 
 import dataclasses
+import gc
 import json
 import math
 import os
@@ -15,11 +19,13 @@ import tempfile
 from collections.abc import Iterable
 
 import jax
+import numpy as np
 
-from tests.benchmarks.compilation import CompileTimes, Program, compile_times
+import xla_client
+from tests.benchmarks.compilation import CompileTimes, Program, compile_times, prepared
 from tests.benchmarks.first_program import first_program
 from tests.benchmarks.harness import Comparison, compare
-from tests.benchmarks.programs import Ours, Theirs, difference
+from tests.benchmarks.programs import Ours, Remote, Theirs, difference
 from tests.benchmarks.workloads import chosen
 from tests.benchmarks.workloads.workload import Workload
 from xla_server.backends.cpu import Cpu
@@ -35,28 +41,33 @@ class Line:
     """A workload: both sides' seconds, how long compiling took, and what is wrong with ours."""
 
     run: Comparison
+    by_rpc: Comparison
     compilation: CompileTimes
     wrong: str
 
     @property
     def ratios(self) -> tuple[float, ...]:
-        """Of run time, and of compiling cold, from disk, and again; XLA = 1."""
+        """Of run time, here and by rpc, and of compiling cold, from disk, and again; XLA = 1."""
         times = self.compilation
-        return (1 / self.run.speed, times.cold, times.warm, times.repeated)
+        run = (1 / self.run.speed, 1 / self.by_rpc.speed)
+        return (*run, times.cold, times.warm, times.repeated)
 
 
-def measure(name: str, workload: Workload) -> Line:
+def measure(name: str, workload: Workload, client: xla_client.Client, shared: str) -> Line:
     """Compile and run a workload on both sides, and compare the results of the two."""
     with jax.enable_x64(workload.is_wide), tempfile.TemporaryDirectory() as directory:
         program = Program.of(workload)
         theirs = Theirs(workload)
-        times, cpu, executable = compile_times(program, theirs.compile_seconds, directory)
+        times, cpu, executable = compile_times(program, theirs.compile_seconds, directory, shared)
         ours = Ours(cpu, executable, workload.arguments)
         wrong = difference(ours.results(), theirs.results())
         seconds = max(theirs.seconds(), 1e-9)
         calls = max(1, min(MOST_CALLS, int(ROUND_SECONDS / seconds)))
         run = compare(name, "jaxlib CPU", ours.run, theirs.run, rounds=ROUNDS, calls=calls)
-    return Line(run, times, wrong)
+        remote = Remote(client, program.serialized, workload.arguments)
+        by_rpc = compare(name, "jaxlib CPU", remote.run, theirs.run, rounds=ROUNDS, calls=calls)
+        cpu.close()
+    return Line(run, by_rpc, times, wrong)
 
 
 def mean(ratios: Iterable[float]) -> float:
@@ -76,23 +87,34 @@ def main(words: list[str]) -> None:
 
     Exits with 1 where a result was not XLA's.
     """
-    print(f"{'time, XLA = 1':32}{'run':>10}{'compile':>10}{'from disk':>10}{'again':>10}")
+    heads = ("run", "by rpc", "compile", "from disk", "again")
+    print(f"{'time, XLA = 1':32}" + "".join(f"{head:>10}" for head in heads))
     # What a process does once only belongs to no workload.
     begun = first_program()
     for _, workload in chosen(["one number"]):
         Program.of(workload).compiled(Cpu())
-    show("first program of a process", (math.nan, begun))
+    show("first program of a process", (math.nan, math.nan, begun))
     lines = []
-    for name, workload in chosen(words):
-        line = measure(name, workload)
-        lines.append(line)
-        show(name, line.ratios, line.wrong)
+    with tempfile.TemporaryDirectory() as shared, xla_client.Local() as client:
+        seconds, _ = prepared(shared)
+        # Of a size that no workload has: XLA compiles a program once for a process.
+        product = Workload(jax.numpy.matmul, (np.ones((48, 48), np.float32),) * 2)
+        ahead = seconds / Theirs(product).compile_seconds
+        show("preparation", (math.nan, math.nan, ahead))
+        # As a server does: else a full collection now and then is as long as a compilation.
+        gc.collect()
+        gc.freeze()
+        for name, workload in chosen(words):
+            line = measure(name, workload, client, shared)
+            lines.append(line)
+            show(name, line.ratios, line.wrong)
     if not lines:
         raise SystemExit(f"no workload has any of {', '.join(words)} in its group or name")
     show("geometric mean", map(mean, zip(*(line.ratios for line in lines), strict=True)))
     OUTPUT.parent.mkdir(exist_ok=True)
     records = [dataclasses.asdict(line) | {"ratio": line.ratios[0]} for line in lines]
-    OUTPUT.write_text(json.dumps({"first_program": begun, "workloads": records}, indent=1))
+    once = {"first_program": begun, "preparation": ahead}
+    OUTPUT.write_text(json.dumps({**once, "workloads": records}, indent=1))
     if any(line.wrong for line in lines):
         raise SystemExit(1)
 

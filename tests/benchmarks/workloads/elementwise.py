@@ -19,6 +19,7 @@ def workloads() -> dict[str, Workload]:
     complex_numbers = (a + 1j * b).astype(np.complex64)
     whole = draws.s32(1 << 30, SIZE)
     small = whole.astype(np.int8)
+    image = small.view(np.uint8)
     return {
         "fma f32": Workload(lambda a, b: a * b + 2.0, (a, b)),
         "fma f64": Workload(lambda a: a * a + 2.0, (wide,)),
@@ -33,6 +34,13 @@ def workloads() -> dict[str, Workload]:
         "complex magnitude c64": Workload(lambda a: jnp.abs(jnp.exp(a)), (complex_numbers,)),
         "select and compare f32": Workload(lambda a, b: jnp.where(a > b, a - b, b * 2), (a, b)),
         "convert f32 to bf16": Workload(lambda a: a.astype(jnp.bfloat16), (a,)),
+        "round f32 to s32": Workload(lambda a: jnp.round(a).astype(jnp.int32), (a,)),
+        "quantize f32 to s8": Workload(
+            lambda a: jnp.clip(jnp.round(a * 40), -127, 127).astype(jnp.int8), (a,)
+        ),
+        "brighten u8": Workload(
+            lambda a: jnp.clip(a.astype(jnp.float32) * 1.2 + 3, 0, 255).astype(jnp.uint8), (image,)
+        ),
         "exp f32": Workload(jnp.exp, (a,)),
         "exp f64": Workload(jnp.exp, (wide,)),
         "log f32": Workload(lambda a: jnp.log(jnp.abs(a)), (a,)),
