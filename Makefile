@@ -61,8 +61,8 @@ golden: $(STAMP) ## write tests/golden: the kernels of a few programs, to see wh
 operations: $(STAMP) ## write docs/OPERATIONS.md: operations, element types, platforms
 	$(BIN)/python -m tests.operations_page
 
-ulps: $(STAMP) ## write docs/FUNCTIONS.md: errors of functions; FUNCTIONS=exp,tanh WHOLE=1 narrow it
-	$(BIN)/python -m tests.ulps --functions "$(FUNCTIONS)" $(if $(WHOLE),--whole)
+ulps: $(STAMP) ## write docs/FUNCTIONS.md: errors of functions; FUNCTIONS=exp,tanh TYPES=f32 narrow it, WHOLE=1 takes every f32
+	$(BIN)/python -m tests.ulps --functions "$(FUNCTIONS)" --types "$(TYPES)" $(if $(WHOLE),--whole)
 
 lint: $(STAMP) ## ruff and buf: style and formatting, and that no client of the protos breaks
 	$(BIN)/ruff check .
