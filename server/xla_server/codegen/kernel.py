@@ -10,6 +10,7 @@ import functools
 import hashlib
 import re
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -20,10 +21,10 @@ from xla_server.codegen.compiler.direct_values import UnsupportedError
 from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.compiler.kernel_compiler import (
     Effort,
-    Loader,
     compile_object,
     object_of_module,
 )
+from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.compiler.shared_functions import symbols_in
 from xla_server.codegen.instructions.instruction import Instruction
 from xla_server.codegen.instructions.intrinsics import glue, plain
@@ -33,12 +34,12 @@ from xla_server.codegen.namespace import NAMESPACE, SHARED
 ARGUMENTS = (types.int64, types.int64, types.int64)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True)
 class Kernel:
     """Compiled code of `byte_size`. `address` is valid as long as this object lives."""
 
     address: int
-    library: Any
+    library: Loader
     byte_size: int
 
 
@@ -50,16 +51,26 @@ class KernelError(Exception):
         self.source = source
 
 
+LOADED_TOGETHER = 64
+"""Kernels in one loader, whose memory goes back when all of them have gone."""
+
+LOADED_BYTES = 1 << 20
+"""Bytes of object code after which a loader takes no further kernels."""
+
+
 class Kernels:
     """Kernels by their source text, each compiled once, or taken from a cache on disk.
 
-    Any thread may ask.
+    They are kept as long as somebody has them. Any thread may ask.
     """
 
     def __init__(self, cache: KernelCache | None = None) -> None:
         self._cache = cache
-        self._loader = Loader()
-        self._kernels: dict[str, Kernel] = {}
+        # What programs share: for as long as this object, or a kernel of it, lives.
+        self._base = Loader()
+        self._loader: Loader | None = None
+        self._kernels: weakref.WeakValueDictionary[str, Kernel] = weakref.WeakValueDictionary()
+        self._unloaded: dict[str, bytes] = {}
         self._native: dict[str, int] = {}
         self._shared: set[str] = set()
         self._lock = threading.Lock()
@@ -69,17 +80,28 @@ class Kernels:
 
         Raises KernelError where it cannot be compiled, whatever the reason.
         """
-        found = self._kernels.get(source)
-        if found is None:
-            with self._lock:
-                found = self._kernels.get(source)
-                if found is None:
-                    found = self._kernels[source] = self._made(source)
-        return found
+        return self.get_all([source])[source]
 
     def get_all(self, sources: Iterable[str]) -> dict[str, Kernel]:
-        """The kernels of many source texts."""
-        return {source: self.get(source) for source in dict.fromkeys(sources)}
+        """The kernels of many source texts, loaded together; raises as `get` does."""
+        found: dict[str, Kernel] = {}
+        codes: dict[str, bytes] = {}
+        try:
+            for source in dict.fromkeys(sources):
+                # Others have their turn between two kernels.
+                with self._lock:
+                    kernel = self._kernels.get(source)
+                    if kernel is None:
+                        codes[source] = self._code(source)
+                    else:
+                        found[source] = kernel
+            if codes:
+                with self._lock:
+                    found.update(self._loaded(codes))
+        finally:
+            for source in codes:
+                self._unloaded.pop(source, None)
+        return found
 
     def native(self, function: Callable[..., None], argument_count: int) -> int:
         """The address of a function of the runtime that takes int64 and returns nothing.
@@ -91,7 +113,7 @@ class Kernels:
             found = self._native.get(symbol)
             if found is None:
                 code = self._kept(symbol, lambda: native_object(function, argument_count, symbol))
-                found = self._native[symbol] = self._loader.load(code, symbol)
+                found = self._native[symbol] = self._base.load(code, symbol)
         return found
 
     def load_shared(self, symbol: str) -> None:
@@ -102,16 +124,42 @@ class Kernels:
         with self._lock:
             self._load_named(symbol)
 
-    def _made(self, source: str) -> Kernel:
-        symbol = symbol_of(source)
-        try:
-            code = self._kept(symbol, lambda: kernel_object(source))
-            self._load_shared(code)
-            return Kernel(self._loader.load(code, symbol), self._loader, len(code))
-        except MemoryError:
-            raise
-        except Exception as error:
-            raise KernelError(source) from error
+    def _code(self, source: str) -> bytes:
+        """The object code of a kernel; what it calls is loaded."""
+        code = self._unloaded.get(source)
+        if code is None:
+            try:
+                code = self._kept(symbol_of(source), lambda: kernel_object(source))
+                self._load_shared(code)
+            except MemoryError:
+                raise
+            except Exception as error:
+                raise KernelError(source) from error
+            self._unloaded[source] = code
+        return code
+
+    def _loaded(self, codes: Mapping[str, bytes]) -> dict[str, Kernel]:
+        """The kernels of object code by their sources, but those that others have loaded."""
+        known = {source: self._kernels.get(source) for source in codes}
+        found = {source: kernel for source, kernel in known.items() if kernel is not None}
+        added = {symbol_of(source): source for source in codes if source not in found}
+        code_of = {symbol: codes[source] for symbol, source in added.items()}
+        called = {symbol for code in code_of.values() for symbol in symbols_in(code)}
+        loader = self._loader_with_room()
+        for symbol, address in loader.load_all(code_of, called).items():
+            kernel = Kernel(address, loader, len(code_of[symbol]))
+            found[added[symbol]] = self._kernels[added[symbol]] = kernel
+        return found
+
+    def _loader_with_room(self) -> Loader:
+        loader = self._loader
+        if (
+            loader is None
+            or loader.symbol_count >= LOADED_TOGETHER
+            or loader.byte_size >= LOADED_BYTES
+        ):
+            loader = self._loader = Loader(self._base)
+        return loader
 
     def _load_shared(self, code: bytes) -> None:
         """Load the functions that object code calls and that are not its own."""
@@ -126,7 +174,7 @@ class Kernels:
         try:
             found = self._kept(symbol, SHARED[symbol].object_code)
             self._load_shared(found)
-            self._loader.load(found, symbol)
+            self._base.load(found, symbol)
         except BaseException:  # Code that calls what is not loaded would end the process.
             self._shared.discard(symbol)
             raise

@@ -9,7 +9,6 @@ import enum
 import functools
 import hashlib
 import platform
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -77,7 +76,7 @@ class Effort(enum.Enum):
     OPTIMISED = 3
 
 
-def _target_machine(effort: Effort = Effort.OPTIMISED) -> Any:
+def target_machine(effort: Effort = Effort.OPTIMISED) -> Any:
     """What object code is made for."""
     initialize_llvm()
     llvm.initialize_native_asmparser()
@@ -138,27 +137,6 @@ def object_of_module(written: Any, effort: Effort = Effort.OPTIMISED) -> bytes:
         return _object_code(module, effort)
 
 
-class Loader:
-    """Object code made executable. Any thread may ask."""
-
-    def __init__(self) -> None:
-        machine = _target_machine()
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-        self._lock = threading.Lock()
-
-    def load(self, code: bytes, symbol: str) -> int:
-        """The address of what object code defines, valid as long as this loader lives.
-
-        A symbol is loaded once.
-        """
-        with self._lock:
-            self._engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
-            self._engine.finalize_object()
-            address = self._engine.get_function_address(symbol)
-        assert address
-        return int(address)
-
-
 class _Library(JITCodeLibrary):  # type: ignore[misc]
     """One kernel, optimised once as a whole: numba would go over it three times."""
 
@@ -196,7 +174,7 @@ def _optimise(module: Any, machine: Any) -> None:
     options.slp_vectorization = bool(config.SLP_VECTORIZE)
     options.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    _run(builder.getModulePassManager(), module, builder)
 
 
 def _simplify(module: Any, machine: Any) -> None:
@@ -207,7 +185,16 @@ def _simplify(module: Any, machine: Any) -> None:
     steps.add_simplify_cfg_pass()
     steps.add_loop_rotate_pass()
     options = llvm.create_pipeline_tuning_options(speed_level=_SPEED_LEVEL)
-    steps.run(module, llvm.create_pass_builder(machine, options))
+    _run(steps, module, llvm.create_pass_builder(machine, options))
+
+
+def _run(steps: Any, module: Any, builder: Any) -> None:
+    """Run passes once and free them, which llvmlite leaves out: 84 KiB for each kernel."""
+    try:
+        steps.run(module, builder)
+    finally:
+        llvm.newpassmanagers.NewPassManager._dispose(steps)
+        steps.detach()
 
 
 _SPEED_LEVEL = 3
@@ -219,7 +206,7 @@ tests for its edges, and a tenth of the speed was left. Loops are written out wh
 @functools.cache
 def _shared_machine(effort: Effort) -> Any:
     """The machine that compilations take in turn: numba's lock is held by each."""
-    return _target_machine(effort)
+    return target_machine(effort)
 
 
 class _KernelCompiler(compiler.CompilerBase):  # type: ignore[misc]

@@ -12,7 +12,8 @@ from xla_server.codegen import kernel as kernels
 from xla_server.codegen.compiler import direct_compiler
 from xla_server.codegen.compiler.direct_compiler import function_module, kernel_module
 from xla_server.codegen.compiler.direct_values import UnsupportedError
-from xla_server.codegen.compiler.kernel_compiler import Loader, compile_object, object_of_module
+from xla_server.codegen.compiler.kernel_compiler import compile_object, object_of_module
+from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.kernel import ARGUMENTS
 from xla_server.runtime import executor, threads
 

@@ -58,7 +58,8 @@ def _rows(function: str, width: int) -> str:
 
 
 def _ran(source: str, width: int, operands: list[Any]) -> Any:
-    return _run(_kernels().get(source).address, width, operands)
+    kernel = _kernels().get(source)
+    return _run(kernel.address, width, operands)
 
 
 def _run(address: int, width: int, operands: list[Any]) -> Any:
@@ -122,7 +123,7 @@ def test_the_bits_are_those_of_what_is_written_out(name: str) -> None:
     for lanes, variant in variants:
         _kernels().load_shared(variant.symbol)
         code = object_of_module(ModuleText(_calls(variant.symbol, kind, lanes, len(operands))))
-        address = _kernels()._loader.load(code, f"run_{variant.symbol}")
+        address = _kernels()._base.load(code, f"run_{variant.symbol}")
         found = np.empty_like(expected)
         places = [array.ctypes.data for array in (*operands, found)]
         call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * (len(places) + 1))(address)

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xla_server.codegen.compiler.kernel_compiler import Effort, Loader, object_of_module
+from xla_server.codegen.compiler.kernel_compiler import Effort, object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
+from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.routines import assembly_tiles, product_tiles
 from xla_server.codegen.routines.gemm_panels import SLACK, along_text
 from xla_server.codegen.routines.gemm_tiles import KINDS, tile_text

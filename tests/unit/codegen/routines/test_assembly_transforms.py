@@ -6,8 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from xla_server.codegen.compiler.kernel_compiler import Effort, Loader, object_of_module
+from xla_server.codegen.compiler.kernel_compiler import Effort, object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
+from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.routines import assembly_transforms
 from xla_server.codegen.routines.assembly_tiles import has_assembly
 from xla_server.codegen.routines.winograd_transforms import matrices, transform_text

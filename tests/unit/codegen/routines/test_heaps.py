@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xla_server.codegen.compiler.kernel_compiler import Loader
+from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.routines.heaps import KEEP_OPERANDS, SORT_OPERANDS
 from xla_server.codegen.routines.sorting import SORTING
 

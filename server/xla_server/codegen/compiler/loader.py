@@ -1,0 +1,69 @@
+"""Object code in memory, where the processor can run it."""
+
+import threading
+from collections.abc import Iterable, Mapping
+
+import llvmlite.binding as llvm
+
+from xla_server.codegen.compiler.kernel_compiler import target_machine
+
+
+class Loader:
+    """Object code made executable, which it is as long as this loader lives. Any thread may ask.
+
+    What it loads may call what `base` has loaded, and keeps it.
+    """
+
+    def __init__(self, base: "Loader | None" = None) -> None:
+        machine = target_machine()
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        self._base = base
+        self._addresses: dict[str, int] = {}
+        self._declared: set[str] = set()
+        self._lock = threading.Lock()
+        self.byte_size = 0
+        """Bytes of the object code that was loaded."""
+
+    @property
+    def symbol_count(self) -> int:
+        """How many symbols are loaded."""
+        return len(self._addresses)
+
+    def address(self, symbol: str) -> int | None:
+        """Where what a symbol names is, if it is loaded."""
+        return self._addresses.get(symbol)
+
+    def load(self, code: bytes, symbol: str) -> int:
+        """The address of what object code defines."""
+        return self.load_all({symbol: code})[symbol]
+
+    def load_all(self, codes: Mapping[str, bytes], calls: Iterable[str] = ()) -> dict[str, int]:
+        """The addresses of symbols by the object code that defines each.
+
+        What is loaded together shares pages: the system allows a process only so many areas of
+        memory. `calls` are the symbols of `base` that the code calls. A symbol is loaded once.
+        """
+        with self._lock:
+            added = {
+                symbol: code for symbol, code in codes.items() if symbol not in self._addresses
+            }
+            for symbol in set(calls) - self._declared:
+                self._declare(symbol)
+            for code in added.values():
+                self._engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
+                self.byte_size += len(code)
+            self._engine.finalize_object()
+            for symbol in added:
+                address = self._engine.get_function_address(symbol)
+                assert address
+                self._addresses[symbol] = int(address)
+            return {symbol: self._addresses[symbol] for symbol in codes}
+
+    def _declare(self, symbol: str) -> None:
+        """Say where a function of `base` is: engines know nothing of each other."""
+        assert self._base is not None
+        address = self._base.address(symbol)
+        assert address is not None
+        declaration = llvm.parse_assembly(f"declare void @{symbol}()")
+        self._engine.add_global_mapping(declaration.get_function(symbol), address)
+        self._declared.add(symbol)

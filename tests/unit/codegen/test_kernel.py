@@ -1,0 +1,89 @@
+"""How long kernels live, and what they leave behind."""
+
+import gc
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xla_server.codegen import kernel as kernels
+from xla_server.codegen.kernel import Kernel, Kernels
+from xla_server.runtime.native import callable_at
+
+
+def _source(number: int) -> str:
+    return f"def kernel(buffers, start, stop):\n    poke_i64(peek_i64(buffers, 0), 0, {number})\n"
+
+
+def _stored(kernel: Kernel) -> int:
+    place = np.zeros(1, np.int64)
+    table = np.array([place.ctypes.data])
+    callable_at(kernel.address, 3)(table.ctypes.data, 0, 1)
+    return int(place[0])
+
+
+def _areas() -> int:
+    """The areas of memory of this process, of which the system allows so many."""
+    return len(Path("/proc/self/maps").read_text().splitlines())
+
+
+def test_code_goes_with_the_last_kernel_that_was_loaded_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kernels, "LOADED_TOGETHER", 2)
+    made = Kernels()
+    found = [made.get(_source(number)) for number in range(3)]
+    first, second = (weakref.ref(found[k].library) for k in (0, 2))
+    assert found[1].library is first()
+    found[0] = found[2]
+    gc.collect()
+    assert _stored(found[1]) == 1
+    found[1] = found[2]
+    gc.collect()
+    assert first() is None
+    assert second() is not None
+    assert _stored(found[2]) == 2
+
+
+def test_a_loader_takes_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Kernels()
+    first = made.get(_source(0))
+    monkeypatch.setattr(kernels, "LOADED_BYTES", first.byte_size)
+    assert made.get(_source(1)).library is not first.library
+
+
+def test_a_kernel_that_has_gone_comes_back_from_where_its_code_is() -> None:
+    made = Kernels()
+    kept = made.get(_source(0))
+    address = made.get(_source(1)).address
+    gc.collect()
+    again = made.get(_source(1))
+    assert (again.library, again.address) == (kept.library, address)
+    assert _stored(again) == 1
+
+
+def test_kernels_of_a_program_share_areas_of_memory() -> None:
+    made = Kernels()
+    kept = made.get(_source(0))
+    before = _areas()
+    found = made.get_all([_source(number) for number in range(40)])
+    assert _areas() - before < 20
+    assert [_stored(kernel) for kernel in found.values()] == list(range(40))
+    assert found[_source(0)] is kept
+
+
+def test_what_others_have_compiled_and_not_loaded_is_not_compiled_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Kernels()
+    code = made._code(_source(3))
+    monkeypatch.setattr(kernels, "kernel_object", None)
+    found = made.get(_source(3))
+    assert (_stored(found), found.byte_size) == (3, len(code))
+
+
+def test_a_kernel_outlives_those_it_came_from() -> None:
+    kernel = kernels.compile_kernel(_source(5))
+    gc.collect()
+    assert _stored(kernel) == 5
