@@ -141,7 +141,7 @@ class Cpu:
         is_shared = dump is None and not options.is_profiled
         program = self._programs.get(name) if is_shared else None
         if program is None:
-            program = self._program(module, options, dump, self._kernels, copies)
+            program = self._program(module, options, dump, copies)
             if is_shared:
                 self._programs[name] = program
         kept = dump if options.is_profiled else None
@@ -159,12 +159,12 @@ class Cpu:
         module = copy_module(module)
         RngExpander().apply(module)
 
-        def program(written: HloModule, kernels: Kernels, name: str) -> Program:
+        def program(written: HloModule, name: str) -> Program:
             part = None if dump is None else dump.part(name)
             with self._preparation.interrupted():
-                return self._program(written, options, part, kernels)
+                return self._program(written, options, part)
 
-        programs = SizedPrograms(module, program, lambda: Kernels(self._cache))
+        programs = SizedPrograms(module, program)
         return DynamicExecutable(
             module,
             program_shape,
@@ -188,7 +188,6 @@ class Cpu:
         module: HloModule,
         options: CompileOptions,
         dump: Dump | None,
-        kernels: Kernels,
         copies: int = 0,
     ) -> Program:
         """The program of a static module; what the compiler fails on becomes an incident.
@@ -207,7 +206,7 @@ class Cpu:
             code = compilation.code
             use = memory_use(code, compilation.assignment)
             self._check_memory(dataclasses.replace(use, copies=copies))
-            return Program(code, compilation.assignment, kernels, self._pool, self._blocks)
+            return Program(code, compilation.assignment, self._kernels, self._pool, self._blocks)
         except (XlaError, MemoryError):
             raise
         except KernelError as error:

@@ -7,7 +7,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
-from xla_server.codegen.kernel import Kernels
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.plan import Step
 from xla_server.ir.module import HloInstruction, HloModule
@@ -22,24 +21,19 @@ from xla_server.runtime.row_times import RowTimes
 KEPT = 64
 """Programs that are kept, the last used; each is small beside what it computes on."""
 
-KERNELS_TOGETHER = 16
-"""Programs that share kernels of equal text, which live as long as one of them does."""
-
-
-Compile: TypeAlias = Callable[[HloModule, Kernels, str], Program]
-"""Makes a program of a module of static shape, with kernels among these, under a name."""
+Compile: TypeAlias = Callable[[HloModule, str], Program]
+"""Makes a program of a module of static shape, under a name."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SizedProgram:
     """A segment as a program that can run; None where there was no step to take.
 
-    `kernels` own the machine code that the program calls. Its `name` is that in dumps.
+    Its `name` is that in dumps.
     """
 
     segment: Segment
     program: Program | None
-    kernels: Kernels | None
     name: str
 
     def run(
@@ -77,14 +71,10 @@ class SizedPrograms:
     The last used are kept. Any thread may ask; two that ask for the same at once both make it.
     """
 
-    def __init__(
-        self, module: HloModule, compile_program: Compile, new_kernels: Callable[[], Kernels]
-    ) -> None:
+    def __init__(self, module: HloModule, compile_program: Compile) -> None:
         self._module = module
         self._compile = compile_program
-        self._new_kernels = new_kernels
-        self._kernels: Kernels | None = None
-        self._made = itertools.count()
+        self._made = itertools.count(1)
         self._asked: LastUsed[tuple[Hashable, ...], tuple[Place, ...]] = LastUsed(KEPT)
         self._programs: LastUsed[tuple[Hashable, ...], SizedProgram] = LastUsed(KEPT)
 
@@ -120,12 +110,9 @@ class SizedPrograms:
 
     def _made_of(self, segment: Segment) -> SizedProgram:
         if segment.module is None:
-            return SizedProgram(segment, None, None, "")
-        number, kernels = next(self._made), self._kernels
-        if kernels is None or number % KERNELS_TOGETHER == 0:
-            kernels = self._kernels = self._new_kernels()
-        name = f"program_{number + 1:03}"
-        return SizedProgram(segment, self._compile(segment.module, kernels, name), kernels, name)
+            return SizedProgram(segment, None, "")
+        name = f"program_{next(self._made):03}"
+        return SizedProgram(segment, self._compile(segment.module, name), name)
 
 
 def _numbers(places: Sequence[Place], values: Mapping[int, Value]) -> tuple[bytes, ...]:

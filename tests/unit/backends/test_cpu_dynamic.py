@@ -29,6 +29,7 @@ from xla_server.backends import cpu_dynamic, sized_programs
 from xla_server.backends.cpu import Cpu
 from xla_server.backends.cpu_dynamic import DynamicExecutable
 from xla_server.backends.interpreter import Interpreter
+from xla_server.codegen import kernel
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels
 from xla_server.evaluator.dynamic_shapes import ANY_SIZE
@@ -420,20 +421,21 @@ def test_programs_of_other_sizes_are_forgotten_with_their_machine_code(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sized_programs, "KEPT", 2)
-    monkeypatch.setattr(sized_programs, "KERNELS_TOGETHER", 1)
+    monkeypatch.setattr(kernel, "LOADED_TOGETHER", 1)
     builder = Builder("doubled")
     module = import_module(builder.build(builder.parameter(0, SIX) * 2).proto)
     executable = compiled(module)
     programs = executable._programs
     executed(executable, [LINE[:1]])
     (only,) = programs._programs._items.values()
-    kernels = weakref.ref(only.kernels)
+    assert only.program is not None
+    loader = weakref.ref(only.program._encoded.kernels[0].library)
     del only
     for size in (2, 3, 4, 5):
         executed(executable, [LINE[:size]])
         assert len(programs) <= 2
     gc.collect()
-    assert kernels() is None
+    assert loader() is None
 
 
 def test_the_same_sizes_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
