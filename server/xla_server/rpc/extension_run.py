@@ -39,6 +39,8 @@ def _run(
                 return _execute(service, run, cancellation)
             return held(service.answers, size, lambda: _execute(service, run, cancellation))
         finally:
+            # Who sees that it runs no more sees its memory free.
+            run.close()
             service.running.give_back()
 
 

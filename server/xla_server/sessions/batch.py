@@ -44,10 +44,17 @@ class Batch:
         self._next = 0
         self._left = len(requests)
         self._threads = 0
+        self._starting = 0
+        """Threads that have a place and have not begun."""
+        self._working = 0
+        """Threads that have begun and have not left their places."""
+        self._is_told = False
         self._lock = threading.Lock()
 
     def start(self) -> None:
         """Begin; `done` is called with the outcomes, in order, in one of the threads.
+
+        The places that the runs had are free then.
 
         Raises InvalidArgumentError for none or too many, NotYetError while a value that a run
         names is not there.
@@ -83,28 +90,50 @@ class Batch:
             self._service.running.take_in_turn(self._start_thread)
 
     def _start_thread(self) -> None:
+        with self._lock:
+            self._starting += 1
         # The threads are gone only when the server is; then nobody waits any more.
         with contextlib.suppress(RuntimeError):
             self._service.engine.execution_threads.submit(self._work)
 
     def _work(self) -> None:
-        outcomes = None
+        with self._lock:
+            if not self._starting:  # Another thread has left its place for it.
+                return
+            self._starting -= 1
+            self._working += 1
         try:
-            while outcomes is None:
-                with self._lock:
-                    number = self._next
-                    if number >= len(self._requests):
-                        return
-                    self._next += 1
-                self._add_thread()
-                self._outcomes[number] = self._outcome(self._requests[number])
-                with self._lock:
-                    self._left -= 1
-                    if not self._left:
-                        outcomes = [each for each in self._outcomes if each is not None]
+            while self._run_next():
+                pass
         finally:
+            self._leave()
+
+    def _run_next(self) -> bool:
+        """Run one that nobody has begun; False where there is none."""
+        with self._lock:
+            number = self._next
+            if number >= len(self._requests):
+                return False
+            self._next += 1
+        self._add_thread()
+        self._outcomes[number] = self._outcome(self._requests[number])
+        with self._lock:
+            self._left -= 1
+        return True
+
+    def _leave(self) -> None:
+        """Give places back; who is the last to do so tells the outcomes."""
+        with self._lock:
+            # Nothing is left to begin, so those are not waited for that would only see it.
+            places, self._starting = 1 + self._starting, 0
+        for _ in range(places):
             self._service.running.give_back()
-        self._done(outcomes)
+        with self._lock:
+            self._working -= 1
+            if self._left or self._working or self._is_told:
+                return
+            self._is_told = True
+        self._done([each for each in self._outcomes if each is not None])
 
     def _outcome(self, request: extension_pb2.RunRequest) -> "Kept | XlaError":
         try:

@@ -228,9 +228,10 @@ class Executions:
             execution.cancellation.check()
         except XlaError as error:
             self._end(execution, self._named(execution, error))
+            execution.finish()
 
     def _run(self, execution: LaunchedExecution) -> None:
-        """Run what has a place; the place is left at the end."""
+        """Run what has a place; the place is left at the end, before that is told."""
         error: XlaError | None = None
         try:
             if not execution.claim():
@@ -247,6 +248,7 @@ class Executions:
             self._end(execution, error)
         finally:
             self._service.running.give_back()
+        execution.finish()
 
     def _error_of_arguments(self, execution: LaunchedExecution) -> XlaError | None:
         """The error of the execution that failed before: it is told as it is."""
@@ -264,6 +266,7 @@ class Executions:
             self._service.data.fulfil(handle, pending, buffer)
 
     def _end(self, execution: LaunchedExecution, error: XlaError | None) -> None:
+        """Give back what an execution had, all but its place; `finish` tells who waits."""
         execution.run.close()
         execution.error = error
         if error is not None:
@@ -273,7 +276,6 @@ class Executions:
         execution.expected = []
         self._launched.give_back()
         self._engine.launched.end(execution.cancellation)
-        execution.finish()
 
     def _named(self, execution: LaunchedExecution, error: BaseException) -> XlaError:
         """The error, saying which execution failed."""

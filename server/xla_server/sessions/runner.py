@@ -102,13 +102,17 @@ class ProgramRunner:
         reservation = self.reserve(compiled)
         try:
             self._running.take()
-            turn = self._turns.begin(cancellation)
             try:
-                execution = self.run(executable, buffers, self._devices.default, cancellation)
+                turn = self._turns.begin(cancellation)
+                try:
+                    execution = self.run(executable, buffers, self._devices.default, cancellation)
+                finally:
+                    self._turns.end(turn)
+                return Executed(reservation.keep(execution.output), profile_of(execution, compiled))
             finally:
-                self._turns.end(turn)
+                # Who sees that it runs no more sees its memory free.
+                reservation.release()
                 self._running.give_back()
-            return Executed(reservation.keep(execution.output), profile_of(execution, compiled))
         finally:
             reservation.release()
 

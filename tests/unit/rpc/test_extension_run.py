@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tests.unit.sessions.runs import PAIR, compiled, run_request, step, value
+from tests.unit.sessions.runs import DOUBLE, PAIR, compiled, run_request, step, value
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_from_proto
 from xla_server.backends.interpreter import Interpreter
@@ -17,6 +17,24 @@ from xla_server.sessions.records import Limits
 from xla_server.sessions.service import XlaService
 
 ONES = np.ones(4, np.float32)
+
+
+def test_the_memory_of_a_run_is_free_before_its_place(
+    service: XlaService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = ROWS["Run"]
+    assert isinstance(row, Unary)
+    request = run_request(step(compiled(service, DOUBLE), value(ONES), fetch=16))
+    give_back, used = service.running.give_back, list[int]()
+
+    def noted() -> None:
+        used.append(service.engine.memory.used_bytes)
+        give_back()
+
+    monkeypatch.setattr(service.running, "give_back", noted)
+    row.method(service, request, Cancellation())
+    assert used == [0]
+    assert service.running.used == 0
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_from_proto
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.extension_run import run_in_place
-from xla_server.sessions.batch import Batch
+from xla_server.sessions.batch import Batch, RunOne
 from xla_server.sessions.executions import executions_of
 from xla_server.sessions.pending import NotYetError
 from xla_server.sessions.quotas import Quotas
@@ -66,6 +67,63 @@ def test_every_run_has_an_outcome_of_its_own(service: XlaService) -> None:
         else:
             array = value_from_proto(outcome.results[0].value).to_numpy()
             np.testing.assert_array_equal(array, 2 * number * ONES)
+    assert service.running.used == 0
+
+
+def _told_with(service: XlaService, runs: int, run: RunOne) -> int:
+    """The places that are taken when the outcomes of a batch are told."""
+    request = run_request(step(compiled(service, DOUBLE), value(ONES), fetch=16))
+    used: list[int] = []
+    done = threading.Event()
+
+    def finish(_: Sequence[Any]) -> None:
+        used.append(service.running.used)
+        done.set()
+
+    Batch(service, [request] * runs, Cancellation(), run, finish).start()
+    assert done.wait(20)
+    (found,) = used
+    return found
+
+
+def test_places_are_free_when_the_outcomes_are_told(
+    service: XlaService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_back, leaving = service.running.give_back, threading.Event()
+
+    def slow_at_first() -> None:
+        if not leaving.is_set():
+            leaving.set()
+            time.sleep(0.2)
+        give_back()
+
+    def run(*arguments: Any) -> extension_pb2.RunResponse:
+        response = run_in_place(*arguments)
+        with begun:
+            is_first = not counted
+            counted.append(1)
+        if is_first:  # Until the thread of the other one is leaving.
+            assert leaving.wait(20)
+        return response
+
+    begun, counted = threading.Lock(), list[int]()
+    monkeypatch.setattr(service.running, "give_back", slow_at_first)
+    assert _told_with(service, 2, run) == 0
+
+
+def test_the_place_of_a_thread_that_has_not_begun_is_free_too(
+    service: XlaService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads, late = service.engine.execution_threads, list[Callable[[], object]]()
+    submit = threads.submit
+    monkeypatch.setattr(
+        threads, "submit", lambda do: late.append(do) if submitted.pop() else submit(do)
+    )
+    submitted = [True, False]
+    assert _told_with(service, 3, run_in_place) == 0
+    (begin,) = late
+    # It finds that there is nothing to do, and has no place to leave.
+    begin()
     assert service.running.used == 0
 
 

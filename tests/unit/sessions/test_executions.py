@@ -184,6 +184,24 @@ def test_executions_beyond_the_quota_stand_in_line(service: XlaService) -> None:
         waited(service, waiting)
 
 
+def test_the_place_is_free_when_the_end_is_told(service: XlaService) -> None:
+    double, loop = compiled(service, DOUBLE), compiled(service, endless())
+    seen: list[tuple[int, int]] = []
+
+    def launch_noting(executable: int) -> LaunchedExecution:
+        launched = launch(service, executable, value(ONES))
+        launched.when_done(lambda: seen.append((service.running.used, len(executions_of(service)))))
+        return launched
+
+    # One that ends by itself, and one that is stopped as it runs.
+    there(launch_noting(double))
+    stopped = launch_noting(loop)
+    until(lambda: service.data.reserved_bytes > 0)
+    stopped.cancellation.cancel(CancelledError("enough"))
+    there(stopped)
+    assert seen == [(0, 0), (0, 0)]
+
+
 def test_too_many_are_refused(service: XlaService) -> None:
     loop = compiled(service, endless())
     request = run_request(step(loop, value(ONES)))

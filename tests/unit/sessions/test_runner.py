@@ -1,5 +1,6 @@
 """Compiling and running on the values of a session: what is refused, and what is left after it."""
 
+import contextlib
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -167,6 +168,26 @@ def test_only_so_many_run_at_the_same_time(service: XlaService) -> None:
         thread.join(10)
     assert [error.message for error in errors] == ["enough"] * 2
     assert service.data.reserved_bytes == service.running.used == 0
+
+
+@pytest.mark.parametrize("what", [DOUBLE, "fails"])
+def test_the_memory_of_an_execution_is_free_before_its_place(
+    service: XlaService, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    handle, argument = compiled(service, DOUBLE), kept(service, ONES)
+    if what == "fails":
+        monkeypatch.setattr(service.runner, "run", lambda *_: 1 // 0)
+    give_back, reserved = service.running.give_back, list[int]()
+
+    def noted() -> None:
+        reserved.append(service.data.reserved_bytes)
+        give_back()
+
+    monkeypatch.setattr(service.running, "give_back", noted)
+    with contextlib.suppress(ZeroDivisionError):
+        service.execute(handle, [argument], Cancellation())
+    assert reserved == [0]
+    assert service.running.used == 0
 
 
 def test_who_has_spent_the_time_for_compiling_still_has_what_is_compiled() -> None:
