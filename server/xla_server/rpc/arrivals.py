@@ -11,6 +11,7 @@ This is also where calls are counted, and refused that are too many (`call_place
 where grpc is another: what is left then is grpc's own limit to the calls of all clients together.
 """
 
+import functools
 import importlib
 import inspect
 import logging
@@ -111,10 +112,19 @@ class Arrivals(ThreadPoolExecutor):
                     return _ended_job()
                 if transforms == _NO_PARSING and not self._is_streamed:
                     return self._expect(server, do, is_unary, event, state, behavior)
-                job = self._taken_from.submit(do, *arguments, **named)
-                job.add_done_callback(lambda _: self._places.leave(state))
-                return job
+                return self._begin_parsed(do, is_unary, arguments)
         return self._taken_from.submit(do, *arguments, **named)
+
+    def _begin_parsed(
+        self, do: Callable[..., Any], is_unary: bool, arguments: tuple[Any, ...]
+    ) -> Job:
+        """Let a thread serve a call as grpc does."""
+        serve, event, state, behavior, *rest = arguments
+        if is_unary:
+            behavior = _leaving(behavior, functools.partial(self._places.leave, state))
+        job: Job = self._taken_from.submit(do, serve, event, state, behavior, *rest)
+        job.add_done_callback(lambda _: self._places.leave(state))
+        return job
 
     def leave(self, context: grpc.ServicerContext) -> None:
         """Give back the place of a call that is about to be answered; harmless when done before."""
@@ -169,6 +179,18 @@ class Arrivals(ThreadPoolExecutor):
 
 _NO_PARSING = [None, None]
 """The deserializer and the serializer of handlers that take and give bytes."""
+
+
+def _leaving(behavior: Callable[..., Any], leave: Callable[[], object]) -> Callable[..., Any]:
+    """A behaviour whose call has left its place before it is answered."""
+
+    def behave(request: Any, context: grpc.ServicerContext) -> Any:
+        try:
+            return behavior(request, context)
+        finally:
+            leave()
+
+    return behave
 
 
 def _ended_job() -> Job:

@@ -196,6 +196,8 @@ class SharedMemorySocket:
             memory = shared_memory.of(session.service)
             client.arena = memory.connect()
             client.leaving.callback(memory.disconnect, client.arena)
+            # Before the answer: nobody takes offsets in the new arena for some in the old one.
+            self._end_replaced()
             descriptor = client.arena.duplicate()
             try:
                 rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))
@@ -210,14 +212,22 @@ class SharedMemorySocket:
             self._drop(client)
 
     def _end_overdue(self) -> None:
-        """Cut off who is silent, and whose arena went with the session or to another connection."""
+        """Cut off who is silent, and whose arena went with the session."""
         oldest = time.monotonic() - self._greeting_seconds
         for client in list(self._connections):
-            is_silent = client.arena is None and client.since < oldest
-            if is_silent or (client.arena is not None and client.arena.is_closed):
+            if client.arena is None and client.since < oldest:
+                self._drop(client)
+        self._end_replaced()
+
+    def _end_replaced(self) -> None:
+        """Cut off those whose arenas are no more."""
+        for client in list(self._connections):
+            if client.arena is not None and client.arena.is_closed:
                 self._drop(client)
 
     def _drop(self, client: _Connection) -> None:
+        if client not in self._connections:  # Its word came in the moment in which it was cut off.
+            return
         self._connections.discard(client)
         self._selector.unregister(client.connection)
         client.connection.close()

@@ -8,13 +8,14 @@ from typing import Any
 import grpc
 import pytest
 
+from tests.fault.plain import until
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.rpc import arrivals
 from xla_server.rpc.arrivals import Arrivals, Expected, known_server
 from xla_server.rpc.call_places import CallPlaces
 from xla_server.rpc.errors import status_of
 from xla_server.rpc.places import CALL_LIMITS, PlaceLimits
-from xla_server.rpc.threads import Threads
+from xla_server.rpc.threads import Job, Threads
 
 
 class Service:
@@ -64,18 +65,13 @@ class Service:
         """A call that has begun, and what the server's grpc knows of it."""
         before = set(self.expected.events)
         call = self.channel.stream_unary(f"/s/{name}").future(requests, timeout=20)
-        until = time.monotonic() + 20
-        while not (found := set(self.expected.events) - before) and time.monotonic() < until:
-            time.sleep(0.01)
-        (state,) = found
+        until(lambda: set(self.expected.events) - before != set())
+        (state,) = set(self.expected.events) - before
         return call, state
 
     def wait_until_forgotten(self) -> None:
         """Wait until grpc's server knows of no call."""
-        until = time.monotonic() + 20
-        while self._server._state.rpc_states and time.monotonic() < until:
-            time.sleep(0.01)
-        assert not self._server._state.rpc_states
+        until(lambda: not self._server._state.rpc_states)
 
     def _count(self, request: bytes, _: object) -> bytes:
         self.counted.append(request)
@@ -276,9 +272,7 @@ def test_calls_given_up_in_line_are_not_made(service, make):
         call = service.channel.unary_unary("/s/Count").future(b"1")
     else:
         call = service.channel.unary_stream("/s/CountLater")(b"1")
-    until = time.monotonic() + 20
-    while service.threads._spare == 0 and time.monotonic() < until:
-        time.sleep(0.01)
+    until(lambda: service.threads._spare != 0)
     assert service.threads._spare == -1
     call.cancel()
     service.wait_until_forgotten()
@@ -294,13 +288,28 @@ def test_who_has_an_answer_may_call_again(single, name):
         if streams:
             list(single.channel.stream_stream(f"/s/{name}")(iter((b"request",)), timeout=20))
             # Of streams the place is left with the last word, or before.
-            while name != "Later" and single.places.used:
-                time.sleep(0.001)
+            if name != "Later":
+                until(lambda: single.places.used == 0)
         else:
             assert single.outcome(name) is not grpc.StatusCode.RESOURCE_EXHAUSTED
     single.wait_until_forgotten()
     assert single.places.used == 0
-    assert single._server._state.active_rpc_count == 0
+    # grpc is told of the end of a job when its thread comes to that, behind the answer.
+    until(lambda: single._server._state.active_rpc_count == 0)
+
+
+@pytest.mark.parametrize("name", ["Echo", "Abort", "Fail", "Later", "Parsed"])
+def test_places_are_left_before_the_answer_however_late_a_thread_is_over(single, name, monkeypatch):
+    end = Job.end
+
+    def late(job: Job) -> None:
+        time.sleep(0.02)
+        end(job)
+
+    monkeypatch.setattr(Job, "end", late)
+    for _ in range(3):
+        assert single.outcome(name) is not grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert single.places.used == 0
 
 
 @pytest.mark.parametrize("name", ["Echo", "Later", "Streamed", "Parsed"])
@@ -308,9 +317,7 @@ def test_calls_beyond_their_places_are_refused_at_once(single, name):
     gate = threading.Event()
     for _ in range(3):
         waiting = single.channel.stream_stream(f"/s/{name}")(_silence(gate), timeout=20)
-        until = time.monotonic() + 20
-        while not single.places.used and time.monotonic() < until:
-            time.sleep(0.001)
+        until(lambda: single.places.used > 0)
         refused = [
             single.channel.stream_stream(f"/s/{other}")(_silence(gate), timeout=20)
             for other in ("Echo", "Later", "Streamed", "Parsed", "Each")
@@ -321,7 +328,8 @@ def test_calls_beyond_their_places_are_refused_at_once(single, name):
         assert single.places.used == 1
         waiting.cancel()
         single.wait_until_forgotten()
-        assert single.places.used == 0
+        # A thread that reads a stream leaves the place when it has seen the end.
+        until(lambda: single.places.used == 0)
     gate.set()
 
 
@@ -330,16 +338,13 @@ def test_calls_in_line_have_places_until_their_turn(single):
     single.threads.submit(lambda: (begun.set(), gate.wait(20)))
     assert begun.wait(20)
     call = single.channel.unary_unary("/s/Count").future(b"1")
-    until = time.monotonic() + 20
-    while single.threads._spare == 0 and time.monotonic() < until:
-        time.sleep(0.01)
+    until(lambda: single.threads._spare != 0)
     call.cancel()
     single.wait_until_forgotten()
     # It is in line still, and its request in memory.
     assert single.outcome("Echo") is grpc.StatusCode.RESOURCE_EXHAUSTED
     gate.set()
-    while single.places.used and time.monotonic() < until:
-        time.sleep(0.01)
+    until(lambda: single.places.used == 0)
     assert single.outcome("Echo") is grpc.StatusCode.OK
     assert single.counted == []
 

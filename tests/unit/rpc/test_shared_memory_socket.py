@@ -19,6 +19,8 @@ from xla_server.sessions.records import Limits
 from xla_server.sessions.registry import SessionRegistry
 
 CAPACITY = 1 << 20
+GREETING = 1.0
+"""Seconds: for who is silent not long, and enough between two lines of a test."""
 
 
 @pytest.fixture
@@ -77,7 +79,7 @@ def is_cut_off(connection):
 
 
 def wait_for(condition):
-    for _ in range(1000):
+    for _ in range(3000):
         if condition():
             return
         time.sleep(0.01)
@@ -118,7 +120,7 @@ def test_the_socket_is_this_user_s_alone_and_goes_at_the_end(make, runtime):
     "said", [b"no token\n", b"\n", b"\xff\xfe\n", b"x" * 1000, b"", "of another\n".encode("utf-16")]
 )
 def test_who_has_no_token_is_cut_off(make, sessions, said):
-    listening = make(greeting_seconds=0.1)
+    listening = make(greeting_seconds=GREETING)
     session = sessions.open()
     connection = connect(listening)
     connection.sendall(said)
@@ -153,9 +155,9 @@ def test_credentials_that_cannot_be_had_are_no_reason_to_end(make, sessions):
 
 
 def test_who_is_silent_or_stops_half_way_is_cut_off(make, sessions):
-    listening = make(greeting_seconds=0.1)
+    listening, token = make(greeting_seconds=GREETING), sessions.open().token
     silent, half = connect(listening), connect(listening)
-    half.send(sessions.open().token.encode()[:5])
+    half.send(token.encode()[:5])
     assert is_cut_off(silent)
     assert is_cut_off(half)
     silent.close()
@@ -185,13 +187,16 @@ def test_there_are_only_so_many_connections(make, sessions):
         each.close()
 
 
-def test_a_new_connection_takes_the_place_of_the_one_before(make, sessions):
+def test_a_new_connection_takes_the_place_of_the_one_before(make, sessions, monkeypatch):
     listening = make()
     session = sessions.open()
     first, second = connect(listening), connect(listening)
     os.close(arena_of(first, session.token)[1])
     shared_memory.of(session.service).allocate(10)
+    # It would be cut off here, too, a moment later.
+    monkeypatch.setattr(listening, "_end_overdue", lambda: None)
     os.close(arena_of(second, session.token)[1])
+    first.setblocking(False)
     assert is_cut_off(first)
     assert len(sessions.engine.arenas) == 1
     assert shared_memory.of(session.service).allocate(10)[0] == 0
