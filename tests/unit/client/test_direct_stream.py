@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 import pytest
 
+from tests.unit.client.ctrl_c import press_in
 from xla_client import _direct_stream
 from xla_client._direct_stream import DirectStream, open_direct_stream
 from xla_client._stream import ClientStream
@@ -79,7 +80,7 @@ def exchanged(stream: DirectStream, message: bytes) -> bytes | None:
 
 
 def wait_until_ended(stream: DirectStream) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 20
     while stream.is_active:
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -163,19 +164,17 @@ def test_streams_that_nobody_closed_are_closed_at_exit(server, channel, stream) 
 
 
 @pytest.fixture
-def ctrl_c() -> Iterator[threading.Timer]:
-    """A key that is pressed a while after it is started."""
+def ctrl_c_raises() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    key = threading.Timer(0.05, _thread.interrupt_main)
-    yield key
-    key.cancel()
+    yield
     signal.signal(signal.SIGINT, before)
 
 
-def test_ctrl_c_ends_a_stream_that_is_waited_for(server, stream, ctrl_c) -> None:
+@pytest.mark.usefixtures("ctrl_c_raises")
+def test_ctrl_c_ends_a_stream_that_is_waited_for(server, stream) -> None:
     assert exchanged(stream, b"a") == b"a"
     stream.send(b"wait")
-    ctrl_c.start()
+    press_in("_next", _thread.interrupt_main)
     with pytest.raises(KeyboardInterrupt):
         stream.receive()
     assert not stream.is_active
@@ -183,7 +182,7 @@ def test_ctrl_c_ends_a_stream_that_is_waited_for(server, stream, ctrl_c) -> None
     assert server.left.wait(10)
 
 
-@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.usefixtures("ctrl_c_raises")
 @pytest.mark.parametrize("step", ["operate", "next_event"])
 def test_ctrl_c_ends_no_step_of_grpc_halfway(server, stream, step) -> None:
     class Interrupted:

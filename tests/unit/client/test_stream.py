@@ -10,6 +10,7 @@ import grpc
 import pytest
 
 from tests.fault.plain import until
+from tests.unit.client.ctrl_c import press_in
 from xla_client._stream import _WAITING, ClientStream
 from xla_contract.errors import AbortedError, CancelledError, XlaError
 
@@ -213,9 +214,8 @@ def test_ctrl_c_wakes_who_waits_for_room() -> None:
     stream, call = begun()
     for _ in range(_WAITING):
         stream.send("message")
-    key = threading.Timer(0.05, lambda: signal.pthread_kill(main, signal.SIGINT))
     main = threading.get_ident()
-    key.start()
+    press_in("_wait_for_room", lambda: signal.pthread_kill(main, signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         stream.send("one more")
     assert call.has_ended
