@@ -1,11 +1,12 @@
 """Profiles of programs of dynamic shape: their programs' rows, and the steps between."""
 
 import json
-import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.conformance.examples import ADD, Example
 from tests.unit.backends.test_cpu_dynamic import executed, module_of
@@ -13,6 +14,7 @@ from tests.unit.evaluator.test_dynamic_shapes import LINE, zero
 from xla_client import Op, ops
 from xla_contract.element_type import ElementType as E
 from xla_contract.literal import Literal
+from xla_server.backends import walk_times
 from xla_server.backends.cpu import Cpu
 from xla_server.backends.dump_directory import DumpDirectory
 from xla_server.backends.options import CompileOptions, DumpOptions
@@ -80,17 +82,20 @@ def test_an_execution_has_real_figures() -> None:
     assert profile.executable_size_in_bytes > 1000
 
 
-def test_what_is_inside_of_a_step_counts_for_itself() -> None:
+def test_what_is_inside_of_a_step_counts_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0]
+    monkeypatch.setattr(walk_times, "time", SimpleNamespace(monotonic_ns=lambda: clock[0]))
     times = WalkTimes()
     with times.step("outer", "", "step"):
+        clock[0] += 5_000_000
         with times.step("inner", "", "step"):
-            time.sleep(0.03)
+            clock[0] += 30_000_000
         with times.step("inner", "", "step"):
-            time.sleep(0.03)
+            clock[0] += 30_000_000
     outer, inner = times.measured().timed
     assert (outer.what, inner.what) == ("outer", "inner")
     assert (outer.count, inner.count) == (1, 2)
-    assert outer.time < inner.time >= 50_000_000
+    assert (outer.time, inner.time) == (5_000_000, 60_000_000)
     (first, *_) = sorted(times.measured().events, key=lambda event: event.start)
     assert first.timed is outer
     assert first.stop - first.start >= inner.time

@@ -5,6 +5,7 @@ import grpc
 import psutil
 import pytest
 
+from tests.fault.plain import until
 from xla_server.rpc.arrivals import Expected
 from xla_server.rpc.memory_pressure import MemoryPressure, resident_bytes
 from xla_server.rpc.silent_streams import Silence
@@ -186,10 +187,7 @@ def test_a_round_that_fails_is_not_the_last(caplog: pytest.LogCaptureFixture) ->
     pressure = MemoryPressure(calls, {}, LIMIT, resident=resident, trim=lambda: None)
     calls.come("a", "1")
     pressure.start()
-    for _ in range(500):
-        if calls.told:
-            break
-        pressure._closed.wait(0.01)
+    until(lambda: bool(calls.told))
     pressure.close()
     assert list(calls.told) == ["1"]
     assert "looking for calls that send slowly failed" in caplog.text

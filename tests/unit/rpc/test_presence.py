@@ -8,6 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
+from tests.fault.plain import until
 from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc.presence import Connections, Presence
 from xla_server.sessions.engine import Engine
@@ -39,11 +40,7 @@ def assert_noticed(target: str, peers: list[str]) -> None:
         channel.unary_unary("/a/b")(b"")
         (peer,) = peers
         assert Connections()(peer)
-    for _ in range(200):
-        if not Connections()(peer):
-            return
-        threading.Event().wait(0.02)
-    raise AssertionError(f"{peer} still counts as connected")
+    until(lambda: not Connections()(peer))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::]", "[::1]"])
@@ -67,12 +64,8 @@ def test_sessions_are_looked_at_from_time_to_time() -> None:
     sessions = SessionRegistry(engine, grace_seconds=0)
     session = sessions.open()
     presence = Presence(sessions)
-    for _ in range(200):
-        if session.service.is_closed:
-            break
-        threading.Event().wait(0.02)
+    until(lambda: session.service.is_closed)
     presence.close()
-    assert session.service.is_closed
 
 
 def test_a_round_that_fails_is_not_the_last(

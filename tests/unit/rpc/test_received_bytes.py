@@ -1,3 +1,4 @@
+import contextlib
 import os
 import socket
 from pathlib import Path
@@ -40,14 +41,32 @@ def test_another_connection_has_received_all_since() -> None:
 
 def test_other_descriptors_are_left_alone(tmp_path: Path) -> None:
     ends = socket.socketpair()
-    with (tmp_path / "file").open("wb") as file, socket.create_server(("127.0.0.1", 0)):
-        before = sorted(os.listdir("/proc/self/fd"))
+    with (
+        (tmp_path / "file").open("wb") as file,
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.create_connection(listener.getsockname()) as client,
+        listener.accept()[0] as served,
+    ):
+        own = [os.fstat(each.fileno()) for each in (*ends, file, listener, client, served)]
+        before = _descriptors_of(own)
+        assert len(before) == len(own)
         found = received_bytes()
-        assert sorted(os.listdir("/proc/self/fd")) == before
+        # Neither closed nor left open twice.
+        assert _descriptors_of(own) == before
         file.write(b"x")
     for end in ends:
         end.close()
     assert all(each.byte_count > 0 for each in found.values())
+
+
+def _descriptors_of(files: list[os.stat_result]) -> list[int]:
+    """The descriptors of these files; other threads have files of their own, and close them."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            if any(os.path.samestat(os.fstat(int(name)), each) for each in files):
+                found.append(int(name))
+    return sorted(found)
 
 
 def test_a_system_that_does_not_count_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
