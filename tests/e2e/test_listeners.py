@@ -43,7 +43,7 @@ def test_all_addresses_lead_to_the_same_server(tmp_path, directory):
         with xc.connect(third) as client:
             assert client.to_device(3).to_numpy() == 3
         server.process.terminate()
-        assert server.process.wait(20) == 0
+        assert server.process.wait(60) == 0
         assert os.listdir(directory) == []
 
 
@@ -66,5 +66,5 @@ def test_the_private_directory_of_shared_memory_goes_with_the_server(
         (made,) = os.listdir(directory)
         assert os.listdir(f"{directory}/{made}") == ["shared-memory"]
         server.process.terminate()
-        assert server.process.wait(20) == 0
+        assert server.process.wait(60) == 0
         assert os.listdir(directory) == []

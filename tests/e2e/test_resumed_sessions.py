@@ -82,6 +82,8 @@ def test_another_process_takes_up_all_that_one_has_left(address: str, how: str) 
         assert process.returncode == (-signal.SIGKILL if how == "kill" else 0)
     with client:
         assert client.session_token == left["token"]
+        # What was launched first ends by itself.
+        _until(lambda: client.describe().use.launched_executions == 1)
         described = client.describe()
         assert left["kept"] in [each.handle for each in described.values]
         executables = {each.handle: each.name for each in described.executables}

@@ -69,7 +69,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield server.address
 
 
-def eventually(question: Callable[[], bool], seconds: float = 15.0) -> bool:
+def eventually(question: Callable[[], bool], seconds: float = 20.0) -> bool:
     deadline = time.monotonic() + seconds
     while not question():
         if time.monotonic() > deadline:

@@ -63,8 +63,8 @@ def counters(client):
 
 
 def wait_for(condition):
-    """Wait until a condition holds that is looked at for the last time after 15 s."""
-    deadline = time.monotonic() + 15
+    """Wait until a condition holds that is looked at for the last time after 30 s."""
+    deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline, "it did not come about"
         time.sleep(0.01)

@@ -53,7 +53,7 @@ def _companion(address: str, client: xc.Client) -> Iterator[xc.Client]:
 
 
 def _wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 20
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -66,9 +66,9 @@ def test_a_client_killed_in_the_middle_of_everything_leaves_nothing(tmp_path: Pa
                 assert shared_bytes >= 2 * LARGE.nbytes
                 client.kill()
             # Its calls end at once, and what was launched stays while it may come back.
-            until(lambda beside=beside: beside[0].executions() == (3, 4), 10)
-            until(lambda beside=beside: is_streaming(beside[0]) == [False, False], 10)
-            until(lambda: observer.counters()[2] == 0, 10)
+            until(lambda beside=beside: beside[0].executions() == (3, 4))
+            until(lambda beside=beside: is_streaming(beside[0]) == [False, False])
+            until(lambda: observer.counters()[2] == 0)
             held.half_close()
             for each in beside:
                 each.close()

@@ -52,7 +52,7 @@ def beside(server: ServerProcess) -> Iterator[Plain]:
     beside = Plain(server.address)
     yield beside
     beside.end_session()
-    assert observer.counters() == before
+    until(lambda: observer.counters() == before)
     observer.end_session()
 
 

@@ -52,7 +52,8 @@ def other(server: ServerProcess) -> Iterator[Plain]:
     before = client.counters()
     yield client
     until(lambda: client.counters() == before)
-    assert client.describe().server_answer_bytes == 0
+    # Room is given back when grpc has told the end of a call, which its client may know before.
+    until(lambda: client.describe().server_answer_bytes == 0)
     client.end_session()
 
 
