@@ -45,6 +45,32 @@ _SLEEP_SECONDS = 10.0
 """How long it sleeps before it ends."""
 
 
+class _Switching:
+    """How soon Python's lock is passed on, which all servers of a process have in common."""
+
+    def __init__(self) -> None:
+        self._quick: set[object] = set()
+        """Who has programs that run for long."""
+        self._usual = 0.0
+        self._lock = threading.Lock()
+
+    def set(self, who: object, *, is_quick: bool) -> None:
+        """Pass it on sooner as long as somebody has programs that run for long."""
+        if is_quick == (who in self._quick):
+            return
+        with self._lock:
+            was_quick = bool(self._quick)
+            (self._quick.add if is_quick else self._quick.discard)(who)
+            if is_quick and not was_quick:
+                self._usual = sys.getswitchinterval()
+                sys.setswitchinterval(min(SWITCH_SECONDS, self._usual))
+            elif was_quick and not self._quick:
+                sys.setswitchinterval(self._usual)
+
+
+_SWITCHING = _Switching()
+
+
 class Turn:
     """One execution while it runs. Times are seconds of the clock of `Turns`, 0 for never."""
 
@@ -82,8 +108,6 @@ class Turns:
         self._is_asleep = True
         self._woken = threading.Event()
         self._has_paused = False
-        self._usual_switch: float | None = None
-        """What is to be set again when no program runs for long any more."""
         self._lock = threading.Lock()
 
     def begin(self, cancellation: Cancellation) -> Turn:
@@ -170,7 +194,7 @@ class Turns:
                 long.append(turn)
             if seconds >= LENDING_SECONDS and not turn.is_lent:
                 self._lend(turn)
-        self._switch_quickly(bool(long))
+        _SWITCHING.set(self, is_quick=bool(long))
         long.sort(key=lambda turn: turn.since, reverse=True)
         young = [turn for turn in long[: self._at_once] if now - turn.since < YOUNG_SECONDS]
         for turn in young:
@@ -191,14 +215,6 @@ class Turns:
             _proceed(turn)
         for turn in others.difference(following):
             _pause(turn)
-
-    def _switch_quickly(self, is_wanted: bool) -> None:
-        if is_wanted and self._usual_switch is None:
-            self._usual_switch = sys.getswitchinterval()
-            sys.setswitchinterval(min(SWITCH_SECONDS, self._usual_switch))
-        elif not is_wanted and self._usual_switch is not None:
-            sys.setswitchinterval(self._usual_switch)
-            self._usual_switch = None
 
     def _lend(self, turn: Turn) -> None:
         pool = turn.worker.pool

@@ -1,11 +1,13 @@
 import sys
 import threading
+from collections.abc import Iterator
 
 import pytest
 
 from tests.fault.plain import until
 from xla_contract.errors import CancelledError
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.sessions import turns as turns_module
 from xla_server.sessions.lending import lent_place, this_worker, work_for
 from xla_server.sessions.turns import (
     NEW_SECONDS,
@@ -31,6 +33,18 @@ class Pool:
 
     def take_back(self) -> None:
         self.lent -= 1
+
+
+@pytest.fixture(autouse=True)
+def _switching() -> Iterator[None]:
+    """Schedulers of tests have nothing in common with those of what runs in this process."""
+    # Those of tests before may still have Python's lock passed on quickly, for a moment.
+    until(lambda: not turns_module._SWITCHING._quick)
+    usual = sys.getswitchinterval()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(turns_module, "_SWITCHING", turns_module._Switching())
+        yield
+    sys.setswitchinterval(usual)
 
 
 def _running(turns: list[Turn]) -> set[int]:
@@ -146,14 +160,18 @@ def test_short_executions_are_never_lent() -> None:
 
 
 def test_python_s_lock_is_passed_on_sooner_while_something_runs_for_long() -> None:
-    # What ran in this process before may still have it passed on quickly.
-    until(lambda: sys.getswitchinterval() > SWITCH_SECONDS)
-    usual, turns, scheduler = sys.getswitchinterval(), _turns(1), Turns(1)
-    scheduler.look(turns, 5.0)
+    usual, turns, schedulers = sys.getswitchinterval(), _turns(1), [Turns(1), Turns(1)]
+    assert usual > SWITCH_SECONDS
+    for scheduler in schedulers:
+        scheduler.look(turns, 5.0)
     assert sys.getswitchinterval() == usual
-    scheduler.look(turns, 5.0 + OLD)
-    assert sys.getswitchinterval() == pytest.approx(min(usual, SWITCH_SECONDS))
-    scheduler.look([], 5.0 + OLD)
+    for scheduler in schedulers:
+        scheduler.look(turns, 5.0 + OLD)
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
+    # Also of another server in this process.
+    schedulers[0].look([], 5.0 + OLD)
+    assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
+    schedulers[1].look([], 5.0 + OLD)
     assert sys.getswitchinterval() == usual
 
 
