@@ -1,8 +1,10 @@
 """Messages on streams that do not end: what has come of them is let go of when memory is short."""
 
+import collections
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import grpc
 import numpy as np
@@ -171,19 +173,31 @@ def honest(short_server: ServerProcess, watcher: Plain) -> Iterator[xc.Client]:
     until(lambda: watcher.counters() == before)
 
 
+class Begun:
+    """The streams that a client has begun, by their names."""
+
+    def __init__(self, begin: Callable[..., Any]) -> None:
+        self._begin = begin
+        self._streams: dict[str, list[Any]] = collections.defaultdict(list)
+
+    def __call__(self, name: str, *arguments: object, **named: object) -> Any:
+        self._streams[name].append(self._begin(name, *arguments, **named))
+        return self._streams[name][-1]
+
+    def count(self, name: str) -> int:
+        return len(self._streams[name])
+
+    def is_ended(self, name: str) -> bool:
+        """Whether the last one of a name has ended."""
+        return not self._streams[name][-1].is_active
+
+
 @pytest.fixture
-def begun(honest: xc.Client, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the streams that a client has begun."""
-    names: list[str] = []
+def begun(honest: xc.Client, monkeypatch: pytest.MonkeyPatch) -> Begun:
     transport = honest._session.transport
-    begin_stream: Callable[..., object] = transport.stream
-
-    def note(name: str, *arguments: object, **named: object) -> object:
-        names.append(name)
-        return begin_stream(name, *arguments, **named)
-
-    monkeypatch.setattr(transport, "stream", note)
-    return names
+    begun = Begun(transport.stream)
+    monkeypatch.setattr(transport, "stream", begun)
+    return begun
 
 
 def let_be_suspected(client: xc.Client) -> None:
@@ -232,6 +246,7 @@ def test_an_upload_whose_stream_was_ended_goes_on_where_it_was(honest, begun):
         if done >= 8 * MEBIBYTE and not paused:
             paused.append(done)
             let_be_suspected(honest)
+            until(lambda: begun.is_ended("Upload"))
 
     value = honest.to_device(array, progress=progress)
     assert np.array_equal(value.to_numpy(), array)
