@@ -65,10 +65,10 @@ def test_a_signal_to_an_idle_server_ends_it_with_0(tmp_path, signum):
 
 
 def test_calls_in_progress_may_end_while_the_server_drains(tmp_path):
-    with start_server(tmp_path, "--log-level", "debug") as server:
+    with start_server(tmp_path, "--log-level", "debug", "--grace-seconds", "100") as server:
         raw = Raw(server.address)
         request = xla_pb2.ComputeConstantGraphRequest(computation=modules.countdown(100_000))
-        running = raw.ComputeConstantGraph.future(request, timeout=60)
+        running = raw.ComputeConstantGraph.future(request, timeout=100)
         _wait_for_log(server, "ComputeConstantGraph")
         server.process.send_signal(signal.SIGTERM)
         assert running.result().literal.s32s == [0]

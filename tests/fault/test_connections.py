@@ -203,7 +203,7 @@ def begin_outfeed(channel):
 
 def test_what_streams_may_end_while_the_server_drains(tmp_path):
     data = np.random.default_rng(0).integers(0, 256, SIZE, np.uint8).tobytes()
-    flags = ("--platform", "interpreter", "--grace-seconds", "20", "--log-level", "debug")
+    flags = ("--platform", "interpreter", "--grace-seconds", "60", "--log-level", "debug")
     with start_server(tmp_path, *flags) as server:
         raw = Raw(server.address)
         channel = raw._channel  # Its connection is the session.

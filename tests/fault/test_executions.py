@@ -129,6 +129,9 @@ def test_a_call_cut_off_in_line_is_not_made(server, proxy, client, beside):
     before = beside.describe().use
     may_end = server.log.with_name("go")
     for _ in rounds():
+        stream = client.stream("Infeed")
+        stream.send(extension_pb2.InfeedRequest(start=extension_pb2.InfeedStart()))
+        assert stream.receive().WhichOneof("part") == "started"
         busy = [begin_execute(others, holding, held) for _ in range(THREADS)]
         until(lambda: others.executions()[0] == THREADS)
         donating = kept_run(executable, argument_of(data.handle, donate=True))
@@ -142,6 +145,9 @@ def test_a_call_cut_off_in_line_is_not_made(server, proxy, client, beside):
         proxy.cut()
         for call in waiting:
             ends_unavailable(call)
+        # The server hears of the end of the connection, with all its calls, a little later.
+        until(lambda: not is_streaming(beside))
+        beside.describe()
         may_end.touch()
         for call in busy:
             others("Unregister", xla_pb2.UnregisterRequest(data=[call.result().output]))
@@ -153,6 +159,11 @@ def test_a_call_cut_off_in_line_is_not_made(server, proxy, client, beside):
         after = beside.describe().use
         assert (after.device_bytes, after.handles) == (before.device_bytes, before.handles)
     others.end_session()
+
+
+def is_streaming(client: Plain) -> bool:
+    feeds = client("DescribeFeeds", extension_pb2.DescribeFeedsRequest())
+    return bool(feeds.infeed.is_streaming)
 
 
 def test_a_call_cut_off_while_its_argument_is_to_come_is_not_made(proxy, client, beside):
@@ -250,7 +261,8 @@ def test_an_answer_that_was_cut_off_leaves_nothing_behind(proxy, client, beside,
             call = begin(client, gate, data)
             runs = 3 if begin is begin_batch else 1
             until(lambda runs=runs: beside.executions()[0] == runs)
-            # Nothing passes before the answer does.
+            # Nothing passes before the answer does, once frames of the connection itself have.
+            assert proxy.is_quiet(0.3)
             proxy.cut_at(after, towards="client")
             feed(beside, runs)
             ends_unavailable(call)
@@ -275,6 +287,7 @@ def test_a_value_whose_handle_was_cut_off_goes_with_its_session(proxy, client, b
             client.converse("Execute", execute),
         ]
         until(lambda: beside.executions()[0] == 4)
+        assert proxy.is_quiet(0.3)
         proxy.cut_at(1, towards="client")
         feed(beside, 1)
         for call in calls:
