@@ -62,8 +62,7 @@ class Changes:
             left = None if deadline is None else deadline - time.monotonic()
             try:
                 await asyncio.wait_for(future, left)
-            except BaseException as error:
-                # The next news may be far away, and many who give up before it.
+            except BaseException as error:  # The next news may be far away: leave, however it ends.
                 with self:
                     if waiter in self._coroutines:
                         self._coroutines.remove(waiter)
