@@ -217,11 +217,10 @@ class SharedMemory:
         allocated = _Allocated(part, memory[offset : offset + size])
         try:
             yield allocated
-        except BaseException as error:
+        except BaseException as error:  # Whatever it is, an interrupt too: a part would be lost.
             if allocated.is_leased:
                 raise
-            # Whatever it is, an interrupt too, the server may still be at it: it waits for that,
-            # and gives out the part afterwards.
+            # The server may still be at it: it waits for that, and gives out the part afterwards.
             is_answer = isinstance(error, InvalidArgumentError | ResourceExhaustedError)
             self._give_back(part, keep=is_answer)
             raise
