@@ -39,14 +39,18 @@ class Reclaimer:
         with self._lock:
             self._release(handle)
 
-    def free_if_due(self) -> None:
-        """Free dropped handles if they are many or large."""
+    def due(self) -> list[int]:
+        """The dropped handles if they are many or large; who asks is to free them."""
         with self._lock:
             self._collect()
-            if len(self._waiting) < MAX_WAITING_HANDLES and self._waiting_bytes < MAX_WAITING_BYTES:
-                return
-            handles = self._take()
-        self._unregister(handles)
+            is_due = len(self._waiting) >= MAX_WAITING_HANDLES
+            return self._take() if is_due or self._waiting_bytes >= MAX_WAITING_BYTES else []
+
+    def free_if_due(self) -> None:
+        """Free dropped handles if they are many or large."""
+        handles = self.due()
+        if handles:
+            self._unregister(handles)
 
     def free(self) -> None:
         """Free all dropped handles."""

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from google.protobuf.message import Message
 
 from xla_client._reclaim import Reclaimer
+from xla_client._shared_pieces import Calls
 from xla_client._transport import Pending, Transport
 from xla_client.large_tuples import (
     download_elements,
@@ -30,6 +31,7 @@ from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs.xla_extension_pb2 import (
     CAPABILITY_CHUNKED_TRANSFERS,
+    CAPABILITY_SHARED_PIECES,
     CloseSessionRequest,
 )
 
@@ -72,14 +74,19 @@ class Session:
         self.transport = transport
         self.shared_memory: SharedMemory | None = None
         """Where large values pass, if the server is on this host."""
+        self.reclaimer = Reclaimer(self._free)
         opened = transport.session
         if opened is not None and opened.shared_memory_socket and is_enabled(shared_memory):
-            self.shared_memory = SharedMemory(opened.shared_memory_socket, opened.token, self.call)
+            in_pieces = None
+            if CAPABILITY_SHARED_PIECES in transport.capabilities:
+                in_pieces = Calls(transport.call, self.reclaimer.due)
+            self.shared_memory = SharedMemory(
+                opened.shared_memory_socket, opened.token, self.call, in_pieces
+            )
         self.chunks: ChunkedTransfers | None = None
         """How large values travel otherwise, if the server takes them so."""
         if opened is not None and CAPABILITY_CHUNKED_TRANSFERS in transport.capabilities:
             self.chunks = ChunkedTransfers(transport, opened.max_message_bytes)
-        self.reclaimer = Reclaimer(self._free)
         self.feeds: weakref.WeakSet[Heir] = weakref.WeakSet()
         """What has threads here."""
         _OPEN.add(self)

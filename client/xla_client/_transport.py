@@ -53,12 +53,15 @@ _REPEATABLE = frozenset({"GetShape"})
 _CONVERSED = _REPEATABLE | {
     "CancelExecution",
     "DeconstructTuple",
+    "DownloadShared",
     "Execute",
     "Launch",
     "Run",
     "TransferToServer",
     "Unpack",
     "Unregister",
+    "UploadShared",
+    "UploadSharedPieces",
 }
 """Calls that are made on a stream: their answers are small."""
 

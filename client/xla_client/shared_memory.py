@@ -2,7 +2,8 @@
 
 The server names a unix socket when the session is opened. Where that is here, belongs to the same
 user and gives a file descriptor for the session's token, values of THRESHOLD bytes and more are
-copied into the memory behind it and named to the server by their place. Those that come back stay
+copied into the memory behind it and named to the server by their place; larger ones go through a
+small part of it, piece by piece, while the server copies them out. Those that come back stay
 where the server wrote them: their part of the memory is used again when nobody holds an array of it
 any more. Where anything of it is missing, values go over the wire.
 """
@@ -23,6 +24,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from google.protobuf.message import Message
 
+from xla_client._shared_pieces import Calls, Pieces
+from xla_client._shared_socket import GREETING_SECONDS, greet
 from xla_contract.element_type import ElementType
 from xla_contract.errors import (
     FailedPreconditionError,
@@ -55,9 +58,7 @@ Call = Callable[[str, Message, float | None], Any]
 
 _LOG = logging.getLogger(__name__)
 
-_GREETING_SECONDS = 2.0
 _SIZE = struct.Struct("<Q")
-_CREDENTIALS = struct.Struct("3i")
 _POPULATE_WRITE = 23
 """MADV_POPULATE_WRITE: maps pages that are there in one go."""
 
@@ -102,10 +103,14 @@ class SharedMemory:
     Any thread may call any method; each transfer has an allocation of its own.
     """
 
-    def __init__(self, path: str, token: str, call: Call) -> None:
+    def __init__(self, path: str, token: str, call: Call, in_pieces: Calls | None = None) -> None:
+        """`in_pieces` is there if the server takes arrays so."""
         self._path = path
         self._token = token
         self._call = call
+        self._pieces: Pieces | None = None
+        if in_pieces is not None:
+            self._pieces = Pieces(path, token, in_pieces, self._take_memory, self._free)
         self._connection: socket.socket | None = None
         self._memory: Array | None = None
         self._mapped: mmap.mmap | None = None
@@ -138,6 +143,10 @@ class SharedMemory:
         shape = literal.shape
         if not shape.is_array or not shape.is_static or not self._is_worth(shape.byte_size):
             return None
+        if self._pieces is not None:
+            handle = self._pieces.upload(literal, device, timeout)
+            if handle is not None:
+                return handle
         with self._allocation(shape.byte_size, timeout) as allocated:
             if allocated is None:
                 return None
@@ -146,11 +155,10 @@ class SharedMemory:
                 offset=allocated.part[0], shape=shape_to_proto(shape), device_handle=device
             )
             try:
-                handle: int = self._call("UploadShared", request, timeout).data.handle
+                return int(self._call("UploadShared", request, timeout).data.handle)
             except (FailedPreconditionError, NotFoundError) as error:
                 self._turn_off(error)
                 return None
-            return handle
 
     def download(self, handle: int, shape: Shape, timeout: float | None) -> Literal | None:
         """The array of a data handle, laid out as `shape`; None if it has to come another way."""
@@ -189,12 +197,16 @@ class SharedMemory:
             self._memory = self._mapped = None
             self._kept.clear()
             self._leased.clear()
+        if self._pieces is not None:
+            self._pieces.close()
         if connection is not None:
             connection.close()
 
     def leave_to_parent(self) -> None:
         """Let go of the arena, in a child that was forked; arrays in it stay as they are."""
         self._is_off = True
+        if self._pieces is not None:
+            self._pieces.close()
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -208,13 +220,11 @@ class SharedMemory:
 
         It goes back in the end, unless it was leased.
         """
-        memory = self._connected()
-        part = None if memory is None else self._take(byte_size, timeout)
-        if memory is None or part is None or sum(part) > memory.size:
+        allocated = self._allocated(byte_size, timeout)
+        if allocated is None:
             yield None
             return
-        offset, size = part
-        allocated = _Allocated(part, memory[offset : offset + size])
+        part = allocated.part
         try:
             yield allocated
         except BaseException as error:  # Whatever it is, an interrupt too: a part would be lost.
@@ -226,6 +236,19 @@ class SharedMemory:
             raise
         if not allocated.is_leased:
             self._give_back(part, keep=True)
+
+    def _allocated(self, byte_size: int, timeout: float | None) -> _Allocated | None:
+        memory = self._connected()
+        part = None if memory is None else self._take(byte_size, timeout)
+        if memory is None or part is None or sum(part) > memory.size:
+            return None
+        offset, size = part
+        return _Allocated(part, memory[offset : offset + size])
+
+    def _take_memory(self, byte_size: int, timeout: float | None) -> tuple[int, Array] | None:
+        """The offset of an allocation of one's own, and the bytes asked for."""
+        allocated = self._allocated(byte_size, timeout)
+        return None if allocated is None else (allocated.part[0], allocated.memory[:byte_size])
 
     def _lease(self, allocated: _Allocated) -> bool:
         """Let an array lie in a part; False where too little would be left for transfers."""
@@ -286,18 +309,20 @@ class SharedMemory:
                     surplus.append(self._kept.pop(0))
             else:
                 surplus.append(part)
-        self._free(surplus)
+        self._free([offset for offset, _ in surplus])
 
     def _free_kept(self) -> None:
         with self._lock:
             kept, self._kept = self._kept, []
-        self._free(kept)
+        self._free([offset for offset, _ in kept])
+        if self._pieces is not None:
+            self._pieces.free_kept()
 
-    def _free(self, parts: list[Part]) -> None:
-        if parts:
-            request = extension_pb2.FreeSharedRequest(offsets=[offset for offset, _ in parts])
+    def _free(self, offsets: list[int]) -> None:
+        if offsets:
+            request = extension_pb2.FreeSharedRequest(offsets=offsets)
             with contextlib.suppress(XlaError):  # An arena that is gone has nothing to free.
-                self._call("FreeShared", request, _GREETING_SECONDS)
+                self._call("FreeShared", request, GREETING_SECONDS)
 
     def _connected(self) -> Array | None:
         """The memory; None where there is none, and while another thread asks for it."""
@@ -333,15 +358,7 @@ def _connect(path: str, token: str) -> tuple[socket.socket, mmap.mmap]:
     import fcntl  # Not everywhere, and only asked for where it is.
 
     with contextlib.ExitStack() as undo:
-        connection = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-        connection.settimeout(_GREETING_SECONDS)
-        connection.connect(path)
-        _, user, _ = _CREDENTIALS.unpack(
-            connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        )
-        if user != os.geteuid():  # The token is for the server alone.
-            raise OSError(f"the socket is of user {user}")
-        connection.sendall(token.encode("ascii") + b"\n")
+        connection = undo.enter_context(greet(path, token))
         answer, descriptors, _, _ = socket.recv_fds(
             connection, _SIZE.size, 1, socket.MSG_CMSG_CLOEXEC
         )

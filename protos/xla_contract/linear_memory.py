@@ -7,6 +7,7 @@ a byte, complex numbers as real and imaginary part. The copies let other threads
 
 import math
 import os
+import sys
 import threading
 from typing import Any
 
@@ -73,6 +74,31 @@ def read_linear_memory(
     words = _as_words(out, element_type)
     # The ellipsis makes the answer an array, not a number, where there are no dimensions.
     _copy(words.transpose(order), physical[(*logical, ...)])
+    return _checked(shape, out, dynamic_sizes)
+
+
+def is_row_major(shape: Shape) -> bool:
+    """Whether the linear memory of an array is that of a row-major array of this processor."""
+    layout = shape.layout_or_default
+    return layout.is_descending and not layout.is_padded and sys.byteorder == "little"
+
+
+def literal_in_memory(shape: Shape, memory: Array) -> Literal:
+    """The array that `memory`, uint8[shape.byte_size], is, as `read_linear_memory` of a copy.
+
+    Nobody else may write to `memory`. Raises InvalidArgumentError when the shape is not row-major
+    or `memory` has another size, and for PRED bytes other than 0 and 1.
+    """
+    _check_size(shape, memory)
+    if not is_row_major(shape):
+        raise InvalidArgumentError(f"a layout must be row-major, without padding, got {shape}")
+    out = memory.view(shape.element_type.dtype).reshape(shape.dimensions)
+    return _checked(shape, out, ())
+
+
+def _checked(shape: Shape, out: Array, dynamic_sizes: tuple[int, ...]) -> Literal:
+    """The literal of elements that nobody else writes to, once they are known to be values."""
+    element_type, words = shape.element_type, _as_words(out, shape.element_type)
     if element_type is ElementType.PRED and words.size and words.max() > 1:
         raise InvalidArgumentError(
             f"{shape}: an element of pred must be a byte of 0 or 1, got {int(words.max())}"

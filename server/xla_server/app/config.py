@@ -153,7 +153,10 @@ class Settings(BaseSettings):
         2**30, ge=4096, description="bytes of memory a session shares with its client"
     )
     shared_memory_connections: int = Field(
-        256, ge=1, le=65_536, description="clients that share memory at the same time"
+        256,
+        ge=1,
+        le=65_536,
+        description="clients that share memory at the same time, and allocations that have a line",
     )
     max_concurrent_calls: int = Field(
         4096,

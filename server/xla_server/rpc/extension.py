@@ -31,6 +31,7 @@ def extension_rows(
     capabilities = list(CAPABILITIES)
     if shared_memory_socket:
         capabilities.append(extension_pb2.CAPABILITY_SHARED_MEMORY)
+        capabilities.append(extension_pb2.CAPABILITY_SHARED_PIECES)
     groups: Sequence[Mapping[str, Row]] = (
         SessionRpcs(sessions, capabilities, max_message_bytes, shared_memory_socket).rows,
         extension_transfers.ROWS,

@@ -1,8 +1,10 @@
 """The rpcs of shared memory."""
 
+import contextlib
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from xla_contract.errors import XlaError
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
@@ -40,6 +42,25 @@ def _upload(
     return extension_pb2.UploadSharedResponse(data=xla_data_pb2.GlobalDataHandle(handle=handle))
 
 
+def _upload_pieces(
+    service: XlaService,
+    request: extension_pb2.UploadSharedPiecesRequest,
+    cancellation: Cancellation,
+) -> extension_pb2.UploadSharedPiecesResponse:
+    with contextlib.suppress(XlaError):
+        service.unregister([data.handle for data in request.unregister])
+    handle = shared_memory.of(service).upload_pieces(
+        request.offset,
+        request.piece_bytes,
+        shape_in(request, "shape"),
+        checked_device(request),
+        cancellation,
+    )
+    return extension_pb2.UploadSharedPiecesResponse(
+        data=xla_data_pb2.GlobalDataHandle(handle=handle)
+    )
+
+
 def _download(
     service: XlaService, request: extension_pb2.DownloadSharedRequest, cancellation: Cancellation
 ) -> extension_pb2.DownloadSharedResponse:
@@ -58,6 +79,8 @@ ROWS: Mapping[str, Row] = MappingProxyType(
         "AllocateShared": Unary(Pool.SHORT, _allocate),
         "FreeShared": Unary(Pool.SHORT, _free),
         "UploadShared": Unary(Pool.SHORT, _upload),
+        # It waits for the client as a stream does, so it has a stream's thread.
+        "UploadSharedPieces": Unary(Pool.STREAM, _upload_pieces),
         "DownloadShared": Unary(Pool.SHORT, _download),
     }
 )

@@ -4,6 +4,9 @@ A client connects, sends the session's token and a line feed, and gets eight byt
 arena as a little-endian number, with a file descriptor of it (SCM_RIGHTS). Who may not have one is
 cut off without a word. The arena is there as long as the connection; the session counts as attached
 meanwhile. One thread serves all connections and never waits for any.
+
+A client that sends a space and an offset behind the token has a line of the allocation there, which
+belongs to the session from then on.
 """
 
 import array
@@ -21,9 +24,10 @@ import threading
 import time
 from collections.abc import Callable
 
-from xla_contract.errors import XlaError
+from xla_contract.errors import ResourceExhaustedError, XlaError
 from xla_server.sessions import shared_memory
 from xla_server.sessions.arena import Arena
+from xla_server.sessions.piece_lines import shut
 from xla_server.sessions.registry import SessionRegistry
 
 _LOG = logging.getLogger(__name__)
@@ -39,6 +43,9 @@ _MOST_DEAD = 64
 _LONGEST_TOKEN = 256
 _LONGEST_PARENT = 72
 """Bytes of the path of a directory below which there is room for a socket's: 108 in all."""
+
+_ATTACHED = b"\1"
+"""What a new line is answered with."""
 
 _TICK_SECONDS = 1.0
 _SIZE = struct.Struct("<Q")
@@ -69,7 +76,7 @@ class SharedMemorySocket:
     """Listens from the beginning until `close`. Raises OSError when it cannot.
 
     No more than `max_connections` clients are connected at the same time, all of this process's own
-    user, as `user_of` says.
+    user, as `user_of` says, with as many lines in all.
     """
 
     def __init__(
@@ -85,6 +92,7 @@ class SharedMemorySocket:
         self._greeting_seconds = greeting_seconds
         self._user_of = user_of
         self._connections: set[_Connection] = set()
+        self._lines: set[socket.socket] = set()
         self._is_closing = False
         with contextlib.ExitStack() as undo:
             self._directory = private_directory()
@@ -119,6 +127,8 @@ class SharedMemorySocket:
         self._thread.join()
         for connection in list(self._connections):
             self._drop(connection)
+        for line in self._lines:  # A call may use it, which closes it then.
+            shut(line)
         self._selector.close()
         for each in (self._listener, self._woken, self._wake):
             each.close()
@@ -189,9 +199,12 @@ class SharedMemorySocket:
     def _greet(self, client: _Connection) -> None:
         """Give the client an arena for its token, or cut it off."""
         try:
-            token = client.received[:-1].decode("ascii")
+            token, space, offset = client.received[:-1].decode("ascii").partition(" ")
             client.received = b""
             with self._sessions.using(token, "") as session:
+                if space:
+                    self._add_line(client, shared_memory.of(session.service), _number(offset))
+                    return
                 client.leaving.enter_context(self._sessions.attached(session))
             memory = shared_memory.of(session.service)
             client.arena = memory.connect()
@@ -204,20 +217,39 @@ class SharedMemorySocket:
                 client.connection.sendmsg([_SIZE.pack(client.arena.capacity)], [rights])
             finally:
                 os.close(descriptor)
-        except (OSError, UnicodeDecodeError, XlaError) as error:
+        except (OSError, ValueError, XlaError) as error:
             _LOG.info("a client was refused shared memory: %s", error)
             self._drop(client)
         except Exception:  # The thread is there for the others too.
             _LOG.exception("a client was refused shared memory")
             self._drop(client)
 
+    def _add_line(
+        self, client: _Connection, memory: shared_memory.SharedMemory, offset: int
+    ) -> None:
+        """Give a connection to the session, as a line of the allocation at `offset`.
+
+        Raises ResourceExhaustedError when there are as many as clients may be.
+        """
+        line = client.connection
+        if len(self._lines) >= self._max_connections:
+            raise ResourceExhaustedError(
+                f"the server may have {self._max_connections} lines of allocations, got one more"
+            )
+        self._selector.unregister(line)
+        self._connections.discard(client)
+        self._lines.add(line)
+        memory.add_line(offset, line)
+        line.send(_ATTACHED)
+
     def _end_overdue(self) -> None:
-        """Cut off who is silent, and whose arena went with the session."""
+        """Cut off who is silent, and whose arena went with the session; forget lines that ended."""
         oldest = time.monotonic() - self._greeting_seconds
         for client in list(self._connections):
             if client.arena is None and client.since < oldest:
                 self._drop(client)
         self._end_replaced()
+        self._lines = {line for line in self._lines if line.fileno() >= 0}
 
     def _end_replaced(self) -> None:
         """Cut off those whose arenas are no more."""
@@ -232,6 +264,12 @@ class SharedMemorySocket:
         self._selector.unregister(client.connection)
         client.connection.close()
         client.leaving.close()
+
+
+def _number(digits: str) -> int:
+    if not digits.isdecimal():  # int() takes more than digits.
+        raise ValueError("an offset must have decimal digits alone")
+    return int(digits)
 
 
 def private_directory() -> str:

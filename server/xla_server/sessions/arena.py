@@ -129,6 +129,11 @@ class Arena:
             self._given_back.add(offset)
             self._release_if_unused(offset)
 
+    def size(self, offset: int) -> int:
+        """How long a part is; NotFoundError if none begins at `offset`."""
+        with self._lock:
+            return self._size(offset)
+
     @contextlib.contextmanager
     def using(self, offset: int, byte_size: int) -> Iterator[Array]:
         """The first bytes of a part, uint8[byte_size], which stays as long as the block.

@@ -1,7 +1,11 @@
 """The memory that one session shares with its client, and values that pass through it."""
 
+import contextlib
+import socket
 import threading
 from collections.abc import Sequence
+
+import numpy as np
 
 from xla_contract.errors import (
     FailedPreconditionError,
@@ -9,14 +13,25 @@ from xla_contract.errors import (
     UnimplementedError,
     XlaError,
 )
-from xla_contract.linear_memory import read_linear_memory, write_linear_memory
+from xla_contract.linear_memory import (
+    is_row_major,
+    literal_in_memory,
+    read_linear_memory,
+    write_linear_memory,
+)
 from xla_contract.shape import UNBOUNDED, Shape
+from xla_server.evaluator.cancellation import Cancellation
 from xla_server.runtime.blocks import block_size
 from xla_server.sessions.arena import Arena
 from xla_server.sessions.devices import DeviceHandle
-from xla_server.sessions.free_list import MAX_PARTS
+from xla_server.sessions.free_list import MAX_PARTS, PAGE
+from xla_server.sessions.lending import lent_place
+from xla_server.sessions.piece_lines import PieceLines, receive_pieces
 from xla_server.sessions.records import present
 from xla_server.sessions.service import XlaService
+
+MIN_PLACES, MAX_PLACES = 2, 64
+"""Places of a ring that a value passes through in pieces."""
 
 
 class SharedMemory:
@@ -28,6 +43,7 @@ class SharedMemory:
     def __init__(self, service: XlaService) -> None:
         self._service = service
         self._arena: Arena | None = None
+        self._lines = PieceLines()
         self._is_closed = False
         self._lock = threading.Lock()
 
@@ -41,6 +57,8 @@ class SharedMemory:
         with self._lock:
             refused = self._is_closed
             before, self._arena = (arena, self._arena) if refused else (self._arena, arena)
+            lines, self._lines = self._lines, PieceLines()
+        lines.close()
         if before is not None:
             self._service.engine.arenas.release(before)
         if refused:
@@ -52,6 +70,7 @@ class SharedMemory:
         with self._lock:
             if self._arena is arena:
                 self._arena = None
+                self._lines.close()
         self._service.engine.arenas.release(arena)
 
     def close(self) -> None:
@@ -59,6 +78,7 @@ class SharedMemory:
         with self._lock:
             self._is_closed = True
             arena, self._arena = self._arena, None
+            self._lines.close()
         if arena is not None:
             self._service.engine.arenas.release(arena)
 
@@ -76,14 +96,33 @@ class SharedMemory:
                 f"shared memory has at most {MAX_PARTS} allocations, got {len(offsets)} offsets"
             )
         arena = self._connected()
+        lines = self._lines
         first: XlaError | None = None
         for offset in offsets:
             try:
                 arena.free(offset)
             except XlaError as error:
                 first = first or error
+            lines.end(offset)
         if first is not None:
             raise first
+
+    def add_line(self, offset: int, connection: socket.socket) -> None:
+        """Make a connection the line of an allocation, closed in the end and when this raises.
+
+        Raises NotFoundError if no allocation begins at `offset`, and as `PieceLines.add` does.
+        """
+        with contextlib.ExitStack() as undo:
+            undo.callback(connection.close)
+            arena, lines = self._connected(), self._lines
+            lines.add(offset, connection)
+            undo.pop_all()
+        try:
+            with arena.using(offset, 1):  # After it was added: who frees it ends it.
+                pass
+        except XlaError:
+            lines.end(offset)
+            raise
 
     def upload(self, offset: int, shape: Shape | None, device: DeviceHandle | None) -> int:
         """Keep the array that lies in an allocation on a device, under a new handle.
@@ -104,6 +143,40 @@ class SharedMemory:
             block = self._service.engine.blocks.take(block_size(checked.byte_size))
             literal = read_linear_memory(checked, memory, out=block.array(checked))
             return place.keep(self._service.engine.backend.to_device(literal, target))
+
+    def upload_pieces(
+        self,
+        offset: int,
+        piece_bytes: int,
+        shape: Shape | None,
+        device: DeviceHandle | None,
+        cancellation: Cancellation,
+    ) -> int:
+        """Keep an array that comes through an allocation in pieces, under a new handle.
+
+        Raises as `upload` does, InvalidArgumentError for a shape that is not row-major and pieces
+        that are no pages or too many or too few places, FailedPreconditionError without a line, and
+        as `receive_pieces` does. An error ends the line.
+        """
+        arena = self._connected()
+        with self._lines.using(offset) as line:
+            target = self._service.devices.resolve(device)
+            checked = _checked(shape)
+            if not is_row_major(checked):
+                raise InvalidArgumentError(
+                    f"what comes in pieces must be row-major without padding, got {checked}"
+                )
+            ring_bytes = _ring_bytes(arena.size(offset), piece_bytes)
+            with (
+                arena.using(offset, ring_bytes) as ring,
+                self._service.data.reserving(checked.byte_size, f"an upload of {checked}") as place,
+            ):
+                block = self._service.engine.blocks.take(block_size(checked.byte_size))
+                memory = np.asarray(block)[: checked.byte_size]
+                with lent_place():  # The client may take its time.
+                    receive_pieces(line, ring, memory, piece_bytes, cancellation)
+                literal = literal_in_memory(checked, memory)
+                return place.keep(self._service.engine.backend.to_device(literal, target))
 
     def download(
         self, handle: int | None, offset: int, shape: Shape | None
@@ -159,3 +232,14 @@ def _checked(shape: Shape | None) -> Shape:
     if not shape.is_static or UNBOUNDED in shape.dimensions:
         raise InvalidArgumentError(f"shape must have static sizes, got {shape}")
     return shape
+
+
+def _ring_bytes(size: int, piece_bytes: int) -> int:
+    """Bytes of the places in an allocation of `size` bytes."""
+    places = size // piece_bytes if piece_bytes > 0 else 0
+    if piece_bytes % PAGE or not MIN_PLACES <= places <= MAX_PLACES:
+        raise InvalidArgumentError(
+            f"an allocation must have {MIN_PLACES} to {MAX_PLACES} places for pieces of a multiple "
+            f"of {PAGE} bytes, got {places} places of {piece_bytes} bytes in {size}"
+        )
+    return places * piece_bytes

@@ -7,7 +7,12 @@ from xla_contract import linear_memory
 from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.layout import Layout, PaddingValue
-from xla_contract.linear_memory import read_linear_memory, write_linear_memory
+from xla_contract.linear_memory import (
+    is_row_major,
+    literal_in_memory,
+    read_linear_memory,
+    write_linear_memory,
+)
 from xla_contract.literal import Literal, storage
 from xla_contract.shape import Shape
 
@@ -110,3 +115,34 @@ def test_only_arrays_lie_in_memory():
     shape = Shape.tuple_of([Shape.array(ElementType.F32, (1,))])
     with pytest.raises(InvalidArgumentError, match="only an array"):
         read_linear_memory(shape, np.empty(4, np.uint8))
+
+
+@pytest.mark.parametrize("element_type", TYPES)
+@pytest.mark.parametrize("dimensions", [(), (5,), (3, 4), (3, 0)])
+def test_memory_may_be_taken_for_the_literal_itself(element_type, dimensions):
+    literal = random_literal(element_type, dimensions)
+    assert is_row_major(literal.shape)
+    memory = written(literal)
+    taken = literal_in_memory(literal.shape, memory)
+    assert taken == literal
+    assert not taken.value.size or np.shares_memory(taken.value, memory)
+    with pytest.raises(ValueError, match="read-only"):
+        taken.value[...] = taken.value
+
+
+@pytest.mark.parametrize("layout", [Layout((0, 1)), Layout((1, 0), padded_dimensions=(3, 8))])
+def test_memory_of_another_order_is_not_taken(layout):
+    shape = Shape.array(ElementType.F32, (3, 4)).with_layout(layout)
+    assert not is_row_major(shape)
+    with pytest.raises(InvalidArgumentError, match="row-major"):
+        literal_in_memory(shape, np.zeros(shape.byte_size, np.uint8))
+
+
+def test_memory_that_is_taken_holds_values():
+    shape = Shape.parse("pred[3]{0}")
+    with pytest.raises(InvalidArgumentError, match="0 or 1, got 7"):
+        literal_in_memory(shape, np.array([0, 7, 1], np.uint8))
+    with pytest.raises(InvalidArgumentError, match="must hold 3 bytes"):
+        literal_in_memory(shape, np.zeros(4, np.uint8))
+    nibbles = literal_in_memory(Shape.parse("u4[2]{0}"), np.array([0xF1, 0x23], np.uint8))
+    assert nibbles.value.astype(int).tolist() == [1, 3]

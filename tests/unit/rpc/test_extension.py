@@ -15,7 +15,10 @@ from xla_server.sessions.engine import Engine
 from xla_server.sessions.records import Limits
 from xla_server.sessions.registry import SessionRegistry
 
-SHARED_MEMORY = extension_pb2.CAPABILITY_SHARED_MEMORY
+SHARED_MEMORY = [
+    extension_pb2.CAPABILITY_SHARED_MEMORY,
+    extension_pb2.CAPABILITY_SHARED_PIECES,
+]
 
 
 @pytest.fixture
@@ -51,15 +54,15 @@ def test_clients_are_told_what_there_is(sessions: SessionRegistry) -> None:
     assert list(response.capabilities) == list(CAPABILITIES)
     assert (response.max_message_bytes, response.shared_memory_socket) == (1234, "")
     every = set(extension_pb2.Capability.values()) - {extension_pb2.CAPABILITY_UNSPECIFIED}
-    assert set(CAPABILITIES) == every - {SHARED_MEMORY}
+    assert set(CAPABILITIES) == every - set(SHARED_MEMORY)
 
 
 def test_there_is_shared_memory_where_there_is_a_socket_for_it(sessions: SessionRegistry) -> None:
     response = opened(extension_rows(sessions, 1000, "/run/socket"))
-    assert list(response.capabilities) == [*CAPABILITIES, SHARED_MEMORY]
+    assert list(response.capabilities) == [*CAPABILITIES, *SHARED_MEMORY]
     assert response.shared_memory_socket == "/run/socket"
     # The table of one server is not that of the next.
-    assert SHARED_MEMORY not in opened(extension_rows(sessions, 1000)).capabilities
+    assert not {*opened(extension_rows(sessions, 1000)).capabilities} & {*SHARED_MEMORY}
 
 
 def test_a_client_is_told_of_what_it_knows(sessions: SessionRegistry) -> None:

@@ -1,5 +1,9 @@
 """The rpcs of shared memory, as their messages."""
 
+import mmap
+import os
+import socket
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +13,7 @@ from google.protobuf.message import Message
 
 from tests.unit.sessions.runs import kept
 from xla_contract.errors import (
+    AbortedError,
     CancelledError,
     FailedPreconditionError,
     InvalidArgumentError,
@@ -26,9 +31,10 @@ from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.extension_shared import ROWS
 from xla_server.rpc.methods import Unary
+from xla_server.rpc.threads import Threads
 from xla_server.sessions import shared_memory
 from xla_server.sessions.engine import Engine
-from xla_server.sessions.free_list import MAX_PARTS
+from xla_server.sessions.free_list import MAX_PARTS, PAGE
 from xla_server.sessions.records import Limits
 from xla_server.sessions.service import XlaService
 
@@ -44,6 +50,9 @@ class Case:
         limits = Limits(20_000, shared_memory_bytes=1 << 20, session_shared_memory_bytes=1 << 20)
         self.service = XlaService(Engine(Interpreter(2), limits))
         self.arena = shared_memory.of(self.service).connect()
+        descriptor = self.arena.duplicate()
+        self.memory = mmap.mmap(descriptor, self.arena.capacity)
+        os.close(descriptor)
 
     def call(self, name: str, request: Message, cancellation: Cancellation | None = None) -> Any:
         row = ROWS[name]
@@ -81,6 +90,40 @@ class Case:
             "DownloadShared", request, cancellation
         )
         return response
+
+    def line(self, offset: int) -> socket.socket:
+        """The client's end of a line of the allocation at `offset`."""
+        ours, theirs = socket.socketpair()
+        theirs.settimeout(10)
+        shared_memory.of(self.service).add_line(offset, ours)
+        return theirs
+
+    def upload_pieces(self, offset: int, shape: str | None, **fields: Any) -> int:
+        fields = {"piece_bytes": PAGE} | fields
+        cancellation = fields.pop("cancellation", None)
+        request = extension_pb2.UploadSharedPiecesRequest(offset=offset, **fields)
+        if shape is not None:
+            request.shape.CopyFrom(shape_to_proto(Shape.parse(shape)))
+        handle: int = self.call("UploadSharedPieces", request, cancellation).data.handle
+        return handle
+
+    def send(self, line: socket.socket, offset: int, data: bytes) -> threading.Thread:
+        """A thread that sends `data` through a ring of two pages, until both are free again."""
+
+        def work() -> None:
+            free = [0, 1]
+            for start in range(0, len(data), PAGE):
+                free += b"" if free else line.recv(2)
+                piece, place = np.frombuffer(data[start : start + PAGE], np.uint8), free.pop()
+                at = offset + place * PAGE
+                np.frombuffer(self.memory, np.uint8)[at : at + piece.size] = piece
+                line.send(bytes((place,)))
+            while len(free) < 2:
+                free += line.recv(2)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        return thread
 
 
 @pytest.fixture
@@ -201,6 +244,162 @@ def test_nothing_is_written_for_a_client_that_gave_up(case: Case) -> None:
     assert case.read(back.offset, SIZE) == b"x" * SIZE
 
 
+def test_a_value_passes_in_pieces(case: Case) -> None:
+    ring = case.allocate(2 * PAGE).offset
+    line = case.line(ring)
+    random = np.random.default_rng(0)
+    device = xla_data_pb2.DeviceHandle(handle=1, device_count=2)
+    for size in (4, PAGE, 3 * PAGE + 4):
+        array = random.integers(0, 1 << 30, size // 4, np.int32)
+        sender = case.send(line, ring, array.tobytes())
+        handle = case.upload_pieces(ring, f"s32[{size // 4}]{{0}}", device_handle=device)
+        sender.join()
+        value = case.service.data.get(handle)
+        assert value.device.ordinal == 1
+        case.write(ring, bytes(2 * PAGE))
+        np.testing.assert_array_equal(value.to_literal().to_numpy(), array)
+    line.close()
+
+
+def test_what_is_freed_makes_room_for_pieces(case: Case) -> None:
+    ring = case.allocate(2 * PAGE).offset
+    line = case.line(ring)
+    old = kept(case.service, np.zeros(15_000, np.uint8))
+    with pytest.raises(ResourceExhaustedError):
+        case.upload_pieces(ring, "u8[8192]{0}")
+    line.close()
+    line = case.line(ring)
+    sender = case.send(line, ring, bytes(range(256)) * 32)
+    freed = [Handle(handle=12345), Handle(handle=old)]
+    assert case.upload_pieces(ring, "u8[8192]{0}", unregister=freed)
+    sender.join()
+    line.close()
+    assert case.service.data.used_bytes == 8192
+
+
+PIECES_REFUSED: tuple[tuple[str | None, dict[str, int], type[XlaError], str], ...] = (
+    (None, {}, InvalidArgumentError, "array, got none"),
+    ("(s32[1]{0})", {}, InvalidArgumentError, "array"),
+    ("s32[6]", {}, InvalidArgumentError, "layout"),
+    ("s32[<=6]{0}", {}, InvalidArgumentError, "static"),
+    (
+        "s32[2,3]{0,1}",
+        {},
+        InvalidArgumentError,
+        r"row-major without .*s32\[2,3\]\{0,1\}",
+    ),
+    ("s32[6]{0}", {"piece_bytes": 0}, InvalidArgumentError, "got 0 places of 0 bytes in 8192"),
+    ("s32[6]{0}", {"piece_bytes": -PAGE}, InvalidArgumentError, "0 places of -4096"),
+    ("s32[6]{0}", {"piece_bytes": 2 * PAGE}, InvalidArgumentError, "got 1 places of 8192"),
+    ("s32[6]{0}", {"piece_bytes": 64}, InvalidArgumentError, "multiple of 4096"),
+    ("s32[8000]{0}", {}, ResourceExhaustedError, "32000 bytes more for an upload"),
+)
+
+
+@pytest.mark.parametrize(("shape", "fields", "error", "rule"), PIECES_REFUSED)
+def test_what_cannot_come_in_pieces_ends_the_line(
+    case: Case, shape: str | None, fields: dict[str, int], error: type[XlaError], rule: str
+) -> None:
+    ring = case.allocate(2 * PAGE).offset
+    line = case.line(ring)
+    with pytest.raises(error, match=rule):
+        case.upload_pieces(ring, shape, **fields)
+    assert line.recv(1) == b""
+    line.close()
+    with pytest.raises(FailedPreconditionError, match=f"got offset {ring} without") as caught:
+        case.upload_pieces(ring, "s32[6]{0}")
+    assert "token" in caught.value.hint
+    assert case.service.data.used_bytes == case.service.data.reserved_bytes == 0
+
+
+def test_there_are_only_so_many_places(case: Case) -> None:
+    ring = case.allocate(65 * PAGE).offset
+    line = case.line(ring)
+    with pytest.raises(InvalidArgumentError, match=r"places for .* got 65 places"):
+        case.upload_pieces(ring, "s32[6]{0}")
+    line.close()
+
+
+def test_pieces_that_are_no_values_are_refused(case: Case) -> None:
+    ring = case.allocate(2 * PAGE).offset
+    line = case.line(ring)
+    sender = case.send(line, ring, b"\0\1\2")
+    with pytest.raises(InvalidArgumentError, match="0 or 1, got 2"):
+        case.upload_pieces(ring, "pred[3]{0}")
+    sender.join()
+    line.close()
+    assert case.service.data.used_bytes == case.service.data.reserved_bytes == 0
+
+
+def test_pieces_that_do_not_come_leave_nothing(case: Case) -> None:
+    ring = case.allocate(2 * PAGE).offset
+    cancellation = Cancellation()
+    ends = (
+        (lambda line: line.close(), AbortedError),
+        (lambda _: case.call("FreeShared", extension_pb2.FreeSharedRequest(offsets=[ring])), None),
+        (lambda _: cancellation.cancel(), CancelledError),
+        (lambda _: shared_memory.of(case.service).disconnect(case.arena), None),
+    )
+    for end, error in ends:
+        if not case.arena.part_count:
+            ring = case.allocate(2 * PAGE).offset
+        line = case.line(ring)
+        line.send(b"\0")
+        timer = threading.Timer(0.1, end, (line,))
+        timer.start()
+        with pytest.raises(error or AbortedError):
+            case.upload_pieces(ring, "s32[2000]{0}", cancellation=cancellation)
+        timer.join()
+        line.close()
+        assert case.service.data.used_bytes == case.service.data.reserved_bytes == 0
+        cancellation = Cancellation()
+
+
+def test_who_waits_for_pieces_keeps_no_other_call_from_running(case: Case) -> None:
+    ring = case.allocate(2 * PAGE).offset
+    line = case.line(ring)
+    threads, answered = Threads(1, "test"), threading.Event()
+    handles: list[int] = []
+    threads.submit(lambda: handles.append(case.upload_pieces(ring, f"u8[{PAGE + 1}]{{0}}")))
+    line.send(b"\0")
+    assert line.recv(1) == b"\0"
+    threads.submit(answered.set)
+    assert answered.wait(10)
+    assert not handles
+    line.send(b"\1")
+    assert line.recv(1) == b"\1"
+    threads.shutdown(wait=True)
+    assert handles
+    line.close()
+
+
+def test_a_line_belongs_to_an_allocation(case: Case) -> None:
+    memory = shared_memory.of(case.service)
+    ring = case.allocate(2 * PAGE).offset
+    ours, theirs = socket.socketpair()
+    with pytest.raises(NotFoundError, match=str(ring + PAGE)):
+        memory.add_line(ring + PAGE, ours)
+    assert theirs.recv(1) == b""
+    theirs.close()
+    line = case.line(ring)
+    case.call("FreeShared", extension_pb2.FreeSharedRequest(offsets=[ring]))
+    assert line.recv(1) == b""
+    line.close()
+    line = case.line(case.allocate(2 * PAGE).offset)
+    memory.connect()
+    assert line.recv(1) == b""
+    line.close()
+    line = case.line(case.allocate(2 * PAGE).offset)
+    memory.close()
+    assert line.recv(1) == b""
+    line.close()
+    ours, theirs = socket.socketpair()
+    with pytest.raises(FailedPreconditionError, match="connected"):
+        memory.add_line(0, ours)
+    assert theirs.recv(1) == b""
+    theirs.close()
+
+
 def test_a_session_without_shared_memory_has_none(case: Case) -> None:
     shared_memory.of(case.service).disconnect(case.arena)
     for name, request in (
@@ -208,6 +407,7 @@ def test_a_session_without_shared_memory_has_none(case: Case) -> None:
         ("FreeShared", extension_pb2.FreeSharedRequest(offsets=[0])),
         ("UploadShared", extension_pb2.UploadSharedRequest()),
         ("DownloadShared", extension_pb2.DownloadSharedRequest()),
+        ("UploadSharedPieces", extension_pb2.UploadSharedPiecesRequest()),
     ):
         with pytest.raises(FailedPreconditionError, match="must be connected") as caught:
             case.call(name, request)

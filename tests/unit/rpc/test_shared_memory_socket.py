@@ -204,6 +204,82 @@ def test_a_new_connection_takes_the_place_of_the_one_before(make, sessions, monk
     second.close()
 
 
+def line_of(listening, session, offset):
+    line = connect(listening)
+    line.sendall(f"{session.token} {offset}\n".encode())
+    return line
+
+
+def test_a_token_with_an_offset_makes_a_line_of_its_allocation(make, sessions):
+    listening = make()
+    session = sessions.open()
+    connection = connect(listening)
+    os.close(arena_of(connection, session.token)[1])
+    memory = shared_memory.of(session.service)
+    offset, _ = memory.allocate(10)
+    line = line_of(listening, session, offset)
+    assert line.recv(8) == b"\1"
+    assert len(listening) == 1
+    # It is the session's now, whatever it sends.
+    line.send(b"1234")
+    with memory._lines.using(offset) as ours:
+        assert ours.recv(8) == b"1234"
+    connection.close()
+    assert is_cut_off(line)
+    line.close()
+
+
+@pytest.mark.parametrize("offset", ["4096", "-1", "", "x", " 0", "1e3", "9" * 100])
+def test_a_line_of_no_allocation_is_cut_off(make, sessions, offset):
+    listening = make()
+    session = sessions.open()
+    connection = connect(listening)
+    os.close(arena_of(connection, session.token)[1])
+    shared_memory.of(session.service).allocate(10)
+    line = line_of(listening, session, offset)
+    assert is_cut_off(line)
+    line.close()
+    assert len(listening) == 1
+    connection.close()
+
+
+def test_a_line_without_an_arena_or_a_session_is_cut_off(make, sessions):
+    listening = make()
+    line = line_of(listening, sessions.open(), 0)
+    assert is_cut_off(line)
+    line.close()
+    line = connect(listening)
+    line.sendall(b"nobody 0\n")
+    assert is_cut_off(line)
+    line.close()
+
+
+def test_there_are_only_so_many_lines_until_some_end(make, sessions):
+    listening = make(max_connections=2)
+    session = sessions.open()
+    connection = connect(listening)
+    os.close(arena_of(connection, session.token)[1])
+    memory = shared_memory.of(session.service)
+    offsets = [memory.allocate(10)[0] for _ in range(3)]
+    lines = []
+    for offset in offsets[:2]:
+        lines.append(line_of(listening, session, offset))
+        assert lines[-1].recv(1) == b"\1"
+    refused = line_of(listening, session, offsets[2])
+    assert is_cut_off(refused)
+    refused.close()
+    memory.free(offsets[:1])
+    wait_for(lambda: len(listening._lines) == 1)
+    lines.append(line_of(listening, session, offsets[2]))
+    assert lines[-1].recv(1) == b"\1"
+    # The end of the server is theirs too.
+    listening.close()
+    for line in lines:
+        assert is_cut_off(line)
+        line.close()
+    connection.close()
+
+
 def test_the_end_of_a_session_ends_its_connection(make, sessions):
     listening = make()
     session = sessions.open()
