@@ -9,6 +9,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
+from xla_server.codegen.loops.column_calls import fill_line, join_line, may_call, row_start
 from xla_server.codegen.loops.fold_groups import needed_folds
 from xla_server.codegen.loops.kept_rows import width_of
 from xla_server.codegen.loops.nest import (
@@ -111,7 +112,8 @@ class _Columns:
     """A block of neighbours along `last`: `size` from `low` on, or all up to `high`.
 
     `high` is empty where all blocks are equally long, `low` too where there is one. `rooms` have
-    the sums that are added to sums in turn, `depth` blocks of each.
+    the sums that are added to sums in turn, `depth` blocks of each. Where it `calls`, runs that
+    only begin or join sums are calls.
     """
 
     last: Variable
@@ -120,6 +122,12 @@ class _Columns:
     high: str = ""
     depth: int = 0
     rooms: dict[Folded, str] = dataclasses.field(default_factory=dict)
+    calls: bool = False
+
+    @property
+    def count(self) -> str:
+        """How many there are."""
+        return f"sub({self.high}, {self.low})" if self.high else str(self.size)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -186,6 +194,7 @@ class _ColumnPrinter(Printer):
         for result, room in columns.rooms.items():
             byte_size = depth * columns.size * width_of(result.type)
             self._top.add(f"{room} = room_for({byte_size})")
+        columns.calls = may_call(columns.last, columns.size, results, columns.rooms)
         self._begin_columns(columns, body, results)
         headers = self._open_rows(columns, folds, steps, body)
         inner, _ = headers[-1]
@@ -242,6 +251,19 @@ class _ColumnPrinter(Printer):
         at = f"_{result.type}({columns.rooms[result]}, {own}"
         return _Place(f"kept{at})", f"keep{at}, {{}})")
 
+    def _address(
+        self, columns: "_Columns", depth: int, store: Store, result: Folded, block: Block
+    ) -> str:
+        """Where the first of a run of results is at a depth."""
+        width = width_of(result.type)
+        if result in columns.rooms and depth:
+            before = (depth - 1) * columns.size * width
+            return f"add({columns.rooms[result]}, {before})" if before else columns.rooms[result]
+        index = self._index(row_start(store, columns.last), block)
+        if columns.low:
+            index = f"add({index}, {columns.low})"
+        return f"add(buffer{store.argument}, mul({index}, {width}))"
+
     def _open_columns(self, columns: "_Columns", body: Block) -> tuple[Block, str]:
         """Begin a run over a block of neighbours: its own block, and the line before that.
 
@@ -284,6 +306,15 @@ class _ColumnPrinter(Printer):
     ) -> None:
         """Set a block of results to the initial values, and sums of sums to nothing."""
         starts = [self._name(v.fold.initial[v.number]) for _, v in results]
+        if columns.calls:
+            for (store, result), value in zip(results, starts, strict=True):
+                place = self._address(columns, 0, store, result, body)
+                body.add(fill_line(place, columns.count, result.type, value))
+                if result in columns.rooms:
+                    neutral = self._name(neutral_of(result.fold))
+                    room, count = columns.rooms[result], columns.depth * columns.size
+                    body.add(fill_line(room, str(count), result.type, neutral))
+            return
         run, header = self._open_columns(columns, body)
         for (store, result), value in zip(results, starts, strict=True):
             run.add(self._place(columns, 0, store, result, run).store.format(value))
@@ -300,12 +331,18 @@ class _ColumnPrinter(Printer):
         body: Block,
     ) -> None:
         """Add the sums at a depth to those outside, and begin new ones."""
+        summed = [(store, result) for store, result in results if result in columns.rooms]
+        if columns.calls:
+            for store, result in summed:
+                inside = self._address(columns, depth, store, result, body)
+                outside = self._address(columns, depth - 1, store, result, body)
+                body.add(join_line(outside, inside, columns.count, result.type))
+            return
         run, header = self._open_columns(columns, body)
-        for store, result in results:
-            if result in columns.rooms:
-                own = self._place(columns, depth, store, result, run)
-                outside = self._place(columns, depth - 1, store, result, run)
-                total = f"{strict(result.fold)}({outside.load}, {own.load})"
-                run.add(outside.store.format(total))
-                run.add(own.store.format(self._name(neutral_of(result.fold))))
+        for store, result in summed:
+            own = self._place(columns, depth, store, result, run)
+            around = self._place(columns, depth - 1, store, result, run)
+            total = f"{strict(result.fold)}({around.load}, {own.load})"
+            run.add(around.store.format(total))
+            run.add(own.store.format(self._name(neutral_of(result.fold))))
         self._close([(run, header)])

@@ -1,0 +1,56 @@
+"""Runs over neighbouring results that are calls of functions which programs share."""
+
+import math
+from collections.abc import Container, Sequence
+
+from xla_server.codegen.loops.kept_rows import width_of
+from xla_server.codegen.loops.nest import strict
+from xla_server.codegen.routines.column_sums import FILLED, JOINED, fill_function, join_function
+from xla_server.codegen.trace.affine import Affine, Variable, variable
+from xla_server.codegen.trace.graph import Folded, Store, variables_of
+
+LEAST_COLUMNS = 64
+"""Neighbours from which on a run is a call: fewer may stay in registers."""
+
+LEAST_ELEMENTS = 4096
+"""Elements of a trip that make nothing of the time that calls take."""
+
+
+def may_call(
+    last: Variable,
+    size: int,
+    results: Sequence[tuple[Store, Folded]],
+    summed: Container[Folded],
+) -> bool:
+    """Whether runs of `size` along `last` that begin or join results can be calls, and are long.
+
+    `summed` have sums that are added to sums.
+    """
+    rows = math.prod(loop.size for loop in results[0][1].fold.loops)
+    if size < LEAST_COLUMNS or size * rows < LEAST_ELEMENTS:
+        return False
+    return all(
+        result.type == store.kernel_type.storage
+        and result.type[0] in "iuf"
+        and width_of(result.type) in FILLED
+        and last not in variables_of(row_start(store, last))
+        and last not in result.fold.initial[result.number].variables
+        and (result not in summed or (strict(result.fold) == "add" and result.type in JOINED))
+        for store, result in results
+    )
+
+
+def row_start(store: Store, last: Variable) -> Affine:
+    """Where a row of a store begins; made of `last` itself where neighbours are apart."""
+    return store.offset + variable(last) * -1
+
+
+def fill_line(place: str, count: str, kind: str, value: str) -> str:
+    """Write a value to a run of places."""
+    width = width_of(kind)
+    return f"{fill_function(width)}({place}, {count}, to_i64(bits_{FILLED[width]}({value})))"
+
+
+def join_line(outside: str, inside: str, count: str, kind: str) -> str:
+    """Add a run of sums to those outside, and begin it anew."""
+    return f"{join_function(kind)}({outside}, {inside}, {count})"
