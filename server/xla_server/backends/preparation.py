@@ -71,9 +71,11 @@ class Preparation:
 
 
 def preparation(kernels: Kernels, pool: ThreadPool) -> Preparation:
-    """All of PREPARED, and what runs programs."""
+    """All of PREPARED, what runs programs, and what the first kernel would wait for."""
     loads = [functools.partial(kernels.load_shared, symbol) for symbol in by_likelihood(PREPARED)]
-    return Preparation([pool.prepare, *loads, lambda: kernels.native(copy_range, 3)])
+    return Preparation(
+        [pool.prepare, *loads, lambda: kernels.native(copy_range, 3), kernels.prepare]
+    )
 
 
 def by_likelihood(symbols: Iterable[str]) -> list[str]:

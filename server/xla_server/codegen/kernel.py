@@ -124,6 +124,13 @@ class Kernels:
         with self._lock:
             self._load_named(symbol)
 
+    def prepare(self) -> None:
+        """Have ready what the first kernel would wait for besides being compiled."""
+        with self._lock:
+            self._loader_with_room()
+        if self._cache:
+            self._cache.tidy()
+
     def _code(self, source: str) -> bytes:
         """The object code of a kernel; what it calls is loaded."""
         code = self._unloaded.get(source)

@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -98,6 +99,21 @@ def test_a_prepared_platform_compiles_kernels_alone(
     monkeypatch.setattr(SharedFunction, "object_code", None)
     monkeypatch.setattr(kernel, "native_object", None)
     executed(cpu, PRODUCT)
+
+
+def test_a_prepared_platform_has_a_loader_and_has_looked_at_its_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # All that programs share is on disk already: nothing is added before the first program.
+    for _ in range(2):
+        cpu = Cpu(compilation_cache_dir=str(tmp_path), threads=2)
+        assert cpu.prepare()
+    kept = len(list(tmp_path.iterdir()))
+    monkeypatch.setattr(kernel, "Loader", None)
+    monkeypatch.setattr(os, "scandir", None)
+    executed(cpu, PRODUCT)
+    monkeypatch.undo()
+    assert len(list(tmp_path.iterdir())) > kept
 
 
 def test_another_process_finds_them_on_disk(

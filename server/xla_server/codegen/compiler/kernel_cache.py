@@ -12,6 +12,7 @@ import os
 import stat
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from xla_contract.errors import InvalidArgumentError
@@ -66,25 +67,36 @@ class KernelCache:
 
     def put(self, symbol: str, code: bytes) -> None:
         """Keep the object code of a symbol; in vain where the disk does not take it."""
+        self._try_disk(lambda: self._put(symbol, code))
+
+    def tidy(self) -> None:
+        """Look at the whole directory, if the next file that is added would have it looked at."""
+        self._try_disk(lambda: self._bound(0))
+
+    def _path(self, symbol: str) -> Path:
+        key = hashlib.sha256(self._fingerprint + symbol.encode()).hexdigest()
+        return self._directory / f"{key}{_SUFFIX}"
+
+    def _try_disk(self, work: Callable[[], None]) -> None:
+        """Do what may fail without harm; the log has the first time that it does."""
         try:
-            # Whoever reads sees no file or a whole one: a rename replaces at once.
-            handle, name = tempfile.mkstemp(prefix=_UNFINISHED, dir=self._directory)
-            try:
-                with open(handle, "wb") as file:
-                    file.write(_header(code) + code)
-                os.replace(name, self._path(symbol))
-            except BaseException:  # Whatever ended the writing, no half of a file stays.
-                os.unlink(name)
-                raise
-            self._bound(len(code))
+            work()
         except OSError as error:
             if not self._is_told:
                 _LOG.warning("compiled kernels cannot be kept on disk: %s", error)
             self._is_told = True
 
-    def _path(self, symbol: str) -> Path:
-        key = hashlib.sha256(self._fingerprint + symbol.encode()).hexdigest()
-        return self._directory / f"{key}{_SUFFIX}"
+    def _put(self, symbol: str, code: bytes) -> None:
+        # Whoever reads sees no file or a whole one: a rename replaces at once.
+        handle, name = tempfile.mkstemp(prefix=_UNFINISHED, dir=self._directory)
+        try:
+            with open(handle, "wb") as file:
+                file.write(_header(code) + code)
+            os.replace(name, self._path(symbol))
+        except BaseException:  # Whatever ended the writing, no half of a file stays.
+            os.unlink(name)
+            raise
+        self._bound(len(code))
 
     def _bound(self, added: int) -> None:
         """Remove the files used least recently, now and then: it takes a look at all of them."""

@@ -17,6 +17,8 @@ class Loader:
     def __init__(self, base: "Loader | None" = None) -> None:
         machine = target_machine()
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        # What the first object would wait for, as long again as all else here.
+        self._engine.finalize_object()
         self._base = base
         self._addresses: dict[str, int] = {}
         self._declared: set[str] = set()

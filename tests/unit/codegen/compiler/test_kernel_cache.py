@@ -124,6 +124,14 @@ def test_the_least_recently_used_go_first(tmp_path):
     assert kept[-6:] == [6, 7, 8, 9, 10, 11]
 
 
+def test_a_look_ahead_removes_what_is_too_much(tmp_path):
+    cache = KernelCache(tmp_path)
+    for number in range(6):
+        cache.put(f"symbol{number}", bytes(1000))
+    KernelCache(tmp_path, max_bytes=3500).tidy()
+    assert 0 < sum(path.stat().st_size for path in _files(tmp_path)) <= 3500
+
+
 def test_files_of_other_programs_stay(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     cache = KernelCache(tmp_path, max_bytes=1)
