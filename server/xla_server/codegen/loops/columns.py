@@ -22,7 +22,7 @@ from xla_server.codegen.loops.nest import (
     strict,
 )
 from xla_server.codegen.loops.stopping import SPAN, stop_lines
-from xla_server.codegen.loops.sum_levels import Step, steps_of, turn_of
+from xla_server.codegen.loops.sum_levels import Step, is_even, steps_of, turn_of
 from xla_server.codegen.trace.affine import Affine, Variable
 from xla_server.codegen.trace.graph import Fold, Folded, Load, Node, Store
 from xla_server.fusion.fusible import is_short_window
@@ -174,7 +174,7 @@ class _ColumnPrinter(Printer):
         if made := [store for store in self._nest.stores if not _is_home(store, homes)]:
             self._finish(columns, body, results, made)
         trips = math.prod(loop.size for loop in outer) * blocks
-        return Source(self._text(trip, body), trips, work)
+        return Source(self._text(trip, trips, body), trips, work)
 
     def _fold_rows(
         self,
@@ -229,7 +229,8 @@ class _ColumnPrinter(Printer):
         headers = []
         bounds: dict[int, tuple[str, str]] = {}
         for number, step in enumerate(steps):
-            body, header = self._open_step(folds, step, bounds, body, is_even=False)
+            even = is_even(steps, step)
+            body, header = self._open_step(folds, step, bounds, body, is_even=even)
             headers.append((body, header))
             if self._looks and step.begins and turn_of(steps, number) * columns.size >= SPAN:
                 body.lines += stop_lines(body.depth)
@@ -261,8 +262,9 @@ class _ColumnPrinter(Printer):
             return f"add({columns.rooms[result]}, {before})" if before else columns.rooms[result]
         index = self._index(row_start(store, columns.last), block)
         if columns.low:
-            index = f"add({index}, {columns.low})"
-        return f"add(buffer{store.argument}, mul({index}, {width}))"
+            index = columns.low if index == "0" else f"add({index}, {columns.low})"
+        buffer = f"buffer{store.argument}"
+        return buffer if index == "0" else f"add({buffer}, mul({index}, {width}))"
 
     def _open_columns(self, columns: "_Columns", body: Block) -> tuple[Block, str]:
         """Begin a run over a block of neighbours: its own block, and the line before that.

@@ -13,7 +13,7 @@ from xla_server.codegen.loops.fold_groups import fold_groups, is_free
 from xla_server.codegen.loops.function_calls import FunctionCalls
 from xla_server.codegen.loops.kept_rows import NOTHING_KEPT, kept_rows
 from xla_server.codegen.loops.stopping import SPAN, is_long, span_of, stop_lines
-from xla_server.codegen.loops.sum_levels import Step, steps_of, turn_of
+from xla_server.codegen.loops.sum_levels import Step, is_even, steps_of, turn_of
 from xla_server.codegen.trace.affine import Affine, Atom, Computed, Quotient, Variable
 from xla_server.codegen.trace.graph import (
     Accumulator,
@@ -113,7 +113,7 @@ class Printer:
             block.lines = block.lines or ["    " * block.depth + "pass"]
         self._close(headers)
         trips = math.prod(loop.size for loop in outer)
-        return Source(self._text(trip, body), trips, work)
+        return Source(self._text(trip, trips, body), trips, work)
 
     def _look_if(self, work: int) -> None:
         """Let long loops look whether to stop, where a trip does so many operations."""
@@ -162,13 +162,14 @@ class Printer:
         for row in self._kept.rows:
             self._top.add(f"row{row.number} = room_for({row.byte_size})")
 
-    def _text(self, trip: str, body: Block) -> str:
+    def _text(self, trip: str, trips: int, body: Block) -> str:
+        """The whole text. A single trip needs no loop, which would cost a tenth of compiling it."""
         constants = [f"{name} = {text}" for text, name in self._constants.items()]
         lines = [
             *constants,
             "def kernel(buffers, start, stop):",
             *self._top.lines,
-            f"    for {trip} in range(start, stop):",
+            f"    for {trip} in range(start, stop):" if trips > 1 else "    if start < stop:",
             *body.lines,
         ]
         return "\n".join(lines) + "\n"
@@ -341,8 +342,8 @@ class Printer:
         inner = block
         for number, step in enumerate(steps):
             # Runs that are all equally long have a loop that says so: nothing is written for rests.
-            is_even = all(s.length % s.span == 0 for s in steps if s.loop == step.loop)
-            inner, header = self._open_step(group, step, bounds, inner, is_even=is_even)
+            even = is_even(steps, step)
+            inner, header = self._open_step(group, step, bounds, inner, is_even=even)
             headers.append((inner, header))
             if step.begins:
                 if self._looks and turn_of(steps, number) >= SPAN:

@@ -50,6 +50,11 @@ def steps_of(sizes: Sequence[int], run: int = RUN, parts: int = PARTS) -> list[S
     return steps[::-1]
 
 
+def is_even(steps: Sequence[Step], step: Step) -> bool:
+    """Whether all turns of the loop of a step are equally long."""
+    return all(other.length % other.span == 0 for other in steps if other.loop == step.loop)
+
+
 def turn_of(steps: Sequence[Step], number: int) -> int:
     """The elements of one turn of a step."""
     inside = (-(-step.length // step.span) for step in steps[number + 1 :])

@@ -89,6 +89,23 @@ def test_runs_of_one_length_have_loops_of_that_length() -> None:
     assert any("minimum" in text for text in uneven)
 
 
+def test_runs_of_as_many_rows_have_loops_of_that_length() -> None:
+    (even,) = _checked(lambda x: x.sum(0), _of(192, 300))
+    assert "in range(64):" in even
+    assert "minimum" not in even
+    (uneven,) = _checked(lambda x: x.sum(0), _of(193, 300))
+    assert "minimum" in uneven
+
+
+def test_a_single_trip_is_no_loop() -> None:
+    for axis in (0, None):
+        (one,) = _checked(lambda x, axis=axis: x.sum(axis), _of(70, 30))
+        assert "if start < stop:" in one
+        assert "range(start, stop)" not in one
+    (several,) = _checked(lambda x: x.sum(1), _of(3, 70, 30))
+    assert "range(start, stop)" in several
+
+
 def test_sums_of_many_rows_look_whether_to_stop() -> None:
     # No number of blocks divides this many rows, so one trip does them all.
     module = imported(lower(lambda x: x.sum(0), np.broadcast_to(np.float32(1), (100_003, 1100))))
