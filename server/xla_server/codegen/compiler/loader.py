@@ -1,7 +1,7 @@
 """Object code in memory, where the processor can run it."""
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 import llvmlite.binding as llvm
 
@@ -49,8 +49,8 @@ class Loader:
             added = {
                 symbol: code for symbol, code in codes.items() if symbol not in self._addresses
             }
-            for symbol in set(calls) - self._declared:
-                self._declare(symbol)
+            if undeclared := set(calls) - self._declared:
+                self._declare(undeclared)
             for code in added.values():
                 self._engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
                 self.byte_size += len(code)
@@ -61,11 +61,12 @@ class Loader:
                 self._addresses[symbol] = int(address)
             return {symbol: self._addresses[symbol] for symbol in codes}
 
-    def _declare(self, symbol: str) -> None:
-        """Say where a function of `base` is: engines know nothing of each other."""
+    def _declare(self, symbols: Set[str]) -> None:
+        """Say where functions of `base` are: engines know nothing of each other."""
         assert self._base is not None
-        address = self._base.address(symbol)
-        assert address is not None
-        declaration = llvm.parse_assembly(f"declare void @{symbol}()")
-        self._engine.add_global_mapping(declaration.get_function(symbol), address)
-        self._declared.add(symbol)
+        declared = llvm.parse_assembly("".join(f"declare void @{each}()\n" for each in symbols))
+        for symbol in symbols:
+            address = self._base.address(symbol)
+            assert address is not None
+            self._engine.add_global_mapping(declared.get_function(symbol), address)
+            self._declared.add(symbol)
