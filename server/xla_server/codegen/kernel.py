@@ -225,13 +225,12 @@ def _effort(source: str, names: Mapping[str, Any]) -> Effort:
 
     One that does nothing for elements itself, but calls functions that do for long, is glue.
     """
-    called = [names[word] for word in set(re.findall(r"\w+", source)) if word in names]
+    called = {names[word] for word in set(re.findall(r"\w+", source)) if word in names}
     if glue in called:
         return Effort.GLUE
     if plain in called:
         return Effort.PLAIN
-    stores = any(instruction in called for instruction in _STORES)
-    if not stores and any(isinstance(f, Instruction) and f.is_long for f in called):
+    if called.isdisjoint(_STORES) and any(isinstance(f, Instruction) and f.is_long for f in called):
         return Effort.GLUE
     return Effort.OPTIMISED
 
