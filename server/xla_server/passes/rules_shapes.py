@@ -1,5 +1,6 @@
 """Simplifications of reshape, transpose, broadcast and their like: fewer, or none."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -142,10 +143,31 @@ def simplify_reduce_window(i: HloInstruction, editor: Editor) -> HloInstruction 
         for d in window
     ):
         return applied(i.called[0], (initial, operand), operand.shape.dimensions, editor)
+    source, window = _before_padding(operand, initial, window)
     if combiner(i.called[0]) is Opcode.ADD and splat(initial) == 0 and all(map(_repeats, window)):
-        repeated = _repeated(operand, [d.size for d in window], editor)
+        repeated = _repeated(source, [d.size for d in window], editor)
         return applied(i.called[0], (initial, repeated), repeated.shape.dimensions, editor)
     return None
+
+
+def _before_padding(
+    operand: HloInstruction, initial: HloInstruction, window: Sequence[WindowDimension]
+) -> tuple[HloInstruction, Sequence[WindowDimension]]:
+    """What is padded with what reductions start from, and the windows with that padding."""
+    if operand.opcode is not Opcode.PAD or any(d.base_dilation > 1 for d in window):
+        return operand, window
+    source, value = operand.operands
+    if value is not initial:
+        return operand, window
+    return source, [
+        dataclasses.replace(
+            d,
+            padding_low=d.padding_low + pad.low,
+            padding_high=d.padding_high + pad.high,
+            base_dilation=1 + pad.interior,
+        )
+        for d, pad in zip(window, operand.attributes.config.dimensions, strict=True)
+    ]
 
 
 def _repeats(d: WindowDimension) -> bool:

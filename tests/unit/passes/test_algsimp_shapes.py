@@ -183,6 +183,15 @@ FIRES: dict[str, tuple[Any, dict[str, int]]] = {
         # Of the zeros, which make 0 of -0, one is left.
         {"broadcast": 2, "reshape": 1, "constant": 1, "add": 1},
     ),
+    "windows_over_what_is_padded_to_have_one_element_each": (
+        (
+            [X],
+            "f32[8,18] reduce-window(padded, zero), window={size=2x3 pad=0_0x1_0}, to_apply=add",
+            "zero = f32[] constant(0)",
+            "padded = f32[9,19] pad(x0, zero), padding=1_1_1x1_2_2",
+        ),
+        {"broadcast": 2, "reshape": 1, "constant": 1, "add": 1},
+    ),
     "size_of_a_dimension": (
         ([X], "s32[] get-dimension-size(x0), dimensions={1}"),
         {"constant": 1},
@@ -241,6 +250,19 @@ STAYS: dict[str, tuple[Any, ...]] = {
         "f32[4,17] reduce-window(x0, zero), window={size=1x3 pad=0_0x2_1 lhs_dilate=1x3}, "
         "to_apply=add",
         "zero = f32[] constant(0)",
+    ),
+    "windows_over_what_is_padded_with_another_zero": (
+        [X],
+        "f32[8,6] reduce-window(padded, zero), window={size=2x1}, to_apply=add",
+        "zero = f32[] constant(-0)",
+        "other = f32[] constant(0)",
+        "padded = f32[9,6] pad(x0, other), padding=1_1_1x0_0",
+    ),
+    "windows_over_what_is_padded_and_dilated": (
+        [X],
+        "f32[14,6] reduce-window(padded, zero), window={size=2x1 lhs_dilate=2x1}, to_apply=add",
+        "zero = f32[] constant(0)",
+        "padded = f32[8,6] pad(x0, zero), padding=2_2x0_0",
     ),
     "products_over_dilated_windows": (
         [X],
