@@ -9,7 +9,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from grpc import StatusCode
 
 import xla_client as xc
 from tests.e2e.process import start_server
+from tests.e2e.shared_values import call, random_array, use, wait_for
 from xla_client import shared_memory
 from xla_contract.element_type import ElementType
 from xla_contract.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
@@ -54,22 +54,6 @@ def shared(client):
     return client._session.shared_memory
 
 
-def call(client, name, request):
-    return client._session.call(name, request)
-
-
-def use(client):
-    return call(client, "DescribeSession", extension_pb2.DescribeSessionRequest())
-
-
-def wait_for(condition):
-    for _ in range(1000):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it did not come about")
-
-
 @contextlib.contextmanager
 def arena(client):
     """The arena of a client as a plain program would get it: its connection and descriptor."""
@@ -83,17 +67,6 @@ def arena(client):
             yield descriptor
         finally:
             os.close(descriptor)
-
-
-def random_array(element_type, dimensions):
-    random = np.random.default_rng(int(element_type))
-    count = int(np.prod(dimensions)) * element_type.byte_width
-    bits = random.integers(0, 256, count, np.uint8)
-    if element_type is ElementType.PRED:
-        bits &= 1
-    if element_type.bit_width < 8:
-        bits &= (1 << element_type.bit_width) - 1
-    return bits.view(element_type.dtype).reshape(dimensions)
 
 
 @pytest.mark.parametrize("element_type", [each for each in ElementType if each.is_array])

@@ -15,6 +15,7 @@ import pytest
 
 import xla_client as xc
 from tests.e2e.process import start_server
+from tests.e2e.shared_values import call, random_array, use, wait_for
 from xla_client._shared_pieces import THRESHOLD
 from xla_contract.element_type import ElementType
 from xla_contract.errors import (
@@ -50,35 +51,9 @@ def rings(client):
     return client._session.shared_memory._pieces._rings
 
 
-def call(client, name, request, timeout=None):
-    return client._session.call(name, request, timeout)
-
-
-def use(client):
-    return call(client, "DescribeSession", extension_pb2.DescribeSessionRequest())
-
-
-def wait_for(condition):
-    for _ in range(1000):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it did not come about")
-
-
-def random_array(element_type, count):
-    random = np.random.default_rng(int(element_type))
-    bits = random.integers(0, 256, count * element_type.byte_width, np.uint8)
-    if element_type is ElementType.PRED:
-        bits &= 1
-    if element_type.bit_width < 8:
-        bits &= (1 << element_type.bit_width) - 1
-    return bits.view(element_type.dtype)
-
-
 @pytest.mark.parametrize("element_type", [each for each in ElementType if each.is_array])
 def test_values_of_every_type_pass_unchanged(client, element_type):
-    array = random_array(element_type, THRESHOLD // element_type.byte_width + 3)
+    array = random_array(element_type, (THRESHOLD // element_type.byte_width + 3,))
     buffer = client.to_device(array)
     assert len(rings(client)) == 1
     back = buffer.to_numpy()
