@@ -111,6 +111,8 @@ def _summary(module: HloModule, compilation: Compilation) -> Iterator[str]:
     copies = [row for row in code.rows if isinstance(row, CopyThunk)]
     left = sum(places[row.target] != places[row.source] for row in copies)
     host = sum(isinstance(row, HostThunk) for row in code.rows)
+    yield f"work asked for: {compilation.work.once}"
+    yield f"work done: {compilation.work.done}"
     yield f"kernels: {len({row.source for row in calls})}, called from {len(calls)} places"
     yield f"copies: {left} of {len(copies)} left; calls of the host: {host}"
     yield f"constants: {sum(value.byte_size for value in code.constants)} bytes"

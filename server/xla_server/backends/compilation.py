@@ -7,6 +7,7 @@ from typing import Protocol
 from xla_contract.opcode import Opcode
 from xla_server.buffers.assignment import Assignment, assign
 from xla_server.buffers.code import Code
+from xla_server.buffers.work import ProgramWork, work_of, work_once
 from xla_server.codegen.lower.lowering import Lower, lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.custom_calls.builtin import BUILTIN
@@ -40,12 +41,16 @@ class Observer(Watcher, Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Compilation:
-    """What became of a module, and the passes that changed it, each time they did."""
+    """What became of a module, and the passes that changed it, each time they did.
+
+    `work` compares what the code does with what the module asks for.
+    """
 
     module: HloModule
     code: Code
     assignment: Assignment
     changed: tuple[str, ...]
+    work: ProgramWork
 
 
 def compile_module(
@@ -68,14 +73,17 @@ def compile_module(
     watch = _Watch(observer)
     if observer is not None:
         observer.begin(changing)
-    run_once(steps, changing, watch)
+    run_once([step for step in steps if step.name not in FUSIONS], changing, watch)
+    once = work_once(changing)
+    run_once([step for step in steps if step.name in FUSIONS], changing, watch)
     if observer is not None:
         observer.optimised(changing)
     code = lower(changing, lowerings, custom_calls)
     assignment = assign(code)
     if observer is not None:
         observer.lowered(code, assignment)
-    return Compilation(changing, code, assignment, tuple(watch.changed))
+    work = ProgramWork(once, work_of(code))
+    return Compilation(changing, code, assignment, tuple(watch.changed), work)
 
 
 class _Watch:

@@ -8,6 +8,7 @@ import dataclasses
 from typing import Any, TypeAlias
 
 from xla_contract.shape import Shape
+from xla_server.evaluator.cost import Cost
 from xla_server.ir.module import HloInstruction
 
 
@@ -35,6 +36,7 @@ CANCELLATION = Value(Shape.parse("s64[]"), "cancellation")
 class KernelThunk:
     """Call a kernel over its whole range; `source` is its text.
 
+    A work item takes about `work` operations, and each call `prologue` operations before its first.
     `arguments` are its buffers in order. `in_place` are pairs of arguments (written, read) that
     may share memory because every element is read before it is written, and only for itself.
     `updates` are written arguments whose old elements remain where nothing is written.
@@ -49,6 +51,7 @@ class KernelThunk:
     writes: tuple[Value, ...]
     in_place: tuple[tuple[Value, Value], ...] = ()
     updates: tuple[Value, ...] = ()
+    prologue: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -110,7 +113,8 @@ Row: TypeAlias = KernelThunk | CopyThunk | HostThunk | Label | Jump | Branch | S
 class Code:
     """A program: rows, and the values that come from outside and go there.
 
-    `origins` are the instructions that rows were made for, where there is one.
+    `origins` are the instructions that rows were made for, where there is one. `costs` has what the
+    rows of an instruction do, recomputation included, where the lowering has counted it.
     """
 
     rows: list[Row]
@@ -118,6 +122,7 @@ class Code:
     constants: dict[Value, Any]
     results: list[Value]
     origins: dict[Row, HloInstruction] = dataclasses.field(default_factory=dict)
+    costs: dict[HloInstruction, Cost] = dataclasses.field(default_factory=dict)
 
 
 def reads(row: Row) -> tuple[Value, ...]:

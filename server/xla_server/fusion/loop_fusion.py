@@ -41,6 +41,9 @@ TESTED_PLACES = 2
 COPIES = 3
 """Fusions that may each compute the same cheap instruction."""
 
+DUPLICATE_OPERATIONS = 8
+"""Operations for each element that fusions may repeat rather than store it and load it again."""
+
 CONTEXTS = 2
 """Places in all loops of a fusion at which the same expensive instruction may be computed."""
 
@@ -63,24 +66,9 @@ class LoopFusion:
     def apply(self, module: HloModule) -> bool:
         """Fuse in the entry and in the computations of its loops and branches."""
         changed = False
-        for computation in sequential(module):
+        for computation in module.sequential():
             changed |= _fuse(module, computation)
         return changed
-
-
-def sequential(module: HloModule) -> list[HloComputation]:
-    """The computations that are run instruction by instruction, not element by element."""
-    found: dict[HloComputation, None] = {}
-    waiting = [module.entry]
-    while waiting:
-        computation = waiting.pop()
-        if computation in found:
-            continue
-        found[computation] = None
-        for instruction in computation.instructions:
-            if instruction.opcode in (Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL):
-                waiting += instruction.called
-    return list(found)
 
 
 class _Plan:
@@ -96,6 +84,7 @@ class _Plan:
         self.maps = IndexMaps()
         self.places: dict[HloInstruction, frozenset[Place]] = {}
         self.root = computation.root
+        self._chains = _chains(computation)
         for instruction in reversed(computation.instructions):
             self._decide(instruction)
 
@@ -194,7 +183,8 @@ class _Plan:
                 and not self._repeated(i, readers)
                 and len(self._contexts_of(readers)) <= CONTEXTS
             )
-        return len(kernels) <= COPIES
+        repeated = (len(kernels) - 1) * self._chains[i]
+        return len(kernels) <= COPIES and repeated <= DUPLICATE_OPERATIONS
 
     def _is_finished(self, i: HloInstruction, readers: list[HloInstruction], kernels: Set) -> bool:
         """Whether all that becomes of a short window's results are results at the same places."""
@@ -273,6 +263,25 @@ class _Plan:
                     seen.add(reader)
                     waiting.append(reader)
         return True
+
+
+def _chains(computation: HloComputation) -> dict[HloInstruction, float]:
+    """Return how many operations compute an element of each instruction from what is loaded.
+
+    What several fusions never compute, because it is expensive or no loop does, is loaded.
+    """
+    found: dict[HloInstruction, float] = {}
+    for i in computation.instructions:
+        found[i] = 0.0
+        if i.opcode in EXPENSIVE or not is_fusible(i) or i.opcode is Opcode.REDUCE:
+            continue
+        # Few elements of a small operand are computed for many of a result.
+        elements = max(1, i.shape.element_count)
+        found[i] = float(i.opcode in ELEMENTWISE) + sum(
+            found[operand] * min(1.0, operand.shape.element_count / elements)
+            for operand in dict.fromkeys(i.operands)
+        )
+    return found
 
 
 def _fuse(module: HloModule, computation: HloComputation) -> bool:

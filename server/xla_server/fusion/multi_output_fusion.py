@@ -12,7 +12,7 @@ from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.fusion.fusible import is_fusible, is_trivial
 from xla_server.fusion.index_maps import scalars
 from xla_server.fusion.levels import ALIASES, levels_from_parameters, levels_from_root
-from xla_server.fusion.loop_fusion import LARGEST, SCALARS, sequential
+from xla_server.fusion.loop_fusion import LARGEST, SCALARS
 from xla_server.fusion.places import keeps_place
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.call_inliner import drop_unused
@@ -41,7 +41,7 @@ class MultiOutputFusion:
     def apply(self, module: HloModule) -> bool:
         """Fuse in the entry and in the computations of its loops and branches."""
         changed = False
-        for computation in sequential(module):
+        for computation in module.sequential():
             for levels in (levels_from_parameters, levels_from_root):
                 changed |= _merge(module, computation, _siblings(computation, levels(computation)))
             for _ in range(ROUNDS):

@@ -10,7 +10,6 @@ from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.fusion.fusible import ELEMENTWISE
 from xla_server.fusion.levels import levels_from_parameters
-from xla_server.fusion.loop_fusion import sequential
 from xla_server.fusion.places import keeps_place
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.call_inliner import drop_unused
@@ -34,7 +33,7 @@ class OutputFusion:
     def apply(self, module: HloModule) -> bool:
         """Fuse in the entry and in the computations of its loops and branches."""
         changed = False
-        for computation in sequential(module):
+        for computation in module.sequential():
             changed |= self._fuse(module, computation)
         # The loops whose computations are now part of others.
         drop_unused(module)

@@ -85,3 +85,20 @@ class HloModule:
         """Every instruction of every computation, in stored order."""
         for computation in self.computations:
             yield from computation.instructions
+
+    def sequential(self) -> list[HloComputation]:
+        """Return the computations run instruction by instruction, not element by element.
+
+        They are the entry computation, and those that loops, conditionals and calls among them run.
+        """
+        found: dict[HloComputation, None] = {}
+        waiting = [self.entry]
+        while waiting:
+            computation = waiting.pop()
+            if computation in found:
+                continue
+            found[computation] = None
+            for instruction in computation.instructions:
+                if instruction.opcode in (Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL):
+                    waiting += instruction.called
+        return list(found)

@@ -21,14 +21,9 @@ from xla_server.buffers.code import (
     Value,
 )
 from xla_server.codegen.kernel import Kernel, Kernels
+from xla_server.codegen.loops.block import chunk_of
 from xla_server.runtime import executor
 from xla_server.runtime.copies import copy_range
-
-PARALLEL_WORK = 1 << 16
-"""Operations below which a loop is not worth a second thread."""
-
-_ALIGNED = 64
-"""Trips that chunks are whole numbers of, so that vectors of the next one begin with a line."""
 
 COPY_BYTES = 1 << 18
 """That a thread copies at once of an array that is not small."""
@@ -132,7 +127,8 @@ class _Tables:
         match row:
             case KernelThunk():
                 address = self._compiled[row.source].address
-                return self._loop(address, row.arguments, row.trips, chunk_of(row.work))
+                chunk = chunk_of(row.work, row.prologue)
+                return self._loop(address, row.arguments, row.trips, chunk)
             case CopyThunk():
                 size, places = row.target.byte_size, (row.target, row.source)
                 if size > 2 * COPY_BYTES:
@@ -151,12 +147,6 @@ class _Tables:
                 self.hosts[len(self.rows)] = row
                 return [executor.HOST]
         raise AssertionError(row)
-
-
-def chunk_of(work: int) -> int:
-    """The trips that a thread does at once, where each takes so many operations."""
-    chunk = max(1, PARALLEL_WORK // max(1, work))
-    return chunk if chunk < _ALIGNED else chunk // _ALIGNED * _ALIGNED
 
 
 def _named(row: Row) -> tuple[Value, ...]:

@@ -9,11 +9,11 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
+from xla_server.codegen.loops.block import Block
 from xla_server.codegen.loops.column_calls import fill_line, join_line, may_call, row_start
 from xla_server.codegen.loops.fold_groups import needed_folds
 from xla_server.codegen.loops.kept_rows import width_of
 from xla_server.codegen.loops.nest import (
-    Block,
     Nest,
     Printer,
     Source,
@@ -109,7 +109,8 @@ def _results_in(value: Node) -> list[Folded]:
 
 @dataclasses.dataclass(slots=True)
 class _Columns:
-    """A block of neighbours along `last`: `size` from `low` on, or all up to `high`.
+    """A block of neighbours along `last`: `size` from `low` on, or all up to `high`; `mean` many
+    in the mean.
 
     `high` is empty where all blocks are equally long, `low` too where there is one. `rooms` have
     the sums that are added to sums in turn, `depth` blocks of each. Where it `calls`, runs that
@@ -118,6 +119,7 @@ class _Columns:
 
     last: Variable
     size: int
+    mean: float
     low: str = ""
     high: str = ""
     depth: int = 0
@@ -155,9 +157,10 @@ class _ColumnPrinter(Printer):
         work = min(size, last.size) * length * (2 + len(all_nodes(self._nest.stores)))
         self._look_if(work)
         blocks = -(-last.size // size)
+        trips = math.prod(loop.size for loop in outer) * blocks
         trip = self._fresh("t")
-        body = Block(2, self._top)
-        columns = _Columns(last, min(size, last.size))
+        body = self._begin_items(trips, work)
+        columns = _Columns(last, min(size, last.size), last.size / blocks)
         if blocks > 1:
             rest = self._fresh("t")
             columns.low = self._fresh("i")
@@ -173,8 +176,7 @@ class _ColumnPrinter(Printer):
         self._fold_rows(columns, body, folds, results)
         if made := [store for store in self._nest.stores if not _is_home(store, homes)]:
             self._finish(columns, body, results, made)
-        trips = math.prod(loop.size for loop in outer) * blocks
-        return Source(self._text(trip, trips, body), trips, work)
+        return self._source(self._text(trip, trips, body), trips, work)
 
     def _fold_rows(
         self,
@@ -210,6 +212,7 @@ class _ColumnPrinter(Printer):
             run.add(f"{name} = {place.load}")
             self._names[result.fold.accumulators[result.number]] = name
         combined = [self._name(v.fold.combined[v.number]) for _, v in results]
+        self._evaluated.add_all(folds, run)
         for place, node in zip(places, combined, strict=True):
             run.add(place.store.format(node))
         headers.append((run, header))
@@ -271,7 +274,7 @@ class _ColumnPrinter(Printer):
 
         The line says how long equally long blocks are: LLVM then writes nothing for rests.
         """
-        run = Block(body.depth + 1, body)
+        run = Block(body.depth + 1, body, columns.mean)
         self._open(columns.last, run)
         name = self._loop_names[columns.last]
         if columns.high:

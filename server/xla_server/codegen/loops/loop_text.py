@@ -3,7 +3,8 @@
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
-from xla_server.codegen.loops.nest import Block, Nest, Printer
+from xla_server.codegen.loops.block import Block
+from xla_server.codegen.loops.nest import Nest, Printer
 from xla_server.codegen.loops.scalar_text import Named
 from xla_server.codegen.trace.graph import Literal, Node, Store
 from xla_server.codegen.trace.kernel_types import KernelType

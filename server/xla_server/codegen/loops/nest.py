@@ -9,7 +9,9 @@ import dataclasses
 import math
 from collections.abc import Sequence, Set
 
-from xla_server.codegen.loops.fold_groups import fold_groups, is_free
+from xla_server.codegen.loops.block import Block, calls_of
+from xla_server.codegen.loops.evaluations import EvaluationCounter, Evaluations
+from xla_server.codegen.loops.fold_groups import fold_groups, folds_of, is_free
 from xla_server.codegen.loops.function_calls import FunctionCalls
 from xla_server.codegen.loops.kept_rows import NOTHING_KEPT, kept_rows
 from xla_server.codegen.loops.stopping import SPAN, is_long, span_of, stop_lines
@@ -50,24 +52,17 @@ class Nest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Source:
-    """A kernel's text; its range is 0 .. trips, and each trip costs about `work` operations."""
+    """The text of a kernel over 0 .. trips work items of about `work` operations each.
+
+    Each call does about `prologue` operations before its first work item. `evaluations` says how
+    often a launch, cut into chunks by `chunk_of`, evaluates each node.
+    """
 
     text: str
     trips: int
     work: int
-
-
-class Block:
-    """The body of a loop while it is written."""
-
-    def __init__(self, depth: int, inside: "Block | None") -> None:
-        self.depth = depth
-        self.inside = inside
-        self.lines: list[str] = []
-
-    def add(self, line: str) -> None:
-        """Append a line at the block's depth."""
-        self.lines.append("    " * self.depth + line)
+    prologue: int = 0
+    evaluations: Evaluations = dataclasses.field(default_factory=dict)
 
 
 def source_of(nest: Nest) -> Source:
@@ -94,6 +89,8 @@ class Printer:
         self._written = {*written, *(store.argument for store in nest.stores)}
         self._count = 0
         self._top = Block(1, None)
+        self._evaluated = EvaluationCounter()
+        self._prologue = prologue_of(nest.stores)
 
     def printed(self) -> Source:
         """The text with one loop over all dimensions but the last, and one over that."""
@@ -104,7 +101,8 @@ class Printer:
         self._calls = FunctionCalls(all_nodes(self._nest.stores), outer)
         work = self._work(outer)
         self._look_if(work)
-        body = Block(2, self._top)
+        trips = math.prod(loop.size for loop in outer)
+        body = self._begin_items(trips, work)
         trip = self._fresh("t")
         self._open_outer(outer, trip, body)
         headers = self._open_loops(inner, body)
@@ -112,12 +110,25 @@ class Printer:
         for block, _ in headers[-1:]:
             block.lines = block.lines or ["    " * block.depth + "pass"]
         self._close(headers)
-        trips = math.prod(loop.size for loop in outer)
-        return Source(self._text(trip, trips, body), trips, work)
+        return self._source(self._text(trip, trips, body), trips, work)
+
+    def _begin_items(self, trips: int, work: int) -> Block:
+        """Return the body of the loop over work items, of which each call does a chunk."""
+        calls = calls_of(trips, work, self._prologue_work)
+        self._top.iterations = calls
+        return Block(2, self._top, trips / max(1, calls))
+
+    def _source(self, text: str, trips: int, work: int) -> Source:
+        return Source(text, trips, work, self._prologue_work, self._evaluated.total())
+
+    @property
+    def _prologue_work(self) -> int:
+        """Operations that a call does before its first work item."""
+        return sum(math.prod(loop.size for loop in node.variables) for node in self._prologue)
 
     def _look_if(self, work: int) -> None:
         """Let long loops look whether to stop, where a trip does so many operations."""
-        if self._nest.cancellation is not None and is_long(work):
+        if self._nest.cancellation is not None and is_long(work + self._prologue_work):
             self._looks = True
             self._top.add(f"cancelled = peek_i64(buffers, {self._nest.cancellation})")
 
@@ -130,12 +141,13 @@ class Printer:
             ends = str(loop.size)
             if self._looks and number == looking and turns < loop.size:
                 at, end = self._fresh("i"), self._fresh("i")
-                block = Block(block.depth + 1, block)
+                block = Block(block.depth + 1, block, loop.size / turns)
                 headers.append((block, f"for {at} in range(0, {loop.size}, {turns}):"))
                 block.lines += stop_lines(block.depth)
                 block.add(f"{end} = minimum(add({at}, {turns}), {loop.size})")
                 ends = f"{at}, {end}"
-            block = Block(block.depth + 1, block)
+            inner = turns if ends != str(loop.size) else loop.size
+            block = Block(block.depth + 1, block, inner)
             self._open(loop, block)
             headers.append((block, f"for {self._loop_names[loop]} in range({ends}):"))
         return headers
@@ -183,7 +195,11 @@ class Printer:
 
     def _work(self, outer: Sequence[Variable]) -> int:
         """Operations of a trip: each node as often as the loops inside of it ask for it."""
-        nodes = [node.variables for node in all_nodes(self._nest.stores)]
+        nodes = [
+            node.variables
+            for node in all_nodes(self._nest.stores)
+            if node not in self._prologue or isinstance(node, Literal)
+        ]
         stores = [variables_of(store.offset) for store in self._nest.stores]
         inner = [[v.size for v in variables if v not in outer] for variables in (*nodes, *stores)]
         return sum(map(math.prod, inner))
@@ -266,6 +282,8 @@ class Printer:
         block = self._block_of(node.variables)
         if isinstance(node, Position):
             return self._index(node.index, block)
+        if node not in self._kept.read:
+            self._evaluated.add(node, block)
         name = self._fresh("v")
         if node in self._kept.read:
             row, loop = self._kept.read[node]
@@ -319,6 +337,7 @@ class Printer:
         inner = headers[-1][0] if headers else block
         self._names.update(zip(fold.accumulators, names, strict=True))
         combined = [self._name(node) for node in fold.combined]
+        self._evaluated.add(fold, inner)
         # All combined values are made before the first accumulator changes.
         for name, new in zip(names, combined, strict=True):
             inner.add(f"{name} = {new}")
@@ -349,6 +368,7 @@ class Printer:
                 if self._looks and turn_of(steps, number) >= SPAN:
                     inner.lines += stop_lines(inner.depth)
                 sums.append((inner, self._neutral(group, inner)))
+        self._evaluated.add_all(group, inner)
         for fold, run in zip(group, sums[-1][1], strict=True):
             assert fold.element is not None
             element = self._name(fold.element)
@@ -377,7 +397,7 @@ class Printer:
 
         `bounds` has where the turns of each loop of the folds begin and end here.
         """
-        block = Block(outside.depth + 1, outside)
+        block = Block(outside.depth + 1, outside, step.length / step.span)
         low, high = bounds.get(step.loop, ("0", str(step.length)))
         at = self._fresh("i")
         if step.span > 1:
@@ -447,6 +467,18 @@ _NEUTRAL = {
     "c64": {"add_in_any_order": "0x80000000, 0x80000000"},
     "c128": {"add_in_any_order": "0x8000000000000000, 0x8000000000000000"},
 }
+
+
+def prologue_of(stores: Sequence[Store]) -> set[Node]:
+    """Return the nodes evaluated before the first work item: they vary with no loop of the nest.
+
+    They may vary with the loops of folds that stand there too.
+    """
+    inside: set[Variable] = set()
+    for fold in folds_of(stores):
+        if fold.variables <= inside:
+            inside.update(fold.loops)
+    return {node for node in all_nodes(stores) if node.variables <= inside}
 
 
 def all_nodes(stores: Sequence[Store]) -> list[Node]:

@@ -11,8 +11,9 @@ import itertools
 import math
 from collections.abc import Sequence
 
+from xla_server.codegen.loops.block import Block, calls_of
 from xla_server.codegen.loops.collapse import Make, collapsed, groups_of, indices_of, merged
-from xla_server.codegen.loops.nest import Block, Nest, Printer, Source, all_nodes
+from xla_server.codegen.loops.nest import Nest, Printer, Source, all_nodes
 from xla_server.codegen.trace.affine import Affine, Variable, variable
 from xla_server.codegen.trace.graph import Apply, Folded, Literal, Load, Position, Store
 
@@ -212,8 +213,11 @@ class _PiecePrinter(Printer):
         for number in sorted(self._arguments()):
             self._top.add(f"buffer{number} = peek_i64(buffers, {number})")
         trips = work = 0
+        bodies = []
         for piece in self._pieces:
-            trips += self._write_piece(piece, trips)
+            body, own = self._write_piece(piece, trips)
+            bodies.append((body, own))
+            trips += own
             for run in piece.runs:
                 # Everything is done as often as its loops say.
                 nodes = (node.variables for node in all_nodes(run.stores))
@@ -224,10 +228,14 @@ class _PiecePrinter(Printer):
             "def kernel(buffers, start, stop):",
             *self._top.lines,
         ]
-        return Source("\n".join(lines) + "\n", trips, max(1, work // trips))
+        work = max(1, work // trips)
+        self._top.iterations = calls = calls_of(trips, work, self._prologue_work)
+        for body, own in bodies:
+            body.iterations = own / calls
+        return self._source("\n".join(lines) + "\n", trips, work)
 
-    def _write_piece(self, piece: Piece, before: int) -> int:
-        """The loop of a piece, behind this many trips of others; its own trips."""
+    def _write_piece(self, piece: Piece, before: int) -> tuple[Block, int]:
+        """Write the loop of a piece behind `before` work items of others; its body and items."""
         rows = math.prod(loop.size for loop in piece.loops)
         last = piece.runs[0].loops[-1:] if len(piece.runs) == 1 else ()
         length = last[0].size if last else 1
@@ -252,14 +260,14 @@ class _PiecePrinter(Printer):
             trip = rest
         self._open_outer(piece.loops, trip, body)
         for run in piece.runs:
-            self._write_run(run, body, (low, high) if blocks > 1 else None)
+            self._write_run(run, body, (low, high) if blocks > 1 else None, blocks)
         first, end = f"maximum(start, {before})", f"minimum(stop, {before + trips})"
         self._top.add(f"for {counter} in range({first}, {end}):")
         self._top.lines += body.lines
-        return trips
+        return body, trips
 
-    def _write_run(self, run: Run, body: Block, part: tuple[str, str] | None) -> None:
-        """The loops of a run, the innermost over a part of its range."""
+    def _write_run(self, run: Run, body: Block, part: tuple[str, str] | None, blocks: int) -> None:
+        """The loops of a run, the innermost over a part of its range, one of `blocks`."""
         if len(run.loops) == 1 and part is None:
             copied = self._copied(run, body)
             if copied is not None:
@@ -267,9 +275,9 @@ class _PiecePrinter(Printer):
                 return
         block, headers = body, []
         for number, loop in enumerate(run.loops):
-            block = Block(block.depth + 1, block)
-            self._open(loop, block)
             is_part = part is not None and number == len(run.loops) - 1
+            block = Block(block.depth + 1, block, loop.size / (blocks if is_part else 1))
+            self._open(loop, block)
             ends = ", ".join(part) if is_part and part is not None else str(loop.size)
             headers.append((block, f"for {self._loop_names[loop]} in range({ends}):"))
         self._store(run.stores, body)

@@ -9,10 +9,11 @@ through the rows again with what the others have kept on the stack.
 import math
 from collections.abc import Sequence
 
+from xla_server.codegen.loops.block import Block, calls_of
 from xla_server.codegen.loops.fold_groups import fold_groups
 from xla_server.codegen.loops.function_calls import FunctionCalls
 from xla_server.codegen.loops.kept_rows import cost_of, kept_rows, width_of
-from xla_server.codegen.loops.nest import Block, Nest, Printer, Source, all_nodes
+from xla_server.codegen.loops.nest import Nest, Printer, Source, all_nodes
 from xla_server.codegen.trace.graph import Apply, Folded, Literal, Node, nodes_of
 
 LONGEST = 64
@@ -95,6 +96,7 @@ class _ShortRowPrinter(Printer):
         self._heads = heads
         self._rooms: dict[Node, str] = {}
         self._trip = self._first = ""
+        self._rows = float(ROWS)
 
     def printed(self) -> Source:
         """The text."""
@@ -108,7 +110,12 @@ class _ShortRowPrinter(Printer):
             self._rooms[node] = f"head{number}"
             self._top.add(f"head{number} = room_for({ROWS * width_of(node.type)})")
         first, end = self._fresh("t"), self._fresh("t")
-        block = Block(2, self._top)
+        trips = math.prod(loop.size for loop in outer)
+        work = self._work(outer)
+        block = self._begin_items(trips, work)
+        calls = calls_of(trips, work, self._prologue_work)
+        block.iterations = math.ceil(math.ceil(trips / calls) / ROWS)
+        self._rows = trips / (calls * block.iterations)
         block.add(f"{end} = minimum(add({first}, {ROWS}), stop)")
         body, at = self._begin_rows(block, first)
         self._keep(results, body, at)
@@ -116,6 +123,7 @@ class _ShortRowPrinter(Printer):
         if _are_floats(self._heads):
             # Of rows that there are not, whatever is found there: whole vectors are less code.
             body, at = self._begin_block(block)
+            body.iterations = ROWS
             self._recall(read, body, at)
             self._keep(computed, body, at)
             block.add(f"for {at} in range({ROWS}):")
@@ -127,7 +135,7 @@ class _ShortRowPrinter(Printer):
             self._end_rows(block, body, end)
         body, at = self._begin_rows(block, first)
         self._recall(self._heads, body, at)
-        inner = Block(4, body)
+        inner = Block(4, body, self._nest.loops[-1].size)
         self._open(self._nest.loops[-1], inner)
         self._store(self._nest.stores, body)
         loop = self._nest.loops[-1]
@@ -141,8 +149,7 @@ class _ShortRowPrinter(Printer):
             f"    for {first} in range(start, stop, {ROWS}):",
             *block.lines,
         ]
-        trips = math.prod(loop.size for loop in outer)
-        return Source("\n".join(lines) + "\n", trips, self._work(outer))
+        return self._source("\n".join(lines) + "\n", trips, work)
 
     def _begin_block(self, block: Block) -> tuple[Block, str]:
         """A loop in which nothing is known of any row; the row's number in its block."""
@@ -150,7 +157,7 @@ class _ShortRowPrinter(Printer):
         for node in known:
             del self._names[node]
         self._folds = {fold: names for fold, names in self._folds.items() if not fold.variables}
-        body = Block(3, block)
+        body = Block(3, block, self._rows)
         for loop in self._nest.loops[:-1]:
             self._blocks[loop] = body
         return body, self._fresh("i")

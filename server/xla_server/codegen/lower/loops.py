@@ -1,28 +1,23 @@
 """Lowering of everything that a loop nest computes: single operations and fusions of them."""
 
-import dataclasses
-import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
-from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
-from xla_server.codegen.instructions.intrinsics import ARITHMETIC
+from xla_server.buffers.code import CopyThunk, KernelThunk, Value
 from xla_server.codegen.loops.collapse import collapsed
-from xla_server.codegen.loops.columns import column_source
-from xla_server.codegen.loops.interleaved import interleaved
-from xla_server.codegen.loops.nest import Nest, Source, all_nodes, source_of
-from xla_server.codegen.loops.pieces import pieces_source
-from xla_server.codegen.loops.short_rows import short_row_source
-from xla_server.codegen.loops.stopping import is_long
+from xla_server.codegen.loops.nest import Nest, all_nodes, source_of
+from xla_server.codegen.lower.loop_kernel import cost_of_evaluations
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
-from xla_server.codegen.trace.affine import Affine, linear, multi_index
-from xla_server.codegen.trace.graph import Apply, Load, Store
+from xla_server.codegen.lower.recomputation import loop_kernels
+from xla_server.codegen.trace.affine import linear
+from xla_server.codegen.trace.graph import Load, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.movement import start_indices
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Tracer
+from xla_server.evaluator.cost import Cost
 from xla_server.ir.module import HloInstruction
 
 
@@ -32,88 +27,22 @@ def lower_loop(lowering: Lowering, instruction: HloInstruction) -> Tree:
     values = tuple(lowering.new(shape, f"{instruction.name}.{n}") for n, shape in enumerate(shapes))
     if all(shape.element_count for shape in shapes):
         operands = kernel_operands(lowering, instruction)
-        add_kernel(lowering, instruction, operands, values)
+        add_kernels(lowering, instruction, operands, values)
     return values if instruction.shape.is_tuple else values[0]
 
 
-def add_kernel(
+def add_kernels(
     lowering: Lowering,
     instruction: HloInstruction,
     operands: dict[HloInstruction, Value],
     values: Sequence[Value],
 ) -> None:
-    """Add the kernel of an instruction over these operands, writing these values."""
-    buffers = list(dict.fromkeys([*operands.values(), *values]))
-    numbers = {operand: buffers.index(value) for operand, value in operands.items()}
-    dimensions = values[0].shape.dimensions
-
-    def make(index: Index) -> Sequence[Store]:
-        tracer = Tracer(RULES, numbers)
-        place = linear(index, dimensions)
-        stores = []
-        for number, value in enumerate(values):
-            shape = value.shape
-            # A convolution and what is made of it may have other dimensions over the same places.
-            at = index if shape.dimensions == dimensions else multi_index(place, shape.dimensions)
-            node = tracer.value(instruction, at, number)
-            stores.append(Store(buffers.index(value), KERNEL_TYPE[shape.element_type], place, node))
-        return stores
-
-    sizes, stores = interleaved(dimensions, make)
-    nest = Nest(*collapsed(sizes, stores), cancellation=len(buffers))
-    columns = column_source(nest)
-    source = columns or pieces_source(nest, sizes, stores) or short_row_source(nest)
-    source = _glue_if_short(source or source_of(nest), nest)
-    used = {node.argument for node in all_nodes(nest.stores) if isinstance(node, Load)}
-    word = [CANCELLATION] if is_long(source.work) else []
-    lowering.add(
-        KernelThunk(
-            instruction.name,
-            source.text,
-            source.trips,
-            source.work,
-            (*buffers, *word),
-            reads=tuple(value for n, value in enumerate(buffers) if n in used),
-            writes=tuple(values),
-            # Columns write their initial values before they read anything.
-            in_place=() if columns else in_place_pairs(nest, buffers),
-        )
-    )
-
-
-_SHORT = 256
-"""Operations of a kernel that take less time than starting it, from registers or from memory: a
-fold of 64 partial sums has 195."""
-
-
-def _glue_if_short(source: Source, nest: Nest) -> Source:
-    """A kernel of one number that is not worth its compiler's time says so."""
-    functions = {node.function for node in all_nodes(nest.stores) if isinstance(node, Apply)}
-    # Functions that are called stand in the text by other names.
-    written = (functions - ARITHMETIC.keys()).intersection(re.findall(r"\w+", source.text))
-    if source.trips > 1 or source.work > _SHORT or written:
-        return source
-    head = "def kernel(buffers, start, stop):\n"
-    text = source.text.replace(head, f"{head}    glue()\n", 1)
-    return dataclasses.replace(source, text=text)
-
-
-def in_place_pairs(nest: Nest, buffers: Sequence[Value]) -> tuple[tuple[Value, Value], ...]:
-    """Results that may be written over an operand: each element is read for itself alone."""
-    offsets: dict[int, set[Affine]] = {}
-    for node in all_nodes(nest.stores):
-        if isinstance(node, Load):
-            offsets.setdefault(node.argument, set()).add(node.offset)
-    pairs = []
-    if len({store.offset for store in nest.stores}) == 1:
-        place = {nest.stores[0].offset}
-        for store in nest.stores:
-            for argument, read in offsets.items():
-                old, new = buffers[argument].shape, buffers[store.argument].shape
-                same = old.element_type.byte_width == new.element_type.byte_width
-                if read == place and same:
-                    pairs.append((buffers[store.argument], buffers[argument]))
-    return tuple(pairs)
+    """Add the kernels of an instruction over these operands, writing these values."""
+    kernels = loop_kernels(instruction, operands, tuple(values))
+    for kernel in kernels:
+        lowering.add(kernel.thunk)
+    costs = (cost_of_evaluations(kernel.evaluated) for kernel in kernels)
+    lowering.costs[instruction] = sum(costs, start=Cost())
 
 
 def kernel_operands(lowering: Lowering, instruction: HloInstruction) -> dict[HloInstruction, Value]:

@@ -9,6 +9,7 @@ from xla_contract.shape import Shape
 from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Row, Value
 from xla_server.custom_calls.builtin import BUILTIN
 from xla_server.custom_calls.registry import Registry
+from xla_server.evaluator.cost import Cost
 from xla_server.evaluator.plan import in_order
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 
@@ -28,6 +29,7 @@ class Lowering:
         self.rows: list[Row] = []
         self.constants: dict[Value, Any] = {}
         self.origins: dict[Row, HloInstruction] = {}
+        self.costs: dict[HloInstruction, Cost] = {}
         self._scope: dict[HloInstruction, Tree] = {}
         self._current: HloInstruction | None = None
 
@@ -114,7 +116,9 @@ def lower(
     result = lowering.call(module.entry, arguments)
     parameters = [value for tree in arguments for value in leaves(tree)]
     constants = dict(lowering.constants)
-    return Code(lowering.rows, parameters, constants, leaves(result), lowering.origins)
+    return Code(
+        lowering.rows, parameters, constants, leaves(result), lowering.origins, lowering.costs
+    )
 
 
 def kernels_of(code: Code) -> list[KernelThunk]:

@@ -9,14 +9,18 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_server.buffers.code import Value
-from xla_server.codegen.loops.nest import Block, Nest, Printer, all_nodes
+from xla_server.codegen.loops.block import Block
+from xla_server.codegen.loops.nest import Nest, Printer, all_nodes
+from xla_server.codegen.lower.loop_kernel import cost_of_evaluations, evaluated_instructions
 from xla_server.codegen.lower.loops import array_shapes, kernel_operands
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.trace.affine import Variable, multi_index, variable
 from xla_server.codegen.trace.graph import Folded, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
-from xla_server.codegen.trace.tracer import Tracer
+from xla_server.codegen.trace.tracer import Origins, Tracer
+from xla_server.evaluator.cost import Cost
+from xla_server.evaluator.evaluation_cost import instruction_cost_once
 from xla_server.ir.module import HloInstruction
 
 
@@ -33,6 +37,7 @@ class TailText:
     loops: tuple[str, ...]
     work: int
     needs_rows: bool
+    cost: Cost = Cost()  # noqa: RUF009
 
     def first_lines(self, depth: int) -> str:
         """What comes before all loops, at a depth of indentation."""
@@ -53,7 +58,7 @@ class Tail:
 
     `arguments` are the kernel's: each operand of the fusion once, then `product`, where the
     producer writes, and `result`, which are often the same. A fusion of two results gives the
-    product as the second.
+    product as the second. The operations of both are noted in `costs`.
     """
 
     fusion: HloInstruction
@@ -62,6 +67,7 @@ class Tail:
     numbers: dict[HloInstruction, int]
     product: Value
     result: Value
+    costs: dict[HloInstruction, Cost]
 
     @classmethod
     def of(
@@ -83,7 +89,7 @@ class Tail:
             product = lowering.new(producer.shape, f"{fusion.name}.product")
         arguments = tuple(dict.fromkeys([*operands.values(), product, result]))
         numbers = {operand: arguments.index(value) for operand, value in operands.items()}
-        return cls(fusion, producer, arguments, numbers, product, result)
+        return cls(fusion, producer, arguments, numbers, product, result, lowering.costs)
 
     def argument(self, operand: HloInstruction) -> int:
         """The kernel's argument that an operand of the producer is, a parameter of the fusion."""
@@ -115,13 +121,16 @@ class Tail:
         loops = (Variable(rows, "i"), Variable(columns, "i"))
         place = variable(loops[0]) * columns + variable(loops[1])
         index = multi_index(place, self.result.shape.dimensions)
+        origins: Origins = {}
         store = Store(
             self.arguments.index(self.result),
             KERNEL_TYPE[self.result.shape.element_type],
             place,
-            Tracer(RULES, numbers).value(self.fusion, index),
+            Tracer(RULES, numbers, origins).value(self.fusion, index),
         )
-        return _TailPrinter(Nest(loops, (store,)), {numbers[self.producer]}).tail()
+        text = _TailPrinter(Nest(loops, (store,)), {numbers[self.producer]}).tail(origins)
+        self.costs[self.fusion] = instruction_cost_once(self.producer) + text.cost
+        return text
 
 
 def with_tail(
@@ -147,13 +156,13 @@ def used(
 class _TailPrinter(Printer):
     """Writes the loops over a block of rows and columns."""
 
-    def tail(self) -> TailText:
+    def tail(self, origins: Origins) -> TailText:
         """The text, whose bounds are variables of the kernel around it."""
         row, column = self._nest.loops
         self._begin()
-        body = Block(2, self._top)
+        body = Block(2, self._top, row.size)
         self._open(row, body)
-        inner = Block(3, body)
+        inner = Block(3, body, column.size)
         self._open(column, inner)
         self._store(self._nest.stores, inner)
         constants = "".join(f"{name} = {text}\n" for text, name in self._constants.items())
@@ -171,6 +180,7 @@ class _TailPrinter(Printer):
             _shifted(loops),
             self._work(self._nest.loops),
             needs_rows,
+            cost_of_evaluations(evaluated_instructions(self._evaluated.total(), origins)),
         )
 
 

@@ -9,6 +9,7 @@ from xla_contract.opcode import Opcode
 from xla_server.codegen.trace.affine import Affine, Computed, linear, variable
 from xla_server.codegen.trace.graph import Apply, Fold, Literal, Load, Node, Position
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE, KernelType
+from xla_server.evaluator.evaluation_cost import is_counted
 from xla_server.ir.module import HloComputation, HloInstruction
 
 T = TypeVar("T")
@@ -20,6 +21,9 @@ Index: TypeAlias = tuple[Affine, ...]
 
 NEVER = Literal("b1(0)", "b1")
 """What holds for no element."""
+
+Origins: TypeAlias = dict[Node | Fold, HloInstruction]
+"""The instruction of HLO that a node, or the loop body of a fold, evaluates an element of."""
 
 Rule: TypeAlias = Callable[["Tracer", HloInstruction, Index, int], Node]
 """One element of an instruction's result (of element `number` of its tuple) at an index."""
@@ -37,9 +41,14 @@ class Tracer:
     """
 
     def __init__(
-        self, rules: Mapping[Opcode, Rule], arguments: Mapping[HloInstruction, int]
+        self,
+        rules: Mapping[Opcode, Rule],
+        arguments: Mapping[HloInstruction, int],
+        origins: Origins | None = None,
     ) -> None:
+        """Record in `origins` which instruction each node or fold was made for."""
         self._rules = rules
+        self._origins = origins
         self._arguments = dict(arguments)
         self._bound: dict[HloInstruction, Node] = {}
         self._made: dict[tuple[object, ...], Node] = {}
@@ -141,7 +150,11 @@ class Tracer:
             offset = linear(index, shape.dimensions)
             return Load(argument, KERNEL_TYPE[shape.element_type], offset, self.guard)
         self._count(instruction)
-        return self._rules[instruction.opcode](self, instruction, index, number)
+        node = self._rules[instruction.opcode](self, instruction, index, number)
+        if self._origins is not None and is_counted(instruction):
+            made = self.folds.get((instruction, index, self.guard), node)
+            self._origins.setdefault(made, instruction)
+        return node
 
     def _count(self, instruction: HloInstruction) -> None:
         """Give up where copies of copies grow beyond what any kernel can hold."""

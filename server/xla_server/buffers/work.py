@@ -1,0 +1,96 @@
+"""A program's static count: what its code does, beside what its instructions ask for.
+
+Operations are counted for given sizes, without a clock. Loops and branches count once, as their
+trips are not known.
+"""
+
+import dataclasses
+
+from xla_contract.opcode import Opcode
+from xla_server.buffers.code import Code, CopyThunk, HostThunk, KernelThunk, Value, reads, writes
+from xla_server.evaluator.cost import Cost
+from xla_server.evaluator.evaluation_cost import cost_once, instruction_cost_once
+from xla_server.ir.module import HloInstruction, HloModule
+
+_NO_BYTES = frozenset(
+    {
+        Opcode.BITCAST,
+        Opcode.CONSTANT,
+        Opcode.CONDITIONAL,
+        Opcode.GET_TUPLE_ELEMENT,
+        Opcode.PARAMETER,
+        Opcode.RESHAPE,
+        Opcode.TUPLE,
+        Opcode.WHILE,
+    }
+)
+"""Instructions that access no bytes themselves."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Work:
+    """Operations, and the bytes of arrays that kernels or instructions read and write."""
+
+    cost: Cost
+    bytes: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.cost.flops:.0f} operations, {self.cost.transcendentals:.0f} transcendental, "
+            f"{self.bytes:.0f} bytes"
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProgramWork:
+    """The work of a module, each instruction of it done once, and what its code does."""
+
+    once: Work
+    done: Work
+
+    @property
+    def operations_ratio(self) -> float:
+        """Operations done for each that is asked for."""
+        return _ratio(self.done.cost.flops, self.once.cost.flops)
+
+    @property
+    def transcendentals_ratio(self) -> float:
+        """Transcendental functions evaluated for each that is asked for."""
+        return _ratio(self.done.cost.transcendentals, self.once.cost.transcendentals)
+
+
+def _ratio(done: float, once: float) -> float:
+    if once == 0:
+        return 1.0 if done == 0 else float("inf")
+    return done / once
+
+
+def work_once(module: HloModule) -> Work:
+    """Return the work of a module without fusions, each instruction of it done once."""
+    total = 0.0
+    for computation in module.sequential():
+        for i in computation.instructions:
+            if i.opcode not in _NO_BYTES:
+                shapes = [i.shape, *(operand.shape for operand in i.operands)]
+                total += sum(leaf.byte_size for shape in shapes for leaf in shape.leaves())
+    return Work(cost_once(module), total)
+
+
+def work_of(code: Code) -> Work:
+    """Return the work of all rows of a program: counted by their lowering, else as HLO counts."""
+    total = 0.0
+    computed: dict[HloInstruction, None] = {}
+    for row in code.rows:
+        if isinstance(row, CopyThunk):
+            total += 2 * row.source.byte_size
+            continue
+        if isinstance(row, (KernelThunk, HostThunk)):
+            total += sum(map(_byte_size, {*reads(row), *writes(row)}))
+            if row in code.origins:
+                computed[code.origins[row]] = None
+    costs = (code.costs.get(i) or instruction_cost_once(i) for i in computed)
+    return Work(sum(costs, start=Cost()), total)
+
+
+def _byte_size(value: Value) -> int:
+    return value.byte_size

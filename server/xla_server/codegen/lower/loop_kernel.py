@@ -1,0 +1,171 @@
+"""One loop nest over the elements of an instruction, with the count of what it evaluates."""
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+
+from xla_contract.opcode import Opcode
+from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
+from xla_server.codegen.instructions.intrinsics import ARITHMETIC
+from xla_server.codegen.loops.collapse import collapsed
+from xla_server.codegen.loops.columns import column_source
+from xla_server.codegen.loops.evaluations import Evaluations
+from xla_server.codegen.loops.fold_groups import folds_of
+from xla_server.codegen.loops.interleaved import interleaved
+from xla_server.codegen.loops.kept_rows import cost_of
+from xla_server.codegen.loops.nest import Nest, Source, all_nodes, prologue_of, source_of
+from xla_server.codegen.loops.pieces import pieces_source
+from xla_server.codegen.loops.short_rows import short_row_source
+from xla_server.codegen.loops.stopping import is_long
+from xla_server.codegen.trace.affine import Affine, linear, multi_index
+from xla_server.codegen.trace.graph import Apply, Load, Store
+from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.codegen.trace.rules import RULES
+from xla_server.codegen.trace.tracer import Index, Origins, Tracer
+from xla_server.evaluator.cost import Cost
+from xla_server.evaluator.evaluation_cost import evaluation_cost
+from xla_server.ir.module import HloInstruction
+
+GLUE_WORK = 256
+"""Operations up to which optimising a kernel of one element does not pay: starting it takes longer.
+A fold of 64 partial sums has 195."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LoopTask:
+    """What one kernel computes: every element of `root`, written to `values`.
+
+    `root` is `instruction` itself or, if that is a fusion, an instruction inside of it. `stored`
+    has the values that are read: those of operands, and of instructions inside that earlier kernels
+    have stored.
+    """
+
+    instruction: HloInstruction
+    root: HloInstruction
+    stored: Mapping[HloInstruction, Value]
+    values: tuple[Value, ...]
+    name: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LoopKernel:
+    """A kernel and its counts for one launch.
+
+    `evaluated` has the evaluations of each instruction that it computes, `units` its time as a
+    number of additions or loads, and `prologue_folds` the reductions that each call does again.
+    """
+
+    task: LoopTask
+    thunk: KernelThunk
+    evaluated: Mapping[HloInstruction, float]
+    units: float
+    prologue_folds: tuple[HloInstruction, ...]
+
+
+def loop_kernel(task: LoopTask) -> LoopKernel:
+    """Write the kernel of a task by the schedule that fits."""
+    buffers = list(dict.fromkeys([*task.stored.values(), *task.values]))
+    numbers = {operand: buffers.index(value) for operand, value in task.stored.items()}
+    dimensions = task.values[0].shape.dimensions
+    origins: Origins = {}
+
+    def make(index: Index) -> Sequence[Store]:
+        tracer = Tracer(RULES, numbers, origins)
+        if task.root is not task.instruction:
+            tracer.enter(task.instruction.called[0], task.instruction.operands)
+        place = linear(index, dimensions)
+        stores = []
+        for number, value in enumerate(task.values):
+            shape = value.shape
+            # A convolution and what is made of it may have other dimensions over the same places.
+            at = index if shape.dimensions == dimensions else multi_index(place, shape.dimensions)
+            node = tracer.value(task.root, at, number)
+            stores.append(Store(buffers.index(value), KERNEL_TYPE[shape.element_type], place, node))
+        return stores
+
+    sizes, stores = interleaved(dimensions, make)
+    nest = Nest(*collapsed(sizes, stores), cancellation=len(buffers))
+    columns = column_source(nest)
+    source = columns or pieces_source(nest, sizes, stores) or short_row_source(nest)
+    source = _glue_if_short(source or source_of(nest), nest)
+    used = {node.argument for node in all_nodes(nest.stores) if isinstance(node, Load)}
+    word = [CANCELLATION] if is_long(source.work + source.prologue) else []
+    evaluated = evaluated_instructions(source.evaluations, origins)
+    thunk = KernelThunk(
+        task.name,
+        source.text,
+        source.trips,
+        source.work,
+        (*buffers, *word),
+        reads=tuple(value for n, value in enumerate(buffers) if n in used),
+        writes=task.values,
+        # Columns write their initial values before they read anything.
+        in_place=() if columns else in_place_pairs(nest, buffers),
+        prologue=source.prologue,
+    )
+    return LoopKernel(task, thunk, evaluated, _units(source, task), _prologue_folds(nest, origins))
+
+
+def evaluated_instructions(
+    evaluations: Evaluations, origins: Origins
+) -> dict[HloInstruction, float]:
+    """Return how often a launch evaluates each instruction, over all indices it is read at."""
+    found: dict[HloInstruction, float] = {}
+    for what, times in evaluations.items():
+        origin = origins.get(what)
+        if origin is not None:
+            found[origin] = found.get(origin, 0.0) + times
+    return found
+
+
+def cost_of_evaluations(evaluated: Mapping[HloInstruction, float]) -> Cost:
+    """Return the operations of these evaluations."""
+    parts = (evaluation_cost(i) * times for i, times in evaluated.items())
+    return sum(parts, start=Cost())
+
+
+def _units(source: Source, task: LoopTask) -> float:
+    """Return the time of a launch: operations by their cost, loads and stores as one each."""
+    total = float(sum(value.shape.element_count for value in task.values))
+    for what, times in source.evaluations.items():
+        total += times * (cost_of(what) if isinstance(what, Apply) else 1)
+    return total
+
+
+def _prologue_folds(nest: Nest, origins: Origins) -> tuple[HloInstruction, ...]:
+    """Return the reductions that stand before the loop over work items."""
+    if not nest.loops:
+        return ()
+    inside = {loop for node in prologue_of(nest.stores) for loop in node.variables}
+    found = (origins.get(fold) for fold in folds_of(nest.stores) if inside.issuperset(fold.loops))
+    return tuple(i for i in found if i is not None and i.opcode is Opcode.REDUCE)
+
+
+def _glue_if_short(source: Source, nest: Nest) -> Source:
+    """Mark a kernel of one element that is not worth its compiler's time."""
+    functions = {node.function for node in all_nodes(nest.stores) if isinstance(node, Apply)}
+    # Functions that are called stand in the text by other names.
+    written = (functions - ARITHMETIC.keys()).intersection(re.findall(r"\w+", source.text))
+    if source.trips > 1 or source.work + source.prologue > GLUE_WORK or written:
+        return source
+    head = "def kernel(buffers, start, stop):\n"
+    text = source.text.replace(head, f"{head}    glue()\n", 1)
+    return dataclasses.replace(source, text=text)
+
+
+def in_place_pairs(nest: Nest, buffers: Sequence[Value]) -> tuple[tuple[Value, Value], ...]:
+    """Results that may be written over an operand: each element is read for itself alone."""
+    offsets: dict[int, set[Affine]] = {}
+    for node in all_nodes(nest.stores):
+        if isinstance(node, Load):
+            offsets.setdefault(node.argument, set()).add(node.offset)
+    pairs = []
+    if len({store.offset for store in nest.stores}) == 1:
+        place = {nest.stores[0].offset}
+        for store in nest.stores:
+            for argument, read in offsets.items():
+                old, new = buffers[argument].shape, buffers[store.argument].shape
+                same = old.element_type.byte_width == new.element_type.byte_width
+                if read == place and same:
+                    pairs.append((buffers[store.argument], buffers[argument]))
+    return tuple(pairs)

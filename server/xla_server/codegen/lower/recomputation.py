@@ -1,0 +1,178 @@
+"""The guard of fusion: what a kernel would evaluate too often is stored by a kernel of its own.
+
+Fusion decides from the module alone what is one kernel. Here the kernel is written for its sizes
+and counted. Where it evaluates elements again, and storing an instruction of the fusion first takes
+less time by the same count, that instruction becomes a kernel before it. A reduction that varies
+with no loop of the kernel is never left where it keeps a large kernel from being shared by threads.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from xla_contract.opcode import Opcode
+from xla_server.buffers.code import Value
+from xla_server.codegen.loops.block import calls_of
+from xla_server.codegen.lower.loop_kernel import LoopKernel, LoopTask, loop_kernel
+from xla_server.evaluator.evaluation_cost import evaluation_cost, evaluations_once
+from xla_server.ir.module import HloInstruction
+
+LAUNCH_UNITS = 4096
+"""Time that another kernel must save, in additions: about a microsecond for its launch, and its
+share of compilation, which is a hundred times that once."""
+
+MOST_PLANS = 24
+"""Plans that are written for one fusion, which bounds the time of compilation."""
+
+CANDIDATES = 4
+"""Instructions that are tried for each one that is stored."""
+
+SMALLEST_SHARE = 64
+"""Only an instruction that is itself this part of what is evaluated again is worth a try."""
+
+PARALLEL_CALLS = 16
+"""Chunks that a launch should have if it is large enough, so that threads share it evenly."""
+
+TRANSCENDENTAL_UNITS = 20
+"""Time of a transcendental function in additions, as `kept_rows.cost_of` has it."""
+
+
+def loop_kernels(
+    instruction: HloInstruction, operands: Mapping[HloInstruction, Value], values: tuple[Value, ...]
+) -> list[LoopKernel]:
+    """Return the kernels of an instruction in their order: one, or more if that takes less time.
+
+    `operands` are the values that it reads, `values` those that it writes.
+    """
+    task = LoopTask(instruction, instruction, operands, values, instruction.name)
+    kernel = loop_kernel(task)
+    if instruction.opcode is not Opcode.FUSION:
+        return [kernel]
+    return _Planner(task, kernel).planned()
+
+
+class _Planner:
+    """Chooses which instructions of a fusion are stored."""
+
+    def __init__(self, task: LoopTask, kernel: LoopKernel) -> None:
+        self._task = task
+        (self._called,) = task.instruction.called
+        root = self._called.root
+        roots = root.operands if root.opcode is Opcode.TUPLE else ()
+        self._results = {root, *roots}
+        self._order = {i: n for n, i in enumerate(self._called.instructions)}
+        self._values: dict[HloInstruction, Value] = {}
+        self._known = {(task.instruction, frozenset[HloInstruction]()): kernel}
+        self._left = MOST_PLANS
+
+    def planned(self) -> list[LoopKernel]:
+        """Return the kernels of the plan that takes the least time of those tried."""
+        stored: frozenset[HloInstruction] = frozenset()
+        kernels = self._kernels(stored)
+        while self._left > 0:
+            serial = next(filter(None, map(_serial_fold, kernels)), None)
+            if serial is not None:
+                stored |= {serial}
+                kernels = self._kernels(stored)
+                continue
+            for i in self._candidates(kernels, stored):
+                other = self._kernels(stored | {i})
+                if _units(kernels) - _units(other) > LAUNCH_UNITS:
+                    stored, kernels = stored | {i}, other
+                    break
+            else:
+                break
+        return kernels
+
+    def _kernels(self, stored: frozenset[HloInstruction]) -> list[LoopKernel]:
+        """Return the kernels that store these instructions in order, and the results last."""
+        self._left -= 1
+        order = sorted(stored, key=self._order.__getitem__)
+        return [self._kernel(root, stored) for root in (*order, self._task.instruction)]
+
+    def _kernel(self, root: HloInstruction, stored: frozenset[HloInstruction]) -> LoopKernel:
+        inside = self._computed_from(root, stored)
+        read = (stored & inside) - {root}
+        kernel = self._known.get((root, read))
+        if kernel is None:
+            kernel = self._known[root, read] = loop_kernel(self._subtask(root, inside, read))
+        return kernel
+
+    def _subtask(
+        self, root: HloInstruction, inside: set[HloInstruction], read: Iterable[HloInstruction]
+    ) -> LoopTask:
+        task = self._task
+        values = {i: self._value(i) for i in sorted(read, key=self._order.__getitem__)}
+        if root is task.instruction:
+            return LoopTask(root, root, {**task.stored, **values}, task.values, task.name)
+        bound = zip(self._called.parameters, task.instruction.operands, strict=True)
+        needed = {operand for parameter, operand in bound if parameter in inside}
+        operands = {part: value for part, value in task.stored.items() if part in needed}
+        value = self._value(root)
+        return LoopTask(task.instruction, root, {**operands, **values}, (value,), value.name)
+
+    def _value(self, i: HloInstruction) -> Value:
+        known = self._values.get(i)
+        if known is None:
+            known = Value(i.shape.without_layout(), f"{self._task.name}.{i.name}")
+            self._values[i] = known
+        return known
+
+    def _computed_from(
+        self, root: HloInstruction, stored: frozenset[HloInstruction]
+    ) -> set[HloInstruction]:
+        """Return what a kernel computes or reads: all behind its root, down to stored ones."""
+        start = self._called.root if root is self._task.instruction else root
+        found, waiting = {start}, [start]
+        while waiting:
+            part = waiting.pop()
+            for operand in part.operands if part is start or part not in stored else ():
+                if operand not in found:
+                    found.add(operand)
+                    waiting.append(operand)
+        return found
+
+    def _candidates(
+        self, kernels: Iterable[LoopKernel], stored: frozenset[HloInstruction]
+    ) -> list[HloInstruction]:
+        """Return the instructions that are best to store by an estimate, best first."""
+        evaluated: dict[HloInstruction, float] = {}
+        for kernel in kernels:
+            for i, times in kernel.evaluated.items():
+                evaluated[i] = evaluated.get(i, 0.0) + times
+        wasted = wasted_units(evaluated)
+        total = sum(wasted.values())
+        if total <= LAUNCH_UNITS:
+            return []
+        gains: dict[HloInstruction, float] = {}
+        for i, own in wasted.items():
+            if i in self._results or i in stored or own * SMALLEST_SHARE < total:
+                continue
+            saved = sum(wasted.get(part, 0.0) for part in self._computed_from(i, frozenset()))
+            elements = float(i.shape.element_count)
+            gains[i] = saved - evaluated[i] - elements
+        best = sorted(gains, key=lambda i: gains[i], reverse=True)
+        return [i for i in best if gains[i] > LAUNCH_UNITS][:CANDIDATES]
+
+
+def _units(kernels: Iterable[LoopKernel]) -> float:
+    return sum(kernel.units + LAUNCH_UNITS for kernel in kernels)
+
+
+def _serial_fold(kernel: LoopKernel) -> HloInstruction | None:
+    """Return a reduction before the parallel loop of a kernel that could have more chunks."""
+    thunk = kernel.thunk
+    calls = calls_of(thunk.trips, thunk.work, thunk.prologue)
+    wanted = min(PARALLEL_CALLS, calls_of(thunk.trips, thunk.work, 0))
+    if not kernel.prologue_folds or calls >= wanted:
+        return None
+    return max(kernel.prologue_folds, key=evaluations_once)
+
+
+def wasted_units(evaluated: Mapping[HloInstruction, float]) -> dict[HloInstruction, float]:
+    """Return the time that goes to evaluations of elements that were evaluated before."""
+    found = {}
+    for i, times in evaluated.items():
+        again = times - evaluations_once(i)
+        if again > 0:
+            one = evaluation_cost(i)
+            found[i] = again * (one.flops + TRANSCENDENTAL_UNITS * one.transcendentals)
+    return found

@@ -1,0 +1,82 @@
+"""What a program costs if each instruction is evaluated once: the measure of recomputation.
+
+Differs from `cost.py`, which counts as XLA's HLO cost analysis does, in reductions alone: a loop
+combines every element with an accumulator, so n elements are n combinations and not n - 1.
+"""
+
+import math
+
+from xla_contract.opcode import Opcode
+from xla_server.evaluator.cost import (
+    ONE_FLOP,
+    TRANSCENDENTAL,
+    Cost,
+    instruction_cost,
+)
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+
+_REDUCTIONS = frozenset({Opcode.REDUCE, Opcode.REDUCE_WINDOW})
+
+
+def is_counted(instruction: HloInstruction) -> bool:
+    """Return whether loop nests count evaluations of the instruction's elements."""
+    opcode = instruction.opcode
+    return opcode in TRANSCENDENTAL or opcode in ONE_FLOP or opcode in _COUNTED
+
+
+_COUNTED = frozenset({*_REDUCTIONS, Opcode.MAP, Opcode.DOT, Opcode.CONVOLUTION})
+
+
+def evaluations_once(i: HloInstruction) -> float:
+    """Return how many evaluations compute each element of a counted instruction once.
+
+    For reductions and products these are the elements that are combined.
+    """
+    if i.opcode is Opcode.REDUCE:
+        return math.prod(map(float, i.operands[0].shape.dimensions))
+    shape = i.shape.tuple_shapes[0] if i.shape.is_tuple else i.shape
+    elements = math.prod(map(float, shape.dimensions))
+    if i.opcode is Opcode.REDUCE_WINDOW:
+        return elements * math.prod(float(d.size) for d in i.attributes.window.dimensions)
+    if i.opcode is Opcode.DOT:
+        contracted = i.attributes.dimension_numbers.lhs_contracting_dimensions
+        return elements * math.prod(float(i.operands[0].shape.dimensions[d]) for d in contracted)
+    if i.opcode is Opcode.CONVOLUTION:
+        return instruction_cost(i, []).flops / 2
+    return elements
+
+
+def evaluation_cost(i: HloInstruction) -> Cost:
+    """Return the cost of one evaluation of a counted instruction."""
+    if i.opcode in TRANSCENDENTAL:
+        return Cost(transcendentals=1)
+    if i.opcode in ONE_FLOP:
+        return Cost(flops=1)
+    if i.opcode in _REDUCTIONS or i.opcode is Opcode.MAP:
+        return _computation_cost(i.called[0], {})
+    return Cost(flops=2)
+
+
+def cost_once(module: HloModule) -> Cost:
+    """Return the cost of a module that has no fusions; loops and branches count once."""
+    return _computation_cost(module.entry, {})
+
+
+def instruction_cost_once(i: HloInstruction) -> Cost:
+    """Return the cost of an instruction, with all that it calls."""
+    return _instruction_cost(i, {})
+
+
+def _computation_cost(computation: HloComputation, known: dict[HloComputation, Cost]) -> Cost:
+    found = known.get(computation)
+    if found is None:
+        parts = (_instruction_cost(i, known) for i in computation.instructions)
+        found = known[computation] = sum(parts, start=Cost())
+    return found
+
+
+def _instruction_cost(i: HloInstruction, known: dict[HloComputation, Cost]) -> Cost:
+    called = [_computation_cost(callee, known) for callee in i.called]
+    if i.opcode in _REDUCTIONS:
+        return called[0] * evaluations_once(i)
+    return instruction_cost(i, called)

@@ -1,0 +1,33 @@
+import pytest
+
+from xla_server.codegen.loops.block import (
+    ALIGNED_ITEMS,
+    PARALLEL_WORK,
+    PROLOGUE_SHARE,
+    Block,
+    calls_of,
+    chunk_of,
+)
+
+
+@pytest.mark.parametrize("work", [1, 7, 1000, PARALLEL_WORK, 1 << 40])
+@pytest.mark.parametrize("prologue", [0, 3, 1000, 1 << 30])
+def test_a_chunk_costs_several_times_its_prologue(work: int, prologue: int) -> None:
+    chunk = chunk_of(work, prologue)
+    # Rounding down to whole cache lines of work items loses less than half.
+    assert chunk * work >= PROLOGUE_SHARE * prologue / 2
+    assert chunk < ALIGNED_ITEMS or chunk % ALIGNED_ITEMS == 0
+
+
+def test_a_dear_prologue_is_executed_by_one_call() -> None:
+    assert calls_of(1 << 15, 10, 1 << 20) == 1
+    assert calls_of(1 << 15, 10, 0) > 1
+    assert calls_of(0, 10, 5) == 0
+
+
+def test_a_block_is_executed_as_often_as_all_loops_around_it_say() -> None:
+    top = Block(1, None, 3)
+    row = Block(2, top, 10 / 3)
+    column = Block(3, row, 7)
+    assert (top.executions, row.executions) == (3, 10)
+    assert column.executions == pytest.approx(70)

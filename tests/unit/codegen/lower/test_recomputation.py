@@ -1,0 +1,107 @@
+"""Which instructions of a fusion are stored because its kernel would evaluate them too often."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from tests.unit.codegen.compiled import interpreted, on_cpu
+from tests.unit.passes.passing import stated
+from xla_server.backends.compilation import Compilation, compile_module
+from xla_server.codegen.loops.block import calls_of
+from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.ir.module import HloModule
+
+
+def scaled_by_sum(rows: int, columns: int) -> HloModule:
+    """exp(-|a|) times the sum of b."""
+    shape = f"f32[{rows},{columns}]"
+    return stated(
+        [shape, "f32[5000]"],
+        f"{shape} multiply(e, w)",
+        "zero = f32[] constant(0)",
+        "s = f32[] reduce(x1, zero), dimensions={0}, to_apply=add",
+        f"w = {shape} broadcast(s), dimensions={{}}",
+        f"a = {shape} abs(x0)",
+        f"neg = {shape} negate(a)",
+        f"e = {shape} exponential(neg)",
+    )
+
+
+def softmax(rows: int, columns: int) -> HloModule:
+    """Softmax without the subtraction of the largest."""
+    shape = f"f32[{rows},{columns}]"
+    return stated(
+        [shape],
+        f"{shape} divide(e, w)",
+        "zero = f32[] constant(0)",
+        f"e = {shape} exponential(x0)",
+        f"s = f32[{rows}] reduce(e, zero), dimensions={{1}}, to_apply=add",
+        f"w = {shape} broadcast(s), dimensions={{0}}",
+    )
+
+
+def sums_of_shared(columns: int) -> HloModule:
+    """Two results, each with a sum over what both compute."""
+    shape = f"f32[{columns}]"
+    return stated(
+        [shape],
+        f"{shape} add(p, q)",
+        "zero = f32[] constant(0)",
+        f"t = {shape} tanh(x0)",
+        "s = f32[] reduce(t, zero), dimensions={0}, to_apply=add",
+        f"w = {shape} broadcast(s), dimensions={{}}",
+        f"p = {shape} multiply(t, w)",
+        "m = f32[] reduce(t, zero), dimensions={0}, to_apply=max",
+        f"v = {shape} broadcast(m), dimensions={{}}",
+        f"q = {shape} subtract(t, v)",
+    )
+
+
+def chunks(compilation: Compilation) -> list[int]:
+    return [calls_of(k.trips, k.work, k.prologue) for k in kernels_of(compilation.code)]
+
+
+def test_a_sum_before_a_large_loop_is_a_kernel_of_its_own() -> None:
+    compilation = compile_module(scaled_by_sum(500, 400))
+    assert len(chunks(compilation)) == 2
+    # Threads share the loop.
+    assert max(chunks(compilation)) > 8
+    assert compilation.work.operations_ratio <= 1.01
+
+
+def test_a_sum_before_a_small_loop_stays_in_its_only_call() -> None:
+    compilation = compile_module(softmax(1, 256))
+    assert chunks(compilation) == [1]
+
+
+@pytest.mark.parametrize("columns", [1 << n for n in range(8, 19)])
+def test_one_row_is_evaluated_once(columns: int) -> None:
+    for module in (softmax(1, columns), sums_of_shared(columns)):
+        work = compile_module(module).work
+        assert work.transcendentals_ratio <= 1.01
+        assert work.operations_ratio <= 1.25
+
+
+def test_rows_that_no_row_buffer_holds_are_stored() -> None:
+    assert len(kernels_of(compile_module(softmax(20, 1000)).code)) == 1
+    compilation = compile_module(softmax(20, 1 << 17))
+    assert len(kernels_of(compilation.code)) > 1
+    assert compilation.work.transcendentals_ratio == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "shapes"),
+    [
+        (scaled_by_sum(500, 400), [(500, 400), (5000,)]),
+        (softmax(1, 1 << 15), [(1, 1 << 15)]),
+        (softmax(2, 1 << 17), [(2, 1 << 17)]),
+        (sums_of_shared(1 << 14), [(1 << 14,)]),
+    ],
+)
+def test_results_are_kept(module: HloModule, shapes: Sequence[tuple[int, ...]]) -> None:
+    random = np.random.default_rng(3)
+    arguments = [random.standard_normal(shape).astype(np.float32) for shape in shapes]
+    (found,) = on_cpu(module, arguments)
+    (expected,) = interpreted(module, arguments)
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6)
