@@ -38,5 +38,6 @@ class EvaluationCounter:
             times = known.get(block)
             if times is None:
                 times = known[block] = block.executions
-            found[what] = found.get(what, 0.0) + times
+            turns = what.turns if isinstance(what, Fold) else 1
+            found[what] = found.get(what, 0.0) + times * turns
         return found

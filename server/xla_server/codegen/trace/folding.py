@@ -1,7 +1,8 @@
 """Rules for operations that combine many elements into one: reduce and reduce-window."""
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_server.codegen.trace.affine import Affine, Variable, variable
 from xla_server.codegen.trace.elementwise import converted, literal
-from xla_server.codegen.trace.graph import Accumulator, Fold, Folded, Node
+from xla_server.codegen.trace.graph import Accumulator, Apply, Fold, Folded, Node, Position
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
 from xla_server.ir.module import HloComputation, HloInstruction
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     import numpy as np
 
 _FREE_ORDER = {Opcode.ADD: "add_in_any_order", Opcode.MULTIPLY: "mul_in_any_order"}
+
+MAX_UNROLLED = 8
+"""Longest reduction, in elements, that is unrolled if its loop would test indices: with constants
+for indices nothing is left of the tests, and of an element of a concatenate only one operand."""
 
 LONG_WINDOW = 64
 """Elements of a window, beyond which one that is partly padding is combined in any order too."""
@@ -30,14 +35,37 @@ def trace_reduce(t: Tracer, i: HloInstruction, index: Index, number: int) -> Nod
     if fold is None:
         sizes, dimensions = i.operands[0].shape.dimensions, i.attributes.dimensions
         loops = tuple(Variable(sizes[d], "r") for d in sorted(dimensions))
-        kept, reduced = iter(index), iter(loops)
-        at = tuple(
-            variable(next(reduced)) if d in dimensions else next(kept) for d in range(len(sizes))
-        )
-        count = len(i.operands) // 2
-        fold = _folded(t, i, loops, [t.operand(i, n, at) for n in range(count)], None)
+
+        def read(turn: Iterable[Affine]) -> list[Node]:
+            kept, reduced = iter(index), iter(turn)
+            at = [next(reduced) if d in dimensions else next(kept) for d in range(len(sizes))]
+            return [t.operand(i, n, tuple(at)) for n in range(len(i.operands) // 2)]
+
+        elements = read(map(variable, loops))
+        if math.prod(loop.size for loop in loops) <= MAX_UNROLLED and tests(elements, loops):
+            turns = itertools.product(*(map(Affine, range(loop.size)) for loop in loops))
+            fold = _unrolled(t, i, [read(turn) for turn in turns])
+        else:
+            fold = _folded(t, i, loops, elements, None)
         t.folds[(i, index, t.guard)] = fold
     return Folded(fold, number)
+
+
+def tests(nodes: Iterable[Node], loops: Collection[Variable]) -> bool:
+    """Return whether nodes depend on comparisons of indices that vary with one of the loops."""
+    seen: set[Node] = set()
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if node in seen or node.variables.isdisjoint(loops):
+            continue
+        seen.add(node)
+        if isinstance(node, Apply) and node.function in ("lt", "ge"):
+            operands = (part for part in node.operands if isinstance(part, Position))
+            if any(not part.variables.isdisjoint(loops) for part in operands):
+                return True
+        waiting += node.inputs()
+    return False
 
 
 def trace_reduce_window(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
@@ -98,6 +126,31 @@ def sum_of(t: Tracer, product: Node, loops: tuple[Variable, ...], wide: ElementT
     return Fold(loops, (zero,), (accumulator,), (combined,), free, product)
 
 
+def _unrolled(t: Tracer, i: HloInstruction, turns: Sequence[Sequence[Node]]) -> Fold:
+    """Return a fold without a loop: the elements of each turn are combined one after the other."""
+    (reducer,) = i.called
+    initial, _ = _converted(t, i, turns[0])
+    state = initial
+    for elements in turns:
+        state = t.call(reducer, [*state, *_converted(t, i, elements)[1]])
+    accumulators = tuple(Accumulator(node.type, ()) for node in initial)
+    return Fold((), initial, accumulators, state, turns=len(turns))
+
+
+def _converted(
+    t: Tracer, i: HloInstruction, elements: Sequence[Node]
+) -> tuple[tuple[Node, ...], list[Node]]:
+    """Return the initial values, and elements, in the types of the reducer's parameters."""
+    count = len(elements)
+    kinds = [part.shape.element_type for part in i.called[0].parameters]
+    types = [part.shape.element_type for part in i.operands]
+    initial = tuple(
+        converted(t, t.operand(i, count + n, ()), types[count + n], kinds[n]) for n in range(count)
+    )
+    read = [converted(t, e, types[n], kinds[count + n]) for n, e in enumerate(elements)]
+    return initial, read
+
+
 def _folded(
     t: Tracer,
     i: HloInstruction,
@@ -107,13 +160,8 @@ def _folded(
 ) -> Fold:
     """A fold of elements by the instruction's computation; where `guard` fails nothing happens."""
     (reducer,) = i.called
-    count = len(elements)
     kinds = [part.shape.element_type for part in reducer.parameters]
-    types = [part.shape.element_type for part in i.operands]
-    elements = [converted(t, e, types[n], kinds[count + n]) for n, e in enumerate(elements)]
-    initial = [
-        converted(t, t.operand(i, count + n, ()), types[count + n], kinds[n]) for n in range(count)
-    ]
+    initial, elements = _converted(t, i, elements)
     loops = tuple(loop for loop in loops if loop.size != 1)
     accumulators = tuple(Accumulator(node.type, loops) for node in initial)
     # Without a loop there is nothing inside of which an accumulator could change.
@@ -133,7 +181,7 @@ def _folded(
             t.apply(_select(new), [guard, new, old], new.type)
             for new, old in zip(combined, held, strict=True)
         )
-    return Fold(loops, tuple(initial), accumulators, tuple(combined), free, elements[0])
+    return Fold(loops, initial, accumulators, tuple(combined), free, elements[0])
 
 
 def free_order(opcode: Opcode, computed: str) -> str | None:

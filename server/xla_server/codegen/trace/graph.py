@@ -110,7 +110,7 @@ class Fold:
 
     `ordered` are the combined values as functions of `accumulators`. Where `reassociates` names
     a function, the only combined value is that function of the accumulator and `element`, and
-    the order of combination is free.
+    the order of combination is free. Without loops, `combined` combine the elements of `turns`.
     """
 
     loops: tuple[Variable, ...]
@@ -119,6 +119,7 @@ class Fold:
     combined: tuple[Node, ...]
     reassociates: str | None = None
     element: Node | None = None
+    turns: int = 1
 
     @functools.cached_property
     def variables(self) -> frozenset[Variable]:
