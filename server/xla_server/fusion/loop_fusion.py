@@ -183,7 +183,7 @@ class _Plan:
                 and not self._repeated(i, readers)
                 and len(self._contexts_of(readers)) <= CONTEXTS
             )
-        repeated = (len(kernels) - 1) * self._chains[i]
+        repeated = (len(kernels) - 1) * len(self._chains[i])
         return len(kernels) <= COPIES and repeated <= DUPLICATE_OPERATIONS
 
     def _is_finished(self, i: HloInstruction, readers: list[HloInstruction], kernels: Set) -> bool:
@@ -265,22 +265,23 @@ class _Plan:
         return True
 
 
-def _chains(computation: HloComputation) -> dict[HloInstruction, float]:
-    """Return how many operations compute an element of each instruction from what is loaded.
+def _chains(computation: HloComputation) -> dict[HloInstruction, Set]:
+    """Return what computes an element of each instruction from loads, as far as it is cheap.
 
-    What several fusions never compute, because it is expensive or no loop does, is loaded.
+    What several fusions never compute, because it is expensive or no loop does, is loaded. More
+    than DUPLICATE_OPERATIONS are not told apart.
     """
-    found: dict[HloInstruction, float] = {}
+    found: dict[HloInstruction, Set] = {}
     for i in computation.instructions:
-        found[i] = 0.0
-        if i.opcode in EXPENSIVE or not is_fusible(i) or i.opcode is Opcode.REDUCE:
-            continue
-        # Few elements of a small operand are computed for many of a result.
-        elements = max(1, i.shape.element_count)
-        found[i] = float(i.opcode in ELEMENTWISE) + sum(
-            found[operand] * min(1.0, operand.shape.element_count / elements)
-            for operand in dict.fromkeys(i.operands)
-        )
+        chain: Set = frozenset()
+        if i.opcode not in EXPENSIVE and i.opcode is not Opcode.REDUCE and is_fusible(i):
+            chain = frozenset([i]) if i.opcode in ELEMENTWISE else chain
+            for operand in i.operands:
+                # Few elements of a small operand are computed for many of a result.
+                is_small = 2 * operand.shape.element_count < i.shape.element_count
+                if not is_small and len(chain) <= DUPLICATE_OPERATIONS:
+                    chain |= found[operand]
+        found[i] = chain
     return found
 
 

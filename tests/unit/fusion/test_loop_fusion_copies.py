@@ -9,7 +9,13 @@ from xla_server.codegen.trace.affine import Variable, variable
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Tracer
 from xla_server.fusion.index_maps import scalars
-from xla_server.fusion.loop_fusion import PLACES, SCALARS, TESTED_PLACES, LoopFusion
+from xla_server.fusion.loop_fusion import (
+    DUPLICATE_OPERATIONS,
+    PLACES,
+    SCALARS,
+    TESTED_PLACES,
+    LoopFusion,
+)
 from xla_server.fusion.multi_output_fusion import MultiOutputFusion
 from xla_server.ir.module import HloModule
 
@@ -114,3 +120,22 @@ def test_a_kernel_that_would_not_end_is_given_up() -> None:
     traced(4)
     with pytest.raises(InternalError, match="a kernel must compute at most"):
         traced(40)
+
+
+@pytest.mark.parametrize(("depth", "kernels"), [(2, 2), (DUPLICATE_OPERATIONS, 2), (9, 3), (60, 3)])
+def test_a_long_chain_is_not_computed_by_two_fusions(depth: int, kernels: int) -> None:
+    lines = ["c0 = f32[64,64] add(x0, x0)"]
+    lines += [f"c{n} = f32[64,64] maximum(c{n - 1}, x1)" for n in range(1, depth)]
+    last = f"c{depth - 1}"
+    module = stated(
+        ["f32[64,64]", "f32[64,64]"],
+        "(f32[64], f32[64,64]) tuple(r, t)",
+        *lines,
+        "zero = f32[] constant(0)",
+        f"r = f32[64] reduce({last}, zero), dimensions={{0}}, to_apply=add",
+        f"h = f32[64,64] negate({last})",
+        "t = f32[64,64] tanh(h)",
+    )
+    fused = passed(module, LoopFusion())
+    assert opcodes(fused)["fusion"] == kernels
+    assert_kept(module, fused)
