@@ -12,19 +12,22 @@ from xla_server.codegen.loops.columns import column_source
 from xla_server.codegen.loops.evaluations import Evaluations
 from xla_server.codegen.loops.fold_groups import folds_of
 from xla_server.codegen.loops.interleaved import interleaved
-from xla_server.codegen.loops.kept_rows import cost_of
+from xla_server.codegen.loops.kept_rows import WORTH, cost_of
 from xla_server.codegen.loops.nest import Nest, Source, all_nodes, prologue_of, source_of
 from xla_server.codegen.loops.pieces import pieces_source
 from xla_server.codegen.loops.short_rows import short_row_source
 from xla_server.codegen.loops.stopping import is_long
 from xla_server.codegen.trace.affine import Affine, linear, multi_index
-from xla_server.codegen.trace.graph import Apply, Load, Store
+from xla_server.codegen.trace.graph import Apply, Fold, Load, Node, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Origins, Tracer
 from xla_server.evaluator.cost import Cost
 from xla_server.evaluator.evaluation_cost import evaluation_cost
 from xla_server.ir.module import HloInstruction
+
+ACCESS_UNITS = WORTH // 2
+"""Time to store an element or to load it, in additions."""
 
 GLUE_WORK = 256
 """Operations up to which optimising a kernel of one element does not pay: starting it takes longer.
@@ -51,8 +54,8 @@ class LoopTask:
 class LoopKernel:
     """A kernel and its counts for one launch.
 
-    `evaluated` has the evaluations of each instruction that it computes, `units` its time as a
-    number of additions or loads, and `prologue_folds` the reductions that each call does again.
+    `evaluated` has the evaluations of each instruction that it computes, `units` its time in
+    additions, and `prologue_folds` the reductions that each call does again.
     """
 
     task: LoopTask
@@ -125,11 +128,17 @@ def cost_of_evaluations(evaluated: Mapping[HloInstruction, float]) -> Cost:
 
 
 def _units(source: Source, task: LoopTask) -> float:
-    """Return the time of a launch: operations by their cost, loads and stores as one each."""
-    total = float(sum(value.shape.element_count for value in task.values))
+    """Return the time of a launch: of its operations, loads and stores."""
+    total = float(ACCESS_UNITS * sum(value.shape.element_count for value in task.values))
     for what, times in source.evaluations.items():
-        total += times * (cost_of(what) if isinstance(what, Apply) else 1)
+        total += times * _unit(what)
     return total
+
+
+def _unit(what: Node | Fold) -> int:
+    if isinstance(what, Apply):
+        return cost_of(what)
+    return ACCESS_UNITS if isinstance(what, Load) else 1
 
 
 def _prologue_folds(nest: Nest, origins: Origins) -> tuple[HloInstruction, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from xla_contract.opcode import Opcode
 from xla_server.buffers.code import Value
 from xla_server.codegen.loops.block import calls_of
-from xla_server.codegen.lower.loop_kernel import LoopKernel, LoopTask, loop_kernel
+from xla_server.codegen.lower.loop_kernel import ACCESS_UNITS, LoopKernel, LoopTask, loop_kernel
 from xla_server.evaluator.evaluation_cost import evaluation_cost, evaluations_once
 from xla_server.ir.module import HloInstruction
 
@@ -148,7 +148,7 @@ class _Planner:
                 continue
             saved = sum(wasted.get(part, 0.0) for part in self._computed_from(i, frozenset()))
             elements = float(i.shape.element_count)
-            gains[i] = saved - evaluated[i] - elements
+            gains[i] = saved - ACCESS_UNITS * (evaluated[i] + elements)
         best = sorted(gains, key=lambda i: gains[i], reverse=True)
         return [i for i in best if gains[i] > LAUNCH_UNITS][:CANDIDATES]
 
