@@ -32,7 +32,8 @@ MOST_BYTES = 1 << 18
 _WIDTH = {"b1": 1, "c64": 8, "c128": 16}
 
 _COST = {
-    **dict.fromkeys(("div", "rem", "sqrt", "rsqrt"), 6),
+    **dict.fromkeys(("div", "rem"), 6),
+    **dict.fromkeys(("sqrt", "rsqrt"), 12),
     **dict.fromkeys(
         (
             *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh"),

@@ -36,11 +36,11 @@ A fold of 64 partial sums has 195."""
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoopTask:
-    """What one kernel computes: every element of `root`, written to `values`.
+    """What one kernel computes: every element of the results of `root`, written to `values`.
 
-    `root` is `instruction` itself or, if that is a fusion, an instruction inside of it. `stored`
-    has the values that are read: those of operands, and of instructions inside that earlier kernels
-    have stored.
+    `root` is `instruction` itself or, if that is a fusion, an instruction inside of it. `numbers`
+    are those of the results that the kernel computes. `stored` has the values that are read: those
+    of operands, and of instructions inside that earlier kernels have stored.
     """
 
     instruction: HloInstruction
@@ -48,6 +48,7 @@ class LoopTask:
     stored: Mapping[HloInstruction, Value]
     values: tuple[Value, ...]
     name: str
+    numbers: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def loop_kernel(task: LoopTask) -> LoopKernel:
             tracer.enter(task.instruction.called[0], task.instruction.operands)
         place = linear(index, dimensions)
         stores = []
-        for number, value in enumerate(task.values):
+        for number, value in zip(task.numbers, task.values, strict=True):
             shape = value.shape
             # A convolution and what is made of it may have other dimensions over the same places.
             at = index if shape.dimensions == dimensions else multi_index(place, shape.dimensions)

@@ -30,6 +30,7 @@ class Lowering:
         self.constants: dict[Value, Any] = {}
         self.origins: dict[Row, HloInstruction] = {}
         self.costs: dict[HloInstruction, Cost] = {}
+        self.unsettled: list[HloInstruction] = []
         self._scope: dict[HloInstruction, Tree] = {}
         self._current: HloInstruction | None = None
 
@@ -117,7 +118,13 @@ def lower(
     parameters = [value for tree in arguments for value in leaves(tree)]
     constants = dict(lowering.constants)
     return Code(
-        lowering.rows, parameters, constants, leaves(result), lowering.origins, lowering.costs
+        lowering.rows,
+        parameters,
+        constants,
+        leaves(result),
+        lowering.origins,
+        lowering.costs,
+        tuple(lowering.unsettled),
     )
 
 

@@ -6,6 +6,7 @@ less time by the same count, that instruction becomes a kernel before it. A redu
 with no loop of the kernel is never left where it keeps a large kernel from being shared by threads.
 """
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 
 from xla_contract.opcode import Opcode
@@ -22,9 +23,6 @@ share of compilation, which is a hundred times that once."""
 MOST_PLANS = 24
 """Plans that are written for one fusion, which bounds the time of compilation."""
 
-CANDIDATES = 4
-"""Instructions that are tried for each one that is stored."""
-
 SMALLEST_SHARE = 64
 """Only an instruction that is itself this part of what is evaluated again is worth a try."""
 
@@ -35,17 +33,29 @@ TRANSCENDENTAL_UNITS = 20
 """Time of a transcendental function in additions, as `kept_rows.cost_of` has it."""
 
 
-def loop_kernels(
+@dataclasses.dataclass(frozen=True, slots=True)
+class LoopPlan:
+    """The kernels of an instruction in their order.
+
+    If the plan is settled, no storing of one more instruction takes less time by the count.
+    """
+
+    kernels: tuple[LoopKernel, ...]
+    is_settled: bool = True
+
+
+def loop_plan(
     instruction: HloInstruction, operands: Mapping[HloInstruction, Value], values: tuple[Value, ...]
-) -> list[LoopKernel]:
-    """Return the kernels of an instruction in their order: one, or more if that takes less time.
+) -> LoopPlan:
+    """Return the kernels of an instruction: one, or more if that takes less time.
 
     `operands` are the values that it reads, `values` those that it writes.
     """
-    task = LoopTask(instruction, instruction, operands, values, instruction.name)
+    numbers = tuple(range(len(values)))
+    task = LoopTask(instruction, instruction, operands, values, instruction.name, numbers)
     kernel = loop_kernel(task)
     if instruction.opcode is not Opcode.FUSION:
-        return [kernel]
+        return LoopPlan((kernel,))
     return _Planner(task, kernel).planned()
 
 
@@ -55,16 +65,16 @@ class _Planner:
     def __init__(self, task: LoopTask, kernel: LoopKernel) -> None:
         self._task = task
         (self._called,) = task.instruction.called
-        root = self._called.root
-        roots = root.operands if root.opcode is Opcode.TUPLE else ()
-        self._results = {root, *roots}
+        self._results = _results(self._called.root)
         self._order = {i: n for n, i in enumerate(self._called.instructions)}
         self._values: dict[HloInstruction, Value] = {}
+        if len(self._results) > 1:
+            self._values.update(zip(self._results, task.values, strict=True))
         self._known = {(task.instruction, frozenset[HloInstruction]()): kernel}
         self._left = MOST_PLANS
 
-    def planned(self) -> list[LoopKernel]:
-        """Return the kernels of the plan that takes the least time of those tried."""
+    def planned(self) -> LoopPlan:
+        """Return the plan that takes the least time of those tried."""
         stored: frozenset[HloInstruction] = frozenset()
         kernels = self._kernels(stored)
         while self._left > 0:
@@ -74,19 +84,24 @@ class _Planner:
                 kernels = self._kernels(stored)
                 continue
             for i in self._candidates(kernels, stored):
+                if self._left <= 0:
+                    break
                 other = self._kernels(stored | {i})
                 if _units(kernels) - _units(other) > LAUNCH_UNITS:
                     stored, kernels = stored | {i}, other
                     break
             else:
-                break
-        return kernels
+                return LoopPlan(tuple(kernels))
+        return LoopPlan(tuple(kernels), is_settled=False)
 
     def _kernels(self, stored: frozenset[HloInstruction]) -> list[LoopKernel]:
         """Return the kernels that store these instructions in order, and the results last."""
         self._left -= 1
         order = sorted(stored, key=self._order.__getitem__)
-        return [self._kernel(root, stored) for root in (*order, self._task.instruction)]
+        kernels = [self._kernel(root, stored) for root in order]
+        if not stored.issuperset(self._results):
+            kernels.append(self._kernel(self._task.instruction, stored))
+        return kernels
 
     def _kernel(self, root: HloInstruction, stored: frozenset[HloInstruction]) -> LoopKernel:
         inside = self._computed_from(root, stored)
@@ -102,12 +117,18 @@ class _Planner:
         task = self._task
         values = {i: self._value(i) for i in sorted(read, key=self._order.__getitem__)}
         if root is task.instruction:
-            return LoopTask(root, root, {**task.stored, **values}, task.values, task.name)
+            stored = {**task.stored, **values}
+            numbers = task.numbers
+            if len(numbers) == len(self._results):
+                numbers = tuple(n for n in numbers if self._results[n] not in stored)
+            results = tuple(task.values[n] for n in numbers)
+            return LoopTask(root, root, stored, results, task.name, numbers)
         bound = zip(self._called.parameters, task.instruction.operands, strict=True)
         needed = {operand for parameter, operand in bound if parameter in inside}
         operands = {part: value for part, value in task.stored.items() if part in needed}
         value = self._value(root)
-        return LoopTask(task.instruction, root, {**operands, **values}, (value,), value.name)
+        stored = {**operands, **values}
+        return LoopTask(task.instruction, root, stored, (value,), value.name, (0,))
 
     def _value(self, i: HloInstruction) -> Value:
         known = self._values.get(i)
@@ -144,13 +165,21 @@ class _Planner:
             return []
         gains: dict[HloInstruction, float] = {}
         for i, own in wasted.items():
-            if i in self._results or i in stored or own * SMALLEST_SHARE < total:
+            is_only_result = (i,) == self._results
+            if is_only_result or i in stored or own * SMALLEST_SHARE < total:
                 continue
             saved = sum(wasted.get(part, 0.0) for part in self._computed_from(i, frozenset()))
             elements = float(i.shape.element_count)
-            gains[i] = saved - ACCESS_UNITS * (evaluated[i] + elements)
+            reads = evaluated[i] / evaluations_once(i) * elements
+            gains[i] = saved - ACCESS_UNITS * (reads + elements)
         best = sorted(gains, key=lambda i: gains[i], reverse=True)
-        return [i for i in best if gains[i] > LAUNCH_UNITS][:CANDIDATES]
+        return [i for i in best if gains[i] > LAUNCH_UNITS]
+
+
+def _results(root: HloInstruction) -> tuple[HloInstruction, ...]:
+    """Return what a fusion computes, in the order of its results; equal ones are not told apart."""
+    results = root.operands if root.opcode is Opcode.TUPLE else (root,)
+    return tuple(results) if len(set(results)) == len(results) else (root,)
 
 
 def _units(kernels: Iterable[LoopKernel]) -> float:
@@ -174,5 +203,6 @@ def wasted_units(evaluated: Mapping[HloInstruction, float]) -> dict[HloInstructi
         again = times - evaluations_once(i)
         if again > 0:
             one = evaluation_cost(i)
-            found[i] = again * (one.flops + TRANSCENDENTAL_UNITS * one.transcendentals)
+            access = ACCESS_UNITS if i.opcode is Opcode.REDUCE else 0
+            found[i] = again * (access + one.flops + TRANSCENDENTAL_UNITS * one.transcendentals)
     return found

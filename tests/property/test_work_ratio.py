@@ -1,0 +1,61 @@
+"""Compiled programs evaluate little more than once: counted, without a clock."""
+
+import pytest
+
+from tests.benchmarks.workloads import GROUPS
+from tests.corpus.hlo_programs import PROGRAMS, program
+from tests.corpus.hlo_text import parse_hlo
+from tests.corpus.jax_programs import lower
+from tests.work_ratio.bounds import complaints
+from tests.work_ratio.graphs import graph
+from xla_contract.stubs import hlo_pb2
+from xla_server.backends.compilation import compile_module
+from xla_server.codegen.lower import recomputation
+from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
+from xla_server.ir.importer import import_module
+from xla_server.ir.module import HloModule
+
+GRAPHS, CHUNK = 500, 25
+
+
+def check(module: HloModule) -> None:
+    if not has_dynamic_shapes(module):
+        assert list(complaints(compile_module(module))) == []
+
+
+@pytest.mark.parametrize("first", range(0, GRAPHS, CHUNK))
+def test_random_graphs(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        check(import_module(graph(seed)))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_corpus_of_hlo(name: str) -> None:
+    parameters, root, *before = PROGRAMS[name]
+    check(import_module(parse_hlo(program(parameters, root, *before))))
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_programs_of_the_benchmark(group: str) -> None:
+    import jax
+
+    for name, workload in GROUPS[group]().items():
+        with jax.enable_x64(workload.is_wide):
+            serialized = lower(workload.function, *workload.arguments)
+        module = import_module(hlo_pb2.HloModuleProto.FromString(serialized))
+        assert list(complaints(compile_module(module))) == [], name
+
+
+def test_the_same_seed_gives_the_same_graph() -> None:
+    assert graph(7) == graph(7)
+    assert graph(7) != graph(8)
+
+
+def test_bounds_are_exceeded_without_the_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recomputation, "LAUNCH_UNITS", 1 << 60)
+    found = [
+        complaint
+        for seed in range(GRAPHS)
+        for complaint in complaints(compile_module(import_module(graph(seed))))
+    ]
+    assert found

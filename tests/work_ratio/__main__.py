@@ -1,0 +1,44 @@
+"""`make work-ratio`: the work of random graphs against the bounds; exits with 1 beyond them.
+
+SEED=n COUNT=n choose; the seed is drawn and printed if none is given.
+"""
+
+import os
+import secrets
+import statistics
+import sys
+
+from tests.work_ratio.bounds import complaints
+from tests.work_ratio.graphs import graph
+from xla_server.backends.compilation import compile_module
+from xla_server.ir.importer import import_module
+
+COUNT = 5000
+
+
+def main() -> int:
+    """Check COUNT graphs from SEED on, and print how much they repeat."""
+    seed = int(os.environ.get("SEED") or secrets.randbelow(10**9))
+    count = int(os.environ.get("COUNT") or COUNT)
+    print(f"seed {seed}, {count} graphs", flush=True)
+    wrong, operations, functions = 0, [], []
+    for number in range(seed, seed + count):
+        compilation = compile_module(import_module(graph(number)))
+        for complaint in complaints(compilation):
+            wrong += 1
+            print(f"graph {number}: {complaint}", flush=True)
+        operations.append(compilation.work.operations_ratio)
+        functions.append(compilation.work.transcendentals_ratio)
+    for name, ratios in (("operations", operations), ("transcendental", functions)):
+        ratios = sorted(ratio for ratio in ratios if ratio != float("inf"))
+        most = ratios[len(ratios) * 99 // 100]
+        print(
+            f"{name}, done for each asked for: {statistics.mean(ratios):.3f} in the mean, "
+            f"{most:.2f} at most of 99 %, {ratios[-1]:.2f} at most of all"
+        )
+    print(f"{count - wrong} passed, {wrong} failed")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
