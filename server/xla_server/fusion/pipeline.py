@@ -4,7 +4,7 @@ from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.fusion.multi_output_fusion import MultiOutputFusion
 from xla_server.fusion.output_fusion import OutputFusion
 from xla_server.passes.fixpoint import Pass
-from xla_server.passes.state_last import StateLast
+from xla_server.passes.in_place_order import InPlaceOrder
 
 FUSIONS: tuple[Pass, ...] = (
     LoopFusion(),
@@ -13,6 +13,6 @@ FUSIONS: tuple[Pass, ...] = (
     # A loop with several results is no tail.
     MultiOutputFusion(),
     # Last, as an order that nothing changes any more.
-    StateLast(),
+    InPlaceOrder(),
 )
 """What is run after the pipeline of passes. Programs also compile without any of them."""
