@@ -5,6 +5,7 @@ from xla_server.fusion.multi_output_fusion import MultiOutputFusion
 from xla_server.fusion.output_fusion import OutputFusion
 from xla_server.passes.fixpoint import Pass
 from xla_server.passes.in_place_order import InPlaceOrder
+from xla_server.passes.optimization_barrier_expander import OptimizationBarrierExpander
 
 FUSIONS: tuple[Pass, ...] = (
     LoopFusion(),
@@ -12,6 +13,8 @@ FUSIONS: tuple[Pass, ...] = (
     OutputFusion(),
     # A loop with several results is no tail.
     MultiOutputFusion(),
+    # Barriers have kept apart what is not to be fused.
+    OptimizationBarrierExpander(),
     # Last, as an order that nothing changes any more.
     InPlaceOrder(),
 )
