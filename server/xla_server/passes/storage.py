@@ -106,6 +106,22 @@ def storage_of(
     return Storage(computation, inputs, outputs, analysis.defined, analysis.readers, overwrites)
 
 
+def dependences(
+    computation: HloComputation, targets: Sequence[HloInstruction]
+) -> dict[HloInstruction, int]:
+    """Return the targets that each instruction is or depends on: bit n stands for targets[n]."""
+    bits: dict[HloInstruction, int] = {}
+    for n, target in enumerate(targets):
+        bits[target] = bits.get(target, 0) | 1 << n
+    found: dict[HloInstruction, int] = {}
+    for i in computation.instructions:
+        total = bits.get(i, 0)
+        for part in (*i.operands, *i.control_predecessors):
+            total |= found[part]
+        found[i] = total
+    return found
+
+
 def leaves(tree: Tree) -> Iterator[Buffer]:
     """Yield the buffers of a tree in order."""
     if isinstance(tree, tuple):

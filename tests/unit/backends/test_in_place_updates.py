@@ -60,7 +60,17 @@ def scatters(table: Any, indices: Any, rows: Any) -> Any:
     return versions[-1], total
 
 
+def rows_between(table: Any, indices: Any, rows: Any) -> Any:
+    """A sum of rows of all versions, which one loop could compute after the last update."""
+    total = 0.0
+    for n in range(LAYERS):
+        total = total + table[indices[n, 0]] * rows[n, 0]
+        table = table.at[indices[n, 1]].set(rows[n, 1])
+    return table, total
+
+
 PROGRAMS = [
+    (rows_between, (drawn(1 << 13, 4), INDICES, ROWS)),
     (attention, (CACHE, NEW, QUERY, TIME)),
     (slices, (CACHE, NEW, TIME)),
     (scatters, (TABLE, INDICES, ROWS)),
