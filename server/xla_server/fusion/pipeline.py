@@ -3,16 +3,22 @@
 from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.fusion.multi_output_fusion import MultiOutputFusion
 from xla_server.fusion.output_fusion import OutputFusion
+from xla_server.fusion.update_barriers import UpdateBarriers
 from xla_server.passes.fixpoint import Pass
-from xla_server.passes.state_last import StateLast
+from xla_server.passes.in_place_order import InPlaceOrder
+from xla_server.passes.optimization_barrier_expander import OptimizationBarrierExpander
 
 FUSIONS: tuple[Pass, ...] = (
+    # What it stores cannot be fused.
+    UpdateBarriers(),
     LoopFusion(),
     # After loops are whole, as the tail of a product is one of them.
     OutputFusion(),
     # A loop with several results is no tail.
     MultiOutputFusion(),
+    # Barriers have kept apart what is not to be fused.
+    OptimizationBarrierExpander(),
     # Last, as an order that nothing changes any more.
-    StateLast(),
+    InPlaceOrder(),
 )
 """What is run after the pipeline of passes. Programs also compile without any of them."""

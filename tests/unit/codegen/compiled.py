@@ -13,6 +13,8 @@ from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
 from xla_server.backends.cpu import Cpu
 from xla_server.backends.options import DEFAULTS, CompileOptions
+from xla_server.buffers.assignment import Assignment
+from xla_server.buffers.code import Code, CopyThunk
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels
 from xla_server.evaluator.feeds import NoFeeds
@@ -53,6 +55,16 @@ def on_cpu(
         placed, device=device, feeds=NoFeeds(), channels=NoChannels(), cancellation=Cancellation()
     ).output
     return list(output.value) if isinstance(output.value, tuple) else [output.value]
+
+
+def copied_bytes(code: Code, assignment: Assignment) -> int:
+    """The bytes that the copies of a program move: those whose values do not share memory."""
+    places = assignment.places
+    return sum(
+        row.target.byte_size
+        for row in code.rows
+        if isinstance(row, CopyThunk) and places[row.target] != places[row.source]
+    )
 
 
 def laid(shape: Shape, chance: np.random.Generator) -> Shape:
