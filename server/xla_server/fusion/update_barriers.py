@@ -13,7 +13,6 @@ from xla_server.passes.storage import (
     Overwrite,
     Storage,
     dependences,
-    sequential,
     storage_of,
 )
 
@@ -50,7 +49,7 @@ class UpdateBarriers:
         """Add barriers to computations that run instruction by instruction."""
         storages: dict[HloComputation, Storage] = {}
         changed = False
-        for computation in sequential(module):
+        for computation in module.sequential():
             storages[computation] = storage = storage_of(computation, storages)
             updates = _updates(storage)
             if not updates:

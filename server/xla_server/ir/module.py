@@ -87,18 +87,18 @@ class HloModule:
             yield from computation.instructions
 
     def sequential(self) -> list[HloComputation]:
-        """Return the computations run instruction by instruction, not element by element.
+        """Return the computations run instruction by instruction, callees before callers.
 
         They are the entry computation, and those that loops, conditionals and calls among them run.
         """
-        found: dict[HloComputation, None] = {}
-        waiting = [self.entry]
-        while waiting:
-            computation = waiting.pop()
+        found = {self.entry}
+        for computation in reversed(self.computations):
             if computation in found:
-                continue
-            found[computation] = None
-            for instruction in computation.instructions:
-                if instruction.opcode in (Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL):
-                    waiting += instruction.called
-        return list(found)
+                for instruction in computation.instructions:
+                    if instruction.opcode in SEQUENTIAL_CALLERS:
+                        found.update(instruction.called)
+        return [computation for computation in self.computations if computation in found]
+
+
+SEQUENTIAL_CALLERS = frozenset({Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL})
+"""Opcodes whose called computations run instruction by instruction, not element by element."""

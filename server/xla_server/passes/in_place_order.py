@@ -6,14 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from xla_contract.opcode import Opcode
 from xla_server.ir.effects import acts
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.module import SEQUENTIAL_CALLERS, HloComputation, HloInstruction, HloModule
 from xla_server.passes.list_scheduling import SoftDependence, schedule
 from xla_server.passes.storage import (
-    CONTROL,
     Buffer,
     Overwrite,
     Storage,
-    sequential,
     storage_of,
 )
 
@@ -52,7 +50,7 @@ class InPlaceOrder:
         storages: dict[HloComputation, Storage] = {}
         peaks: dict[HloComputation, int] = {}
         changed = False
-        for computation in sequential(module):
+        for computation in module.sequential():
             storage = storage_of(computation, storages, is_loop_body=computation in bodies)
             storages[computation] = storage
             orders = _Orders(storage, peaks, is_entry=computation is module.entry)
@@ -157,7 +155,7 @@ class _Orders:
 
         What they overwrite of the operands they copy first, if it is read later.
         """
-        if i.opcode not in CONTROL:
+        if i.opcode not in SEQUENTIAL_CALLERS:
             return 0
         copies = sum(
             o.old.byte_size for o in self._inside.get(i, ()) if not self._is_in_place(o, positions)

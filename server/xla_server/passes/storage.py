@@ -10,10 +10,7 @@ from typing import TypeAlias
 
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-
-CONTROL = frozenset({Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL})
-"""Opcodes whose called computations run instruction by instruction."""
+from xla_server.ir.module import HloComputation, HloInstruction
 
 _FIRST_OPERAND = frozenset(
     {Opcode.ADD_DEPENDENCY, Opcode.COPY, Opcode.DOMAIN, Opcode.OPT_BARRIER, Opcode.RESHAPE}
@@ -68,17 +65,6 @@ class Storage:
     defined: Mapping[HloInstruction, tuple[Buffer, ...]]
     readers: Mapping[Buffer, list[HloInstruction]]
     overwrites: tuple[Overwrite, ...]
-
-
-def sequential(module: HloModule) -> list[HloComputation]:
-    """Return the computations that run instruction by instruction, callees before callers."""
-    found = {module.entry}
-    for computation in reversed(module.computations):
-        if computation in found:
-            for i in computation.instructions:
-                if i.opcode in CONTROL:
-                    found.update(i.called)
-    return [computation for computation in module.computations if computation in found]
 
 
 def storage_of(

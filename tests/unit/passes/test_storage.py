@@ -3,14 +3,14 @@
 from tests.unit.passes.passing import imported
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloModule
-from xla_server.passes.storage import Storage, sequential, storage_of
+from xla_server.passes.storage import Storage, storage_of
 
 
 def storages(module: HloModule) -> dict[str, Storage]:
     """The storage of each computation by the first part of its name."""
     bodies = {i.called[0] for i in module.instructions() if i.opcode is Opcode.WHILE}
     known: dict[object, Storage] = {}
-    for computation in sequential(module):
+    for computation in module.sequential():
         known[computation] = storage_of(computation, known, is_loop_body=computation in bodies)
     return {computation.name.split(".")[0]: each for computation, each in known.items()}
 
@@ -202,4 +202,4 @@ ENTRY main {{
   ROOT r = f32[] reduce(a, zero), dimensions={{0}}, to_apply=add
 }}
 """)
-    assert [computation.name.split(".")[0] for computation in sequential(module)] == ["main"]
+    assert [computation.name.split(".")[0] for computation in module.sequential()] == ["main"]
