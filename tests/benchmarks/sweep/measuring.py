@@ -1,10 +1,11 @@
 """Measurement of one program: compiled by both sides, compared, then run in turns."""
 
 import dataclasses
+import functools
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -150,7 +151,13 @@ def _measured(drawn: Program, number: int, seed: int, cpu: Cpu, seconds: float) 
         results = ours.guarded_results()
     except XlaError as error:
         return dataclasses.replace(record, status="FAILED", note=str(error)[:500])
-    status, note = verdict(results, theirs.results(), arguments, theirs.results)
+    status, note = verdict(
+        results,
+        theirs.results(),
+        arguments,
+        theirs.results,
+        None if drawn.is_wide else functools.partial(run_wide, drawn.function),
+    )
     mine, peer = take_turns(ours.run, theirs.run, seconds)
     return dataclasses.replace(
         record,
@@ -160,6 +167,12 @@ def _measured(drawn: Program, number: int, seed: int, cpu: Cpu, seconds: float) 
         peer=peer,
         compile_ours=compile_seconds,
     )
+
+
+def run_wide(function: Callable[..., Any], arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return the results of XLA's program for arguments of 64 bits."""
+    with jax.enable_x64(True):
+        return [np.asarray(leaf) for leaf in jax.tree.leaves(jax.jit(function)(*arguments))]
 
 
 def timed(run: Callable[[], object]) -> float:
