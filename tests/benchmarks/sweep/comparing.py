@@ -41,11 +41,11 @@ class Gap:
     infinite: float = 0.0
 
     def exceeds(self, tolerance: float) -> bool:
-        """Whether this is more than rounding of one operation."""
+        """Return whether this is more than rounding of one operation."""
         return self.distance > tolerance or self.different > 0 or self.infinite > 0
 
     def within(self, other: "Gap", factor: float) -> bool:
-        """Whether `other` times `factor` explains this."""
+        """Return whether `other` times `factor` explains this."""
         return (
             self.distance <= other.distance * factor
             and self.different <= other.different * factor

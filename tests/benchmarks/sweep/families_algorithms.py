@@ -4,7 +4,7 @@ from tests.benchmarks.sweep.draw import Draw
 
 
 def sorting(draw: Draw) -> str:
-    """A sort, argsort or top_k along an axis, of keys alone or with values."""
+    """Draw a sort, argsort or top_k along an axis, of keys alone or with values."""
     rank = draw.integer(1, 3)
     shape = draw.shape(rank, high=2**17)
     dtype = draw.dtype(integers=0.3)
@@ -24,7 +24,7 @@ def sorting(draw: Draw) -> str:
 
 
 def fourier(draw: Draw) -> str:
-    """A Fourier transform: complex, real, inverse, of one or two dimensions."""
+    """Draw a Fourier transform: complex, real, inverse, of one or two dimensions."""
     length = draw.size(4, 2**14)
     rows = draw.size(1, max(1, 2**18 // length))
     double = draw.chance(0.15)
@@ -43,7 +43,7 @@ def fourier(draw: Draw) -> str:
 
 
 def linear_algebra(draw: Draw) -> str:
-    """A factor, a solution or a decomposition of one matrix or several."""
+    """Draw a factor, a solution or a decomposition of one matrix or several."""
     dtype = draw.weighted({"float32": 6, "float64": 2})
     form = draw.choice("cholesky", "solve", "triangular", "qr", "eigh", "svd", "inv", "det", "lu")
     most = 128 if form in ("eigh", "svd") else 384
@@ -77,7 +77,7 @@ def linear_algebra(draw: Draw) -> str:
 
 
 def random_numbers(draw: Draw) -> str:
-    """Random numbers of a distribution, alone or put to use."""
+    """Draw random numbers of a distribution, alone or put to use."""
     shape = draw.shape(draw.integer(1, 3), 2**8, 2**20)
     key = draw.parameter((2,), "uint32", "bits")
     kind = draw.choice(

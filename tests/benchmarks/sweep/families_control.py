@@ -16,7 +16,7 @@ _BODIES = (
 
 
 def loop(draw: Draw) -> str:
-    """A fori_loop, while_loop or scan whose state is one array, two, or a number."""
+    """Draw a fori_loop, while_loop or scan whose state is one array, two, or a number."""
     shape = draw.shape(draw.integer(1, 2), 1, 2**15)
     dtype = draw.choice("float32", "float32", "float32", "float64")
     elements = max(1, shape[0] * shape[-1])
@@ -54,7 +54,7 @@ def loop(draw: Draw) -> str:
 
 
 def recurrent(draw: Draw) -> str:
-    """A recurrent network: a scan whose step multiplies by a matrix."""
+    """Draw a recurrent network: a scan whose step multiplies by a matrix."""
     batch, width, steps = draw.size(1, 64), draw.size(4, 128), draw.size(4, 128)
     dtype = draw.choice("float32", "float32", "float64")
     h, w = draw.parameter((batch, width), dtype), draw.parameter((width, width), dtype)
@@ -71,7 +71,7 @@ def recurrent(draw: Draw) -> str:
 
 
 def chain(draw: Draw) -> str:
-    """Tens to hundreds of elementwise instructions on a small array, with fan-out."""
+    """Draw tens to hundreds of elementwise instructions on a small array, with fan-out."""
     shape = draw.shape(draw.integer(1, 2), 2**6, 2**13)
     dtype = draw.choice("float32", "float32", "float32", "float64", "bfloat16")
     names = [draw.parameter(shape, dtype) for _ in range(2)]
@@ -85,7 +85,7 @@ def chain(draw: Draw) -> str:
 
 
 def integers(draw: Draw) -> str:
-    """Arithmetic of integers and bits, and conversions between types."""
+    """Draw arithmetic of integers and bits, and conversions between types."""
     shape = draw.shape(draw.integer(1, 3), high=2**20)
     kind = draw.choice("int32", "int32", "uint32", "int8", "int64", "uint8", "int16")
     a, b = (draw.parameter(shape, kind, "bits") for _ in range(2))
@@ -119,7 +119,7 @@ def integers(draw: Draw) -> str:
 
 
 def complex_numbers(draw: Draw) -> str:
-    """Elementwise functions and reductions of complex numbers."""
+    """Draw elementwise functions and reductions of complex numbers."""
     shape = draw.shape(draw.integer(1, 2), high=2**18)
     a, b = (draw.parameter(shape, "complex64") for _ in range(2))
     text = draw.choice(

@@ -16,7 +16,7 @@ _COMPUTED = (
 
 
 def gather(draw: Draw) -> str:
-    """Elements, rows or columns chosen by indices."""
+    """Draw elements, rows or columns chosen by indices."""
     rank = draw.integer(1, 3)
     shape = draw.shape(rank, high=2**20)
     dtype = draw.dtype(integers=0.2)
@@ -48,7 +48,7 @@ def gather(draw: Draw) -> str:
 
 
 def scatter(draw: Draw) -> str:
-    """Elements or rows set or added at indices, sums of segments, histograms."""
+    """Draw elements or rows set or added at indices, sums of segments, histograms."""
     rank = draw.integer(1, 3)
     shape = draw.shape(rank, high=2**20)
     dtype = draw.dtype(integers=0.15)
@@ -84,7 +84,7 @@ def scatter(draw: Draw) -> str:
 
 
 def concatenate(draw: Draw) -> str:
-    """A concatenate or stack of 2 to 40 operands: parameters, computed, pieces."""
+    """Draw a concatenate or stack of 2 to 40 operands: parameters, computed, pieces."""
     rank = draw.integer(1, 3)
     count = draw.size(2, 40)
     shape = draw.shape(rank, 16, 2**20 // count)
@@ -115,7 +115,7 @@ def concatenate(draw: Draw) -> str:
 
 
 def transpose(draw: Draw) -> str:
-    """A transpose of random axes, with something before or behind it."""
+    """Draw a transpose of random axes, with something before or behind it."""
     rank = draw.integer(2, 5)
     shape = draw.shape(rank, high=2**21)
     dtype = draw.dtype(integers=0.3, others=("complex64", "bool"))
@@ -134,7 +134,7 @@ def transpose(draw: Draw) -> str:
 
 
 def slicing(draw: Draw) -> str:
-    """Slices, pads, rolls, flips, repeats and tiles, one after the other."""
+    """Draw slices, pads, rolls, flips, repeats and tiles, one after the other."""
     rank = draw.integer(1, 3)
     shape = list(draw.shape(rank, high=2**19))
     dtype = draw.dtype(integers=0.3, others=("bool",))

@@ -18,7 +18,7 @@ def _sizes(draw: Draw, dtype: str) -> tuple[int, int, int]:
 
 
 def product(draw: Draw) -> str:
-    """A product in one of four orientations, alone or with elementwise work around it."""
+    """Draw a product in one of four orientations, alone or with elementwise work around it."""
     dtype = draw.weighted(_TYPES)
     rows, inner, columns = _sizes(draw, dtype)
     left_turned, right_turned = draw.chance(0.4), draw.chance(0.4)
@@ -39,7 +39,7 @@ def product(draw: Draw) -> str:
 
 
 def vectors(draw: Draw) -> str:
-    """A product of a matrix and a vector, of two vectors, or an outer product."""
+    """Draw a product of a matrix and a vector, of two vectors, or an outer product."""
     dtype = draw.weighted(_TYPES)
     elements = draw.size(2**8, 2**21)
     rows = draw.size(1, min(elements, 2**14))
@@ -66,7 +66,7 @@ def vectors(draw: Draw) -> str:
 
 
 def batched(draw: Draw) -> str:
-    """A product of many matrices, by einsum with the axes in any order."""
+    """Draw a product of many matrices, by einsum with the axes in any order."""
     dtype = draw.weighted({"float32": 10, "float64": 1, "bfloat16": 1})
     batch = draw.size(2, 256)
     while True:
@@ -87,7 +87,7 @@ def batched(draw: Draw) -> str:
 
 
 def layers(draw: Draw) -> str:
-    """Two to five dense layers with activations."""
+    """Draw two to five dense layers with activations."""
     dtype = draw.weighted({"float32": 8, "bfloat16": 1, "float64": 1})
     batch = draw.size(1, 512)
     width = draw.size(4, 512)
@@ -103,7 +103,7 @@ def layers(draw: Draw) -> str:
 
 
 def attention(draw: Draw) -> str:
-    """Attention of several heads, with or without a causal mask."""
+    """Draw attention of several heads, with or without a causal mask."""
     heads, length, width = draw.size(1, 16), draw.size(2, 256), draw.size(4, 64)
     batch = draw.size(1, 4)
     dtype = draw.weighted({"float32": 8, "bfloat16": 1})

@@ -8,7 +8,7 @@ _INTEGER = ("sum", "max", "min", "argmax", "any", "all", "prod", "ptp")
 
 
 def reduction(draw: Draw) -> str:
-    """One or two reductions of an array over random axes."""
+    """Draw one or two reductions of an array over random axes."""
     rank = draw.integer(1, 5)
     dtype = draw.dtype(integers=0.2, others=("bool", "complex64"))
     a = draw.parameter(draw.shape(rank), dtype, "bits" if dtype == "uint8" else "normal")
@@ -46,7 +46,7 @@ _BETWEEN = ("{}", "jax.nn.gelu({})", "{} * 1.5 + 0.5", "jax.nn.relu({})", "{} + 
 
 
 def normalisations(draw: Draw) -> str:
-    """One to four of softmax, layer norm, RMS norm, x / norm(x), with things between them."""
+    """Draw one to four of softmax, layer norm, RMS norm, x / norm(x), with things between them."""
     rank = draw.integer(1, 4)
     shape = draw.shape(rank, high=2**21)
     dtype = draw.dtype()
@@ -64,7 +64,7 @@ def normalisations(draw: Draw) -> str:
 
 
 def batch_statistics(draw: Draw) -> str:
-    """A batch norm: statistics over all axes but one, applied and sometimes returned."""
+    """Draw a batch norm: statistics over all axes but one, applied and sometimes returned."""
     rank = draw.integer(2, 4)
     shape = draw.shape(rank, high=2**20)
     dtype = draw.dtype()
@@ -80,7 +80,7 @@ def batch_statistics(draw: Draw) -> str:
 
 
 def gradient(draw: Draw) -> str:
-    """The gradient of a scalar made of norms, activations and products."""
+    """Draw the gradient of a scalar made of norms, activations and products."""
     rows, columns, inner = draw.size(4, 512), draw.size(4, 512), draw.size(4, 256)
     dtype = draw.choice("float32", "float32", "float32", "float64", "bfloat16")
     x = draw.parameter((rows, columns), dtype)

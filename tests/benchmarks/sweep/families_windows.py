@@ -6,7 +6,7 @@ from tests.benchmarks.sweep.draw import Draw
 
 
 def pool(draw: Draw) -> str:
-    """A sum, maximum or mean over windows of 1 to 3 dimensions."""
+    """Draw a sum, maximum or mean over windows of 1 to 3 dimensions."""
     rank = draw.integer(1, 4)
     shape = draw.shape(rank, high=2**20)
     dtype = draw.dtype(integers=0.1)
@@ -33,7 +33,7 @@ def pool(draw: Draw) -> str:
 
 
 def running(draw: Draw) -> str:
-    """A cumulative sum, product or maximum, or an associative scan of a formula."""
+    """Draw a cumulative sum, product or maximum, or an associative scan of a formula."""
     rank = draw.integer(1, 4)
     dtype = draw.dtype(integers=0.15)
     shape = draw.shape(rank, high=2**20)
@@ -55,7 +55,7 @@ def running(draw: Draw) -> str:
 
 
 def moving(draw: Draw) -> str:
-    """A moving average along an axis: differences of sums, shifted sums, or a filter."""
+    """Draw a moving average along an axis: differences of sums, shifted sums, or a filter."""
     columns = draw.size(32, 2**17)
     rows = draw.size(1, max(1, 2**19 // columns))
     dtype = draw.dtype()
@@ -76,7 +76,7 @@ def moving(draw: Draw) -> str:
 
 
 def convolution(draw: Draw) -> str:
-    """A convolution of 1 to 3 spatial dimensions: strides, dilation, groups, either layout."""
+    """Draw a convolution of 1 to 3 spatial dimensions: strides, dilation, groups, either layout."""
     spatial = draw.weighted({1: 3, 2: 6, 3: 1})
     groups = draw.weighted({1: 6, 2: 1, 4: 1, 0: 2})
     features = draw.size(1, 64)

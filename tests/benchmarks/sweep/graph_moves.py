@@ -10,7 +10,7 @@ MAX_PRODUCT = 2**26
 
 
 def transpose(draw: Draw, graph: Graph) -> Made:
-    """A transpose, sometimes read again as a matrix of the shape it had."""
+    """Draw a transpose, sometimes read again as a matrix of the shape it had."""
     value = graph.value(ranks=(2, 3))
     assert value is not None
     if draw.chance(0.3):
@@ -20,7 +20,7 @@ def transpose(draw: Draw, graph: Graph) -> Made:
 
 
 def reshape(draw: Draw, graph: Graph) -> Made:
-    """A reshape: to a vector, to a matrix of other sizes, or with a dimension split."""
+    """Draw a reshape: to a vector, to a matrix of other sizes, or with a dimension split."""
     value = graph.value(ranks=(1, 2, 3))
     assert value is not None
     elements = math.prod(value.shape)
@@ -38,7 +38,7 @@ def reshape(draw: Draw, graph: Graph) -> Made:
 
 
 def broadcast_back(draw: Draw, graph: Graph) -> Made:
-    """A row or column of a matrix's shape, repeated over the matrix."""
+    """Draw a row or column of a matrix's shape, repeated over the matrix."""
     matrix = graph.value(ranks=(2,))
     vector = graph.value(ranks=(1,))
     if matrix is None or vector is None:
@@ -52,7 +52,7 @@ def broadcast_back(draw: Draw, graph: Graph) -> Made:
 
 
 def join(draw: Draw, graph: Graph) -> Made:
-    """A concatenate or stack of two to four values."""
+    """Draw a concatenate or stack of two to four values."""
     value = graph.value(ranks=(1, 2))
     assert value is not None
     alike = [other for other in graph.values if other.shape == value.shape]
@@ -75,7 +75,7 @@ def join(draw: Draw, graph: Graph) -> Made:
 
 
 def piece(draw: Draw, graph: Graph) -> Made:
-    """A slice of one axis: a part, every other element, or all of them backwards."""
+    """Draw a slice of one axis: a part, every other element, or all of them backwards."""
     value = graph.value(ranks=(1, 2, 3))
     assert value is not None
     axis = draw.integer(0, len(value.shape) - 1)
@@ -97,7 +97,7 @@ def piece(draw: Draw, graph: Graph) -> Made:
 
 
 def roll(draw: Draw, graph: Graph) -> Made:
-    """A rotation along one axis."""
+    """Draw a rotation along one axis."""
     value = graph.value(ranks=(1, 2, 3))
     assert value is not None
     axis = draw.integer(0, len(value.shape) - 1)
@@ -106,7 +106,7 @@ def roll(draw: Draw, graph: Graph) -> Made:
 
 
 def pad(draw: Draw, graph: Graph) -> Made:
-    """A pad with zeros or edges, or a shift with the size kept."""
+    """Draw a pad with zeros or edges, or a shift with the size kept."""
     value = graph.value(ranks=(1, 2))
     assert value is not None
     widths = [(draw.integer(0, 3), draw.integer(0, 3)) for _ in value.shape]
@@ -116,7 +116,7 @@ def pad(draw: Draw, graph: Graph) -> Made:
 
 
 def running(draw: Draw, graph: Graph) -> Made:
-    """A cumulative sum or maximum along one axis."""
+    """Draw a cumulative sum or maximum along one axis."""
     value = graph.value(ranks=(1, 2))
     assert value is not None
     axis = draw.integer(0, len(value.shape) - 1)
@@ -128,7 +128,7 @@ def running(draw: Draw, graph: Graph) -> Made:
 
 
 def product(draw: Draw, graph: Graph) -> Made:
-    """A matrix product with any of the matrices that fit."""
+    """Draw a matrix product with any of the matrices that fit."""
     one = graph.value(ranks=(2,))
     if one is None:
         return None

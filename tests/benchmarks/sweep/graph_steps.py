@@ -65,13 +65,13 @@ NORMALISATIONS = (
 
 
 def unary(draw: Draw, graph: Graph) -> Made:
-    """An elementwise function of one value."""
+    """Draw an elementwise function of one value."""
     value = graph.value()
     return value and (draw.choice(*UNARY).format(value.name), value.shape)
 
 
 def binary(draw: Draw, graph: Graph) -> Made:
-    """An elementwise function of two values that broadcast against each other."""
+    """Draw an elementwise function of two values that broadcast against each other."""
     one = graph.value()
     assert one is not None
     fitting = [
@@ -91,7 +91,7 @@ def binary(draw: Draw, graph: Graph) -> Made:
 
 
 def reduction(draw: Draw, graph: Graph) -> Made:
-    """A reduction over one axis or all, with or without its dimension kept."""
+    """Draw a reduction over one axis or all, with or without its dimension kept."""
     value = graph.value(ranks=(1, 2, 3))
     assert value is not None
     text = draw.choice(*REDUCTIONS)
@@ -107,7 +107,7 @@ def reduction(draw: Draw, graph: Graph) -> Made:
 
 
 def normalisation(draw: Draw, graph: Graph) -> Made:
-    """A softmax, a norm or the like over one axis."""
+    """Draw a softmax, a norm or the like over one axis."""
     value = graph.value(ranks=(1, 2, 3))
     assert value is not None
     axis = draw.integer(0, len(value.shape) - 1)

@@ -26,7 +26,7 @@ STEPS: dict[Callable[[Draw, Graph], Made], float] = {
 
 
 def graph(draw: Draw) -> str:
-    """A random graph."""
+    """Draw a random graph."""
     drawn = Graph(draw)
     left = drawn.steps
     while left:

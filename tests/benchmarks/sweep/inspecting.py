@@ -1,4 +1,4 @@
-"""What there is to see of one program: its text, the jaxpr, and a dump of both compilers."""
+"""Inspection of one program: its text, its jaxpr, and a dump of both compilers."""
 
 import pathlib
 

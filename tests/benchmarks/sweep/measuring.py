@@ -55,7 +55,7 @@ class Record:
 
     @property
     def is_measured(self) -> bool:
-        """Whether there are times of runs."""
+        """Return whether there are times of runs."""
         return self.ours > 0 and self.peer > 0
 
     @property

@@ -34,7 +34,7 @@ class Parameter:
 
     @property
     def is_wide(self) -> bool:
-        """Whether JAX has to be run with 64 bit types for this parameter."""
+        """Return whether JAX has to be run with 64 bit types for this parameter."""
         return self.dtype in ("float64", "int64", "uint64", "complex128")
 
     def draw(self, random: np.random.Generator) -> np.ndarray:
@@ -89,7 +89,7 @@ class Program:
 
     @property
     def is_wide(self) -> bool:
-        """Whether JAX has to be run with 64 bit types."""
+        """Return whether JAX has to be run with 64 bit types."""
         return any(parameter.is_wide for parameter in self.parameters)
 
     @property

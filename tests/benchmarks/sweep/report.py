@@ -11,6 +11,11 @@ from tests.benchmarks.sweep.measuring import Record
 
 OUTPUT = pathlib.Path("build/bench-sweep.json")
 WORST = 30
+"""Programs in the table of run times."""
+
+LONGEST = 5
+"""Programs in the table of compile times."""
+
 LONG_SECONDS = 50e-6
 """Time of XLA's run from which on what a call itself costs matters little."""
 
@@ -42,14 +47,25 @@ def report(seed: int, records: Sequence[Record]) -> Iterator[str]:
     yield _line("all", done)
     for family in sorted({record.family for record in done}):
         yield _line(family, [record for record in done if record.family == family])
-    compiling = [r.compile_ours / r.compile_peer for r in done if r.compile_peer > 0]
-    yield f"compile time, XLA = 1, geometric mean: {geometric_mean(compiling):.2f}"
+    yield from _compile_times(done)
     statuses = Counter(record.status for record in records)
     yield "results: " + ", ".join(f"{count} {status}" for status, count in statuses.most_common())
     for record in records:
         if record.status not in _FINE:
             yield f"{record.status} {record.number} {record.family}: {record.note}"
             yield f"    {record.description}"
+
+
+def _compile_times(done: Sequence[Record]) -> Iterator[str]:
+    """Yield the mean and the longest of the compile times, of one compilation each."""
+    ratios = {r.number: r.compile_ours / r.compile_peer for r in done if r.compile_peer > 0}
+    yield f"compile time, XLA = 1, geometric mean: {geometric_mean(ratios.values()):.2f}"
+    longest = sorted(done, key=lambda record: record.compile_ours, reverse=True)[:LONGEST]
+    for record in longest:
+        yield (
+            f"    {ratios.get(record.number, math.nan):.2f}, {record.compile_ours:.2f} s: "
+            f"{record.number} {record.family}: {record.description}"
+        )
 
 
 def _line(name: str, group: Sequence[Record]) -> str:
@@ -69,5 +85,5 @@ def write(seed: int, records: Sequence[Record]) -> None:
 
 
 def is_bad(record: Record) -> bool:
-    """Whether a record is one of a failure."""
+    """Return whether a record is one of a failure."""
     return record.status not in _FINE
