@@ -1,5 +1,6 @@
 """Worker processes: started anew after a number of programs, a crash, or one that hangs."""
 
+import contextlib
 import json
 import queue
 import subprocess
@@ -20,11 +21,13 @@ HUNG_SECONDS = 180.0
 class Worker:
     """A process that measures programs one by one."""
 
-    def __init__(self, seed: int, seconds: float, directory: str) -> None:
+    def __init__(
+        self, seed: int, command: Sequence[str], hung_seconds: float = HUNG_SECONDS
+    ) -> None:
         self._seed = seed
-        command = [sys.executable, "-m", "tests.benchmarks.sweep.worker"]
+        self._hung_seconds = hung_seconds
         self._process = subprocess.Popen(
-            [*command, str(seed), str(seconds), directory],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -48,9 +51,9 @@ class Worker:
         try:
             self._process.stdin.write(f"{number}\n")
             self._process.stdin.flush()
-            line = self._lines.get(timeout=HUNG_SECONDS)
+            line = self._lines.get(timeout=self._hung_seconds)
         except queue.Empty:
-            return self._failed(number, "HUNG", f"for {HUNG_SECONDS} s")
+            return self._failed(number, "HUNG", f"for {self._hung_seconds} s")
         except BrokenPipeError:
             line = ""
         if not line:
@@ -59,7 +62,7 @@ class Worker:
 
     def _failed(self, number: int, status: str, note: str) -> Record:
         drawn = program(self._seed, number)
-        self.close(kill=True)
+        self.close(kill=status == "HUNG")
         note = note or f"exit status {self._process.returncode}"
         return Record(number, drawn.family, drawn.description, status, note)
 
@@ -70,16 +73,19 @@ class Worker:
         if kill:
             self._process.kill()
         else:
-            self._process.stdin.close()
+            # What a crashed worker has not read cannot be flushed.
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
         self._process.wait()
 
 
 def measured(seed: int, numbers: Sequence[int], seconds: float, directory: str) -> Iterator[Record]:
     """Measure programs one after the other, each for about `seconds` besides compiling it."""
+    command = [sys.executable, "-m", "tests.benchmarks.sweep.worker"]
     worker: Worker | None = None
     for number in numbers:
         if worker is None or worker.is_over:
-            worker = Worker(seed, seconds, directory)
+            worker = Worker(seed, [*command, str(seed), str(seconds), directory])
         yield worker.measure(number)
         if worker.count >= PROGRAMS_PER_WORKER and not worker.is_over:
             worker.close()
