@@ -17,6 +17,7 @@ _COMMON_TOLERANCE = 2e-4
 """Difference allowed in units of the largest magnitude of a result."""
 
 _EPSILON = {"float64": 2.0**-52, "complex128": 2.0**-52, "bfloat16": 2.0**-8, "float16": 2.0**-10}
+_COMMON_EPSILON = 2.0**-23
 _CHAOS = 30.0
 """Difference allowed in units of that which changed last bits of the arguments make."""
 
@@ -32,11 +33,13 @@ Run = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
 class Gap:
     """A difference between two arrays.
 
-    `distance` is in units of the largest magnitude; the other two are fractions of the elements:
-    integers that differ, floats of which one side is finite alone.
+    `distance` is in units of the largest magnitude, `absolute` is the same as a number; the other
+    two are fractions of the elements: integers that differ, floats of which one side is finite
+    alone.
     """
 
     distance: float = 0.0
+    absolute: float = 0.0
     different: float = 0.0
     infinite: float = 0.0
 
@@ -71,8 +74,12 @@ def gap(one: np.ndarray, other: np.ndarray) -> Gap:
         finite = np.isfinite(one) & np.isfinite(other)
         alone = np.isfinite(one) != np.isfinite(other)
         largest = np.max(np.abs(other[finite]), initial=1e-30)
-        distance = np.max(np.abs(one[finite] - other[finite]), initial=0.0) / largest
-    return Gap(float(distance), infinite=float(np.mean(alone)) if one.size else 0.0)
+        furthest = np.max(np.abs(one[finite] - other[finite]), initial=0.0)
+    return Gap(
+        float(furthest / largest),
+        float(furthest),
+        infinite=float(np.mean(alone)) if one.size else 0.0,
+    )
 
 
 def verdict(
@@ -109,6 +116,8 @@ def verdict(
             _widest([gap(each[number], theirs[number]) for each in changed]), _CHAOS
         )
     ]
+    largest = max((float(np.max(np.abs(a), initial=0)) for a in arguments), default=0.0)
+    left = [number for number in left if not _is_noise(gaps[number], theirs[number], largest)]
     exact = _exact(run_wide, arguments) if left and run_wide is not None else None
     if exact is not None:
         left = [
@@ -117,6 +126,17 @@ def verdict(
             if not _like_the_other(ours[number], theirs[number], exact[number])
         ]
     return "WRONG" if left else "chaotic", note
+
+
+def _is_noise(difference: Gap, result: np.ndarray, largest: float) -> bool:
+    """Return whether a difference is below the rounding error of the largest argument.
+
+    Where the exact result is 0, as the variance of equal numbers is, each side has such noise.
+    """
+    # Of narrow types too, whose small results would else all pass.
+    epsilon = min(_EPSILON.get(result.dtype.name, _COMMON_EPSILON), _COMMON_EPSILON)
+    is_float = result.dtype.kind not in "biu"
+    return is_float and difference.infinite == 0 and difference.absolute <= epsilon * largest
 
 
 def _exact(run: Run, arguments: Sequence[np.ndarray]) -> Sequence[np.ndarray] | None:
@@ -135,9 +155,9 @@ def _like_the_other(one: np.ndarray, other: np.ndarray, exact: np.ndarray) -> bo
 
 def _widest(gaps: Sequence[Gap]) -> Gap:
     return Gap(
-        max(each.distance for each in gaps),
-        max(each.different for each in gaps),
-        max(each.infinite for each in gaps),
+        distance=max(each.distance for each in gaps),
+        different=max(each.different for each in gaps),
+        infinite=max(each.infinite for each in gaps),
     )
 
 
@@ -156,7 +176,7 @@ def perturbed(arguments: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
         if array.dtype.kind in "biu":
             changed.append(array)
             continue
-        epsilon = _EPSILON.get(array.dtype.name, 2.0**-23)
+        epsilon = _EPSILON.get(array.dtype.name, _COMMON_EPSILON)
         wide: Any = np.complex128 if array.dtype.kind == "c" else np.float64
         factor = 1 + epsilon * random.choice((-1.0, 1.0), array.shape)
         changed.append((array.astype(wide) * factor).astype(array.dtype))

@@ -31,8 +31,15 @@ def test_what_last_bits_of_arguments_change_may_differ() -> None:
     assert verdict([theirs[0] + np.float32(500)], theirs, ONE, cancelling)[0] == "WRONG"
 
 
+def test_noise_below_the_last_bit_of_the_arguments_is_allowed() -> None:
+    zero = [np.zeros(10, np.float32)]
+    assert verdict([zero[0] + np.float32(1e-14)], zero, ONE, lambda _: zero)[0] == "chaotic"
+    assert verdict([zero[0] + np.float32(1e-6)], zero, ONE, lambda _: zero)[0] == "WRONG"
+    assert verdict([zero[0] + np.float32(np.inf)], zero, ONE, lambda _: zero)[0] == "WRONG"
+
+
 def test_errors_like_those_of_xla_are_allowed() -> None:
-    noise = [np.full(10, 1e-8, np.float32)]
+    noise = [np.full(10, 1e-6, np.float32)]
     exact = [np.full(10, 1e-16)]
     assert verdict([noise[0] * -3], noise, ONE, lambda _: noise)[0] == "WRONG"
     assert verdict([noise[0] * -3], noise, ONE, lambda _: noise, lambda _: exact)[0] == "chaotic"
