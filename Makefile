@@ -7,7 +7,7 @@ SOURCES := protos/xla_contract client server
 DEMO_OUTPUT ?= build/digits.png
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test soak transfer-large conformance conformance-cpu golden operations ulps lint baseline types layers bench bench-cpu fmt clean
+.PHONY: help setup demo serve test soak transfer-large conformance conformance-cpu golden operations ulps lint baseline types layers bench bench-cpu bench-sweep fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
@@ -85,6 +85,9 @@ bench: $(STAMP) ## ratios against peers measured in the same run
 
 bench-cpu: $(STAMP) ## run and compile time against XLA's CPU backend; ONLY=softmax,matmul chooses
 	$(BIN)/python -m tests.benchmarks.compiled
+
+bench-sweep: $(STAMP) ## run time of random programs against XLA's CPU backend; SEED=, COUNT=, ONLY= choose
+	$(BIN)/python -m tests.benchmarks.sweep $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(ONLY),--only $(ONLY))
 
 fmt: $(STAMP) ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
