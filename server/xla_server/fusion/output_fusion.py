@@ -15,6 +15,10 @@ from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.call_inliner import drop_unused
 from xla_server.passes.edit import Editor, users
 
+MAX_REDUCED = 1024
+"""Largest reduction in an epilogue, in elements, whose operand is not the product: a product's
+kernel has some dozen calls, and its operations are that many times these."""
+
 _BY_BLAS = frozenset({ElementType.F32, ElementType.F64, ElementType.C64, ElementType.C128})
 
 
@@ -104,4 +108,25 @@ def _is_tail(i: HloInstruction, producer: HloInstruction) -> bool:
     if i.attributes.kind is not FusionKind.LOOP:
         return False
     start = called.parameters[i.operands.index(producer)]
-    return keeps_place(called, start, columns)
+    return keeps_place(called, start, columns) and not _reduces_others(called, start)
+
+
+def _reduces_others(called: HloComputation, start: HloInstruction) -> bool:
+    """Return whether a loop reduces a large array other than the product to one element.
+
+    Each call of the product's kernel would do it again.
+    """
+    behind = {start}
+    for i in called.instructions:
+        if not behind.isdisjoint(i.operands):
+            behind.add(i)
+        elif i.opcode is Opcode.REDUCE and _is_large_sum(i):
+            return True
+    return False
+
+
+def _is_large_sum(reduction: HloInstruction) -> bool:
+    return (
+        reduction.shape.element_count == 1
+        and reduction.operands[0].shape.element_count > MAX_REDUCED
+    )

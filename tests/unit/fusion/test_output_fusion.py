@@ -119,3 +119,19 @@ def test_sums_over_more_than_a_row_are_left() -> None:
     LoopFusion().apply(module)
     assert any(i.opcode is Opcode.FUSION for i in module.entry.instructions)
     passed(module, OutputFusion(), fires=False)
+
+
+@pytest.mark.parametrize(("columns", "is_fused"), [(16, True), (4096, False)])
+def test_a_large_sum_of_something_else_is_no_tail(columns: int, is_fused: bool) -> None:
+    shape = f"f32[8,{columns}]"
+    module = stated(
+        ["f32[8,5]", f"f32[5,{columns}]", shape],
+        f"{shape} multiply(d, sums)",
+        f"d = {shape} dot(x0, x1), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}",
+        "zero = f32[] constant(0)",
+        "s = f32[] reduce(x2, zero), dimensions={0,1}, to_apply=add",
+        f"sums = {shape} broadcast(s), dimensions={{}}",
+    )
+    fused = passed(module, LoopFusion(), OutputFusion())
+    kinds = {i.attributes.kind for i in fused.instructions() if i.opcode is Opcode.FUSION}
+    assert (FusionKind.OUTPUT in kinds) is is_fused
