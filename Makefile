@@ -7,7 +7,7 @@ SOURCES := protos/xla_contract client server
 DEMO_OUTPUT ?= build/digits.png
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test soak transfer-large conformance conformance-cpu golden operations ulps lint baseline types layers bench bench-cpu bench-sweep fmt clean
+.PHONY: help setup demo serve test soak transfer-large conformance conformance-cpu work-ratio golden operations ulps lint baseline types layers bench bench-cpu bench-sweep fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ conformance-cpu: $(STAMP) ## the same with the compiler in the interpreter's pla
 		$(BIN)/python -m pytest -n 2 --timeout 2400 tests/conformance tests/property \
 		tests/unit/codegen/trace/test_elementwise_types.py tests/unit/codegen/lower/test_convolution.py \
 		tests/unit/codegen/test_no_evaluators.py
+
+work-ratio: $(STAMP) ## operations that random graphs repeat, counted; SEED= and COUNT=5000 choose
+	SEED=$(SEED) COUNT=$(COUNT) $(BIN)/python -m tests.work_ratio
 
 golden: $(STAMP) ## write tests/golden: the kernels of a few programs, to see what a change changes
 	$(BIN)/python -m tests.golden
