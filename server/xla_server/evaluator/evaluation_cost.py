@@ -18,17 +18,12 @@ from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 _REDUCTIONS = frozenset({Opcode.REDUCE, Opcode.REDUCE_WINDOW})
 
 
-def is_counted(instruction: HloInstruction) -> bool:
-    """Return whether loop nests count evaluations of the instruction's elements."""
-    opcode = instruction.opcode
-    return opcode in TRANSCENDENTAL or opcode in ONE_FLOP or opcode in _COUNTED
-
-
-_COUNTED = frozenset({*_REDUCTIONS, Opcode.MAP, Opcode.DOT, Opcode.CONVOLUTION})
+COUNTED = TRANSCENDENTAL | ONE_FLOP | _REDUCTIONS | {Opcode.MAP, Opcode.DOT, Opcode.CONVOLUTION}
+"""Opcodes whose evaluations loop nests count."""
 
 
 def evaluations_once(i: HloInstruction) -> float:
-    """Return how many evaluations compute each element of a counted instruction once.
+    """Return how many evaluations compute each element of a counted opcode once.
 
     For reductions and products these are the elements that are combined.
     """
@@ -47,7 +42,7 @@ def evaluations_once(i: HloInstruction) -> float:
 
 
 def evaluation_cost(i: HloInstruction) -> Cost:
-    """Return the cost of one evaluation of a counted instruction."""
+    """Return the cost of one evaluation of a counted opcode."""
     if i.opcode in TRANSCENDENTAL:
         return Cost(transcendentals=1)
     if i.opcode in ONE_FLOP:

@@ -9,7 +9,7 @@ from xla_contract.opcode import Opcode
 from xla_server.codegen.trace.affine import Affine, Computed, linear, variable
 from xla_server.codegen.trace.graph import Apply, Fold, Literal, Load, Node, Position
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE, KernelType
-from xla_server.evaluator.evaluation_cost import is_counted
+from xla_server.evaluator.evaluation_cost import COUNTED
 from xla_server.ir.module import HloComputation, HloInstruction
 
 T = TypeVar("T")
@@ -151,7 +151,7 @@ class Tracer:
             return Load(argument, KERNEL_TYPE[shape.element_type], offset, self.guard)
         self._count(instruction)
         node = self._rules[instruction.opcode](self, instruction, index, number)
-        if self._origins is not None and is_counted(instruction):
+        if self._origins is not None and instruction.opcode in COUNTED:
             made = self.folds.get((instruction, index, self.guard), node)
             self._origins.setdefault(made, instruction)
         return node
