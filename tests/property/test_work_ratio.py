@@ -1,10 +1,13 @@
 """Compiled programs evaluate little more than once: counted, without a clock."""
 
+from typing import Any
+
 import pytest
 
 from tests.benchmarks.workloads import GROUPS
 from tests.corpus.hlo_programs import PROGRAMS, program
 from tests.corpus.hlo_text import parse_hlo
+from tests.corpus.jax_cases import CASES, Case
 from tests.corpus.jax_programs import lower
 from tests.work_ratio.bounds import complaints
 from tests.work_ratio.graphs import graph
@@ -33,6 +36,18 @@ def test_random_graphs(first: int) -> None:
 def test_the_corpus_of_hlo(name: str) -> None:
     parameters, root, *before = PROGRAMS[name]
     check(import_module(parse_hlo(program(parameters, root, *before))))
+
+
+def test_the_corpus_of_jax() -> None:
+    for name, make in CASES.items():
+        module = import_module(hlo_pb2.HloModuleProto.FromString(lower(*_case(make()))))
+        if not has_dynamic_shapes(module):
+            assert list(complaints(compile_module(module))) == [], name
+
+
+def _case(case: Case) -> tuple[Any, ...]:
+    function, arguments = case
+    return (function, *arguments)
 
 
 @pytest.mark.parametrize("group", GROUPS)

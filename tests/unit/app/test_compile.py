@@ -26,6 +26,8 @@ def test_a_dump_shows_every_stage(tmp_path: Path) -> None:
     assert code == 0, output
     assert output.startswith("module loop: (x: f32[4]) -> f32[4]\n")
     assert "arena: " in output
+    assert "work asked for: " in output
+    assert "work done: " in output
     assert "peak memory: " in output
     assert f"written to {dump}" in output
     names = sorted(path.name for path in dump.iterdir())
