@@ -18,6 +18,7 @@ from xla_server.backends.cpu import Cpu
 from xla_server.codegen.lower.gemm import (
     BAND_BYTES,
     DEEPEST,
+    FEW_BANDS,
     FEW_TILES,
     LARGEST_TRIP,
     RESULT_BYTES,
@@ -59,6 +60,7 @@ SIZES = {
     "of one vector, ahead": (1, 700, 16, 400),
     "laid out ahead": (1, 150, 140, 131),
     "laid out by trips": (2, 60, 100, 40),
+    "divided by columns": (1, 70, 700, 150),
     "read in place": (1, 15, 515, 300),
 }
 
@@ -179,6 +181,16 @@ def test_two_threads_that_take_trips_in_turn_have_about_as_much_to_do(rows: int)
     assert max(sum(trips[::2]), sum(trips[1::2])) <= 1.075 * gemm.tiles / 2
 
 
+def test_few_rows_of_many_columns_are_divided_by_columns() -> None:
+    for rows in (33, 64, 128):
+        _, down, across = _gemm(rows, 8192, 1024).trips
+        assert down <= FEW_BANDS < across
+    _, down, across = _gemm(512, 512, 512).trips
+    assert down > across
+    kept = dataclasses.replace(_gemm(64, 8192, 1024), whole_rows=True)
+    assert kept.trips[1] > FEW_BANDS
+
+
 def test_rows_are_kept_whole_where_they_are_needed_whole() -> None:
     gemm = dataclasses.replace(_gemm(16, 4096, 512), whole_rows=True)
     assert gemm.division[1] == gemm.panels
@@ -187,6 +199,8 @@ def test_rows_are_kept_whole_where_they_are_needed_whole() -> None:
 
 def test_how_the_right_matrix_is_read() -> None:
     few, many = _gemm(16, 512, 256), _gemm(512, 512, 512)
+    wide = _gemm(7 * heights()[0], 8192, 1024)
+    assert (wide.is_read_in_place, wide.is_laid_out_ahead) == (False, False)
     assert (few.is_read_in_place, few.is_laid_out_ahead) == (True, False)
     assert (many.is_read_in_place, many.is_laid_out_ahead) == (False, True)
     assert _gemm(64, 64, 64, batch=64).right_bytes <= ROOM_BYTES
