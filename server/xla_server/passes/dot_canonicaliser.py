@@ -21,6 +21,20 @@ from xla_server.passes.build import (
 )
 from xla_server.passes.dot_types import BY_BLAS, has_packing_kernel, is_narrow_product
 from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.thin_dots import thin_dot
+
+_STORED = frozenset(
+    {
+        Opcode.PARAMETER,
+        Opcode.CONSTANT,
+        Opcode.GET_TUPLE_ELEMENT,
+        Opcode.DOT,
+        Opcode.CONVOLUTION,
+        Opcode.DYNAMIC_UPDATE_SLICE,
+    }
+)
+MIN_STORED_BYTES = 1 << 20
+"""Bytes of a matrix from which its product with a vector is a dot, and not a sum."""
 
 Adders = dict[ElementType, HloComputation]
 
@@ -111,13 +125,35 @@ def _canonical(i: HloInstruction, editor: Editor, adders: Adders) -> HloInstruct
         if depth == 1:
             return _outer(i, left, right, editor)
         matrix, vector = (right, left) if rows == 1 else (left, right)
-        if (rows == 1 or columns == 1) and matrix.is_read_in_order:
-            return _vector(i, matrix, vector, editor, adders)
+        if rows == 1 or columns == 1:
+            made = i if _is_canonical(i) else _matrices(i, left, right, editor)
+            if _is_large_and_stored(matrix.operand) and _has_thin_kernel(made):
+                return made
+            if matrix.is_read_in_order:
+                return _vector(i, matrix, vector, editor, adders)
     if is_narrow_product(i):
         return _widened(i, editor, adders)
     if _is_canonical(i) and (has_packing_kernel(i) or not _reads_both_with_strides(i)):
         return None
     return _matrices(i, left, right, editor)
+
+
+def _is_large_and_stored(i: HloInstruction) -> bool:
+    """Return whether a matrix is read from memory in any case, more of it than a cache holds.
+
+    A sum can read a smaller one faster, and compute one that is not stored while it adds it up.
+    """
+    while i.opcode is Opcode.RESHAPE:
+        (i,) = i.operands
+    size = i.shape.element_count * i.shape.element_type.byte_width
+    return i.opcode in _STORED and size >= MIN_STORED_BYTES
+
+
+def _has_thin_kernel(i: HloInstruction) -> bool:
+    """Return whether there is a kernel for a canonical dot, or one reshaped, of a single vector."""
+    while i.opcode is Opcode.RESHAPE:
+        (i,) = i.operands
+    return thin_dot(i) is not None
 
 
 def _reads_both_with_strides(i: HloInstruction) -> bool:

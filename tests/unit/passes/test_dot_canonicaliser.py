@@ -135,6 +135,43 @@ def test_integers_stay_where_a_kernel_reads_one_of_them_in_order(
     passed(module, DotCanonicaliser(), fires=False)
 
 
+_VECTOR = "f32[600] dot(x0, {}), lhs_contracting_dims={{0}}, rhs_contracting_dims={{1}}"
+_CONVERTED = "w = f32[600,500] convert(x1)"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "root", "before", "expected"),
+    [
+        (["f32[500]", "f32[600,500]"], _VECTOR.format("x1"), [], {"dot": 1}),
+        (
+            ["f32[1,500]", "f32[600,500]"],
+            "f32[1,600] dot(x0, x1), lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+            [],
+            {"dot": 1},
+        ),
+        (
+            ["f32[500]", "bf16[600,500]"],
+            _VECTOR.format("w"),
+            [_CONVERTED],
+            {"multiply": 1, "reduce": 1},
+        ),
+    ],
+    ids=["vector", "row", "computed"],
+)
+def test_a_large_matrix_that_is_stored_times_a_vector_stays_a_dot(
+    parameters: list[str], root: str, before: list[str], expected: dict[str, int]
+) -> None:
+    after = stated(parameters, root, *before)
+    DotCanonicaliser().apply(after)
+    counts = opcodes(after)
+    # What the text brings along that nothing reads is left where nothing is rewritten.
+    assert {name: counts.get(name, 0) for name in ("dot", "multiply", "reduce")} == {
+        name: expected.get(name, 0) for name in ("dot", "multiply", "reduce")
+    }
+    assert all(is_canonical(i) for i in after.entry.instructions if i.opcode is Opcode.DOT)
+    assert_kept(stated(parameters, root, *before), after, relative=1e-5)
+
+
 def test_columns_of_a_batch_stay() -> None:
     module = stated(
         ["f32[2,1,9]", "f32[2,9,4]"],

@@ -55,7 +55,7 @@ TYPES = {
 }
 SIZES = {
     "smaller than a tile": (2, 3, 20, 5),
-    "an odd depth of several runs": (1, 30, 70, 1537),
+    "an odd depth of several runs": (1, 50, 70, 1537),
     "of one vector": (1, 90, 10, 33),
     "of one vector, ahead": (1, 700, 16, 400),
     "laid out ahead": (1, 150, 140, 131),
@@ -100,7 +100,9 @@ def test_products_of_matrices_that_lie_either_way(kind: str, sizes: str) -> None
     else:
         module = imported(lower(products, *arguments))
     texts = [row.source for row in kernels_of(compile_module(module).code)]
-    assert sum("gemm_band" in text for text in texts) == 4
+    assert sum("gemm_band" in text for text in texts) >= 2
+    # Rows of few vectors are read without packing them.
+    assert sum("gemm_band" in text or "thin_inner" in text for text in texts) == 4
     wide = np.int64 if is_whole else np.float64
     wanted = left.astype(wide) @ right.astype(wide)
     for found in on_cpu(module, arguments):
@@ -198,7 +200,7 @@ def test_rows_are_kept_whole_where_they_are_needed_whole() -> None:
 
 
 def test_how_the_right_matrix_is_read() -> None:
-    few, many = _gemm(16, 512, 256), _gemm(512, 512, 512)
+    few, many = _gemm(2 * heights()[0], 512, 256), _gemm(512, 512, 512)
     wide = _gemm(7 * heights()[0], 8192, 1024)
     assert (wide.is_read_in_place, wide.is_laid_out_ahead) == (False, False)
     assert (few.is_read_in_place, few.is_laid_out_ahead) == (True, False)
