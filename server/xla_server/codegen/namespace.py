@@ -19,6 +19,7 @@ from xla_server.codegen.routines.matrix_blocks import MATRIX_BLOCKS
 from xla_server.codegen.routines.perturbed import PERTURBED
 from xla_server.codegen.routines.product_tiles import PRODUCT_TILES
 from xla_server.codegen.routines.sorting import SORTING
+from xla_server.codegen.routines.thin_products import THIN_PRODUCTS
 from xla_server.codegen.routines.tiles import TILES
 from xla_server.codegen.routines.winograd_block import WINOGRAD_BLOCK
 from xla_server.codegen.routines.winograd_transforms import TRANSFORMATIONS
@@ -39,6 +40,7 @@ NAMESPACE: dict[str, Any] = {
     **PERTURBED,
     **RANDOM_WORDS,
     **PRODUCT_TILES,
+    **THIN_PRODUCTS,
     **TILES,
     **TRANSFORMS,
     **TRANSFORMATIONS,

@@ -13,14 +13,28 @@ from xla_server.passes.build import (
     binary_computation,
     broadcast,
     constant,
+    convert,
     count,
     reduce,
     reshape,
     transpose,
 )
+from xla_server.passes.dot_types import BY_BLAS, has_packing_kernel, is_narrow_product
 from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.thin_dots import thin_dot
 
-_BY_BLAS = frozenset({ElementType.F32, ElementType.F64, ElementType.C64, ElementType.C128})
+_STORED = frozenset(
+    {
+        Opcode.PARAMETER,
+        Opcode.CONSTANT,
+        Opcode.GET_TUPLE_ELEMENT,
+        Opcode.DOT,
+        Opcode.CONVOLUTION,
+        Opcode.DYNAMIC_UPDATE_SLICE,
+    }
+)
+MIN_STORED_BYTES = 1 << 20
+"""Bytes of a matrix from which its product with a vector is a dot, and not a sum."""
 
 Adders = dict[ElementType, HloComputation]
 
@@ -107,15 +121,54 @@ def _canonical(i: HloInstruction, editor: Editor, adders: Adders) -> HloInstruct
     rows, columns = count(left.sizes(left.free)), count(right.sizes(right.free))
     depth = count(left.sizes(left.contracted))
     types = {operand.shape.element_type for operand in i.operands} | {i.shape.element_type}
-    if len(types) == 1 and (depth == 1 or i.shape.element_type in _BY_BLAS):
+    if len(types) == 1 and (depth == 1 or i.shape.element_type in BY_BLAS):
         if depth == 1:
             return _outer(i, left, right, editor)
         matrix, vector = (right, left) if rows == 1 else (left, right)
-        if (rows == 1 or columns == 1) and matrix.is_read_in_order:
-            return _vector(i, matrix, vector, editor, adders)
-    if _is_canonical(i):
+        if rows == 1 or columns == 1:
+            made = i if _is_canonical(i) else _matrices(i, left, right, editor)
+            if _is_large_and_stored(matrix.operand) and _has_thin_kernel(made):
+                return made
+            if matrix.is_read_in_order:
+                return _vector(i, matrix, vector, editor, adders)
+    if is_narrow_product(i):
+        return _widened(i, editor, adders)
+    if _is_canonical(i) and (has_packing_kernel(i) or not _reads_both_with_strides(i)):
         return None
     return _matrices(i, left, right, editor)
+
+
+def _is_large_and_stored(i: HloInstruction) -> bool:
+    """Return whether a matrix is read from memory in any case, more of it than a cache holds.
+
+    A sum can read a smaller one faster, and compute one that is not stored while it adds it up.
+    """
+    while i.opcode is Opcode.RESHAPE:
+        (i,) = i.operands
+    size = i.shape.element_count * i.shape.element_type.byte_width
+    return i.opcode in _STORED and size >= MIN_STORED_BYTES
+
+
+def _has_thin_kernel(i: HloInstruction) -> bool:
+    """Return whether there is a kernel for a canonical dot, or one reshaped, of a single vector."""
+    while i.opcode is Opcode.RESHAPE:
+        (i,) = i.operands
+    return thin_dot(i) is not None
+
+
+def _reads_both_with_strides(i: HloInstruction) -> bool:
+    """Return whether a canonical dot contracts rows of the left matrix, columns of the right."""
+    numbers = i.attributes.dimension_numbers
+    last = i.operands[0].shape.rank - 1
+    (left,), (right,) = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
+    return bool(left < last and right == last)
+
+
+def _widened(i: HloInstruction, editor: Editor, adders: Adders) -> HloInstruction:
+    """Return the product in s32, which wraps to the same narrow integers."""
+    attributes = dataclasses.replace(i.attributes, preferred_element_type=ElementType.S32)
+    wide = editor.add(Opcode.DOT, i.operands, attributes)
+    return convert(editor, _canonical(wide, editor, adders) or wide, i.shape.element_type)
 
 
 def _sides(i: HloInstruction) -> tuple[_Side, _Side]:
@@ -165,6 +218,9 @@ def _matrices(i: HloInstruction, left: _Side, right: _Side, editor: Editor) -> H
     lhs, left_is_transposed = left.matrix(editor)
     rhs, right_is_transposed = right.matrix(editor)
     first = lhs.shape.rank - 2
+    if left_is_transposed and not right_is_transposed and not has_packing_kernel(i):
+        # A loop nest would read both with strides.
+        lhs, left_is_transposed = transpose(editor, lhs, [*range(first), first + 1, first]), False
     batch = (0,) if first else ()
     numbers = DotDimensionNumbers(
         (first if left_is_transposed else first + 1,),

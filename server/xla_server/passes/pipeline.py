@@ -28,6 +28,7 @@ from xla_server.passes.scan_expander import ScanExpander
 from xla_server.passes.single_scatter import SingleScatter
 from xla_server.passes.squeeze import Squeeze
 from xla_server.passes.static_sizes import StaticSizes
+from xla_server.passes.transpose_folding import TransposeFolding
 from xla_server.passes.transposed_dot import TransposedDot
 from xla_server.passes.tree_reduction import TreeReduction
 from xla_server.passes.tuple_simplifier import TupleSimplifier
@@ -88,6 +89,9 @@ PIPELINE: tuple[Pass, ...] = (
     # Before simplification, whose rules take it that there is an element to speak of.
     EmptyArrays(),
     Fixpoint("simplification", (*_LOCAL, *_CONTROL)),
+    # After simplification, which brings transposes together, and before all that chooses by the
+    # order of dimensions in which dots and convolutions read their operands.
+    TransposeFolding(),
     # After constants were folded, which may be what reductions start from.
     ReduceMerger(),
     # Before convolutions of one place become products, where their features are last.

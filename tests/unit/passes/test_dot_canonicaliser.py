@@ -76,6 +76,16 @@ FORMS = {
         "lhs_contracting_dims={2}, rhs_contracting_dims={2}",
         {"multiply": 1, "reduce": 1, "constant": 1, "broadcast": 1, "reshape": 2},
     ),
+    "narrow_integers": (
+        ["s8[4,9]", "u8[9,5]"],
+        "u8[4,5] dot(x0, x1), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        {"dot": 1, "convert": 1},
+    ),
+    "longs_both_read_with_strides": (
+        ["s64[9,4]", "s64[5,9]"],
+        "s64[4,5] dot(x0, x1), lhs_contracting_dims={0}, rhs_contracting_dims={1}",
+        {"dot": 1, "transpose": 1},
+    ),
     "integers": (
         ["s32[4,2,3]", "s32[3,2]"],
         "s32[4] dot(x0, x1), lhs_contracting_dims={2,1}, rhs_contracting_dims={0,1}",
@@ -108,6 +118,58 @@ def test_fires(name: str) -> None:
 def test_matrices_stay_however_they_lie(left: str, right: str, lhs: int, rhs: int) -> None:
     root = f"f32[4,6] dot(x0, x1), lhs_contracting_dims={{{lhs}}}, rhs_contracting_dims={{{rhs}}}"
     passed(stated([f"f32[{left}]", f"f32[{right}]"], root), DotCanonicaliser(), fires=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "lhs", "rhs"),
+    [("s64", 1, 0), ("s64", 0, 0), ("s64", 1, 1), ("s32", 0, 1), ("u16", 1, 0)],
+)
+def test_integers_stay_where_a_kernel_reads_one_of_them_in_order(
+    kind: str, lhs: int, rhs: int
+) -> None:
+    left, right = ("9,4", "4,9")[lhs], ("9,5", "5,9")[rhs]
+    root = (
+        f"{kind}[4,5] dot(x0, x1), lhs_contracting_dims={{{lhs}}}, rhs_contracting_dims={{{rhs}}}"
+    )
+    module = stated([f"{kind}[{left}]", f"{kind}[{right}]"], root)
+    passed(module, DotCanonicaliser(), fires=False)
+
+
+_VECTOR = "f32[600] dot(x0, {}), lhs_contracting_dims={{0}}, rhs_contracting_dims={{1}}"
+_CONVERTED = "w = f32[600,500] convert(x1)"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "root", "before", "expected"),
+    [
+        (["f32[500]", "f32[600,500]"], _VECTOR.format("x1"), [], {"dot": 1}),
+        (
+            ["f32[1,500]", "f32[600,500]"],
+            "f32[1,600] dot(x0, x1), lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+            [],
+            {"dot": 1},
+        ),
+        (
+            ["f32[500]", "bf16[600,500]"],
+            _VECTOR.format("w"),
+            [_CONVERTED],
+            {"multiply": 1, "reduce": 1},
+        ),
+    ],
+    ids=["vector", "row", "computed"],
+)
+def test_a_large_matrix_that_is_stored_times_a_vector_stays_a_dot(
+    parameters: list[str], root: str, before: list[str], expected: dict[str, int]
+) -> None:
+    after = stated(parameters, root, *before)
+    DotCanonicaliser().apply(after)
+    counts = opcodes(after)
+    # What the text brings along that nothing reads is left where nothing is rewritten.
+    assert {name: counts.get(name, 0) for name in ("dot", "multiply", "reduce")} == {
+        name: expected.get(name, 0) for name in ("dot", "multiply", "reduce")
+    }
+    assert all(is_canonical(i) for i in after.entry.instructions if i.opcode is Opcode.DOT)
+    assert_kept(stated(parameters, root, *before), after, relative=1e-5)
 
 
 def test_columns_of_a_batch_stay() -> None:

@@ -1,20 +1,25 @@
 """Lowering of dot in its canonical form: at most one batch dimension, matrices row-major."""
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
 from xla_server.codegen.loops.stopping import stop_lines
-from xla_server.codegen.lower.gemm import Gemm, Side, layout_source, product_source
+from xla_server.codegen.lower.gemm import TRIPS, Gemm, Side, layout_source, product_source
 from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.lower.tail import NO_TAIL, Tail, TailText
+from xla_server.codegen.lower.thin_product import ThinProduct, thin_source
+from xla_server.codegen.lower.transpose import transposition, transposition_source
 from xla_server.codegen.routines.gemm_tiles import KINDS, Kind
 from xla_server.codegen.routines.matrix_blocks import PIECE_WORK
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloInstruction
+from xla_server.passes.thin_dots import ThinDot, thin_dot
 
 BY_BLAS = ("f32", "f64", "c64", "c128")
 
@@ -48,7 +53,8 @@ def lower_dot(lowering: Lowering, i: HloInstruction) -> Tree:
     if not i.shape.element_count:
         return result
     a, b = (lowering.array(operand) for operand in i.operands)
-    _add(lowering, i, i.name, (a, b, result), NO_TAIL, (a, b, result), (a, b), (result,))
+    values = a, b, result
+    _add(lowering, _Product(i, i.name, values, NO_TAIL, values, (a, b), (result,)))
     return result
 
 
@@ -61,37 +67,167 @@ def lower_dot_fusion(lowering: Lowering, fusion: HloInstruction, dot: HloInstruc
     text = tail.text(dot.shape.element_count // columns, columns)
     a, b = (tail.arguments[tail.argument(part)] for part in dot.operands)
     values = (a, b, tail.product)
-    _add(lowering, dot, fusion.name, values, text, tail.arguments, tail.reads, tail.writes)
+    made = _Product(dot, fusion.name, values, text, tail.arguments, tail.reads, tail.writes)
+    _add(lowering, made)
     return tail.tree
 
 
-def _add(
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Product:
+    """A product while its kernels are added.
+
+    `values` are both operands and the product; `arguments` are those of its kernel, of which it
+    reads `reads` and writes `writes`, the epilogue's among them.
+    """
+
+    dot: HloInstruction
+    name: str
+    values: tuple[Value, Value, Value]
+    tail: TailText
+    arguments: tuple[Value, ...]
+    reads: tuple[Value, ...]
+    writes: tuple[Value, ...]
+
+    @property
+    def without_tail(self) -> "_Product":
+        """The product alone."""
+        a, b, product = self.values
+        return dataclasses.replace(
+            self,
+            tail=NO_TAIL,
+            arguments=tuple(dict.fromkeys(self.values)),
+            reads=tuple(dict.fromkeys((a, b))),
+            writes=(product,),
+        )
+
+
+def _add(lowering: Lowering, made: _Product) -> None:
+    """Add the kernels of a product."""
+    thin = thin_dot(made.dot) if is_canonical(made.dot) else None
+    gemm = None if thin is not None else gemm_of(made.dot, made.tail.needs_rows)
+    if made.tail.needs_rows and _is_divided_more(made.dot, thin, gemm):
+        _add(lowering, made.without_tail)
+        _add_tail(lowering, made)
+    elif thin is not None:
+        _add_thin(lowering, made, thin)
+    elif gemm is not None:
+        _add_gemm(lowering, made, gemm)
+    else:
+        blocks = _blocks(made.dot, made.tail.needs_rows)
+        _add_kernel(
+            lowering,
+            made,
+            made.values,
+            lambda places: _source(made.dot, places, made.tail, blocks),
+        )
+
+
+def _is_divided_more(i: HloInstruction, thin: ThinDot | None, gemm: Gemm | None) -> bool:
+    """Return whether a product has more work items if its rows need not stay whole."""
+    if thin is not None:
+        return thin.is_right and _thin_product(i, thin).blocks > 1
+    if gemm is None:
+        return False
+    whole, free = (math.prod(g.trips) for g in (gemm, dataclasses.replace(gemm, whole_rows=False)))
+    return whole < TRIPS and 2 * whole <= free
+
+
+def _add_kernel(
     lowering: Lowering,
-    i: HloInstruction,
-    name: str,
+    made: _Product,
     values: tuple[Value, Value, Value],
-    tail: TailText,
-    arguments: tuple[Value, ...],
-    reads: tuple[Value, ...],
-    writes: tuple[Value, ...],
+    source: Callable[[Sequence[int]], tuple[str, int, int]],
 ) -> None:
-    """Add the kernels of a product. `values` are both operands and the product."""
-    gemm = gemm_of(i, tail.needs_rows)
-    a, b, product = values
-    if gemm is not None and gemm.is_laid_out_ahead:
-        width = i.shape.element_type.byte_width
-        shape = Shape.array(i.shape.element_type, (gemm.batch * gemm.right_bytes // width,))
-        panels = lowering.new(shape, f"{name}.panels")
+    """Add the kernel whose text, work items and work `source` gives.
+
+    It is told the numbers of `values` and of the cancellation flag among the kernel's arguments.
+    """
+    arguments = tuple(dict.fromkeys([*made.arguments, *values, CANCELLATION]))
+    places = tuple(arguments.index(value) for value in (*values, CANCELLATION))
+    text, trips, work = source(places)
+    reads = (*made.reads, *(value for value in values if value not in made.arguments))
+    lowering.add(KernelThunk(made.name, text, trips, work, arguments, reads, made.writes))
+
+
+def _add_gemm(lowering: Lowering, made: _Product, gemm: Gemm) -> None:
+    """Add the kernel of panels and tiles, behind one that packs the right matrix if it is large."""
+    a, b, product = made.values
+    if gemm.is_laid_out_ahead:
+        width = made.dot.shape.element_type.byte_width
+        shape = Shape.array(made.dot.shape.element_type, (gemm.batch * gemm.right_bytes // width,))
+        panels = lowering.new(shape, f"{made.name}.panels")
         text, trips, work = layout_source(gemm)
         lowering.add(KernelThunk(panels.name, text, trips, work, (b, panels), (b,), (panels,)))
-        arguments, reads, b = (*arguments, panels), (*reads, panels), panels
-    arguments = (*arguments, CANCELLATION)
-    places = tuple(arguments.index(value) for value in (a, b, product, CANCELLATION))
-    if gemm is None:
-        text, trips, work = _source(i, places, tail, _blocks(i, tail.needs_rows))
-    else:
-        text, trips, work = product_source(gemm, places, tail)
-    lowering.add(KernelThunk(name, text, trips, work, arguments, reads, writes))
+        b = panels
+    _add_kernel(
+        lowering, made, (a, b, product), lambda places: product_source(gemm, places, made.tail)
+    )
+
+
+def _add_thin(lowering: Lowering, made: _Product, dot: ThinDot) -> None:
+    """Add the kernel of a matrix and few vectors, behind one that transposes the vectors."""
+    a, b, product = made.values
+    matrix, vectors = (b, a) if dot.is_right else (a, b)
+    if dot.is_inner and not dot.vectors_are_rows:
+        element = made.dot.shape.element_type
+        sizes = (dot.batch, dot.depth, dot.vectors)
+        plan = transposition(sizes, (0, 2, 1), element.byte_width)
+        if plan is not None:
+            rows = lowering.new(Shape.array(element, sizes), f"{made.name}.vectors")
+            text, trips, work = transposition_source(plan)
+            lowering.add(
+                KernelThunk(rows.name, text, trips, work, (vectors, rows), (vectors,), (rows,))
+            )
+            vectors = rows
+    thin = _thin_product(made.dot, dot)
+    _add_kernel(
+        lowering,
+        made,
+        (matrix, vectors, product),
+        lambda places: thin_source(thin, places, made.tail, is_right=dot.is_right),
+    )
+
+
+def _thin_product(i: HloInstruction, dot: ThinDot) -> ThinProduct:
+    columns = i.shape.dimensions[-1]
+    return ThinProduct(
+        STORED[i.shape.element_type.text],
+        dot.batch,
+        dot.count,
+        dot.vectors,
+        dot.depth,
+        dot.is_inner,
+        (dot.depth, 1) if dot.is_inner or dot.vectors_are_rows else (1, dot.vectors),
+        (1, columns) if dot.is_right else (columns, 1),
+    )
+
+
+def _add_tail(lowering: Lowering, made: _Product) -> None:
+    """Add the epilogue of a product that is there as a kernel of its own, which divides rows."""
+    product = made.values[2]
+    columns = made.dot.shape.dimensions[-1]
+    lines = [
+        *made.tail.first,
+        "first_row = start",
+        "last_row = stop",
+        "first_column = 0",
+        f"last_column = {columns}",
+        *made.tail.loops,
+    ]
+    body = "\n".join(f"    {line}" for line in lines)
+    results = tuple(value for value in made.writes if value is not product)
+    lowering.add(
+        KernelThunk(
+            f"{made.name}.tail",
+            f"{made.tail.constants}def kernel(buffers, start, stop):\n{body}\n",
+            made.dot.shape.element_count // columns,
+            columns * made.tail.work,
+            made.arguments,
+            (*made.reads, product) if results else made.reads,
+            results or (product,),
+            updates=() if results else (product,),
+        )
+    )
 
 
 def gemm_of(i: HloInstruction, whole_rows: bool = False) -> Gemm | None:

@@ -26,6 +26,12 @@ ROOM_BYTES = 1 << 18
 FEW_TILES = 3
 """Tiles of a column that one trip does, with the right matrix where it lies if it lies well."""
 
+FEW_BANDS = 2
+"""Bands of rows up to which each lays out the right matrix anew, panel by panel on its stack."""
+
+WIDE = 4
+"""Columns for each row from which a product is divided by columns first."""
+
 TRIPS = 8
 """Into how many trips a product is divided where it is large enough."""
 
@@ -137,8 +143,9 @@ class Gemm:
     @property
     def is_laid_out_ahead(self) -> bool:
         """Whether the right matrix is laid out by a kernel of its own, for all trips to share."""
-        # Of few tiles each panel is read by one trip alone.
-        if self.tiles <= FEW_TILES:
+        # A panel that few trips read is laid out by each of them in its cache, not in memory.
+        _, down, _ = self.trips
+        if self.tiles <= FEW_TILES or down <= FEW_BANDS:
             return False
         return self.right_bytes > ROOM_BYTES or (self.batch == 1 and self.work > 2 * TRIP_WORK)
 
@@ -158,6 +165,8 @@ class Gemm:
         down = max(min(wanted, self.tiles), -(-self.tiles // most))
         if self.tiles <= FEW_TILES:
             down = 1
+        elif self._is_divided_by_columns and self.tiles <= FEW_BANDS * 2 * most:
+            down = -(-self.tiles // (2 * most))
         tiles = -(-self.tiles // down)
         if self.batch == 1 and 1 < wanted <= down:
             tiles = min(range(max(1, tiles - 2), tiles + 1), key=lambda n: (self._share(n), -n))
@@ -167,6 +176,12 @@ class Gemm:
         of_trip = tiles * self.height * self.columns * self.depth
         across = max(-(-wanted // down), -(-of_trip // LARGEST_TRIP))
         return tiles, -(-self.panels // min(across, self.panels))
+
+    @property
+    def _is_divided_by_columns(self) -> bool:
+        """Whether trips share rows: the left matrix is the smaller one by far."""
+        is_wide = self.columns >= WIDE * self.rows
+        return is_wide and self.panels >= 2 * TRIPS and not self.whole_rows
 
     def _share(self, tiles: int) -> int:
         """Tiles of the busier one of two threads that take trips of so many in turn."""

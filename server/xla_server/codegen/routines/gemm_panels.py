@@ -16,6 +16,9 @@ SLACK = 64
 _QUARTER = 16
 """Bytes within which the processor exchanges elements in least time."""
 
+_CHUNK = 128
+"""Steps transposed at a time for all members, so that the part of the panel stays in L1."""
+
 SOURCES = {
     "f32": ("i32", 4),
     "i32": ("i32", 4),
@@ -131,6 +134,8 @@ def _squares(panel: _Panel, whole: str, last: str) -> None:
     unit = width if not panel.kind.pairs else 2 * panel.bytes
     few = _QUARTER // width
     groups = -(-panel.height // few)
+    chunk = Loop(f, "0", whole, _CHUNK, [])
+    end = f.smaller(f.let(f"add i64 {chunk.number}, {_CHUNK}"), whole)
     group = Loop(f, "0", str(groups), 1, [])
     first = f.let(f"mul i64 {f.let(f'sub i64 {groups - 1}, {group.number}')}, {few}")
     rows = []
@@ -139,7 +144,7 @@ def _squares(panel: _Panel, whole: str, last: str) -> None:
         rows.append(f.pointer(f.address("%source", (number, "%ahead"))))
     into = f.pointer(f.address("%panel", (first, width)))
     latest = f.let(f"sub i64 {whole}, {lanes}")
-    block = Loop(f, "0", whole, lanes, [])
+    block = Loop(f, chunk.number, end, lanes, [])
     # The last block begins earlier, and lays out some steps once more.
     step = f.smaller(block.number, latest)
     offset = f.let(f"mul i64 {step}, {unit}")
@@ -156,6 +161,7 @@ def _squares(panel: _Panel, whole: str, last: str) -> None:
         f.do(f"store {quarter} {value}, ptr {f.behind(to, later * panel.row)}, align {width}")
     block.end()
     group.end()
+    chunk.end()
 
 
 def _loaded(panel: _Panel, place: str) -> str:

@@ -18,6 +18,7 @@ from xla_server.backends.cpu import Cpu
 from xla_server.codegen.lower.gemm import (
     BAND_BYTES,
     DEEPEST,
+    FEW_BANDS,
     FEW_TILES,
     LARGEST_TRIP,
     RESULT_BYTES,
@@ -54,11 +55,12 @@ TYPES = {
 }
 SIZES = {
     "smaller than a tile": (2, 3, 20, 5),
-    "an odd depth of several runs": (1, 30, 70, 1537),
+    "an odd depth of several runs": (1, 50, 70, 1537),
     "of one vector": (1, 90, 10, 33),
     "of one vector, ahead": (1, 700, 16, 400),
     "laid out ahead": (1, 150, 140, 131),
     "laid out by trips": (2, 60, 100, 40),
+    "divided by columns": (1, 70, 700, 150),
     "read in place": (1, 15, 515, 300),
 }
 
@@ -98,7 +100,9 @@ def test_products_of_matrices_that_lie_either_way(kind: str, sizes: str) -> None
     else:
         module = imported(lower(products, *arguments))
     texts = [row.source for row in kernels_of(compile_module(module).code)]
-    assert sum("gemm_band" in text for text in texts) == 4
+    assert sum("gemm_band" in text for text in texts) >= 2
+    # Rows of few vectors are read without packing them.
+    assert sum("gemm_band" in text or "thin_inner" in text for text in texts) == 4
     wide = np.int64 if is_whole else np.float64
     wanted = left.astype(wide) @ right.astype(wide)
     for found in on_cpu(module, arguments):
@@ -179,6 +183,16 @@ def test_two_threads_that_take_trips_in_turn_have_about_as_much_to_do(rows: int)
     assert max(sum(trips[::2]), sum(trips[1::2])) <= 1.075 * gemm.tiles / 2
 
 
+def test_few_rows_of_many_columns_are_divided_by_columns() -> None:
+    for rows in (33, 64, 128):
+        _, down, across = _gemm(rows, 8192, 1024).trips
+        assert down <= FEW_BANDS < across
+    _, down, across = _gemm(512, 512, 512).trips
+    assert down > across
+    kept = dataclasses.replace(_gemm(64, 8192, 1024), whole_rows=True)
+    assert kept.trips[1] > FEW_BANDS
+
+
 def test_rows_are_kept_whole_where_they_are_needed_whole() -> None:
     gemm = dataclasses.replace(_gemm(16, 4096, 512), whole_rows=True)
     assert gemm.division[1] == gemm.panels
@@ -186,7 +200,9 @@ def test_rows_are_kept_whole_where_they_are_needed_whole() -> None:
 
 
 def test_how_the_right_matrix_is_read() -> None:
-    few, many = _gemm(16, 512, 256), _gemm(512, 512, 512)
+    few, many = _gemm(2 * heights()[0], 512, 256), _gemm(512, 512, 512)
+    wide = _gemm(7 * heights()[0], 8192, 1024)
+    assert (wide.is_read_in_place, wide.is_laid_out_ahead) == (False, False)
     assert (few.is_read_in_place, few.is_laid_out_ahead) == (True, False)
     assert (many.is_read_in_place, many.is_laid_out_ahead) == (False, True)
     assert _gemm(64, 64, 64, batch=64).right_bytes <= ROOM_BYTES

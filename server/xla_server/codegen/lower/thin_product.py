@@ -1,0 +1,166 @@
+"""Products with a matrix of few rows or columns: how they are divided, and the text of kernels."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_server.codegen.loops.stopping import stop_lines
+from xla_server.codegen.lower.tail import TailText
+from xla_server.codegen.routines.gemm_tiles import KINDS
+from xla_server.codegen.routines.thin_products import (
+    INNER_OPERANDS,
+    OUTER_HEIGHTS,
+    OUTER_OPERANDS,
+    ROWS,
+    inner_heights,
+    thin_name,
+)
+from xla_server.passes.thin_dots import OUTER_PIECE_BYTES
+
+WORK_ITEMS = 8
+"""Work items that a large product is divided into."""
+
+ITEM_BYTES = 1 << 16
+"""Bytes of the matrix that a work item reads at least."""
+
+RUN_BYTES = 1 << 12
+"""Bytes of a row of the matrix that are multiplied before the next row, for each sum."""
+
+OUTER_BYTES = 1 << 14
+"""Bytes of a result's row that a work item adds to at most: half of a core's L1."""
+
+MAX_ITEM_BYTES = 1 << 24
+"""Bytes of the matrix that a work item reads at most, so that threads end together."""
+
+STEP_ELEMENTS = 1 << 22
+"""Elements of the matrix between two looks at the cancellation flag, if sums are along columns."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ThinProduct:
+    """A product of `batch` pairs of a matrix and few vectors.
+
+    `count` are the results for each vector and `depth` the products of each. The rows of the
+    matrix are its results if `is_inner`, else its products. `vector_strides` are elements from
+    vector to vector and from element to element of one; `result_strides` those from result to
+    result and from vector to vector of the product.
+    """
+
+    kind: str
+    batch: int
+    count: int
+    vectors: int
+    depth: int
+    is_inner: bool
+    vector_strides: tuple[int, int]
+    result_strides: tuple[int, int]
+
+    @property
+    def width(self) -> int:
+        """Bytes of an element."""
+        return KINDS[self.kind].width
+
+    @property
+    def height(self) -> int:
+        """Vectors that are multiplied at the same time."""
+        heights = inner_heights() if self.is_inner else OUTER_HEIGHTS
+        return next((n for n in heights if n >= self.vectors), heights[-1])
+
+    @property
+    def block(self) -> int:
+        """Results for each vector that a work item computes, a multiple of what is done at once."""
+        row = self.depth * self.width if self.is_inner else self.width
+        matrix = self.count * self.depth * self.width
+        items = max(1, min(-(-WORK_ITEMS // self.batch), matrix // ITEM_BYTES))
+        items = max(items, matrix // MAX_ITEM_BYTES)
+        unit = ROWS
+        least = -(-ITEM_BYTES // row)
+        if not self.is_inner:
+            unit = KINDS[self.kind].lanes
+            least = OUTER_PIECE_BYTES // row
+            items = max(items, -(-self.count * row // OUTER_BYTES))
+        wanted = max(-(-self.count // items), least)
+        return min(self.count, -(-wanted // unit) * unit)
+
+    @property
+    def blocks(self) -> int:
+        """Work items of a pair."""
+        return -(-self.count // self.block)
+
+    @property
+    def run(self) -> int:
+        """Products of a sum that are added up at a time."""
+        if not self.is_inner:
+            return min(self.depth, STEP_ELEMENTS // self.block)
+        runs = -(-self.depth * self.width // RUN_BYTES)
+        lanes = KINDS[self.kind].lanes
+        return -(-self.depth // (runs * lanes)) * lanes
+
+
+def thin_source(
+    thin: ThinProduct, places: Sequence[int], tail: TailText, *, is_right: bool
+) -> tuple[str, int, int]:
+    """Return text, work items and work of each of the kernel of a product.
+
+    Args:
+        thin: The product.
+        places: The numbers of the matrix, of the vectors, of the product and of the cancellation
+            flag among the kernel's arguments.
+        tail: The epilogue of a block of the product.
+        is_right: Whether the matrix is the right operand, so that blocks are columns.
+    """
+    width, block = thin.width, thin.block
+    pair = thin.count * thin.depth * width
+    matrix_row = thin.depth if thin.is_inner else thin.count
+    of_block, of_step = (matrix_row, 1) if thin.is_inner else (1, matrix_row)
+    vector, element = thin.vector_strides
+    result, ahead = thin.result_strides
+    common = {
+        "matrix": f"matrix + step * {of_step * width}",
+        "ahead": matrix_row * width,
+        "vectors": f"vectors + step * {element * width}",
+        "vector_ahead": vector * width,
+        "vector_count": thin.vectors,
+        "result": "result",
+        "result_ahead": ahead * width,
+        "steps": f"minimum({thin.run}, {thin.depth} - step)",
+        "adds": "to_i64(step > 0)",
+    }
+    if thin.is_inner:
+        names, operands = INNER_OPERANDS, {"count": "count", "row_ahead": result * width}
+    else:
+        names, operands = OUTER_OPERANDS, {"columns": "count", "element_ahead": element * width}
+    operands = {**common, **operands}
+    function = thin_name(thin.kind, thin.height, is_inner=thin.is_inner)
+    a, b, c, cancelled = places
+    of_pair = thin.vectors * thin.depth * width, thin.vectors * thin.count * width
+    lines = [
+        f"cancelled = peek_i64(buffers, {cancelled})",
+        *tail.first,
+        "for trip in range(start, stop):",
+        f"    first = whole_mod(trip, {thin.blocks}) * {block}",
+        f"    pair = whole_div(trip, {thin.blocks})",
+        f"    count = minimum({block}, {thin.count} - first)",
+        f"    matrix = peek_i64(buffers, {a}) + pair * {pair} + first * {of_block * width}",
+        f"    vectors = peek_i64(buffers, {b}) + pair * {of_pair[0]}",
+        f"    result = peek_i64(buffers, {c}) + pair * {of_pair[1]} + first * {result * width}",
+        f"    for step in range(0, {thin.depth}, {thin.run}):",
+        *stop_lines(2),
+        f"        {function}(",
+        *(f"            {operands[name]},  # {name}" for name in names),
+        "        )",
+    ]
+    if tail.loops:
+        spans = ["first", "first + count"], ["0", str(thin.vectors)]
+        columns, rows = spans if is_right else spans[::-1]
+        rows_of_pair = thin.vectors if is_right else thin.count
+        lines += [
+            f"    first_row = pair * {rows_of_pair} + {rows[0]}",
+            f"    last_row = pair * {rows_of_pair} + {rows[1]}",
+            f"    first_column = {columns[0]}",
+            f"    last_column = {columns[1]}",
+            *(f"    {line}" for line in tail.loops),
+        ]
+    body = "\n".join(f"    {line}" for line in lines)
+    text = f"{tail.constants}def kernel(buffers, start, stop):\n{body}\n"
+    work = block * max(thin.vectors, ROWS) * (thin.depth + tail.work)
+    return text, thin.batch * thin.blocks, work

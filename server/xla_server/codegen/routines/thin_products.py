@@ -1,0 +1,305 @@
+"""Products of a large matrix with few vectors, which read the matrix once from where it is stored.
+
+These are bound by the memory they read: unlike tiles of `gemm_tiles`, they pack nothing and read
+long contiguous runs. Sums along the rows of the matrix ("inner") are kept in vectors of partial
+sums; sums along its columns ("outer") are added to the result a few rows at a time.
+"""
+
+import contextlib
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from xla_server.codegen.compiler.llvm_text import FunctionText, Loop, lanes_of
+from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
+from xla_server.codegen.routines.gemm_tiles import KINDS, Kind, is_wide
+
+INNER_OPERANDS = (
+    # The matrix: rows of `steps` elements, bytes from row to row, and how many rows.
+    "matrix",
+    "ahead",
+    "count",
+    # The vectors: bytes from one to the next, and how many.
+    "vectors",
+    "vector_ahead",
+    "vector_count",
+    # The result: bytes between results of neighbouring rows and of neighbouring vectors.
+    "result",
+    "row_ahead",
+    "result_ahead",
+    # Products of a sum, and whether to add to the result (1) or set it (0).
+    "steps",
+    "adds",
+)
+"""Operands of the functions that multiply rows of a matrix with vectors."""
+
+OUTER_OPERANDS = (
+    # The matrix: `steps` rows, and bytes from row to row.
+    "matrix",
+    "ahead",
+    # The vectors: bytes from one to the next and from element to element, and how many.
+    "vectors",
+    "vector_ahead",
+    "element_ahead",
+    "vector_count",
+    # The result: a row of `columns` for each vector, and bytes from row to row.
+    "result",
+    "result_ahead",
+    "columns",
+    # Products of a sum, and whether to add to the result (1) or set it (0).
+    "steps",
+    "adds",
+)
+"""Operands of the functions that multiply columns of a matrix with vectors."""
+
+ROWS = 4
+"""Rows of the matrix that are multiplied at the same time where sums are along rows.
+
+The loads of as many rows are in flight together.
+"""
+
+THIN_KINDS = ("f32", "f64")
+"""Kinds of elements that there are functions for."""
+
+
+def inner_heights() -> tuple[int, ...]:
+    """Return for how many vectors at a time there are functions: their sums are in registers."""
+    return (1, 2, 4) if is_wide() else (1, 2)
+
+
+OUTER_HEIGHTS = (1, 2, 4)
+"""Vectors at a time of the functions whose sums are along columns."""
+
+
+def thin_name(kind: str, height: int, *, is_inner: bool) -> str:
+    """Return the name by which kernels call a function of this module."""
+    return f"thin_{'inner' if is_inner else 'outer'}_{kind}_{height}"
+
+
+def inner_text(symbol: str, kind: Kind, height: int) -> str:
+    """Return the function of sums along rows, for `height` vectors at a time."""
+    f = FunctionText(symbol, INNER_OPERANDS)
+    lanes, vector = kind.lanes, _vector(kind)
+    last_row, last_vector = f.minus("%count", "1"), f.minus("%vector_count", "1")
+    # The last vector of elements is read under a mask, and has one element at least.
+    whole = f.let(f"and i64 {f.minus('%steps', '1')}, {-lanes}")
+    mask = f.mask(lanes, 0, f.minus("%steps", whole))
+    row = Loop(f, "0", "%count", ROWS, [])
+    rows = [f.smaller(f.plus(row.number, str(n)), last_row) for n in range(ROWS)]
+    lefts = [f.pointer(f.address("%matrix", (n, "%ahead"))) for n in rows]
+    some = Loop(f, "0", "%vector_count", height, [])
+    chosen = [f.smaller(f.plus(some.number, str(n)), last_vector) for n in range(height)]
+    rights = [f.pointer(f.address("%vectors", (n, "%vector_ahead"))) for n in chosen]
+    zeros = ["zeroinitializer"] * (height * ROWS)
+
+    def added(step: str, sums: Sequence[str], mask: str | None) -> list[str]:
+        left, right = (
+            [_loaded(f, vector, f.behind(place, step), kind, mask) for place in side]
+            for side in (lefts, rights)
+        )
+        pairs = [(one, other) for other in right for one in left]
+        return [f.fma(vector, *pair, total) for pair, total in zip(pairs, sums, strict=True)]
+
+    first = added(f.let(f"mul i64 {whole}, {kind.width}"), zeros, mask)
+    before, after = f.block, f.label()
+    body = f.label()
+    f.do(f"br i1 {f.let(f'icmp sgt i64 {whole}, 0')}, label %{body}, label %{after}")
+    f.start(body)
+    step = Loop(f, "0", whole, lanes, [(vector, total) for total in first])
+    following = added(f.let(f"mul i64 {step.number}, {kind.width}"), step.values, None)
+    step.end(following)
+    behind = f.block
+    f.do(f"br label %{after}")
+    f.start(after)
+    sums = [
+        f.let(f"phi {vector} [{one}, %{before}], [{other}, %{behind}]")
+        for one, other in zip(first, following, strict=True)
+    ]
+    totals = [
+        total
+        for n in range(height)
+        for total in _totals(f, vector, sums[n * ROWS : (n + 1) * ROWS])
+    ]
+    places = [
+        f.pointer(f.address("%result", (n, "%row_ahead"), (number, "%result_ahead")))
+        for number in chosen
+        for n in rows
+    ]
+    adds = f.let("icmp ne i64 %adds, 0")
+    # Rows and vectors that are not there are the last ones again: all is read before it is written.
+    before_ = []
+    for place in places:
+        old = f.let(f"load {kind.form}, ptr {place}, align {kind.width}")
+        before_.append(f.let(f"select i1 {adds}, {kind.form} {old}, {kind.form} 0.0"))
+    for place, old, total in zip(places, before_, totals, strict=True):
+        value = f.let(f"fadd {kind.form} {old}, {total}")
+        f.do(f"store {kind.form} {value}, ptr {place}, align {kind.width}")
+    some.end()
+    row.end()
+    return f.text()
+
+
+def _totals(f: FunctionText, vector: str, sums: Sequence[str]) -> list[str]:
+    """Return the sum of the elements of each of `ROWS` vectors."""
+    lanes = lanes_of(vector)
+    values = list(sums)
+    size = lanes
+    # Two vectors become one of the sums of halves, until one has a part of each.
+    while len(values) > 1:
+        size //= 2
+        halves = []
+        for one, other in zip(values[::2], values[1::2], strict=True):
+            low, high = (
+                [
+                    n + part * size
+                    for part in range(start, 2 * lanes // size, 2)
+                    for n in range(size)
+                ]
+                for start in (0, 1)
+            )
+            picked = [_shuffled(f, vector, one, other, numbers) for numbers in (low, high)]
+            halves.append(f.let(f"fadd {vector} {picked[0]}, {picked[1]}"))
+        values = halves
+    (value,) = values
+    while size > 1:
+        size //= 2
+        swapped = [n ^ size for n in range(lanes)]
+        other = _shuffled(f, vector, value, "poison", swapped)
+        value = f.let(f"fadd {vector} {value}, {other}")
+    part = lanes // len(sums)
+    return [f.let(f"extractelement {vector} {value}, i32 {n * part}") for n in range(len(sums))]
+
+
+def _shuffled(f: FunctionText, vector: str, one: str, other: str, numbers: Sequence[int]) -> str:
+    chosen = ", ".join(f"i32 {number}" for number in numbers)
+    return f.let(
+        f"shufflevector {vector} {one}, {vector} {other}, <{len(numbers)} x i32> <{chosen}>"
+    )
+
+
+def outer_text(symbol: str, kind: Kind, height: int) -> str:
+    """Return the function of sums along columns, for `height` vectors at a time."""
+    return _Outer(symbol, kind, height).text()
+
+
+class _Outer:
+    """The function of sums along columns while it is written."""
+
+    def __init__(self, symbol: str, kind: Kind, height: int) -> None:
+        self._f = FunctionText(symbol, OUTER_OPERANDS)
+        self._kind, self._height = kind, height
+        self._vector = _vector(kind)
+
+    def text(self) -> str:
+        f, kind = self._f, self._kind
+        registers = 16 if is_wide() else 8
+        together = min(8, registers // self._height)
+        # The last vector of columns is read under a mask, and has one column at least.
+        whole = f.let(f"and i64 {f.minus('%columns', '1')}, {-kind.lanes}")
+        mask = f.mask(kind.lanes, 0, f.minus("%columns", whole))
+        steps = f.let(f"and i64 %steps, {-together}")
+        last = f.minus("%vector_count", "1")
+        some = Loop(f, "0", "%vector_count", self._height, [])
+        chosen = [f.smaller(f.plus(some.number, str(n)), last) for n in range(self._height)]
+        vectors = [f.address("%vectors", (n, "%vector_ahead")) for n in chosen]
+        results = [f.pointer(f.address("%result", (n, "%result_ahead"))) for n in chosen]
+        with self._when(f.let("icmp eq i64 %adds, 0")):
+            size = f.let(f"mul i64 %columns, {kind.width}")
+            for result in results:
+                given = [f"ptr {result}", "i8 0", f"i64 {size}", "i1 false"]
+                f.call("void", "llvm.memset.p0.i64", given)
+        for first, stop, count in (("0", steps, together), (steps, "%steps", 1)):
+            with self._when(f.let(f"icmp slt i64 {first}, {stop}")):
+                step = Loop(f, first, stop, count, [])
+                self._add(step.number, count, vectors, results, whole, mask)
+                step.end()
+        some.end()
+        return f.text()
+
+    def _add(
+        self,
+        step: str,
+        count: int,
+        vectors: Sequence[str],
+        results: Sequence[str],
+        whole: str,
+        mask: str,
+    ) -> None:
+        """Add the products of `count` rows of the matrix to the results."""
+        f, kind = self._f, self._kind
+        numbers = [step, *(f.plus(step, str(n)) for n in range(1, count))]
+        rows = [f.pointer(f.address("%matrix", (n, "%ahead"))) for n in numbers]
+        factors = []
+        for vector in vectors:
+            places = [f.pointer(f.address(vector, (n, "%element_ahead"))) for n in numbers]
+            singles = [f.let(f"load {kind.form}, ptr {p}, align {kind.width}") for p in places]
+            factors.append([f.splat(kind.form, kind.lanes, single) for single in singles])
+        with self._when(f.let(f"icmp sgt i64 {whole}, 0")):
+            column = Loop(f, "0", whole, kind.lanes, [])
+            self._column(column.number, rows, factors, results, None)
+            column.end()
+        self._column(whole, rows, factors, results, mask)
+
+    def _column(
+        self,
+        column: str,
+        rows: Sequence[str],
+        factors: Sequence[Sequence[str]],
+        results: Sequence[str],
+        mask: str | None,
+    ) -> None:
+        """Add the products of one vector of columns."""
+        f, kind, vector = self._f, self._kind, self._vector
+        offset = f.let(f"mul i64 {column}, {kind.width}")
+        read = [_loaded(f, vector, f.behind(row, offset), kind, mask) for row in rows]
+        places = [f.behind(result, offset) for result in results]
+        before = [_loaded(f, vector, place, kind, mask) for place in places]
+        for place, old, factor in zip(places, before, factors, strict=True):
+            # Only the sum of these rows is added to what may be the sum of many.
+            total = f.let(f"fmul {vector} {factor[0]}, {read[0]}")
+            for one, other in zip(factor[1:], read[1:], strict=True):
+                total = f.fma(vector, one, other, total)
+            total = f.let(f"fadd {vector} {old}, {total}")
+            if mask is None:
+                f.do(f"store {vector} {total}, ptr {place}, align {kind.width}")
+            else:
+                f.write(vector, total, place, kind.width, mask)
+
+    @contextlib.contextmanager
+    def _when(self, condition: str) -> Iterator[None]:
+        """Write what is done only if a condition holds."""
+        f = self._f
+        inside, after = f.label(), f.label()
+        f.do(f"br i1 {condition}, label %{inside}, label %{after}")
+        f.start(inside)
+        yield
+        f.do(f"br label %{after}")
+        f.start(after)
+
+
+def _vector(kind: Kind) -> str:
+    return f"<{kind.lanes} x {kind.form}>"
+
+
+def _loaded(f: FunctionText, vector: str, place: str, kind: Kind, mask: str | None) -> str:
+    if mask is not None:
+        return f.read(vector, place, kind.width, mask)
+    return f.let(f"load {vector}, ptr {place}, align {kind.width}")
+
+
+def _functions() -> list[SharedFunction]:
+    found: list[SharedFunction] = []
+    for name in THIN_KINDS:
+        for height in inner_heights():
+            text = functools.partial(inner_text, kind=KINDS[name], height=height)
+            symbol = thin_name(name, height, is_inner=True)
+            found.append(TextFunction(symbol, len(INNER_OPERANDS), text, is_long=True))
+        for height in OUTER_HEIGHTS:
+            text = functools.partial(outer_text, kind=KINDS[name], height=height)
+            symbol = thin_name(name, height, is_inner=False)
+            found.append(TextFunction(symbol, len(OUTER_OPERANDS), text, is_long=True))
+    return found
+
+
+THIN_PRODUCTS: dict[str, Any] = {function.__name__: function for function in _functions()}
+"""Every function of this module by its name in kernels."""
