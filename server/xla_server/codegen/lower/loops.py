@@ -9,7 +9,7 @@ from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC
-from xla_server.codegen.loops.collapse import collapsed
+from xla_server.codegen.loops.collapse import Make, collapsed
 from xla_server.codegen.loops.columns import column_source
 from xla_server.codegen.loops.interleaved import interleaved
 from xla_server.codegen.loops.nest import Nest, Source, all_nodes, source_of
@@ -44,21 +44,8 @@ def add_kernel(
 ) -> None:
     """Add the kernel of an instruction over these operands, writing these values."""
     buffers = list(dict.fromkeys([*operands.values(), *values]))
-    numbers = {operand: buffers.index(value) for operand, value in operands.items()}
     dimensions = values[0].shape.dimensions
-
-    def make(index: Index) -> Sequence[Store]:
-        tracer = Tracer(RULES, numbers)
-        place = linear(index, dimensions)
-        stores = []
-        for number, value in enumerate(values):
-            shape = value.shape
-            # A convolution and what is made of it may have other dimensions over the same places.
-            at = index if shape.dimensions == dimensions else multi_index(place, shape.dimensions)
-            node = tracer.value(instruction, at, number)
-            stores.append(Store(buffers.index(value), KERNEL_TYPE[shape.element_type], place, node))
-        return stores
-
+    make = maker_of(instruction, operands, values, buffers)
     sizes, stores = interleaved(dimensions, make)
     nest = Nest(*collapsed(sizes, stores), cancellation=len(buffers))
     columns = column_source(nest)
@@ -79,6 +66,31 @@ def add_kernel(
             in_place=() if columns else in_place_pairs(nest, buffers),
         )
     )
+
+
+def maker_of(
+    instruction: HloInstruction,
+    operands: Mapping[HloInstruction, Value],
+    values: Sequence[Value],
+    buffers: Sequence[Value],
+) -> Make:
+    """Return what makes the stores of an element of each result, in a kernel over these buffers."""
+    numbers = {operand: buffers.index(value) for operand, value in operands.items()}
+    dimensions = values[0].shape.dimensions
+
+    def make(index: Index) -> Sequence[Store]:
+        tracer = Tracer(RULES, numbers)
+        place = linear(index, dimensions)
+        stores = []
+        for number, value in enumerate(values):
+            shape = value.shape
+            # A convolution and what is made of it may have other dimensions over the same places.
+            at = index if shape.dimensions == dimensions else multi_index(place, shape.dimensions)
+            node = tracer.value(instruction, at, number)
+            stores.append(Store(buffers.index(value), KERNEL_TYPE[shape.element_type], place, node))
+        return stores
+
+    return make
 
 
 _SHORT = 256
