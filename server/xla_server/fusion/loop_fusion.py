@@ -46,6 +46,10 @@ COPIES = 3
 CONTEXTS = 2
 """Places in all loops of a fusion at which the same expensive instruction may be computed."""
 
+JOINED = 16
+"""Operands of all concatenates whose results one kernel goes on with, where one of them has many:
+each of them has a loop for all that the kernel does."""
+
 VECTOR = 16
 """Elements of a loop from which functions are computed for several at once."""
 
@@ -98,6 +102,7 @@ class _Plan:
         self.is_repeated: dict[HloInstruction, bool] = {}
         self.sizes: dict[HloInstruction, int] = {}
         self.scalars: collections.Counter[HloInstruction] = collections.Counter()
+        self.joined: collections.Counter[HloInstruction] = collections.Counter()
         self.maps = IndexMaps()
         self.places: dict[HloInstruction, frozenset[Place]] = {}
         self.root = computation.root
@@ -135,6 +140,8 @@ class _Plan:
         self.scalars.update(place.kernel for place in self.places[i])
         for kernel in self.kernels[i]:
             self.sizes[kernel] += 1
+            if i.opcode is Opcode.CONCATENATE:
+                self.joined[kernel] += len(i.operands)
 
     def _may_take_in(self, reader: HloInstruction) -> bool:
         """Whether a reader may compute operands: a reshape that is stored moves nothing, and
@@ -210,6 +217,7 @@ class _Plan:
             and kernel.shape.dimensions == i.shape.dimensions
             and kernel.opcode in ELEMENTWISE
             and self._places_of(i, readers) == {self.maps.start(kernel, i.shape.rank)}
+            and self.joined[kernel] + len(i.operands) <= JOINED
             and len(i.operands) * self.sizes[kernel] <= LARGEST
         )
 

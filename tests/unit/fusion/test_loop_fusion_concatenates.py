@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_server.fusion.fusible import MANY_OPERANDS
-from xla_server.fusion.loop_fusion import LARGEST, LoopFusion
+from xla_server.fusion.loop_fusion import JOINED, LARGEST, LoopFusion
 from xla_server.ir.module import HloModule
 
 ADD = "to_apply=add"
@@ -98,4 +98,32 @@ def test_a_long_formula_is_not_repeated_for_each_of_many_operands() -> None:
     module = joined(count, "20,40", "600,40", 0, "abs", *lines, "f32[600,40] negate(n20)")
     after = passed(module, LoopFusion())
     assert opcodes(after) == {"fusion": 2}
+    assert_kept(module, after)
+
+
+def test_one_kernel_goes_on_with_so_many_operands() -> None:
+    for count, fusions in ((JOINED, 1), (JOINED + 1, 2)):
+        rows = 20 * count
+        module = joined(count, "20,40", f"{rows},40", 0, "abs", f"f32[{rows},40] negate(joined)")
+        after = passed(module, LoopFusion())
+        assert sum(opcodes(after).values()) == fusions
+        assert_kept(module, after)
+
+
+def test_operands_of_all_concatenates_of_a_kernel_count() -> None:
+    count = JOINED // 2 + 1
+    rows = 20 * count
+    names = ", ".join(f"y{n}" for n in reversed(range(count)))
+    module = joined(
+        count,
+        "20,40",
+        f"{rows},40",
+        0,
+        "abs",
+        f"other = f32[{rows},40] concatenate({names}), dimensions={{0}}",
+        f"f32[{rows},40] add(joined, other)",
+    )
+    after = passed(module, LoopFusion())
+    roots = [i.called[0].root.opcode.value for i in after.entry.instructions if i.called]
+    assert sorted(roots) == ["add", "concatenate"]
     assert_kept(module, after)
