@@ -20,7 +20,14 @@ from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.loops.pieces import are_few, box_sources
 from xla_server.codegen.lower.loops import kernel_operands, lower_loop, maker_of
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
-from xla_server.codegen.routines.concatenation import LINE_BYTES, TILE_BYTES
+from xla_server.codegen.routines.concatenation import (
+    BUFFER,
+    ENTRY_WORDS,
+    HEAD_WORDS,
+    LINE_BYTES,
+    OFFSET,
+    TILE_BYTES,
+)
 from xla_server.codegen.routines.tiles import side_of, tile_name
 from xla_server.ir.module import HloInstruction
 
@@ -29,8 +36,9 @@ LONG_BYTES = 128
 written in turn then, else those of many rows by one loop for each operand."""
 
 FEW_OPERANDS = 8
-"""Operands of which short runs are interleaved by a loop of the program's own: its vectors are
-faster than loops for each operand, and there is little of it to compile."""
+TILE_ROW_BYTES = 32
+"""Bytes of a tile's row from which tiles interleave the elements of up to so many operands faster
+than a loop's vectors do."""
 
 FEW_COPIES = 4
 """Operands in memory that are copied by the loops that compute the others."""
@@ -67,18 +75,14 @@ def lower_concatenate(lowering: Lowering, i: HloInstruction) -> Tree:
     found = {n: runs_of(root.operands[n], dimension, inputs) for n in parts}
     copied = {n: runs for n, runs in found.items() if runs is not None}
     computed = [n for n in parts if n not in copied]
-    inner = math.prod(root.shape.dimensions[dimension + 1 :])
-    inner *= root.shape.element_type.byte_width
     rows = math.prod(root.shape.dimensions[:dimension])
-    mean = inner * root.shape.dimensions[dimension] // len(parts)
-    is_by_rows = rows >= FEWEST_BLOCK_ROWS and mean < LONG_BYTES
+    row_bytes = root.shape.element_count // rows * root.shape.element_type.byte_width
+    is_by_rows = rows >= FEWEST_BLOCK_ROWS and row_bytes < LONG_BYTES * len(parts)
     if computed:
         if are_few(root.shape.element_count, 2 * len(parts) - 2):
             return lower_loop(lowering, i)
         if len(copied) <= FEW_COPIES:
             copied, computed = {}, parts
-    elif is_by_rows and len(parts) <= FEW_OPERANDS:
-        return lower_loop(lowering, i)
     result = lowering.new(i.shape, i.name)
     if copied:
         _add_copies(lowering, root, copied, result, is_by_rows=is_by_rows)
@@ -217,31 +221,59 @@ def _add_copies(
     words = np.array([len(entries), target, filled, rows, block, *itertools.chain(*entries)])
     table = lowering.new(Shape.array(ElementType.S64, words.shape), f"{root.name}.table")
     lowering.constants[table] = words
-    side = _tile_side(entries, rows, target) if is_by_rows else None
-    if side is not None:
-        size = entries[0][4]
+    size = entries[0][4]
+    side = side_of(size, rows, len(entries))
+    is_interleaved = is_by_rows and _are_elements(entries, target)
+    is_few = len(entries) <= FEW_OPERANDS
+    if is_interleaved and (side is None or (is_few and side * size < TILE_ROW_BYTES)):
+        lines, trips, bytes_each = _interleaving_loop(len(entries), size), rows, target
+    elif is_interleaved and side and rows * size >= TILE_BYTES:
         tile = f"{tile_name(size, side)}_address()"
-        call = f"interleave_tiles(buffers, start, stop, {tile}, {side}, {size})"
+        lines = [f"interleave_tiles(buffers, start, stop, {tile}, {side}, {size})"]
         trips, bytes_each = -(-rows * size // TILE_BYTES), TILE_BYTES * len(entries)
     elif is_by_rows:
-        call, trips, bytes_each = "concatenate_rows(buffers, start, stop)", rows, filled
+        lines, trips, bytes_each = ["concatenate_rows(buffers, start, stop)"], rows, filled
     else:
-        call = "concatenate_bytes(buffers, start, stop)"
+        lines = ["concatenate_bytes(buffers, start, stop)"]
         trips, bytes_each = -(-filled * rows // LINE_BYTES), LINE_BYTES
-    text = f"def kernel(buffers, start, stop):\n    {call}\n"
+    text = "def kernel(buffers, start, stop):\n" + "".join(f"    {line}\n" for line in lines)
     work = max(1, bytes_each // WORK_BYTES)
     arguments = (table, result, *sources)
     reads = (table, *sources)
     lowering.add(KernelThunk(root.name, text, trips, work, arguments, reads, (result,)))
 
 
-def _tile_side(entries: Sequence[tuple[int, ...]], rows: int, row_bytes: int) -> int | None:
-    """Return the side of tiles that interleave operands; None where they are no single elements."""
+def _are_elements(entries: Sequence[tuple[int, ...]], row_bytes: int) -> bool:
+    """Return whether runs have the size of an element, and are neighbours on both sides."""
     size = entries[0][4]
-    are_whole = len(entries) * size == row_bytes and rows * size >= TILE_BYTES
-    if not are_whole or any(stride != size or each != size for _, _, stride, _, each, _ in entries):
-        return None
-    return side_of(size, rows, len(entries)) if size in (1, 2, 4, 8) else None
+    return (
+        size in (1, 2, 4, 8)
+        and len(entries) * size == row_bytes
+        and all(stride == each == size for _, _, stride, _, each, _ in entries)
+    )
+
+
+def _interleaving_loop(count: int, size: int) -> list[str]:
+    """Return the lines that interleave elements of few operands in one loop.
+
+    LLVM makes vectors of it. The text depends on nothing else, so that programs share the kernel.
+    """
+    kind = f"u{8 * size}"
+    words = [HEAD_WORDS + n * ENTRY_WORDS for n in range(count)]
+    sources = [
+        f"add(peek_i64(buffers, peek_i64(table, {word + BUFFER})), "
+        f"peek_i64(table, {word + OFFSET}))"
+        for word in words
+    ]
+    return [
+        "table, result = peek_i64(buffers, 0), peek_i64(buffers, 1)",
+        *(f"source{n} = {source}" for n, source in enumerate(sources)),
+        "for row in range(start, stop):",
+        *(
+            f"    store_{kind}(result, add(mul(row, {count}), {n}), load_{kind}(source{n}, row))"
+            for n in range(count)
+        ),
+    ]
 
 
 def _add_loops(

@@ -120,18 +120,21 @@ def _copy_column(target, ahead, source, stride, size, rows):  # type: ignore[no-
 
 @njit(error_model="numpy")
 def _copy_runs(target, ahead, source, stride, rows, size):  # type: ignore[no-untyped-def]
-    for row in range(rows):
-        _copy(target + row * ahead, source + row * stride, size)
+    for _ in range(rows):
+        _copy(target, source, size)
+        target += ahead
+        source += stride
 
 
 @njit(error_model="numpy")
 def _copy_ends(target, ahead, source, stride, rows, size, width):  # type: ignore[no-untyped-def]
     """Runs of `width` to twice as many bytes: the first and the last ones, which may overlap."""
     last = size - width
-    for row in range(rows):
-        to, origin = target + row * ahead, source + row * stride
-        _copy(to, origin, width)
-        _copy(to + last, origin + last, width)
+    for _ in range(rows):
+        _copy(target, source, width)
+        _copy(target + last, source + last, width)
+        target += ahead
+        source += stride
 
 
 TILE_BYTES = 256

@@ -213,11 +213,28 @@ def test_runs_of_three_bytes_are_no_elements_of_tiles() -> None:
     assert "concatenate_rows(" in kernel.source
 
 
-def test_few_operands_of_short_runs_are_a_loop_of_the_program() -> None:
-    arrays, dimension = operands("single elements", FEW_OPERANDS)
-    (kernel,) = kernels(joined(dimension, COMPUTED["none"]), arrays)
-    assert "concatenate_" not in kernel.source
-    assert "interleave_" not in kernel.source
+@pytest.mark.parametrize(
+    ("count", "kind", "is_loop"),
+    [
+        (2, np.complex64, True),
+        (FEW_OPERANDS, np.int8, True),
+        (FEW_OPERANDS + 1, np.int8, False),
+        (FEW_OPERANDS - 1, np.float32, True),
+        (FEW_OPERANDS, np.float32, False),
+        (FEW_OPERANDS - 1, np.complex64, False),
+    ],
+)
+def test_single_elements_of_few_operands_are_interleaved_by_a_loop(
+    count: int, kind: Any, is_loop: bool
+) -> None:
+    texts = set()
+    for form in ("single elements", "few single elements"):
+        arrays, dimension = operands(form, count, kind)
+        (kernel,) = kernels(joined(dimension, COMPUTED["none"]), arrays)
+        assert ("for row in" in kernel.source) is is_loop
+        texts.add(kernel.source)
+        assert_same_as_jax(joined(dimension, COMPUTED["none"]), *arrays)
+    assert len(texts) == 1 or not is_loop
 
 
 @pytest.mark.parametrize("form", ["rows", "long runs of one row", "the middle", "single elements"])
