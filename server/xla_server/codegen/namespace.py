@@ -13,6 +13,7 @@ from xla_server.codegen.instructions.products import PRODUCTS
 from xla_server.codegen.instructions.random_words import RANDOM_WORDS
 from xla_server.codegen.instructions.transforms import TRANSFORMS
 from xla_server.codegen.routines.column_sums import COLUMN_SUMS
+from xla_server.codegen.routines.concatenation import CONCATENATION
 from xla_server.codegen.routines.direct_block import DIRECT_BLOCK
 from xla_server.codegen.routines.gemm_functions import GEMM_FUNCTIONS
 from xla_server.codegen.routines.matrix_blocks import MATRIX_BLOCKS
@@ -32,6 +33,7 @@ NAMESPACE: dict[str, Any] = {
     **CALLED,
     **PRODUCTS,
     **COLUMN_SUMS,
+    **CONCATENATION,
     **DIRECT_BLOCK,
     **GEMM_FUNCTIONS,
     **SORTING,

@@ -43,7 +43,8 @@ SIDE = 8
 """Of the tiles, which shorter dimensions do not fill."""
 
 MANY_OPERANDS = 4
-"""Operands from which a concatenate computes too much that is not its element."""
+"""Operands up to which a concatenate may be computed at single elements of other loops, where all
+of its operands are computed to choose one."""
 
 
 _MOST_ELEMENTS, _MOST_TRIPS = 9, 8

@@ -7,6 +7,7 @@ What is stored becomes the root of a fusion that computes everything it reads bu
 import collections
 import dataclasses
 import itertools
+import math
 
 from xla_contract.opcode import Opcode
 from xla_contract.ops.fusion import FusionAttributes, FusionKind
@@ -15,6 +16,7 @@ from xla_server.fusion.fusible import (
     ELEMENTWISE,
     EXPENSIVE,
     LARGE_TRANSPOSE,
+    MANY_OPERANDS,
     is_fusible,
     is_short_window,
     is_tiled,
@@ -46,6 +48,13 @@ DUPLICATE_OPERATIONS = 8
 
 CONTEXTS = 2
 """Places in all loops of a fusion at which the same expensive instruction may be computed."""
+
+JOINED = 16
+"""Operands of all concatenates whose results one kernel goes on with, where one of them has many:
+each of them has a loop for all that the kernel does."""
+
+VECTOR = 16
+"""Elements of a loop from which functions are computed for several at once."""
 
 FEW_ROWS = 16
 SMALL = 1 << 15
@@ -81,6 +90,7 @@ class _Plan:
         self.is_repeated: dict[HloInstruction, bool] = {}
         self.sizes: dict[HloInstruction, int] = {}
         self.scalars: collections.Counter[HloInstruction] = collections.Counter()
+        self.joined: collections.Counter[HloInstruction] = collections.Counter()
         self.maps = IndexMaps()
         self.places: dict[HloInstruction, frozenset[Place]] = {}
         self.root = computation.root
@@ -119,6 +129,8 @@ class _Plan:
         self.scalars.update(place.kernel for place in self.places[i])
         for kernel in self.kernels[i]:
             self.sizes[kernel] += 1
+            if i.opcode is Opcode.CONCATENATE:
+                self.joined[kernel] += len(i.operands)
 
     def _may_take_in(self, reader: HloInstruction) -> bool:
         """Whether a reader may compute operands: a reshape that is stored moves nothing, and
@@ -151,7 +163,10 @@ class _Plan:
     def _are_few(self, i: HloInstruction, places: frozenset[Place]) -> bool:
         """Whether a kernel may compute an instruction at all these places."""
         added = collections.Counter(place.kernel for place in places)
-        if any(self.scalars[kernel] + more > SCALARS for kernel, more in added.items()):
+        if any(
+            self.scalars[kernel] + more > SCALARS * self._parts(kernel)
+            for kernel, more in added.items()
+        ):
             return False
         if i.opcode in EXPENSIVE:
             return len(places) <= CONTEXTS
@@ -161,13 +176,47 @@ class _Plan:
     def _repeated(self, i: HloInstruction, readers: list[HloInstruction]) -> bool:
         if i.opcode is Opcode.REDUCE:
             return False
-        return any(self.is_repeated[reader] or repeats(reader, i) for reader in readers)
+        return any(
+            self.is_repeated[reader] or (repeats(reader, i) and not self._has_loops(reader, i))
+            for reader in readers
+        )
+
+    def _has_loops(self, reader: HloInstruction, operand: HloInstruction) -> bool:
+        """Return whether a reader's operands are computed by loops of their own, with vectors."""
+        if reader.opcode is not Opcode.CONCATENATE or not self.is_stored(reader):
+            return False
+        return math.prod(operand.shape.dimensions[reader.attributes.dimension :]) >= VECTOR
+
+    def _parts(self, kernel: HloInstruction) -> int:
+        """Return how many kernels of the largest size a fusion's loops may be."""
+        is_joined = kernel.opcode is Opcode.CONCATENATE
+        return max(1, len(kernel.operands) // MANY_OPERANDS) if is_joined else 1
+
+    def _is_cut(self, i: HloInstruction, readers: list[HloInstruction], kernels: Set) -> bool:
+        """Return whether a concatenate is computed by a loop for each of its operands.
+
+        Where the kernel's loops are not the concatenate's, each element of each operand would be
+        tested for, and computed, at each element of the kernel.
+        """
+        if len(i.operands) <= MANY_OPERANDS:
+            return True
+        (kernel, *others) = kernels
+        return (
+            not others
+            and kernel.shape.dimensions == i.shape.dimensions
+            and kernel.opcode in ELEMENTWISE
+            and self._places_of(i, readers) == {self.maps.start(kernel, i.shape.rank)}
+            and self.joined[kernel] + len(i.operands) <= JOINED
+            and len(i.operands) * self.sizes[kernel] <= LARGEST
+        )
 
     def _may_inline(self, i: HloInstruction, readers: list[HloInstruction]) -> bool:
         if is_trivial(i):
             return True
         kernels = self._union(self.kernels, readers)
-        if any(self.sizes[kernel] >= LARGEST for kernel in kernels):
+        if any(self.sizes[kernel] >= LARGEST * self._parts(kernel) for kernel in kernels):
+            return False
+        if i.opcode is Opcode.CONCATENATE and not self._is_cut(i, readers, kernels):
             return False
         if not self._are_few(i, self._places_of(i, readers)):
             return False

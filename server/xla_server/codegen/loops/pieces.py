@@ -18,13 +18,20 @@ from xla_server.codegen.trace.affine import Affine, Variable, variable
 from xla_server.codegen.trace.graph import Apply, Folded, Literal, Load, Position, Store
 
 FEWEST_ELEMENTS = 2048
-"""Of a result, below which a test for each element costs less than more code."""
+"""Of a result, below which FEW_TESTS for each element cost less than more code."""
+
+FEW_TESTS = 4
+"""Tests of each element that FEWEST_ELEMENTS is for; with more of them fewer elements are."""
 
 MOST_RUNS = 24
-"""Loops that one nest may become."""
+"""Loops that one nest may become, and boxes of a result that one kernel computes."""
 
 MOST_NODES = 1500
 """Operations that stand in all of them together."""
+
+MOST_PLAIN = 1024
+"""Elements of a kernel's loops up to which vectors save less than a microsecond or two, and take
+most of the time to compile it."""
 
 LONGEST_ROW = 1 << 14
 """Elements from which on runs of a row may as well be pieces."""
@@ -74,9 +81,8 @@ class _TooManyError(Exception):
 def pieces_source(nest: Nest, dimensions: Sequence[int], make: Make) -> Source | None:
     """The text of a nest in pieces; None where it has no tests that could be cut away."""
     nodes = all_nodes(nest.stores)
-    if math.prod(dimensions) < FEWEST_ELEMENTS or not any(
-        isinstance(node, Apply) and _bound(node) is not None for node in nodes
-    ):
+    tests = sum(isinstance(node, Apply) and _bound(node) is not None for node in nodes)
+    if not tests or are_few(math.prod(dimensions), tests):
         return None
     if any(isinstance(node, Folded) for node in nodes):
         return None
@@ -87,6 +93,34 @@ def pieces_source(nest: Nest, dimensions: Sequence[int], make: Make) -> Source |
         return None
     pieces = cutting.pieces
     return _PiecePrinter(pieces).printed_pieces() if _is_cut(pieces) else None
+
+
+def are_few(elements: int, tests: int) -> bool:
+    """Return whether so many elements may each be tested so often rather than have more code."""
+    return elements * max(tests, FEW_TESTS) < FEWEST_ELEMENTS * FEW_TESTS
+
+
+def box_sources(make: Make, boxes: Sequence[Box], dimension: int) -> list[tuple[Source, set[int]]]:
+    """Return the texts of kernels that each compute some of these boxes of a result, and what
+    arguments each reads.
+
+    The boxes follow each other in `dimension` and reach from end to end in all others. Elements of
+    a box are made without a test for it, which `make` must be able to do. Each text has a limited
+    number of boxes, so that the time to compile all of them grows with their number alone.
+    """
+    sources = []
+    for first in range(0, len(boxes), MOST_RUNS):
+        some = boxes[first : first + MOST_RUNS]
+        cutting = _Cutting(make)
+        if len(some) > 1 and _are_rows(some[0], dimension):
+            cutting.add_runs(some, dimension)
+        else:
+            for box in some:
+                cutting.add_whole(box)
+        elements = sum(math.prod(high - low for low, high in box) for box in some)
+        printer = _PiecePrinter(cutting.pieces, is_plain=elements <= MOST_PLAIN)
+        sources.append((printer.printed_pieces(), printer.loaded))
+    return sources
 
 
 def _is_cut(pieces: Sequence[Piece]) -> bool:
@@ -107,29 +141,28 @@ class _Cutting:
         loops, index = _walked(box)
         cuts = _cuts(self._make(index), loops)
         if not cuts:
-            self._add_whole(box)
+            self.add_whole(box)
+            self._check()
             return
-        sizes = [high - low for low, high in box]
         first, last = min(cuts), max(cuts)
-        if (
-            first == last
-            and math.prod(sizes[last:]) <= LONGEST_ROW
-            and math.prod(sizes[:last]) >= FEWEST_TRIPS
-        ):
-            self._add_runs(_parts(box, last, cuts[last]), last)
+        if first == last and _are_rows(box, last):
+            self.add_runs(_parts(box, last, cuts[last]), last)
+            self._check()
             return
         for part in _parts(box, first, cuts[first]):
             self.cut(part)
 
-    def _add_whole(self, box: Box) -> None:
+    def add_whole(self, box: Box) -> None:
+        """Add a piece whose stores have no tests."""
+
         def made(index: tuple[Affine, ...]) -> Sequence[Store]:
             return self._make(tuple(at + low for at, (low, _) in zip(index, box, strict=True)))
 
         loops, stores = collapsed([high - low for low, high in box], made)
         self._add(Piece(loops[:-1], (Run(loops[-1:], stores),)))
 
-    def _add_runs(self, parts: Sequence[Box], dimension: int) -> None:
-        """One piece, whose rows consist of parts."""
+    def add_runs(self, parts: Sequence[Box], dimension: int) -> None:
+        """Add one piece, whose rows consist of parts."""
         outer, _ = _walked(parts[0][:dimension])
         inner = [_walked(part[dimension:])[0] for part in parts]
 
@@ -153,8 +186,18 @@ class _Cutting:
         self.pieces.append(piece)
         self._run_count += len(piece.runs)
         self._node_count += sum(len(all_nodes(run.stores)) for run in piece.runs)
+
+    def _check(self) -> None:
         if self._run_count > MOST_RUNS or self._node_count > MOST_NODES:
             raise _TooManyError
+
+
+def _are_rows(box: Box, dimension: int) -> bool:
+    """Return whether boxes that meet in a dimension are better done row by row than in turn."""
+    sizes = [high - low for low, high in box]
+    return (
+        math.prod(sizes[dimension:]) <= LONGEST_ROW and math.prod(sizes[:dimension]) >= FEWEST_TRIPS
+    )
 
 
 def _walked(box: Box) -> tuple[list[Variable], tuple[Affine, ...]]:
@@ -203,10 +246,19 @@ def _bound(test: Apply) -> tuple[Variable, int] | None:
 class _PiecePrinter(Printer):
     """Writes the pieces one after the other, each with the trips that are its own."""
 
-    def __init__(self, pieces: Sequence[Piece]) -> None:
+    def __init__(self, pieces: Sequence[Piece], *, is_plain: bool = False) -> None:
+        """`is_plain` is for so few elements that vectors are not worth compiling."""
         stores = tuple(store for piece in pieces for run in piece.runs for store in run.stores)
         super().__init__(Nest((), stores))
         self._pieces = pieces
+        if is_plain:
+            self._top.add("plain()")
+
+    @property
+    def loaded(self) -> set[int]:
+        """The arguments that the kernel reads."""
+        nodes = all_nodes(self._nest.stores)
+        return {node.argument for node in nodes if isinstance(node, Load)}
 
     def printed_pieces(self) -> Source:
         """The text."""

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from xla_contract.opcode import Opcode
 from xla_contract.ops.fusion import FusionKind
+from xla_server.codegen.lower.concatenate import lower_concatenate
 from xla_server.codegen.lower.convolution import lower_convolution_fusion
 from xla_server.codegen.lower.dot import lower_dot_fusion
 from xla_server.codegen.lower.loops import lower_loop
@@ -28,6 +29,8 @@ def lower_fusion(lowering: Lowering, i: HloInstruction) -> Tree:
             lower = PRODUCERS.get(inner.opcode)
             if lower is not None:
                 return lower(lowering, i, inner)
+    if i.called[0].root.opcode is Opcode.CONCATENATE:
+        return lower_concatenate(lowering, i)
     return lower_loop(lowering, i)
 
 

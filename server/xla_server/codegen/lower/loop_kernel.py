@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from xla_contract.opcode import Opcode
 from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC
-from xla_server.codegen.loops.collapse import collapsed
+from xla_server.codegen.loops.collapse import Make, collapsed
 from xla_server.codegen.loops.columns import column_source
 from xla_server.codegen.loops.evaluations import Evaluations
 from xla_server.codegen.loops.fold_groups import folds_of
@@ -69,24 +69,9 @@ class LoopKernel:
 def loop_kernel(task: LoopTask) -> LoopKernel:
     """Write the kernel of a task by the schedule that fits."""
     buffers = list(dict.fromkeys([*task.stored.values(), *task.values]))
-    numbers = {operand: buffers.index(value) for operand, value in task.stored.items()}
-    dimensions = task.values[0].shape.dimensions
     origins: Origins = {}
-
-    def make(index: Index) -> Sequence[Store]:
-        tracer = Tracer(RULES, numbers, origins)
-        if task.root is not task.instruction:
-            tracer.enter(task.instruction.called[0], task.instruction.operands)
-        place = linear(index, dimensions)
-        stores = []
-        for number, value in zip(task.numbers, task.values, strict=True):
-            shape = value.shape
-            # A convolution and what is made of it may have other dimensions over the same places.
-            at = index if shape.dimensions == dimensions else multi_index(place, shape.dimensions)
-            node = tracer.value(task.root, at, number)
-            stores.append(Store(buffers.index(value), KERNEL_TYPE[shape.element_type], place, node))
-        return stores
-
+    make = maker_of(task, buffers, origins)
+    dimensions = task.values[0].shape.dimensions
     sizes, stores = interleaved(dimensions, make)
     nest = Nest(*collapsed(sizes, stores), cancellation=len(buffers))
     columns = column_source(nest)
@@ -108,6 +93,31 @@ def loop_kernel(task: LoopTask) -> LoopKernel:
         prologue=source.prologue,
     )
     return LoopKernel(task, thunk, evaluated, _units(source, task), _prologue_folds(nest, origins))
+
+
+def maker_of(task: LoopTask, buffers: Sequence[Value], origins: Origins) -> Make:
+    """Return what makes the stores of an element of each result, in a kernel over these buffers.
+
+    `origins` is given the instructions that the nodes are elements of.
+    """
+    numbers = {operand: buffers.index(value) for operand, value in task.stored.items()}
+    dimensions = task.values[0].shape.dimensions
+
+    def make(index: Index) -> Sequence[Store]:
+        tracer = Tracer(RULES, numbers, origins)
+        if task.root is not task.instruction:
+            tracer.enter(task.instruction.called[0], task.instruction.operands)
+        place = linear(index, dimensions)
+        stores = []
+        for number, value in zip(task.numbers, task.values, strict=True):
+            shape = value.shape
+            # A convolution and what is made of it may have other dimensions over the same places.
+            at = index if shape.dimensions == dimensions else multi_index(place, shape.dimensions)
+            node = tracer.value(task.root, at, number)
+            stores.append(Store(buffers.index(value), KERNEL_TYPE[shape.element_type], place, node))
+        return stores
+
+    return make
 
 
 def evaluated_instructions(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.opcode import Opcode
+from xla_server.codegen.lower.concatenate import CONCATENATE_LOWERINGS
 from xla_server.codegen.lower.control import CONTROL_LOWERINGS
 from xla_server.codegen.lower.convolution import CONVOLUTION_LOWERINGS
 from xla_server.codegen.lower.dot import DOT_LOWERINGS
@@ -23,6 +24,7 @@ from xla_server.codegen.lower.transpose import TRANSPOSE_LOWERINGS
 LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
     {
         **LOOP_LOWERINGS,
+        **CONCATENATE_LOWERINGS,
         **FUSION_LOWERINGS,
         **TRANSPOSE_LOWERINGS,
         **DOT_LOWERINGS,

@@ -1,5 +1,7 @@
 """Rules for operations that move elements: which element of which operand is read."""
 
+import bisect
+import itertools
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -117,13 +119,15 @@ def trace_concatenate(t: Tracer, i: HloInstruction, index: Index, number: int) -
     """The element of the operand that covers the index."""
     d = i.attributes.dimension
     node: Node | None = None
-    end = i.shape.dimensions[d]
-    for n in reversed(range(len(i.operands))):
-        size = i.operands[n].shape.dimensions[d]
+    sizes = [operand.shape.dimensions[d] for operand in i.operands]
+    ends = list(itertools.accumulate(sizes))
+    # Of many operands an index that is known in part meets a few.
+    first, last = (bisect.bisect_right(ends, place) for place in (index[d].low, index[d].high))
+    for n in reversed(range(first, min(last + 1, len(ends)))):
+        size, end = sizes[n], ends[n]
         if not size:
             continue
         inner = index[d] + -(end - size)
-        end -= size
         moved = (*index[:d], inner, *index[d + 1 :])
         guard = t.inside(inner, 0, size)
         if guard is None:

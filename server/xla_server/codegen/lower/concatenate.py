@@ -1,0 +1,334 @@
+"""Lowering of concatenates: operands in memory are copied, computed ones stored where they belong.
+
+Each operand fills a box of the result. What copies those of operands that are in memory is one
+kernel that all programs share, with a table of what goes where. Operands that fusion computes
+inside of a concatenate are loops that store into the result.
+"""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from xla_contract.element_type import ElementType
+from xla_contract.opcode import Opcode
+from xla_contract.shape import Shape
+from xla_server.buffers.code import KernelThunk, Value
+from xla_server.codegen.loops.pieces import are_few, box_sources
+from xla_server.codegen.lower.loop_kernel import (
+    LoopTask,
+    cost_of_evaluations,
+    evaluated_instructions,
+    maker_of,
+)
+from xla_server.codegen.lower.loops import kernel_operands, lower_loop
+from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.routines.concatenation import (
+    BUFFER,
+    ENTRY_WORDS,
+    HEAD_WORDS,
+    LINE_BYTES,
+    OFFSET,
+    TILE_BYTES,
+)
+from xla_server.codegen.routines.tiles import side_of, tile_name
+from xla_server.codegen.trace.tracer import Origins
+from xla_server.evaluator.cost import Cost
+from xla_server.ir.module import HloInstruction
+
+LONG_BYTES = 128
+"""Bytes of an operand's run in a row from which it is copied by a call: the runs of a row are
+written in turn then, else those of many rows by one loop for each operand."""
+
+FEW_OPERANDS = 8
+TILE_ROW_BYTES = 32
+"""Bytes of a tile's row from which tiles interleave the elements of up to so many operands faster
+than a loop's vectors do."""
+
+FEW_COPIES = 4
+"""Operands in memory that are copied by the loops that compute the others."""
+
+BLOCK_BYTES = 1 << 14
+"""Bytes of the rows that are written operand by operand: a part of a core's own cache."""
+
+FEWEST_BLOCK_ROWS = 16
+"""Rows of such a block at least."""
+
+WORK_BYTES = 4
+"""Bytes that are copied in the time of one operation."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Runs:
+    """An operand's elements in the memory of `source`: the first of all, and from run to run."""
+
+    source: HloInstruction
+    offset: int
+    stride: int
+
+
+def lower_concatenate(lowering: Lowering, i: HloInstruction) -> Tree:
+    """Lower a concatenate, or a loop fusion whose result is one."""
+    root, inputs = i, {operand: operand for operand in i.operands}
+    if i.opcode is Opcode.FUSION:
+        (called,) = i.called
+        root, inputs = called.root, dict(zip(called.parameters, i.operands, strict=True))
+    dimension = root.attributes.dimension
+    if not i.shape.element_count:
+        return lowering.new(i.shape, i.name)
+    parts = [n for n, part in enumerate(root.operands) if part.shape.element_count]
+    found = {n: runs_of(root.operands[n], dimension, inputs) for n in parts}
+    copied = {n: runs for n, runs in found.items() if runs is not None}
+    computed = [n for n in parts if n not in copied]
+    rows = math.prod(root.shape.dimensions[:dimension])
+    row_bytes = root.shape.element_count // rows * root.shape.element_type.byte_width
+    is_by_rows = rows >= FEWEST_BLOCK_ROWS and row_bytes < LONG_BYTES * len(parts)
+    if computed:
+        if are_few(root.shape.element_count, 2 * len(parts) - 2):
+            return lower_loop(lowering, i)
+        if len(copied) <= FEW_COPIES:
+            copied, computed = {}, parts
+    result = lowering.new(i.shape, i.name)
+    if copied:
+        _add_copies(lowering, root, copied, result, is_by_rows=is_by_rows)
+    if computed:
+        _add_loops(lowering, i, root, computed, result, is_first=not copied)
+    return result
+
+
+Axis = tuple[int, int]
+"""Elements along a dimension, and how far apart they are in memory, counted in elements."""
+
+
+def runs_of(
+    operand: HloInstruction, dimension: int, inputs: Mapping[HloInstruction, HloInstruction]
+) -> Runs | None:
+    """Return where the elements of a concatenate's operand are in memory.
+
+    The elements of a row, those of `dimension` and the ones behind it, are neighbours there, and
+    rows are at equal distances; None for an operand that is computed or stored otherwise. `inputs`
+    are the arrays in memory, by what the concatenate's computation knows them as.
+    """
+    moves = []
+    source = operand
+    while source not in inputs:
+        if source.opcode not in _MOVED and source.opcode is not Opcode.RESHAPE:
+            return None
+        moves.append(source)
+        source = source.operands[0]
+    offset, axes, has_dimensions = 0, _dense(source.shape.dimensions), True
+    for move in reversed(moves):
+        if move.opcode is not Opcode.RESHAPE:
+            if not has_dimensions:
+                return None
+            moved, axes = _MOVED[move.opcode](move, axes)
+            offset += moved
+        elif _is_dense(axes):
+            axes = _dense(move.shape.dimensions)
+        else:
+            # The elements are in the same order, but the axes are those of the old dimensions.
+            has_dimensions = False
+    rows = math.prod(operand.shape.dimensions[:dimension])
+    stride = _row_stride(_joined(axes), operand.shape.element_count // rows)
+    return None if stride is None else Runs(inputs[source], offset, stride)
+
+
+def _row_stride(axes: list[Axis], size: int) -> int | None:
+    """Return the distance of rows of `size` neighbours; None where the axes are no such rows."""
+    if size > 1:
+        if not axes:
+            return None
+        count, step = axes.pop()
+        if step != 1 or count % size:
+            return None
+        axes = _joined([*axes, (count // size, size)])
+    if len(axes) > 1:
+        return None
+    return axes[0][1] if axes else 0
+
+
+def _dense(dimensions: Sequence[int]) -> list[Axis]:
+    """Return the axes of a row-major array."""
+    return [(size, math.prod(dimensions[d + 1 :])) for d, size in enumerate(dimensions)]
+
+
+def _is_dense(axes: Sequence[Axis]) -> bool:
+    joined = _joined(axes)
+    return not joined or (len(joined) == 1 and joined[0][1] == 1)
+
+
+def _joined(axes: Sequence[Axis]) -> list[Axis]:
+    """Return the axes without those of one element, neighbours that are as one joined."""
+    joined: list[Axis] = []
+    for size, step in axes:
+        if size == 1:
+            continue
+        if joined and joined[-1][1] == size * step:
+            joined[-1] = (joined[-1][0] * size, step)
+        else:
+            joined.append((size, step))
+    return joined
+
+
+def _sliced(i: HloInstruction, axes: Sequence[Axis]) -> tuple[int, list[Axis]]:
+    a = i.attributes
+    offset = sum(start * step for start, (_, step) in zip(a.starts, axes, strict=True))
+    steps = [by * step for by, (_, step) in zip(a.strides, axes, strict=True)]
+    return offset, list(zip(i.shape.dimensions, steps, strict=True))
+
+
+def _broadcast(i: HloInstruction, axes: Sequence[Axis]) -> tuple[int, list[Axis]]:
+    steps = dict(zip(i.attributes.dimensions, (step for _, step in axes), strict=True))
+    return 0, [(size, steps.get(d, 0)) for d, size in enumerate(i.shape.dimensions)]
+
+
+def _transposed(i: HloInstruction, axes: Sequence[Axis]) -> tuple[int, list[Axis]]:
+    return 0, [axes[d] for d in i.attributes.permutation]
+
+
+def _reversed(i: HloInstruction, axes: Sequence[Axis]) -> tuple[int, list[Axis]]:
+    turned = i.attributes.dimensions
+    offset = sum((axes[d][0] - 1) * axes[d][1] for d in turned)
+    return offset, [(n, -step if d in turned else step) for d, (n, step) in enumerate(axes)]
+
+
+_MOVED = {
+    Opcode.BROADCAST: _broadcast,
+    Opcode.REVERSE: _reversed,
+    Opcode.SLICE: _sliced,
+    Opcode.TRANSPOSE: _transposed,
+}
+"""For operations that only move elements: where the first one is then, and the axes."""
+
+
+def _add_copies(
+    lowering: Lowering,
+    root: HloInstruction,
+    copied: Mapping[int, Runs],
+    result: Value,
+    *,
+    is_by_rows: bool,
+) -> None:
+    """Add the kernel that copies operands, by their numbers, to their places in the result."""
+    dimension, width = root.attributes.dimension, root.shape.element_type.byte_width
+    rows = math.prod(root.shape.dimensions[:dimension])
+    sources = list(dict.fromkeys(lowering.array(runs.source) for runs in copied.values()))
+    entries, target, filled = [], 0, 0
+    for number, operand in enumerate(root.operands):
+        size = operand.shape.element_count // rows * width
+        runs = copied.get(number)
+        if runs is not None and size:
+            buffer = 2 + sources.index(lowering.array(runs.source))
+            entries.append((buffer, runs.offset * width, runs.stride * width, target, size, filled))
+            filled += size
+        target += size
+    block = max(FEWEST_BLOCK_ROWS, BLOCK_BYTES // target)
+    words = np.array([len(entries), target, filled, rows, block, *itertools.chain(*entries)])
+    table = lowering.new(Shape.array(ElementType.S64, words.shape), f"{root.name}.table")
+    lowering.constants[table] = words
+    size = entries[0][4]
+    side = side_of(size, rows, len(entries))
+    is_interleaved = is_by_rows and _are_elements(entries, target)
+    is_few = len(entries) <= FEW_OPERANDS
+    if is_interleaved and (side is None or (is_few and side * size < TILE_ROW_BYTES)):
+        lines, trips, bytes_each = _interleaving_loop(len(entries), size), rows, target
+    elif is_interleaved and side and rows * size >= TILE_BYTES:
+        tile = f"{tile_name(size, side)}_address()"
+        lines = [f"interleave_tiles(buffers, start, stop, {tile}, {side}, {size})"]
+        trips, bytes_each = -(-rows * size // TILE_BYTES), TILE_BYTES * len(entries)
+    elif is_by_rows:
+        lines, trips, bytes_each = ["concatenate_rows(buffers, start, stop)"], rows, filled
+    else:
+        lines = ["concatenate_bytes(buffers, start, stop)"]
+        trips, bytes_each = -(-filled * rows // LINE_BYTES), LINE_BYTES
+    text = "def kernel(buffers, start, stop):\n" + "".join(f"    {line}\n" for line in lines)
+    work = max(1, bytes_each // WORK_BYTES)
+    arguments = (table, result, *sources)
+    reads = (table, *sources)
+    lowering.add(KernelThunk(root.name, text, trips, work, arguments, reads, (result,)))
+
+
+def _are_elements(entries: Sequence[tuple[int, ...]], row_bytes: int) -> bool:
+    """Return whether runs have the size of an element, and are neighbours on both sides."""
+    size = entries[0][4]
+    return (
+        size in (1, 2, 4, 8)
+        and len(entries) * size == row_bytes
+        and all(stride == each == size for _, _, stride, _, each, _ in entries)
+    )
+
+
+def _interleaving_loop(count: int, size: int) -> list[str]:
+    """Return the lines that interleave elements of few operands in one loop.
+
+    LLVM makes vectors of it. The text depends on nothing else, so that programs share the kernel.
+    """
+    kind = f"u{8 * size}"
+    words = [HEAD_WORDS + n * ENTRY_WORDS for n in range(count)]
+    sources = [
+        f"add(peek_i64(buffers, peek_i64(table, {word + BUFFER})), "
+        f"peek_i64(table, {word + OFFSET}))"
+        for word in words
+    ]
+    return [
+        "table, result = peek_i64(buffers, 0), peek_i64(buffers, 1)",
+        *(f"source{n} = {source}" for n, source in enumerate(sources)),
+        "for row in range(start, stop):",
+        *(
+            f"    store_{kind}(result, add(mul(row, {count}), {n}), load_{kind}(source{n}, row))"
+            for n in range(count)
+        ),
+    ]
+
+
+def _add_loops(
+    lowering: Lowering,
+    i: HloInstruction,
+    root: HloInstruction,
+    computed: Sequence[int],
+    result: Value,
+    *,
+    is_first: bool,
+) -> None:
+    """Add the kernels that compute operands, by their numbers, and store them in the result."""
+    operands = kernel_operands(lowering, i)
+    buffers = list(dict.fromkeys([*operands.values(), result]))
+    origins: Origins = {}
+    make = maker_of(LoopTask(i, i, operands, (result,), i.name, (0,)), buffers, origins)
+    dimension, sizes = root.attributes.dimension, root.shape.dimensions
+    ends = list(itertools.accumulate(part.shape.dimensions[dimension] for part in root.operands))
+    boxes = []
+    for number in computed:
+        box = [(0, size) for size in sizes]
+        box[dimension] = (
+            ends[number] - root.operands[number].shape.dimensions[dimension],
+            ends[number],
+        )
+        boxes.append(tuple(box))
+    cost = Cost()
+    for source, used in box_sources(make, boxes, dimension):
+        lowering.add(
+            KernelThunk(
+                i.name,
+                source.text,
+                source.trips,
+                source.work,
+                tuple(buffers),
+                reads=tuple(value for n, value in enumerate(buffers) if n in used),
+                writes=(result,),
+                updates=() if is_first else (result,),
+                prologue=source.prologue,
+            )
+        )
+        is_first = False
+        cost += cost_of_evaluations(evaluated_instructions(source.evaluations, origins))
+    lowering.costs[i] = cost
+
+
+CONCATENATE_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
+    {Opcode.CONCATENATE: lower_concatenate}
+)
+"""The lowering of concatenates."""

@@ -1,0 +1,215 @@
+"""Concatenation of arrays that are in memory, as functions that all programs share.
+
+A concatenate copies a run of neighbouring bytes of each operand into each row of its result. Which
+runs these are is not in the code but in a table, so that a kernel's text does not depend on how
+many operands there are, and is compiled once for a process.
+
+Buffer 0 of a kernel is the table, buffer 1 the result, and the others are operands. The table is
+words of 64 bits: COUNT of its entries, ROW_BYTES from row to row of the result, COPIED_BYTES of
+each row that the entries fill, ROWS, and BLOCK_ROWS that are copied operand by operand. Behind them
+are the entries, ENTRY_WORDS each, in the order of the result: the number of the operand's BUFFER,
+the byte OFFSET of its first run and the bytes from run to run (STRIDE), the byte of a row that the
+run goes to (TARGET), its SIZE in bytes, and the bytes of a row that entries before it fill (BEGIN).
+"""
+
+from typing import Any
+
+from numba import njit
+
+from xla_server.codegen.compiler.direct_compiler import write_function
+from xla_server.codegen.compiler.kernel_compiler import Effort
+from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
+from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
+from xla_server.codegen.instructions.intrinsics import minimum, whole_div, whole_mod
+from xla_server.codegen.instructions.memory import MEMORY
+from xla_server.codegen.routines.tiles import SIDES
+
+COUNT, ROW_BYTES, COPIED_BYTES, ROWS, BLOCK_ROWS = range(5)
+HEAD_WORDS = 5
+BUFFER, OFFSET, STRIDE, TARGET, SIZE, BEGIN = range(6)
+ENTRY_WORDS = 6
+
+LINE_BYTES = 64
+"""Bytes that an iteration of `concatenate_bytes` copies: a cache line."""
+
+_word = MEMORY["peek_i64"]
+_copy = MEMORY["copy_bytes"]
+
+
+def _concatenate_bytes(buffers, start, stop):  # type: ignore[no-untyped-def]
+    """Copy lines `start` to `stop` of all bytes that the entries fill, in the result's order."""
+    table, result = _word(buffers, 0), _word(buffers, 1)
+    copied, row_bytes = _word(table, COPIED_BYTES), _word(table, ROW_BYTES)
+    count, entries = _word(table, COUNT), table + 8 * HEAD_WORDS
+    position = start * LINE_BYTES
+    left = minimum(stop * LINE_BYTES, copied * _word(table, ROWS)) - position
+    row = whole_div(position, copied)
+    inside = whole_mod(position, copied)
+    low, high = 0, count
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _word(entries, middle * ENTRY_WORDS + BEGIN) <= inside:
+            low = middle
+        else:
+            high = middle
+    while left > 0:
+        entry = entries + low * (8 * ENTRY_WORDS)
+        skipped = inside - _word(entry, BEGIN)
+        size = minimum(_word(entry, SIZE) - skipped, left)
+        source = _word(buffers, _word(entry, BUFFER)) + _word(entry, OFFSET)
+        target = result + row * row_bytes + _word(entry, TARGET)
+        _copy(target + skipped, source + row * _word(entry, STRIDE) + skipped, size)
+        left -= size
+        inside += size
+        low += 1
+        if low == count:
+            low = 0
+            inside = 0
+            row += 1
+
+
+def _concatenate_rows(buffers, start, stop):  # type: ignore[no-untyped-def]
+    """Copy the runs of rows `start` to `stop`, short ones of which there are many.
+
+    A block of rows is filled operand by operand, so that what an entry says is read once for it.
+    """
+    table, result = _word(buffers, 0), _word(buffers, 1)
+    row_bytes, block = _word(table, ROW_BYTES), _word(table, BLOCK_ROWS)
+    count = _word(table, COUNT)
+    row = start
+    while row < stop:
+        rows = minimum(block, stop - row)
+        entry = table + 8 * HEAD_WORDS
+        for _ in range(count):
+            stride, size = _word(entry, STRIDE), _word(entry, SIZE)
+            source = _word(buffers, _word(entry, BUFFER)) + _word(entry, OFFSET) + row * stride
+            target = result + row * row_bytes + _word(entry, TARGET)
+            _copy_column(target, row_bytes, source, stride, size, rows)
+            entry += 8 * ENTRY_WORDS
+        row += rows
+
+
+@njit(error_model="numpy")
+def _copy_column(target, ahead, source, stride, size, rows):  # type: ignore[no-untyped-def]
+    """Copy `rows` runs of `size` bytes. Known widths are loads and stores, not calls."""
+    if size == 1:
+        _copy_runs(target, ahead, source, stride, rows, 1)
+    elif size == 2:
+        _copy_runs(target, ahead, source, stride, rows, 2)
+    elif size == 4:
+        _copy_runs(target, ahead, source, stride, rows, 4)
+    elif size == 8:
+        _copy_runs(target, ahead, source, stride, rows, 8)
+    elif size == 16:
+        _copy_runs(target, ahead, source, stride, rows, 16)
+    elif size < 4:
+        _copy_ends(target, ahead, source, stride, rows, size, 2)
+    elif size < 8:
+        _copy_ends(target, ahead, source, stride, rows, size, 4)
+    elif size < 16:
+        _copy_ends(target, ahead, source, stride, rows, size, 8)
+    elif size <= 32:
+        _copy_ends(target, ahead, source, stride, rows, size, 16)
+    elif size <= 64:
+        _copy_ends(target, ahead, source, stride, rows, size, 32)
+    elif size <= 128:
+        _copy_ends(target, ahead, source, stride, rows, size, 64)
+    else:
+        _copy_runs(target, ahead, source, stride, rows, size)
+
+
+@njit(error_model="numpy")
+def _copy_runs(target, ahead, source, stride, rows, size):  # type: ignore[no-untyped-def]
+    for _ in range(rows):
+        _copy(target, source, size)
+        target += ahead
+        source += stride
+
+
+@njit(error_model="numpy")
+def _copy_ends(target, ahead, source, stride, rows, size, width):  # type: ignore[no-untyped-def]
+    """Runs of `width` to twice as many bytes: the first and the last ones, which may overlap."""
+    last = size - width
+    for _ in range(rows):
+        _copy(target, source, width)
+        _copy(target + last, source + last, width)
+        target += ahead
+        source += stride
+
+
+TILE_BYTES = 256
+"""Bytes of each operand that `interleave_tiles` transposes at once: some neighbouring lines, which
+the processor fetches ahead."""
+
+_MOST_OPERANDS = max(SIDES)
+
+_INTERLEAVE_OPERANDS = ("buffers", "start", "stop", "tile", "side", "width")
+
+
+def _interleave_text(symbol: str) -> str:
+    """Write the function that interleaves single elements of operands, tile by tile.
+
+    The runs of all entries are one element of `width` bytes, side by side in operands and result.
+    `tile` is the address of the function that transposes `side` operands and elements; there are
+    at least so many operands, and at least TILE_BYTES of each. Iterations are TILE_BYTES of
+    operands. The last ones begin earlier where they would not fit.
+    """
+    f = FunctionText(symbol, _INTERLEAVE_OPERANDS)
+    room = f.let(f"alloca [{_MOST_OPERANDS * TILE_BYTES} x i8], align {LINE_BYTES}")
+    gathered, tile = f.let(f"ptrtoint ptr {room} to i64"), f.pointer("%tile")
+    some, none = f.label(), f.label()
+    f.do(f"br i1 {f.let('icmp slt i64 %start, %stop')}, label %{some}, label %{none}")
+    f.start(some)
+    table, result = _loaded(f, "%buffers", 0), _loaded(f, "%buffers", 1)
+    count, row_bytes = _loaded(f, table, COUNT), _loaded(f, table, ROW_BYTES)
+    entries = f.plus(table, str(8 * HEAD_WORDS))
+    tall = f.let(f"udiv i64 {TILE_BYTES}, %width")
+    last_row, last_entry = f.minus(_loaded(f, table, ROWS), tall), f.minus(count, "%side")
+    block = Loop(f, "%start", "%stop", 1, [])
+    row = f.smaller(f.address("0", (block.number, tall)), last_row)
+    group = Loop(f, "0", count, "%side", [])
+    first = f.smaller(group.number, last_entry)
+    operand = Loop(f, "0", "%side", 1, [])
+    entry = f.address(entries, (f.plus(first, operand.number), 8 * ENTRY_WORDS))
+    buffer = _loaded(f, f.address("%buffers", (_loaded(f, entry, BUFFER), 8)), 0)
+    source = f.address(f.plus(buffer, _loaded(f, entry, OFFSET)), (row, "%width"))
+    target = f.address(gathered, (operand.number, TILE_BYTES))
+    places = [f"ptr {f.pointer(place)}" for place in (target, source)]
+    f.call("void", "llvm.memcpy.p0.p0.i64", [*places, f"i64 {TILE_BYTES}", "i1 false"])
+    operand.end()
+    y = Loop(f, "0", tall, "%side", [])
+    read = f.address(gathered, (y.number, "%width"))
+    written = f.address(result, (f.plus(row, y.number), row_bytes), (first, "%width"))
+    f.do(f"call void {tile}(i64 {read}, i64 {TILE_BYTES}, i64 {written}, i64 {row_bytes})")
+    y.end()
+    group.end()
+    block.end()
+    f.do(f"br label %{none}")
+    f.start(none)
+    return f.text()
+
+
+def _loaded(f: FunctionText, address: str, word: int) -> str:
+    return f.let(f"load i64, ptr {f.behind(f.pointer(address), 8 * word)}, align 8")
+
+
+def _shared(name: str, function: Any) -> SharedFunction:
+    def write(code: Any) -> None:
+        write_function(code, function)
+
+    return SharedFunction(name, 3, write, Effort.PLAIN, is_long=True)
+
+
+CONCATENATION: dict[str, Any] = {
+    "interleave_tiles": TextFunction(
+        "interleave_tiles", len(_INTERLEAVE_OPERANDS), _interleave_text, is_long=True
+    ),
+    **{
+        name: _shared(name, function)
+        for name, function in (
+            ("concatenate_bytes", _concatenate_bytes),
+            ("concatenate_rows", _concatenate_rows),
+        )
+    },
+}
+"""Every function of this module by its name in kernels."""

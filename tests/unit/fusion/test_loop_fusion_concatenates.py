@@ -1,0 +1,129 @@
+"""Which operands concatenates compute, and what computes concatenates."""
+
+import pytest
+
+from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
+from xla_server.fusion.fusible import MANY_OPERANDS
+from xla_server.fusion.loop_fusion import JOINED, LARGEST, LoopFusion
+from xla_server.ir.module import HloModule
+
+ADD = "to_apply=add"
+
+
+def joined(
+    count: int, sizes: str, result: str, dimension: int, formula: str, *behind: str
+) -> HloModule:
+    """`behind`, or else a concatenate of that many formulas of parameters."""
+    lines = [f"y{n} = f32[{sizes}] {formula}(x{n})" for n in range(count)]
+    names = ", ".join(f"y{n}" for n in range(count))
+    concatenate = f"f32[{result}] concatenate({names}), dimensions={{{dimension}}}"
+    if behind:
+        lines += [f"joined = {concatenate}", *behind[:-1]]
+        concatenate = behind[-1]
+    return stated([f"f32[{sizes}]"] * count, concatenate, *lines)
+
+
+@pytest.mark.parametrize("count", [2, MANY_OPERANDS, MANY_OPERANDS + 1, 30])
+@pytest.mark.parametrize("formula", ["abs", "exponential"])
+def test_operands_are_computed_where_they_are_stored(count: int, formula: str) -> None:
+    module = joined(count, "20,40", f"{20 * count},40", 0, formula)
+    after = passed(module, LoopFusion())
+    assert opcodes(after) == {"fusion": 1}
+    assert_kept(module, after)
+
+
+def test_functions_of_short_runs_have_loops_of_their_own() -> None:
+    count = MANY_OPERANDS + 1
+    short = joined(count, "200,4", f"200,{4 * count}", 1, "exponential")
+    passed(short, LoopFusion(), fires=False)
+    long = joined(count, "200,40", f"200,{40 * count}", 1, "exponential")
+    after = passed(long, LoopFusion())
+    assert opcodes(after) == {"fusion": 1}
+    assert_kept(long, after)
+
+
+def test_a_concatenate_of_many_operands_has_room_for_them() -> None:
+    count = LARGEST
+    module = joined(count, "20", f"{20 * count}", 0, "abs")
+    after = passed(module, LoopFusion())
+    assert opcodes(after) == {"fusion": 1}
+    assert_kept(module, after)
+
+
+CONSUMERS = {
+    "same places": (["f32[{n},40] negate(joined)"], True),
+    "several": (
+        [
+            "one = f32[{n},40] negate(joined)",
+            "other = f32[{n},40] abs(joined)",
+            "f32[{n},40] add(one, other)",
+        ],
+        True,
+    ),
+    "transposed": (["f32[40,{n}] transpose(joined), dimensions={{1,0}}"], False),
+    "reduced": (
+        ["zero = f32[] constant(0)", "f32[{n}] reduce(joined, zero), dimensions={{1}}, " + ADD],
+        False,
+    ),
+    "elsewhere": (["f32[{half},40] slice(joined), slice={{[{half}:{n}], [0:40]}}"], False),
+    "two kernels": (
+        [
+            "one = f32[{n},40] negate(joined)",
+            "other = f32[40,{n}] transpose(joined), dimensions={{1,0}}",
+            "(f32[{n},40], f32[40,{n}]) tuple(one, other)",
+        ],
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONSUMERS)
+def test_many_operands_are_joined_at_the_places_of_a_kernel_or_stored(name: str) -> None:
+    lines, is_inside = CONSUMERS[name]
+    for count in (MANY_OPERANDS + 2, 2):
+        rows = 20 * count
+        behind = [line.format(n=rows, half=rows // 2) for line in lines]
+        module = joined(count, "20,40", f"{rows},40", 0, "abs", *behind)
+        after = passed(module, LoopFusion())
+        inside = {part.root.opcode.value for part in after.computations if part is not after.entry}
+        is_stored = "concatenate" in inside or "concatenate" in opcodes(after)
+        assert is_stored is not (is_inside or count == 2), (name, count, opcodes(after))
+        assert_kept(module, after)
+
+
+def test_a_long_formula_is_not_repeated_for_each_of_many_operands() -> None:
+    count = 30
+    lines = ["n0 = f32[600,40] abs(joined)"]
+    lines += [f"n{k + 1} = f32[600,40] add(n{k}, joined)" for k in range(20)]
+    module = joined(count, "20,40", "600,40", 0, "abs", *lines, "f32[600,40] negate(n20)")
+    after = passed(module, LoopFusion())
+    assert opcodes(after) == {"fusion": 2}
+    assert_kept(module, after)
+
+
+def test_one_kernel_goes_on_with_so_many_operands() -> None:
+    for count, fusions in ((JOINED, 1), (JOINED + 1, 2)):
+        rows = 20 * count
+        module = joined(count, "20,40", f"{rows},40", 0, "abs", f"f32[{rows},40] negate(joined)")
+        after = passed(module, LoopFusion())
+        assert sum(opcodes(after).values()) == fusions
+        assert_kept(module, after)
+
+
+def test_operands_of_all_concatenates_of_a_kernel_count() -> None:
+    count = JOINED // 2 + 1
+    rows = 20 * count
+    names = ", ".join(f"y{n}" for n in reversed(range(count)))
+    module = joined(
+        count,
+        "20,40",
+        f"{rows},40",
+        0,
+        "abs",
+        f"other = f32[{rows},40] concatenate({names}), dimensions={{0}}",
+        f"f32[{rows},40] add(joined, other)",
+    )
+    after = passed(module, LoopFusion())
+    roots = [i.called[0].root.opcode.value for i in after.entry.instructions if i.called]
+    assert sorted(roots) == ["add", "concatenate"]
+    assert_kept(module, after)
