@@ -37,8 +37,8 @@ serve: $(STAMP) ## run a server on 127.0.0.1:1685
 	$(BIN)/xla-server serve
 
 # Three on two processors, as tests of processes wait a good part of their time.
-test: lint types layers ## everything CI checks: lint, types, layers, tests
-	$(BIN)/python -m pytest -n 3
+test: lint types layers ## everything CI checks: lint, types, layers, tests; PROCESSOR=avx2 as on an older processor
+	$(if $(PROCESSOR),$(BIN)/python -m tests.processors $(PROCESSOR)) $(BIN)/python -m pytest -n 3
 
 soak: $(STAMP) ## tests/fault over and over for MINUTES=12, and what that does to the server
 	SOAK_MINUTES=$(or $(MINUTES),12) $(BIN)/python -m pytest -n 0 --timeout 900 tests/fault

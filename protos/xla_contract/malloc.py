@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -28,6 +29,7 @@ IDLE_SECONDS = 2.0
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 """Parameters of mallopt, from glibc's malloc.h."""
 
+_STATM = Path("/proc/self/statm")
 _lock = threading.Lock()
 _is_tuned = False
 
@@ -74,12 +76,25 @@ def allocated(byte_size: int, allocate: Callable[[], T]) -> T:
     return memory
 
 
-def free_bytes() -> int:
-    """Bytes the allocator has that nobody uses, given back or not; 0 where it does not say."""
+def used_bytes() -> int:
+    """Return how many bytes the allocator has handed out; 0 where it does not say."""
     library = _glibc()
     if library is None or not hasattr(library, "mallinfo2"):
         return 0
-    return int(library.mallinfo2().fordblks)
+    info = library.mallinfo2()
+    return int(info.uordblks + info.hblkhd)
+
+
+def anonymous_bytes() -> int:
+    """Return how many bytes of anonymous memory are resident; 0 where the system does not say.
+
+    Pages of files and of shared memory are not counted, as the allocator has none of them.
+    """
+    try:
+        _, resident, shared = (int(field) for field in _STATM.read_text().split()[:3])
+    except (OSError, ValueError):  # Not Linux.
+        return 0
+    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
 
 
 class _Mallinfo(ctypes.Structure):
@@ -114,19 +129,22 @@ class IdleTrimmer:
     """Gives memory back from time to time, from the first large transfer or `start` on.
 
     `release` is called when no large one has ended for `idle_seconds`, after a transfer, and
-    whenever `free` has grown by LARGE_BYTES since: values are let go long after they came. What is
-    in use is not touched, so it does not matter what runs. Any thread may use it.
+    whenever what is resident and not in use, `resident` without `used`, has grown by LARGE_BYTES
+    since: values are let go long after they came. What is in use is not touched, so it does not
+    matter what runs. Any thread may use it.
     """
 
     def __init__(
         self,
         release: Callable[[], object] = trim,
-        free: Callable[[], int] = free_bytes,
+        used: Callable[[], int] = used_bytes,
+        resident: Callable[[], int] = anonymous_bytes,
         *,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self._release = release
-        self._free = free
+        self._used = used
+        self._resident = resident
         self._idle_seconds = idle_seconds
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -157,16 +175,22 @@ class IdleTrimmer:
             self._thread.join()
 
     def _watch(self) -> None:
-        least = 0
+        # Free bytes would not do: pages that were given back are free, too, and a message that
+        # comes and goes between two readings leaves as many as before, but resident.
+        least = self._resident() - self._used()
         while not self._closed.wait(self._idle_seconds / 2):
-            least = min(least, self._free())
+            used = self._used()
+            unused = self._resident() - used
+            least = min(least, unused)
             with self._lock:
                 if time.monotonic() - self._last < self._idle_seconds:
                     continue
                 is_due, self._is_due = self._is_due, False
-            if is_due or self._free() >= least + LARGE_BYTES:
+            if is_due or unused >= least + LARGE_BYTES:
                 self._release()
-                least = self._free()
+                # What is freed during a release may still be resident: it is counted as used here,
+                # so that it is seen to in the next round.
+                least = self._resident() - max(used, self._used())
 
 
 _TRIMMER = IdleTrimmer()

@@ -25,6 +25,12 @@ def gated() -> Computation:
     return builder.build(x + ops.broadcast(fed, [COUNT]))
 
 
+def numbers(count: int) -> Computation:
+    """0, 1, 2 and so on as s32: a value that comes to be on the device."""
+    builder = Builder("numbers")
+    return builder.build(builder.iota(Shape.parse(f"s32[{count}]"), 0))
+
+
 def endless() -> Computation:
     """while(true)."""
     always, body, builder = Builder("always"), Builder("body"), Builder("endless")

@@ -18,7 +18,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RESET, SETTINGS, PING, AWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 ACKNOWLEDGED = END_STREAM = 1
 END_HEADERS = 4
-_INITIAL_WINDOW_SIZE = 4
+_HEADER_TABLE_SIZE, _INITIAL_WINDOW_SIZE = 1, 4
 _FIRST_WINDOW = 65_535
 _LARGEST_DATA = 16_384
 _FRAME = struct.Struct(">BHBBL")
@@ -63,12 +63,14 @@ class RawPeer:
         self.received: Counter[int] = Counter()
         """Bytes of data by stream."""
         self.header_blocks: dict[int, bytes] = {}
-        """By stream. grpc writes texts as they are."""
+        """By stream. grpc writes texts as they are: the peer has no table of earlier ones."""
         self._server_window = _FIRST_WINDOW
         self._allowed = Counter({0: _FIRST_WINDOW})
         """Bytes that the server takes on the connection, 0, and on streams beyond its window."""
         self.is_cut_off = False
-        self._send(PREFACE + frame(SETTINGS, payload=_SETTING.pack(_INITIAL_WINDOW_SIZE, window)))
+        settings = _SETTING.pack(_HEADER_TABLE_SIZE, 0)
+        settings += _SETTING.pack(_INITIAL_WINDOW_SIZE, window)
+        self._send(PREFACE + frame(SETTINGS, payload=settings))
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 

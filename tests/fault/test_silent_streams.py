@@ -17,6 +17,7 @@ from tests.e2e.feed_programs import COUNT, relay
 from tests.e2e.process import ServerProcess, start_server
 from tests.fault.calls import is_served
 from tests.fault.plain import RPCS_BY_NAME, Plain, until
+from tests.fault.programs import numbers
 from tests.fault.raw_peer import DATA, RESET, RawPeer
 from tests.fault.rounds import rounds
 from xla_contract.literal import Literal
@@ -30,6 +31,8 @@ LIMIT = 256 * MEBIBYTE
 """Of the server, which takes half of it."""
 PART = 64 * MEBIBYTE
 """Of each message: there is room for one, and not for three."""
+SMALL_PART = 24 * MEBIBYTE
+"""Of each of four messages for which there is room."""
 MESSAGE = b"\0" + (PART + MEBIBYTE).to_bytes(4, "big") + bytes(PART)
 UNAVAILABLE = b"grpc-status\x0214"
 UPLOAD_IDS = (b"first", b"second")
@@ -129,8 +132,11 @@ def test_calls_in_progress_and_answers_nobody_reads_keep_no_part(server, client)
     ones = literal_to_proto(Literal.from_numpy(np.ones(MEBIBYTE // 4, np.float32)))
     data = client("TransferToServer", xla_pb2.TransferToServerRequest(literal=ones)).data
     before = resident_bytes(server)
+    # There is room for all parts, however slowly they come, until a value takes it.
+    assert before + 5 * SMALL_PART < LIMIT
+    left = LIMIT - before - SMALL_PART // 2
+    fill = client.compile(numbers(left // 4))
     for _ in rounds():
-        # Two at least are too many, however slowly the parts come.
         peers = [RawPeer(server.address, token=client.token) for _ in range(4)]
         calls = []
         for peer in peers:
@@ -139,13 +145,17 @@ def test_calls_in_progress_and_answers_nobody_reads_keep_no_part(server, client)
             assert peer.send_as_allowed(stream, message(request))
             calls.append((peer, stream))
         for peer, stream in calls:
-            peer.send_as_allowed(stream, MESSAGE)
-        until(lambda calls=calls: len(ended(calls)) >= 2)
+            assert peer.send_as_allowed(stream, MESSAGE[:SMALL_PART])
+        assert not ended(calls)
+        value = client("Execute", xla_pb2.ExecuteRequest(handle=fill)).output
+        # With one of them there is less room than a part takes.
+        until(lambda calls=calls: len(ended(calls)) == len(calls))
         until(lambda: resident_bytes(server) < LIMIT)
+        client("Unregister", xla_pb2.UnregisterRequest(data=[value]))
         is_served(client)
         for peer in peers:
             peer.close()
-        until(lambda: resident_bytes(server) < before + PART // 2)
+        until(lambda: resident_bytes(server) < before + SMALL_PART)
     client("Unregister", xla_pb2.UnregisterRequest(data=[data]))
 
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from unittest import mock
 
+from tests.processors import compiled_for
 from xla_server.backends.compilation import compile_module
 from xla_server.buffers.code import CopyThunk, KernelThunk
-from xla_server.codegen.routines import gemm_tiles
 from xla_server.ir.text.parser import parse_module
 
 HERE = Path(__file__).parent
@@ -16,7 +15,7 @@ PROGRAMS: Mapping[str, Path] = {path.stem: path for path in sorted(HERE.glob("*.
 def generated(name: str) -> str:
     """The rows that compute in a program, in their order, with the text of each kernel once."""
     # Tiles of the same sizes on every machine.
-    with mock.patch.object(gemm_tiles, "is_wide", return_value=True):
+    with compiled_for("avx512"):
         code = compile_module(parse_module(PROGRAMS[name].read_text())).code
     parts, seen = [], set()
     for row in code.rows:

@@ -54,6 +54,11 @@ class Cancellation:
         return self._error is not None
 
     @property
+    def error(self) -> XlaError | None:
+        """The error given to `cancel`; None before. `check` raises a copy of it."""
+        return self._error
+
+    @property
     def word(self) -> int:
         """The address of an int64: what `run_word` has for a run that is to go on, stop or wait.
 

@@ -246,6 +246,9 @@ class Conversation:
         finally:
             forget()
             self._cancel_all()
+            with self._lock:
+                # Its traceback has this object: a cycle, which would keep grpc's call.
+                self._error = None
 
     def hand_on(self, turn: int) -> None:
         """Let another thread read, if the one that does is still answering in this turn."""
@@ -354,7 +357,9 @@ class Conversation:
                         return
                     self.answering = 0
         except BaseException as error:
-            self._error = error
+            with lock:
+                if not self._over.is_set():  # Else nobody asks for it any more.
+                    self._error = error
             self._over.set()
             return
         with lock:
@@ -422,11 +427,7 @@ class Conversation:
         return None
 
     def _cancel_all(self) -> None:
-        error: XlaError = CancelledError("the stream of the call ended")
-        try:
-            self._cancellation.check()
-        except XlaError as cause:
-            error = cause
+        error = self._cancellation.error or CancelledError("the stream of the call ended")
         for call in list(self._calls.values()):
             call.cancellation.cancel(error)
         self._has_room.set()

@@ -114,6 +114,9 @@ class Boundary:
             _LOG.debug("%s", told.message, extra=facts)
         else:
             _LOG.info("%s", told.message, extra=facts)
+        # Its frames have the call and the request, and some of them the error: a cycle, which would
+        # keep all that until Python looks for cycles.
+        error.__traceback__ = None
         return told, incident
 
 

@@ -22,6 +22,11 @@ _COUNTING_PART = 0.01
 """Of the time there is, for asking what connections have received while memory is not short."""
 
 
+def never_idle() -> bool:
+    """Return False: a stream that says nothing of itself may have something in progress."""
+    return False
+
+
 class Silence:
     """The silence of one stream's client, and what ends the stream. Any thread may use it.
 
@@ -41,7 +46,7 @@ class Silence:
         not and never will be."""
         self.has_begun = False
         """Whether a message has come."""
-        self.is_idle: Callable[[], bool] = lambda: False
+        self.is_idle: Callable[[], bool] = never_idle
         """Whether nothing is in progress, so that nothing is lost but the stream itself."""
         self.ended_at: float | None = None
         """When it was ended for its silence."""

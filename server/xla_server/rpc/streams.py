@@ -14,7 +14,7 @@ from xla_server.rpc.ending import SendResponse, end_call
 from xla_server.rpc.handlers import Boundary, session_token
 from xla_server.rpc.held_answers import Response
 from xla_server.rpc.pools import Pool, Pools
-from xla_server.rpc.silent_streams import Silence
+from xla_server.rpc.silent_streams import Silence, never_idle
 from xla_server.sessions.registry import Session
 
 StreamMethod: TypeAlias = Callable[[Session, "Stream", Cancellation], None]
@@ -88,7 +88,9 @@ class Stream:
             request = next(self._requests)
         except StopIteration:
             self._cancellation.check()
-        except grpc.RpcError:
+        except grpc.RpcError as error:
+            # grpc keeps it with the call, which its traceback has: a cycle.
+            error.__traceback__ = None
             self._cancellation.check()
             raise CancelledError("the client gave the call up") from None
         if not self.silence.received():
@@ -184,6 +186,9 @@ class StreamHandler:
                         cancellation.check()
                 finally:
                     forget()
+                    # What it asks has the stream, and so the silence: a cycle, which would keep
+                    # the call, and answers that were not read, until Python looks for cycles.
+                    silence.is_idle = never_idle
         except BaseException as error:  # The boundary: `end` makes a status of it.
             end(error)
         else:

@@ -1,8 +1,11 @@
+import contextlib
 import os
+import queue
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -69,7 +72,7 @@ class Released:
 
 def test_memory_is_given_back_once_after_the_last_large_transfer() -> None:
     released = Released()
-    trimmer = IdleTrimmer(released, lambda: 0, idle_seconds=0.2)
+    trimmer = IdleTrimmer(released, lambda: 0, lambda: 0, idle_seconds=0.2)
     for _ in range(4):
         trimmer.transferred(LARGE_BYTES)
         last = time.monotonic()
@@ -85,20 +88,114 @@ def test_memory_is_given_back_once_after_the_last_large_transfer() -> None:
     trimmer.close()
 
 
-def test_what_is_let_go_later_is_given_back_too() -> None:
-    released = Released()
-    free = [5 * LARGE_BYTES]
-    trimmer = IdleTrimmer(released, lambda: free[0], idle_seconds=0.05)
-    trimmer.transferred(LARGE_BYTES)
-    assert released.happened.wait(10)
-    time.sleep(0.2)
-    # What the library calls free stays free when its pages have gone back.
-    assert len(released.times) == 1
-    for now_free in (LARGE_BYTES, 2 * LARGE_BYTES):
-        free[0] = now_free
-        time.sleep(0.2)
+class Process:
+    """A process whose allocator keeps what it is given back, until it is told to `release` that.
+
+    What a test changes happens where the trimmer looks, once it has looked at what was before.
+    """
+
+    def __init__(self) -> None:
+        self.others = 40 * LARGE_BYTES
+        """Memory that is none of the allocator's."""
+        self.used = 9 * LARGE_BYTES
+        self.kept = 0
+        self.releases = 0
+        self.looks = 0
+        self.changes: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        self.during_release: Callable[[], None] = lambda: None
+        self._is_releasing = False
+
+    def resident(self) -> int:
+        return self.others + self.used + self.kept
+
+    def look(self) -> int:
+        """What the allocator has handed out; asked for at the end of a release, too."""
+        if not self._is_releasing:
+            self.looks += 1
+            with contextlib.suppress(queue.Empty):
+                self.changes.get_nowait()()
+        self._is_releasing = False
+        return self.used
+
+    def free(self, byte_size: int) -> None:
+        self.used -= byte_size
+        self.kept += byte_size
+
+    def keep(self, byte_size: int) -> None:
+        self.kept += byte_size
+
+    def use(self, byte_size: int) -> None:
+        self.used += byte_size
+
+    def release(self) -> None:
+        self.kept = 0
+        self.releases += 1
+        self._is_releasing = True
+        self.during_release()
+        self.during_release = lambda: None
+
+    def settle(self) -> None:
+        """Wait until all changes have been looked at, and what came of them."""
+        _until(self.changes.empty)
+        looks = self.looks
+        _until(lambda: self.looks >= looks + 3)
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+@pytest.fixture
+def process() -> Iterator[Process]:
+    process = Process()
+    trimmer = IdleTrimmer(process.release, process.look, process.resident, idle_seconds=0.02)
+    trimmer.start()
+    process.settle()
+    assert process.releases == 0
+    yield process
     trimmer.close()
-    assert len(released.times) == 2
+
+
+def test_what_is_let_go_later_is_given_back_too(process: Process) -> None:
+    for number in range(3):
+        process.changes.put(lambda: process.free(LARGE_BYTES))
+        process.settle()
+        assert (process.kept, process.releases) == (0, number + 1)
+
+
+def test_what_comes_and_goes_between_two_looks_is_given_back(process: Process) -> None:
+    """The allocator has handed out as much as before, and as much is free."""
+    process.changes.put(lambda: process.keep(2 * LARGE_BYTES))
+    process.settle()
+    assert (process.kept, process.releases) == (0, 1)
+
+
+def test_memory_of_others_that_goes_hides_nothing(process: Process) -> None:
+    process.changes.put(lambda: setattr(process, "others", 30 * LARGE_BYTES))
+    process.settle()
+    process.changes.put(lambda: process.free(LARGE_BYTES))
+    process.settle()
+    assert (process.kept, process.releases) == (0, 1)
+
+
+def test_what_is_freed_during_a_release_is_given_back_by_the_next(process: Process) -> None:
+    process.during_release = lambda: process.free(2 * LARGE_BYTES)
+    process.changes.put(lambda: process.free(LARGE_BYTES))
+    process.settle()
+    assert (process.kept, process.releases) == (0, 2)
+
+
+def test_nothing_is_given_back_for_little_or_for_what_is_in_use(process: Process) -> None:
+    process.changes.put(lambda: process.free(LARGE_BYTES - 1))
+    process.changes.put(lambda: process.use(5 * LARGE_BYTES))
+    process.settle()
+    assert process.releases == 0
+    process.changes.put(lambda: process.keep(1))
+    process.settle()
+    assert process.releases == 1
 
 
 def test_small_transfers_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,9 +205,29 @@ def test_small_transfers_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not started
 
 
+MEASURED = """
+from xla_contract import malloc
+malloc.tune()
+def numbers(): return malloc.used_bytes() >> 20, malloc.anonymous_bytes() >> 20
+large = [bytes([1]) * (1 << 13) for _ in range(1 << 13)]
+pins = [bytes(1 << 10) for _ in range(1 << 10)]
+before = numbers()
+del large
+between = numbers()
+malloc.trim()
+print(*before, *between, *numbers())
+"""
+
+
 @pytest.mark.skipif(malloc._glibc() is None, reason="needs glibc")
-def test_the_library_says_what_is_free() -> None:
-    assert 0 < malloc.free_bytes() < 1 << 40
+def test_what_is_used_and_what_is_resident_are_known() -> None:
+    done = subprocess.run([sys.executable, "-c", MEASURED], capture_output=True, text=True)
+    used, resident, used_then, resident_then, used_now, resident_now = map(int, done.stdout.split())
+    assert 60 < used - used_then < 70
+    assert abs(resident_then - resident) < 5
+    assert abs(used_now - used_then) < 5
+    assert 60 < resident_then - resident_now < 70
+    assert used < resident
 
 
 class Heap:

@@ -12,8 +12,11 @@ def test_the_first_cancel_decides_the_error() -> None:
     cancellation = Cancellation()
     cancellation.check()
     assert not cancellation.is_cancelled
-    assert cancellation.cancel(DeadlineExceededError("too late", op="Execute", hint="wait less"))
+    assert cancellation.error is None
+    error = DeadlineExceededError("too late", op="Execute", hint="wait less")
+    assert cancellation.cancel(error)
     assert not cancellation.cancel(CancelledError("again"))
+    assert cancellation.error is error
     with pytest.raises(DeadlineExceededError, match="too late") as caught:
         cancellation.check()
     assert (caught.value.op, caught.value.hint) == ("Execute", "wait less")

@@ -1,8 +1,10 @@
 """Streams of Converse whose clients do not read, on a server in this process."""
 
+import gc
 import queue
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 from tests.unit.sessions.runs import kept
 from xla_contract.descriptors import EXTENSION_RPCS
+from xla_contract.errors import UnavailableError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.interpreter import Interpreter
@@ -128,6 +131,63 @@ def test_a_stream_is_idle_when_all_calls_are_answered(
     for _ in range(16):
         client.read()
     _until(silence.is_idle)
+
+
+def _ended_by_the_client(client: Client, conversation: Conversation) -> None:
+    client.close()
+
+
+def _ended_for_silence(client: Client, conversation: Conversation) -> None:
+    assert conversation._stream.silence.end(time.monotonic(), "silent for too long")
+
+
+def _cancelled(client: Client, conversation: Conversation) -> None:
+    """By a thread that the stream is not read by, while it is being read."""
+    conversation._cancellation.cancel(UnavailableError("the server stops"))
+
+
+@pytest.fixture
+def _no_collection() -> Iterator[None]:
+    """Objects in cycles stay."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("_no_collection")
+@pytest.mark.parametrize("end", [_ended_by_the_client, _ended_for_silence, _cancelled])
+@pytest.mark.parametrize("unread", [0, 16])
+def test_a_stream_that_has_ended_leaves_nothing_behind(
+    server: RpcServer,
+    connected: Callable[[], tuple[Client, Session]],
+    end: Callable[[Client, Conversation], None],
+    unread: int,
+) -> None:
+    """grpc's call would keep answers that were not read, until Python looks for cycles.
+
+    Where many were not, one thread waits for the client to read and another for its next call.
+    """
+    client, session = connected()
+    assert _answered(client)
+    for _ in range(unread):
+        client.ask("xla.XlaService/TransferToClient", _download(session))
+    left = _left_behind(client, _conversation(server, session), end)
+    _until(lambda: not any(each() for each in left))
+
+
+def _left_behind(
+    client: Client, conversation: Conversation, end: Callable[[Client, Conversation], None]
+) -> list[Callable[[], object]]:
+    """What there was of a stream that has been ended, as long as somebody has it."""
+    _until(lambda: not conversation._calls)
+    stream = conversation._stream
+    _until(lambda: bool(stream.silence.since))
+    # Messages are received by what has grpc's call.
+    left = [weakref.ref(each) for each in (conversation, stream, stream._context, stream._requests)]
+    end(client, conversation)
+    client.close()
+    return left
 
 
 def test_a_client_that_does_not_read_takes_the_threads_from_nobody(

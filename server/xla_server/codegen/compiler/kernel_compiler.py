@@ -19,15 +19,12 @@ import numba
 import numpy as np
 from numba import types
 from numba.core import compiler, config, registry, typed_passes, untyped_passes
-from numba.core.codegen import (
-    JITCodeLibrary,
-    get_host_cpu_features,
-    initialize_llvm,
-)
+from numba.core.codegen import JITCodeLibrary, initialize_llvm
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager
 
 import xla_server
+from xla_server.codegen.compiler.target_cpu import cpu_features, cpu_name
 
 PARTS = ("codegen", "runtime")
 """The packages whose text decides what a kernel's text means."""
@@ -54,12 +51,10 @@ _IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
 
 def _processor() -> tuple[str, str]:
     """Its name and features. Vectors may fill the widest registers: LLVM would halve them."""
-    features = config.CPU_FEATURES
-    if features is None:
-        features = get_host_cpu_features()
+    features = cpu_features()
     if _IS_X86:
         features = f"{features},-prefer-256-bit"
-    return config.CPU_NAME or llvm.get_host_cpu_name(), features
+    return cpu_name(), features
 
 
 class Effort(enum.Enum):

@@ -6,10 +6,9 @@ row by row, and what the right side has in those from `_FACTORS` on.
 """
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 
-import llvmlite.binding as llvm
+from xla_server.codegen.compiler.target_cpu import has_features
 
 _FACTORS = 28
 _LEFT, _PRODUCT = "zmm30", "zmm31"
@@ -35,9 +34,8 @@ class _Words:
         ]
 
 
-@functools.cache
 def _words(kind: str) -> _Words:
-    pairs = "vpdpwssd" if llvm.get_host_cpu_features().get("avx512vnni") else "vpmaddwd"
+    pairs = "vpdpwssd" if has_features("avx512vnni") else "vpmaddwd"
     return {
         "f32": _Words(16, "vmovups", "vbroadcastss", "vaddps", "vfmadd231ps"),
         "f64": _Words(8, "vmovupd", "vbroadcastsd", "vaddpd", "vfmadd231pd"),
@@ -46,11 +44,9 @@ def _words(kind: str) -> _Words:
     }[kind]
 
 
-@functools.cache
 def has_assembly() -> bool:
     """Whether the processor has what these tiles are written in."""
-    features = llvm.get_host_cpu_features()
-    return all(features.get(name, False) for name in ("avx512f", "avx512bw", "bmi2", "64bit"))
+    return has_features("avx512f", "avx512bw", "bmi2", "64bit")
 
 
 def gemm_tile(symbol: str, kind: str, rows: int, vectors: int) -> str:

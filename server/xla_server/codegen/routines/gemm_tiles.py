@@ -8,11 +8,9 @@ A step of 16-bit integers is a pair: what is multiplied and added up in one inst
 """
 
 import dataclasses
-import functools
-
-import llvmlite.binding as llvm
 
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
+from xla_server.codegen.compiler.target_cpu import has_features
 
 VECTORS = 2
 """Vectors of a tile's row at most."""
@@ -50,10 +48,9 @@ KINDS = {
 """By their names in kernels."""
 
 
-@functools.cache
 def is_wide() -> bool:
     """Whether there are 32 registers of 64 bytes, and not 16 of 32."""
-    return bool(llvm.get_host_cpu_features().get("avx512f", False))
+    return has_features("avx512f")
 
 
 def heights() -> tuple[int, ...]:
@@ -143,7 +140,6 @@ _PAIRS = {16: "llvm.x86.avx512.pmaddw.d.512", 8: "llvm.x86.avx2.pmadd.wd"}
 """What multiplies pairs and adds up each, by how many there are."""
 
 
-@functools.cache
 def has_pairs() -> bool:
     """Whether pairs of 16-bit numbers are multiplied and added up by one instruction."""
-    return bool(llvm.get_host_cpu_features().get("avx512bw" if is_wide() else "avx2", False))
+    return has_features("avx512bw" if is_wide() else "avx2")

@@ -8,11 +8,9 @@ A depthwise tile has columns on the left side too: those of a row times those on
 All of these take any number of columns, as what they wait for is memory.
 """
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
-import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import types
 
@@ -21,6 +19,7 @@ from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
 from xla_server.codegen.instructions.instruction import Instruction, instruction
 from xla_server.codegen.routines.assembly_tiles import has_assembly, product_tile
+from xla_server.codegen.routines.gemm_tiles import is_wide
 
 LEVELS = 4
 """Loops of a sum."""
@@ -37,20 +36,14 @@ _ROWS_OF_A_POINTER = 7
 """Rows told from one pointer by 0 to 6 steps: those are 1, 3 or 5, times 1, 2 or 4 by itself."""
 
 
-@functools.cache
-def _is_wide() -> bool:
-    """Whether there are 32 registers of 64 bytes, and not 16 of 32."""
-    return bool(llvm.get_host_cpu_features().get("avx512f", False))
-
-
 def tallest() -> int:
     """Rows of a tile whose sums, with the factors, fill the registers."""
-    return 14 if _is_wide() else 6
+    return 14 if is_wide() else 6
 
 
 def lanes(kind: str) -> int:
     """Columns of a vector."""
-    return (64 if _is_wide() else 32) // _BYTES[kind]
+    return (64 if is_wide() else 32) // _BYTES[kind]
 
 
 VECTORS = 2

@@ -411,8 +411,9 @@ def exactly_direct(
     return sources
 
 
-def test_tiles_of_a_row_are_as_even_as_can_be() -> None:
+def test_tiles_of_a_row_are_as_even_as_can_be(processor: str) -> None:
     tallest = product_tiles.tallest()
+    assert tallest == {"avx2": 6, "avx512": 14}[processor]
     for size in range(1, 5 * tallest):
         rows, count, lower_count = convolution_phases.tiles(size)
         assert 0 < rows <= tallest

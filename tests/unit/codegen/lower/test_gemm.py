@@ -123,8 +123,9 @@ def test_what_is_not_finite_stays_in_its_row_and_column() -> None:
     assert np.isfinite(found[:44, :64]).all()
 
 
-@pytest.mark.parametrize("height", heights())
-def test_every_height_of_tiles(height: int) -> None:
+@pytest.mark.parametrize("place", range(3))
+def test_every_height_of_tiles(place: int) -> None:
+    height = heights()[place]
     rows = next(n for n in range(2, 99) if _gemm(n, 40, 9).height == height)
     left, right = _drawn(np.float32, rows, 9), _drawn(np.float32, 9, 40)
     module = imported(lower(jnp.matmul, left, right))
@@ -137,6 +138,7 @@ def test_the_same_bits_on_any_number_of_threads() -> None:
     assert_equal_bits(*(on_cpu(module, [left, right], Cpu(threads=n))[0] for n in (1, 3)))
 
 
+@pytest.mark.usefixtures("processor")
 @pytest.mark.parametrize(
     "sizes",
     [
@@ -163,6 +165,7 @@ def test_trips_cover_the_product_with_bands_that_stay_in_the_cache(
         assert of_trip <= 2 * LARGEST_TRIP
 
 
+@pytest.mark.usefixtures("processor")
 def test_results_of_a_band_of_short_sums_stay_in_the_cache() -> None:
     shallow, deep = _gemm(100_000, 96, 16), _gemm(100_000, 96, 1024)
     row = shallow.height * 96 * 4
@@ -173,6 +176,7 @@ def test_results_of_a_band_of_short_sums_stay_in_the_cache() -> None:
     assert deep.division[0] * deep.panel_bytes(deep.height, deep.run) <= BAND_BYTES
 
 
+@pytest.mark.usefixtures("processor")
 @pytest.mark.parametrize("rows", [512, 520, 600, 1000])
 def test_two_threads_that_take_trips_in_turn_have_about_as_much_to_do(rows: int) -> None:
     gemm = _gemm(rows, 512, 512)
@@ -183,6 +187,7 @@ def test_two_threads_that_take_trips_in_turn_have_about_as_much_to_do(rows: int)
     assert max(sum(trips[::2]), sum(trips[1::2])) <= 1.075 * gemm.tiles / 2
 
 
+@pytest.mark.usefixtures("processor")
 def test_few_rows_of_many_columns_are_divided_by_columns() -> None:
     for rows in (33, 64, 128):
         _, down, across = _gemm(rows, 8192, 1024).trips
@@ -193,25 +198,32 @@ def test_few_rows_of_many_columns_are_divided_by_columns() -> None:
     assert kept.trips[1] > FEW_BANDS
 
 
+@pytest.mark.usefixtures("processor")
 def test_rows_are_kept_whole_where_they_are_needed_whole() -> None:
     gemm = dataclasses.replace(_gemm(16, 4096, 512), whole_rows=True)
     assert gemm.division[1] == gemm.panels
     assert _gemm(16, 4096, 512).division[1] < gemm.panels
 
 
-def test_how_the_right_matrix_is_read() -> None:
-    few, many = _gemm(2 * heights()[0], 512, 256), _gemm(512, 512, 512)
-    wide = _gemm(7 * heights()[0], 8192, 1024)
+HEIGHTS = {"avx2": (6, 4, 2), "avx512": (14, 8, 4)}
+
+
+def test_how_the_right_matrix_is_read(processor: str) -> None:
+    assert heights() == HEIGHTS[processor]
+    most = FEW_TILES * heights()[0]
+    few, many = _gemm(most, 512, 256), _gemm(512, 512, 512)
+    wide = _gemm(most + heights()[0], 8192, 1024)
     assert (wide.is_read_in_place, wide.is_laid_out_ahead) == (False, False)
     assert (few.is_read_in_place, few.is_laid_out_ahead) == (True, False)
     assert (many.is_read_in_place, many.is_laid_out_ahead) == (False, True)
     assert _gemm(64, 64, 64, batch=64).right_bytes <= ROOM_BYTES
     assert not _gemm(64, 64, 64, batch=64).is_laid_out_ahead
     # Pairs of bytes are to become pairs of wider numbers, where they are needed.
-    bytes_ = _gemm(16, 512, 4096, kind="i16")
+    bytes_ = _gemm(most, 512, 4096, kind="i16")
     assert (bytes_.is_read_in_place, bytes_.is_laid_out_ahead) == (False, False)
 
 
+@pytest.mark.usefixtures("processor")
 def test_runs_of_steps_are_even_and_whole_squares() -> None:
     gemm = _gemm(64, 64, 3000)
     assert gemm.run < 3000

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.processors import assembles, compiled_for
+from tests.unit.codegen.assembled import assembly_of, code_of, object_of
 from xla_server.codegen.compiler.kernel_compiler import Effort, object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
 from xla_server.codegen.compiler.loader import Loader
@@ -14,7 +16,7 @@ from xla_server.codegen.routines import assembly_tiles, product_tiles
 from xla_server.codegen.routines.gemm_panels import SLACK, along_text
 from xla_server.codegen.routines.gemm_tiles import KINDS, tile_text
 
-pytestmark = pytest.mark.skipif(
+runs = pytest.mark.skipif(
     not assembly_tiles.has_assembly(), reason="a processor without 32 registers of 64 bytes"
 )
 RNG = np.random.default_rng(7)
@@ -37,6 +39,7 @@ def _numbers(kind: str, *shape: int) -> Any:
     return (numbers / 1000 if kind[0] == "f" else numbers).astype(TYPES[kind])
 
 
+@runs
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("rows", "vectors"), [(14, 2), (8, 1), (4, 2)])
 def test_products_of_panels(kind: str, rows: int, vectors: int) -> None:
@@ -66,6 +69,7 @@ def test_products_of_panels(kind: str, rows: int, vectors: int) -> None:
         assert not changed[:, wide:].any()
 
 
+@runs
 @pytest.mark.parametrize("kind", ["f32", "f64", "i32"])
 @pytest.mark.parametrize("height", [14, 8, 32])
 def test_panels_of_members_side_by_side(kind: str, height: int) -> None:
@@ -88,6 +92,7 @@ def test_panels_of_members_side_by_side(kind: str, height: int) -> None:
         assert not laid_out[:, there:].any()
 
 
+@runs
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 @pytest.mark.parametrize(
     ("rows", "columns", "trips"),
@@ -128,3 +133,58 @@ def test_sums_of_loops(
         at = at[:, None] + columns_of * is_depthwise
         expected += left[at].astype(float) * right[on]
     np.testing.assert_allclose(results[0][:, :there], expected, rtol=1e-4, atol=1e-2)
+
+
+MULTIPLY = {"f32": "vfmadd231ps", "f64": "vfmadd231pd", "i32": "vpmulld", "i16": "vpmaddwd"}
+
+
+def _assembles(text: str, multiplications: dict[str, int]) -> None:
+    """Instructions are all known to the assembler, and those that multiply are there."""
+    lines = assembly_of(text, Effort.GLUE).splitlines()
+    for name, count in multiplications.items():
+        assert sum(line.strip().startswith(name) for line in lines) == count
+    # None of them is shorter.
+    assert len(code_of(object_of(text, Effort.GLUE))) > 4 * sum(multiplications.values())
+
+
+@assembles
+@pytest.mark.parametrize("name", ["avx512", "avx512vnni"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("rows", "vectors"), [(14, 2), (8, 1), (4, 2)])
+def test_tiles_assemble_on_hosts_that_do_not_run_them(
+    name: str, kind: str, rows: int, vectors: int
+) -> None:
+    multiply = "vpdpwssd" if (name, kind) == ("avx512vnni", "i16") else MULTIPLY[kind]
+    with compiled_for(name):
+        assert assembly_tiles.has_assembly()
+        text = assembly_tiles.gemm_tile("tile", kind, rows, vectors)
+        _assembles(text, {multiply: rows * vectors})
+
+
+@assembles
+@pytest.mark.parametrize("kind", ["f32", "f64", "i32"])
+def test_panels_assemble_on_hosts_that_do_not_run_them(kind: str) -> None:
+    with compiled_for("avx512"):
+        for height in (14, 8):
+            _assembles(assembly_tiles.gemm_along("tile", kind, height), {"vfmadd": 0})
+
+
+@assembles
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("is_partial", [False, True])
+@pytest.mark.parametrize("is_depthwise", [False, True])
+def test_tiles_of_loops_assemble_on_hosts_that_do_not_run_them(
+    kind: str, is_partial: bool, is_depthwise: bool
+) -> None:
+    with compiled_for("avx512"):
+        for rows, vectors in itertools.product((1, 7, 8, 14), (1, 2)):
+            text = assembly_tiles.product_tile(
+                "tile", kind, rows, vectors, is_partial, is_depthwise
+            )
+            _assembles(text, {MULTIPLY[kind]: rows * vectors})
+
+
+def test_processors_without_the_instructions_have_no_assembly() -> None:
+    for name, has in (("sse2", False), ("avx2", False), ("avx512", True)):
+        with compiled_for(name):
+            assert assembly_tiles.has_assembly() == has

@@ -6,6 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tests.processors import assembles, compiled_for
+from tests.unit.codegen.assembled import assembly_of, code_of, object_of
 from xla_server.codegen.compiler.kernel_compiler import Effort, object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
 from xla_server.codegen.compiler.loader import Loader
@@ -55,6 +57,22 @@ def test_they_are_the_same(matrix, count, is_partial, looks, strange) -> None:
     factors = np.array([[float(factor) for factor in row] for row in matrix])
     exact = np.einsum("ia,abc,jb->ijc", factors, source[:, :wide, :-1].astype(float), factors)
     np.testing.assert_allclose(results[0][:, :, : count - 1], exact, atol=2e-4)
+
+
+@assembles
+@pytest.mark.parametrize(
+    ("matrix", "is_partial", "looks"),
+    [(INPUT, False, False), (KERNEL, True, False), (RESULT, False, True)],
+)
+def test_they_assemble_on_hosts_that_do_not_run_them(matrix, is_partial, looks) -> None:
+    with compiled_for("avx512"):
+        text = assembly_transforms.transform(
+            "transform", matrix, is_partial=is_partial, looks=looks
+        )
+        lines = assembly_of(text, Effort.GLUE).splitlines()
+        assert [line for line in lines if line.strip().startswith("vmovups") and "zmm" in line]
+        assert any("%k1" in line and "zmm" in line for line in lines) == is_partial
+        assert len(code_of(object_of(text, Effort.GLUE))) > 2 * len(lines)
 
 
 def test_matrices_of_many_numbers_do_not_fit() -> None:
