@@ -252,7 +252,10 @@ def gemm_of(i: HloInstruction, whole_rows: bool = False) -> Gemm | None:
     batch = i.shape.dimensions[0] if numbers.lhs_batch_dimensions else 1
     rows, columns = i.shape.dimensions[-2:]
     gemm = Gemm(kind, left, right, batch, rows, columns, _depth(i), whole_rows)
-    if gemm.rows < 2 or 2 * gemm.columns < kind.lanes:
+    if gemm.rows < 2 or gemm.columns < 2:
+        return None
+    # Of a few columns most lanes are empty. A loop nest is no better if it reads with strides.
+    if 2 * gemm.columns < kind.lanes and (is_by_blas(i) or gemm.left.is_across):
         return None
     copied = gemm.batch * gemm.right_bytes if gemm.is_laid_out_ahead else 0
     return None if copied > MOST_PANELS and is_by_blas(i) else gemm

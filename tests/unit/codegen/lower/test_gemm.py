@@ -113,6 +113,24 @@ def test_products_of_matrices_that_lie_either_way(kind: str, sizes: str) -> None
             np.testing.assert_allclose(found, wanted, rtol=0, atol=bound)
 
 
+@pytest.mark.parametrize(("contracted", "by_tiles"), [(0, True), (1, False)])
+def test_few_columns_of_integers_are_tiles_where_a_loop_would_read_with_strides(
+    contracted: int, by_tiles: bool
+) -> None:
+    left, right = _drawn(np.int8, 40, 50), _drawn(np.int8, (40, 50)[contracted], 3)
+
+    def product(a: Any, b: Any) -> Any:
+        numbers = (((contracted,), (0,)), ((), ()))
+        return lax.dot_general(a, b, numbers, preferred_element_type=np.int32)
+
+    module = imported(lower(product, left, right))
+    texts = [row.source for row in kernels_of(compile_module(module).code)]
+    assert any("gemm_band" in text for text in texts) is by_tiles
+    wide = left.astype(np.int32)
+    wanted = (wide if contracted else wide.T) @ right.astype(np.int32)
+    np.testing.assert_array_equal(on_cpu(module, [left, right])[0], wanted)
+
+
 def test_what_is_not_finite_stays_in_its_row_and_column() -> None:
     left, right = _drawn(np.float32, 45, 70), _drawn(np.float32, 70, 65)
     left[44, 3], right[5, 64] = np.nan, np.inf
