@@ -215,18 +215,19 @@ def _add_copies(
     """Add the kernel that copies operands, by their numbers, to their places in the result."""
     dimension, width = root.attributes.dimension, root.shape.element_type.byte_width
     rows = math.prod(root.shape.dimensions[:dimension])
-    sources = list(dict.fromkeys(lowering.array(runs.source) for runs in copied.values()))
+    buffers = {result: 1}
     entries, target, filled = [], 0, 0
     for number, operand in enumerate(root.operands):
         size = operand.shape.element_count // rows * width
         runs = copied.get(number)
         if runs is not None and size:
-            buffer = 2 + sources.index(lowering.array(runs.source))
+            buffer = buffers.setdefault(lowering.array(runs.source), len(buffers) + 1)
             entries.append((buffer, runs.offset * width, runs.stride * width, target, size, filled))
             filled += size
         target += size
     block = max(FEWEST_BLOCK_ROWS, BLOCK_BYTES // target)
-    words = np.array([len(entries), target, filled, rows, block, *itertools.chain(*entries)])
+    head = (len(entries), target, filled, rows, block)
+    words = np.array([*head, *itertools.chain(*entries)], np.int64)
     table = lowering.new(Shape.array(ElementType.S64, words.shape), f"{root.name}.table")
     lowering.constants[table] = words
     size = entries[0][4]
@@ -246,8 +247,8 @@ def _add_copies(
         trips, bytes_each = -(-filled * rows // LINE_BYTES), LINE_BYTES
     text = "def kernel(buffers, start, stop):\n" + "".join(f"    {line}\n" for line in lines)
     work = max(1, bytes_each // WORK_BYTES)
-    arguments = (table, result, *sources)
-    reads = (table, *sources)
+    arguments = (table, *buffers)
+    reads = (table, *(value for value in buffers if value is not result))
     lowering.add(KernelThunk(root.name, text, trips, work, arguments, reads, (result,)))
 
 
