@@ -17,11 +17,12 @@ from xla_server.codegen.loops.nest import Nest, Source, all_nodes, prologue_of, 
 from xla_server.codegen.loops.pieces import pieces_source
 from xla_server.codegen.loops.short_rows import short_row_source
 from xla_server.codegen.loops.stopping import is_long
+from xla_server.codegen.loops.windows import window_source
 from xla_server.codegen.trace.affine import Affine, linear, multi_index
 from xla_server.codegen.trace.graph import Apply, Load, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
-from xla_server.codegen.trace.tracer import Index, Origins, Tracer
+from xla_server.codegen.trace.tracer import Index, Origins, Rule, Tracer
 from xla_server.evaluator.cost import Cost
 from xla_server.evaluator.evaluation_cost import evaluation_cost
 from xla_server.ir.module import HloInstruction
@@ -69,8 +70,8 @@ def loop_kernel(task: LoopTask) -> LoopKernel:
     dimensions = task.values[0].shape.dimensions
     origins: Origins = {}
 
-    def make(index: Index) -> Sequence[Store]:
-        tracer = Tracer(RULES, numbers, origins)
+    def make(index: Index, rules: Mapping[Opcode, Rule] = RULES) -> Sequence[Store]:
+        tracer = Tracer(rules, numbers, origins)
         if task.root is not task.instruction:
             tracer.enter(task.instruction.called[0], task.instruction.operands)
         place = linear(index, dimensions)
@@ -83,10 +84,11 @@ def loop_kernel(task: LoopTask) -> LoopKernel:
             stores.append(Store(buffers.index(value), KERNEL_TYPE[shape.element_type], place, node))
         return stores
 
+    windows = window_source(dimensions, make)
     sizes, stores = interleaved(dimensions, make)
     nest = Nest(*collapsed(sizes, stores), cancellation=len(buffers))
     columns = column_source(nest)
-    source = columns or pieces_source(nest, sizes, stores) or short_row_source(nest)
+    source = windows or columns or pieces_source(nest, sizes, stores) or short_row_source(nest)
     source = _glue_if_short(source or source_of(nest), nest)
     used = {node.argument for node in all_nodes(nest.stores) if isinstance(node, Load)}
     word = [CANCELLATION] if is_long(source.work + source.prologue) else []
@@ -99,8 +101,9 @@ def loop_kernel(task: LoopTask) -> LoopKernel:
         (*buffers, *word),
         reads=tuple(value for n, value in enumerate(buffers) if n in used),
         writes=task.values,
-        # Columns write their initial values before they read anything.
-        in_place=() if columns else in_place_pairs(nest, buffers),
+        # Columns write their initial values before they read anything, and elements are under
+        # windows of other results too.
+        in_place=() if columns or windows else in_place_pairs(nest, buffers),
         prologue=source.prologue,
     )
     return LoopKernel(task, thunk, evaluated, _units(source, task), _prologue_folds(nest, origins))
