@@ -1,8 +1,5 @@
 """What a loop nest can compute, and what each operation costs for one element."""
 
-import math
-from collections.abc import Sequence
-
 from xla_contract.opcode import Opcode
 from xla_server.evaluator.cost import ONE_FLOP, TRANSCENDENTAL
 from xla_server.fusion.running_window import running_axis
@@ -45,15 +42,6 @@ SIDE = 8
 MANY_OPERANDS = 4
 """Operands up to which a concatenate may be computed at single elements of other loops, where all
 of its operands are computed to choose one."""
-
-
-_MOST_ELEMENTS, _MOST_TRIPS = 9, 8
-"""Of a window whose loops kernels have written out."""
-
-
-def is_short_window(sizes: Sequence[int]) -> bool:
-    """Whether a loop over such a window is written out in the loop of the result."""
-    return math.prod(sizes) <= _MOST_ELEMENTS and max(sizes, default=1) <= _MOST_TRIPS
 
 
 def is_fusible(instruction: HloInstruction) -> bool:

@@ -9,6 +9,7 @@ import dataclasses
 import itertools
 import math
 
+from xla_contract.dimension_numbers import Window
 from xla_contract.opcode import Opcode
 from xla_contract.ops.fusion import FusionAttributes, FusionKind
 from xla_contract.ops.parameter import ParameterAttributes
@@ -18,13 +19,13 @@ from xla_server.fusion.fusible import (
     LARGE_TRANSPOSE,
     MANY_OPERANDS,
     is_fusible,
-    is_short_window,
     is_tiled,
     is_trivial,
     moves_only,
     repeats,
 )
 from xla_server.fusion.index_maps import IndexMaps, Place, copies
+from xla_server.fusion.windows import has_free_order, is_short_window
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.edit import Editor, rearrange, rewrite, users
 
@@ -93,6 +94,7 @@ class _Plan:
         self.joined: collections.Counter[HloInstruction] = collections.Counter()
         self.maps = IndexMaps()
         self.places: dict[HloInstruction, frozenset[Place]] = {}
+        self.windows: dict[HloInstruction, Window] = {}
         self.root = computation.root
         self._chains = _chains(computation)
         for instruction in reversed(computation.instructions):
@@ -131,6 +133,8 @@ class _Plan:
             self.sizes[kernel] += 1
             if i.opcode is Opcode.CONCATENATE:
                 self.joined[kernel] += len(i.operands)
+            if i.opcode is Opcode.REDUCE_WINDOW:
+                self.windows[kernel] = i.attributes.window
 
     def _may_take_in(self, reader: HloInstruction) -> bool:
         """Whether a reader may compute operands: a reshape that is stored moves nothing, and
@@ -236,9 +240,16 @@ class _Plan:
         return len(kernels) <= COPIES and repeated <= DUPLICATE_OPERATIONS
 
     def _is_finished(self, i: HloInstruction, readers: list[HloInstruction], kernels: Set) -> bool:
-        """Whether all that becomes of a short window's results are results at the same places."""
+        """Whether all that becomes of a window's results are results at the same places.
+
+        Long windows of several forms are not computed in one kernel.
+        """
+        window = i.attributes.window
+        is_short = is_short_window([d.size for d in window.dimensions])
+        others = {self.windows.get(kernel, window) for kernel in kernels}
         return (
-            is_short_window([d.size for d in i.attributes.window.dimensions])
+            (is_short or has_free_order(i))
+            and others == {window}
             and len(kernels) == 1
             and self._contexts_of(readers) == kernels
             and not self._repeated(i, readers)

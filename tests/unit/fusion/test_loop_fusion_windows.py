@@ -10,7 +10,7 @@ from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from xla_server.backends.compilation import compile_module
 from xla_server.codegen.lower.lowering import kernels_of
-from xla_server.fusion.fusible import is_short_window
+from xla_server.fusion.windows import is_short_window
 
 _RANDOM = np.random.default_rng(0)
 
@@ -42,10 +42,25 @@ def test_a_short_window_is_summed_in_the_loop_of_its_result() -> None:
     assert "reload" not in text
 
 
-def test_a_long_window_has_a_loop_of_its_own() -> None:
-    texts = _checked(lambda x: _windows(x, 4) * 0.25, _of(2, 8, 8, 20))
-    assert len(texts) == 2
-    assert "reload" in texts[0]
+def test_what_follows_a_long_window_is_computed_in_its_last_loop() -> None:
+    (text,) = _checked(lambda x: _windows(x, 4) * 0.25, _of(2, 8, 8, 20))
+    assert text.count("store_f32") == 1
+
+
+def test_long_windows_of_one_form_are_one_kernel() -> None:
+    def form(size: int) -> Any:
+        return (1, size, size, 1), (1, 1, 1, 1), "SAME"
+
+    def sums(first: int, second: int) -> Callable[[Any], Any]:
+        from jax import lax
+
+        return lambda x: (
+            lax.reduce_window(x, 0.0, lax.add, *form(first))
+            / lax.reduce_window(abs(x), 1.0, lax.add, *form(second))
+        )
+
+    assert len(_checked(sums(4, 4), _of(2, 9, 8, 20))) == 1
+    assert len(_checked(sums(4, 5), _of(2, 9, 8, 20))) == 2
 
 
 @pytest.mark.parametrize("name", ["broadcast", "reduced", "two_readers"])

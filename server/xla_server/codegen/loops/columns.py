@@ -25,7 +25,7 @@ from xla_server.codegen.loops.stopping import SPAN, stop_lines
 from xla_server.codegen.loops.sum_levels import Step, is_even, steps_of, turn_of
 from xla_server.codegen.trace.affine import Affine, Variable
 from xla_server.codegen.trace.graph import Fold, Folded, Load, Node, Store
-from xla_server.fusion.fusible import is_short_window
+from xla_server.fusion.windows import is_short_window
 
 BLOCK = 1024
 """Neighbouring results of one trip."""

@@ -3,11 +3,12 @@
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from xla_contract.opcode import Opcode
 from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC
-from xla_server.codegen.loops.collapse import Make, collapsed
+from xla_server.codegen.loops.collapse import collapsed
 from xla_server.codegen.loops.columns import column_source
 from xla_server.codegen.loops.evaluations import Evaluations
 from xla_server.codegen.loops.fold_groups import folds_of
@@ -17,11 +18,12 @@ from xla_server.codegen.loops.nest import Nest, Source, all_nodes, prologue_of, 
 from xla_server.codegen.loops.pieces import pieces_source
 from xla_server.codegen.loops.short_rows import short_row_source
 from xla_server.codegen.loops.stopping import is_long
+from xla_server.codegen.loops.windows import window_source
 from xla_server.codegen.trace.affine import Affine, linear, multi_index
 from xla_server.codegen.trace.graph import Apply, Fold, Load, Node, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
-from xla_server.codegen.trace.tracer import Index, Origins, Tracer
+from xla_server.codegen.trace.tracer import Index, Origins, Rule, Tracer
 from xla_server.evaluator.cost import Cost
 from xla_server.evaluator.evaluation_cost import evaluation_cost
 from xla_server.ir.module import HloInstruction
@@ -72,10 +74,11 @@ def loop_kernel(task: LoopTask) -> LoopKernel:
     origins: Origins = {}
     make = maker_of(task, buffers, origins)
     dimensions = task.values[0].shape.dimensions
+    windows = window_source(dimensions, make)
     sizes, stores = interleaved(dimensions, make)
     nest = Nest(*collapsed(sizes, stores), cancellation=len(buffers))
     columns = column_source(nest)
-    source = columns or pieces_source(nest, sizes, stores) or short_row_source(nest)
+    source = windows or columns or pieces_source(nest, sizes, stores) or short_row_source(nest)
     source = _glue_if_short(source or source_of(nest), nest)
     used = {node.argument for node in all_nodes(nest.stores) if isinstance(node, Load)}
     word = [CANCELLATION] if is_long(source.work + source.prologue) else []
@@ -88,14 +91,22 @@ def loop_kernel(task: LoopTask) -> LoopKernel:
         (*buffers, *word),
         reads=tuple(value for n, value in enumerate(buffers) if n in used),
         writes=task.values,
-        # Columns write their initial values before they read anything.
-        in_place=() if columns else in_place_pairs(nest, buffers),
+        # Columns write their initial values before they read anything, and elements are under
+        # windows of other results too.
+        in_place=() if columns or windows else in_place_pairs(nest, buffers),
         prologue=source.prologue,
     )
     return LoopKernel(task, thunk, evaluated, _units(source, task), _prologue_folds(nest, origins))
 
 
-def maker_of(task: LoopTask, buffers: Sequence[Value], origins: Origins) -> Make:
+class Maker(Protocol):
+    """Makes the stores of an element of each result, traced by rules of one's own if need be."""
+
+    def __call__(self, index: Index, rules: Mapping[Opcode, Rule] = RULES) -> Sequence[Store]:
+        """Return the stores of the element at `index`."""
+
+
+def maker_of(task: LoopTask, buffers: Sequence[Value], origins: Origins) -> Maker:
     """Return what makes the stores of an element of each result, in a kernel over these buffers.
 
     `origins` is given the instructions that the nodes are elements of.
@@ -103,8 +114,8 @@ def maker_of(task: LoopTask, buffers: Sequence[Value], origins: Origins) -> Make
     numbers = {operand: buffers.index(value) for operand, value in task.stored.items()}
     dimensions = task.values[0].shape.dimensions
 
-    def make(index: Index) -> Sequence[Store]:
-        tracer = Tracer(RULES, numbers, origins)
+    def make(index: Index, rules: Mapping[Opcode, Rule] = RULES) -> Sequence[Store]:
+        tracer = Tracer(rules, numbers, origins)
         if task.root is not task.instruction:
             tracer.enter(task.instruction.called[0], task.instruction.operands)
         place = linear(index, dimensions)

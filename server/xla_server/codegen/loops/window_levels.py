@@ -1,0 +1,164 @@
+"""How the elements under a window are combined: directly, or from partial results that it shares
+with the windows beside it.
+
+A window of 64 elements needs 63 operations. Combined from windows of 8, each of which is computed
+once and shared by 8 others, it needs 14. Every result is a tree over exactly the elements under its
+window, the same tree at every position: no result is the difference of two others, so errors of
+sums are no larger than those of adding in sequence, and do not depend on where blocks are cut.
+"""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+
+TAP = 2
+"""Cost of one operand of a combination: its load and the operation."""
+
+PASS = 5
+"""Cost of one more loop for each element: its store, and what the loop takes itself."""
+
+MAX_RATIO = 8
+"""Most elements of one level that are combined to one of the next."""
+
+MAX_LEVELS = 3
+"""Most levels between the elements and the windows."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tap:
+    """An operand of a combination: `offset` positions behind its own in the values of `source`.
+
+    Source 0 has the elements, source k the results of level k.
+    """
+
+    source: int
+    offset: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Level:
+    """Values at `length` neighbouring positions, each combined from `taps`."""
+
+    taps: tuple[Tap, ...]
+    length: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Spacing:
+    """Where the elements under windows lie: `size` of them `dilation` apart, for windows `stride`
+    apart.
+
+    Elements are stored by phase: those at multiples of the stride first, then those behind these,
+    so that the elements at one place under neighbouring windows are neighbours. `span` of them are
+    under the windows of a block, `row` of one phase.
+    """
+
+    size: int
+    stride: int
+    dilation: int
+    length: int
+
+    @property
+    def span(self) -> int:
+        """Elements from the first under the first window to the last under the last."""
+        return (self.length - 1) * self.stride + (self.size - 1) * self.dilation + 1
+
+    @property
+    def row(self) -> int:
+        """Elements stored for each phase."""
+        return -(-self.span // self.stride)
+
+    def offset(self, element: int) -> int:
+        """Return where an element under the first window is stored."""
+        step, phase = divmod(element * self.dilation, self.stride)
+        return phase * self.row + step
+
+    @property
+    def unit(self) -> int | None:
+        """Elements between two positions of a level; None where windows share no levels."""
+        if self.stride == 1:
+            return 1
+        return self.stride if self.dilation == 1 else None
+
+
+@functools.lru_cache(maxsize=1024)
+def levels_of(spacing: Spacing, *, is_idempotent: bool) -> tuple[Level, ...]:
+    """Return the levels that combine windows at the least cost; the last has the results.
+
+    An idempotent operation may combine an element twice.
+    """
+    best = min(
+        _widths(spacing),
+        key=lambda widths: _cost(spacing, widths, is_idempotent=is_idempotent),
+    )
+    return _levels(spacing, best, is_idempotent=is_idempotent)
+
+
+def _widths(spacing: Spacing) -> Iterator[tuple[int, ...]]:
+    """Yield how many elements each level between may combine."""
+    yield ()
+    unit = spacing.unit
+    if unit is None:
+        return
+    for count in range(1, MAX_LEVELS + 1):
+        for ratios in itertools.product(range(2, MAX_RATIO + 1), repeat=count - 1):
+            for first in range(1 if unit > 1 else 2, MAX_RATIO + 1):
+                widths = tuple(itertools.accumulate((first * unit, *ratios), int.__mul__))
+                if widths[-1] < spacing.size:
+                    yield widths
+
+
+def _cost(spacing: Spacing, widths: Sequence[int], *, is_idempotent: bool) -> int:
+    """Return the cost of a result."""
+    whole = len(_cover(spacing, spacing.size, widths, is_idempotent=is_idempotent))
+    before, total = 1, TAP * whole
+    for width in widths:
+        total += TAP * (width // before) + PASS
+        before = width
+    return total
+
+
+def _cover(
+    spacing: Spacing, size: int, widths: Sequence[int], *, is_idempotent: bool
+) -> list[tuple[int, int]]:
+    """Return (source, first element) of what a window of `size` is combined from."""
+    found, at = [], 0
+    for number in reversed(range(len(widths))):
+        while at + widths[number] <= size:
+            found.append((number + 1, at))
+            at += widths[number]
+        rest = size - widths[number]
+        if is_idempotent and found and at < size and rest % (spacing.unit or 1) == 0:
+            found.append((number + 1, rest))
+            return found
+    return found + [(0, element) for element in range(at, size)]
+
+
+def _levels(spacing: Spacing, widths: Sequence[int], *, is_idempotent: bool) -> tuple[Level, ...]:
+    def taps(size: int, known: Sequence[int], *, may_overlap: bool) -> tuple[Tap, ...]:
+        cover = _cover(spacing, size, known, is_idempotent=may_overlap)
+        return tuple(
+            Tap(source, element * spacing.dilation // spacing.stride)
+            if source
+            else Tap(0, spacing.offset(element))
+            for source, element in cover
+        )
+
+    made = [
+        taps(width, widths[:number][-1:], may_overlap=False) for number, width in enumerate(widths)
+    ]
+    # A level is read from the one before it, whichever number that has.
+    made = [
+        tuple(Tap(number, tap.offset) if tap.source else tap for tap in own)
+        for number, own in enumerate(made)
+    ]
+    made.append(taps(spacing.size, widths, may_overlap=is_idempotent))
+    lengths = [0] * len(made)
+    lengths[-1] = spacing.length
+    for number in reversed(range(1, len(made))):
+        for tap in made[number]:
+            if tap.source:
+                least = tap.offset + lengths[number]
+                lengths[tap.source - 1] = max(lengths[tap.source - 1], least)
+    return tuple(Level(own, length) for own, length in zip(made, lengths, strict=True))
