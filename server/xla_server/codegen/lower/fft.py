@@ -18,17 +18,18 @@ from xla_server.codegen.lower.host import lower_host
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.ir.module import HloInstruction
 
-FEWEST_LINES = 48
-"""Of one call, so that the plan takes little beside them."""
+MIN_LINES = 16
+"""Lines that one call transforms at least, unless they are long: a plan costs as much as six."""
 
-LONG_LINES = 1 << 18
-"""Elements of lines beside which the plan takes little, however few they are."""
+LONG_LINE = 1 << 15
+"""Length of a line from which the plan costs about as much as one transform."""
 
-MOST_ELEMENTS = 1 << 20
-"""Of one call at most, where it need not have more lines: some ten milliseconds."""
+MAX_ELEMENTS = 1 << 20
+"""Elements that one call transforms at most, where it may have fewer lines: some ten milliseconds,
+in which the execution cannot be cancelled."""
 
-MOST_PIECES = 64
-"""Into which the lines of a transform are dealt."""
+WORK_ITEMS = 64
+"""Work items of a transform from which only MAX_ELEMENTS asks for more."""
 
 
 def lower_fft(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -88,13 +89,11 @@ def _add(
         (inner, outer, across, along) if inner > outer else (outer, inner, along, across)
     )
     pieces = 1
-    fewest = min(FEWEST_LINES, max(1, LONG_LINES // new_size))
+    fewest = MIN_LINES if new_size < LONG_LINE else 1
     while 2 * pieces * fewest <= batch and (
-        pieces * groups < MOST_PIECES or batch // pieces * new_size > MOST_ELEMENTS
+        pieces * groups < WORK_ITEMS or batch // pieces * new_size > MAX_ELEMENTS
     ):
         pieces *= 2
-    lines = -(-batch // pieces)
-    pieces = -(-batch // lines)
     inverse = transform in ("ifft", "irfft")
     source_text = f"""def kernel(buffers, start, stop):
     target = peek_i64(buffers, 0)
@@ -102,15 +101,16 @@ def _add(
     factor = div(to_{real.text}(1), to_{real.text}({new_size if inverse else 1}))
     for trip in range(start, stop):
         group = whole_div(trip, {pieces})
-        first = whole_mod(trip, {pieces}) * {lines}
+        piece = whole_mod(trip, {pieces})
+        first = whole_div(piece * {batch}, {pieces})
         {transform}_{real.text}((source + group * {apart[0]} + first * {ahead[0]},
             target + group * {apart[1]} + first * {ahead[1]},
-            minimum({lines}, {batch} - first), {size}, {new_size},
+            whole_div((piece + 1) * {batch}, {pieces}) - first, {size}, {new_size},
             {ahead[0]}, {ahead[1]}, {step_in}, {step_out}), factor)
 """
     others = () if source is target else (source,)
     # About five operations for each doubling of the size.
-    work = 5 * new_size * max(1, new_size.bit_length()) * lines
+    work = 5 * new_size * max(1, new_size.bit_length()) * -(-batch // pieces)
     lowering.add(
         KernelThunk(
             name,

@@ -87,10 +87,10 @@ def test_parts_by_several_threads(count: int) -> None:
 @pytest.mark.parametrize(
     ("sizes", "trips"),
     [
-        ((1000, 8), [16]),
-        ((40, 250), [1, 4]),
-        ((5, 16, 4), [1, 4]),
-        ((200, 16, 4), [64, 16]),
+        ((1000, 8), [32]),
+        ((40, 250), [2, 8]),
+        ((5, 16, 4), [4, 4]),
+        ((200, 16, 4), [64, 32]),
         ((9, 1), [1]),
     ],
     ids=["rows", "columns", "few_lines", "columns_across_blocks", "one_column"],
@@ -105,6 +105,23 @@ def test_a_plan_is_made_for_many_lines(sizes: tuple[int, ...], trips: list[int])
     assert [kernel.trips for kernel in kernels_of(code)] == trips
     ((ours, expected),) = both(function, array)
     np.testing.assert_allclose(ours, expected, atol=2e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("lines", [33, 65, 100, 1001])
+def test_work_items_have_the_same_number_of_lines(lines: int) -> None:
+    array = drawn(FftType.RFFT, E.F64, (lines, 12))
+
+    def function(a: Op) -> Op:
+        return ops.fft(a, FftType.RFFT, (12,))
+
+    (kernel,) = kernels_of(compile_module(built(function, (array,))).code)
+    shares = [
+        lines * (n + 1) // kernel.trips - lines * n // kernel.trips for n in range(kernel.trips)
+    ]
+    assert kernel.trips > 1
+    assert max(shares) - min(shares) <= 1
+    ((ours, expected),) = both(function, array)
+    np.testing.assert_allclose(ours, expected, atol=1e-13)
 
 
 def test_values_that_are_not_finite() -> None:
