@@ -7,7 +7,7 @@ and returns once it is not 0. Nobody reads what it leaves unfinished: the execut
 What cannot be stopped inside: one call of LAPACK for eigenvalues, singular values, pivoted QR
 factors, products with reflectors, Schur, Hessenberg and tridiagonal forms and tridiagonal systems,
 and a function that an operator registered. Large matrices of other calls of LAPACK are done by
-blocks (matrix_blocks.py), long lines of a Fourier transform by work items of at most a thousand
+blocks (matrix_blocks.py), long lines of a Fourier transform by work items of at most a few thousand
 elements (fft_plan.py).
 """
 

@@ -12,7 +12,6 @@ from xla_server.codegen.lower.fft_plan import (
     MAX_GENERIC,
     block_cost,
     divisors,
-    fits_block,
     padded_length,
     prime_factors,
 )
@@ -78,14 +77,18 @@ def _cheapest_cut(lines: Lines, kind: str) -> tuple[float, int]:
     best = (math.inf, 0)
     for g in divisors(lines.n)[1:-1]:
         m = lines.n // g
-        if not fits_block(m):
+        if block_cost(m) == math.inf:
             continue
         if lines.is_narrow(kind):
             first, then = (lines.outer * -(-k * lines.inner // lanes(kind)) for k in (g, m))
         else:
             first, then = (lines.outer * k * -(-lines.inner // lanes(kind)) for k in (g, m))
         cost = (first + _IDLE) * (block_cost(m) + 5 * m) + _ROW
-        cost += (then + _IDLE) * block_cost(g) if fits_block(g) else lines.rest(m, kind).cost(kind)
+        cost += (
+            (then + _IDLE) * block_cost(g)
+            if block_cost(g) < math.inf
+            else lines.rest(m, kind).cost(kind)
+        )
         best = min(best, (cost, g))
     return best
 

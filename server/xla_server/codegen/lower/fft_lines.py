@@ -8,6 +8,7 @@ from xla_server.codegen.lower.fft_context import Array, Context, Lines
 from xla_server.codegen.lower.fft_kernels import BlockKernel
 from xla_server.codegen.lower.fft_plan import (
     Tables,
+    block_cost,
     chirp_of,
     divisors,
     fits_block,
@@ -119,7 +120,7 @@ class LineTransforms(Context):
             tables=tables,
             has_lane_tables=True,
         ).add()
-        if not fits_block(g):
+        if block_cost(g) == math.inf:
             self.transform(middle, middle, lines.rest(m, kind), is_inverse=is_inverse)
             self._turned(middle, target, lines, g, factor=factor, limit=limit)
             return
