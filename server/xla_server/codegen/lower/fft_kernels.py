@@ -51,6 +51,16 @@ class Side:
         return "lines"
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class KernelText:
+    """Lines before a loop over `items`, its body, and the operations of an item."""
+
+    prologue: list[str]
+    body: list[str]
+    items: int
+    work: int
+
+
 @dataclasses.dataclass(slots=True)
 class BlockKernel:
     """A kernel over blocks of lines.
@@ -93,55 +103,62 @@ class BlockKernel:
     def add(self) -> None:
         """Append the row."""
         self._merge()
+        text = self.text("source", "target")
+        lines = [*text.prologue, "for item in range(start, stop):", *_indented(text.body)]
+        add_kernel(
+            self.lowering,
+            self.name,
+            lines,
+            text.items,
+            text.work,
+            self.source.value,
+            self.target.value,
+            self.tables,
+        )
+
+    def text(self, source: str, target: str, suffix: str = "") -> "KernelText":
+        """Return the kernel's text for lines at these addresses; its names end in `suffix`."""
         width = lanes(self.kind)
         blocks = -(-self.inner // width)
         vector = pair_bytes(self.kind) // 2
         count = max(self.loaded, self.stored, self.transform)
         room = scratch_bytes(count, self.kind)
-        text = BlockText(self.transform, self.tables) if self.transform else None
-        result = text.result if text else "a"
+        text = BlockText(self.transform, self.tables, suffix) if self.transform else None
+        block = f"a{suffix}"
+        result = text.result if text else block
         real, imaginary = (vector, 0) if self.is_inverse else (0, vector)
-        lines = [
-            f"a = room_for({room})",
-            *([f"b = room_for({room})"] if text and text.lines else []),
+        prologue = [
+            f"{block} = room_for({room})",
+            *([f"b{suffix} = room_for({room})"] if text and text.lines else []),
             *(text.prologue if text else []),
-            "for item in range(start, stop):",
-            f"    block = whole_mod(item, {blocks})",
-            f"    rest = whole_div(item, {blocks})",
-            f"    first = block * {width}",
-            f"    lines = minimum({width}, {self.inner} - first)",
         ]
-        places = [[name] for name in ("source", "target")]
+        body = [
+            f"block = whole_mod(item, {blocks})",
+            f"rest = whole_div(item, {blocks})",
+            f"first = block * {width}",
+            f"lines = minimum({width}, {self.inner} - first)",
+        ]
+        places = [[name] for name in (source, target)]
         for number in reversed(range(len(self.sizes))):
-            lines.append(f"    o{number} = whole_mod(rest, {self.sizes[number]})")
-            lines.append(f"    rest = whole_div(rest, {self.sizes[number]})")
+            body.append(f"o{number} = whole_mod(rest, {self.sizes[number]})")
+            body.append(f"rest = whole_div(rest, {self.sizes[number]})")
             for terms, side in zip(places, (self.source, self.target), strict=True):
                 terms.append(f"o{number} * {side.steps[number]}")
-        before = [f"real = a + {real}", f"imaginary = a + {imaginary}"] if self.before else []
+        before = [f"real = {block} + {real}", f"imaginary = {block} + {imaginary}"]
         after = [f"real = {result} + {real}", f"imaginary = {result} + {imaginary}"]
-        body = [
+        body += [
             f"source_at = {' + '.join(places[0])}",
             f"target_at = {' + '.join(places[1])}",
-            self._load(f"a + {real}", f"a + {imaginary}"),
-            *before,
+            self._load(f"{block} + {real}", f"{block} + {imaginary}"),
+            *(before if self.before else []),
             *self.before,
             *(text.lines if text else []),
             *(after if self.after else []),
             *(line.replace("RESULT", result) for line in self.after),
             *self._store(f"{result} + {real}", f"{result} + {imaginary}"),
         ]
-        lines += [f"    {line}" for line in body]
         cost = block_cost(self.transform) if self.transform else 12 * count
-        add_kernel(
-            self.lowering,
-            self.name,
-            lines,
-            math.prod(self.sizes) * blocks,
-            int(cost),
-            self.source.value,
-            self.target.value,
-            self.tables,
-        )
+        return KernelText(prologue, body, math.prod(self.sizes) * blocks, int(cost))
 
     def _merge(self) -> None:
         """Join the last outer dimension to the lines where that is one step, or fills vectors."""
@@ -210,6 +227,39 @@ class BlockKernel:
         ahead = side.element_step if form == "columns" else side.inner_step
         begin = f"{place} + first * {side.inner_step}"
         return f"{name}({begin}, {real}, {imaginary}, lines, {ahead}, {count}, {bits})"
+
+
+def add_fused(first: BlockKernel, then: BlockKernel, groups: int, byte_size: int) -> None:
+    """Append a row of two kernels, the second of which reads what the first has written.
+
+    A work item is one of `groups` of both kernels' work items, whose common memory of `byte_size`
+    is the thread's own; both have one outer dimension, over which the memory has a step of 0.
+    """
+    texts = [first.text("source", "middle"), then.text("middle", "target", "2")]
+    lines = [f"middle = room_for({byte_size})"]
+    for text in texts:
+        lines += text.prologue
+    lines.append("for group in range(start, stop):")
+    work = 0
+    for text in texts:
+        share = text.items // groups
+        lines.append(f"    for item in range(group * {share}, (group + 1) * {share}):")
+        lines += _indented(_indented(text.body))
+        work += share * text.work
+    add_kernel(
+        first.lowering,
+        then.name,
+        lines,
+        groups,
+        work,
+        first.source.value,
+        then.target.value,
+        first.tables,
+    )
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
 
 
 def add_kernel(

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from xla_server.codegen.lower.fft_context import Array, Context, Lines
-from xla_server.codegen.lower.fft_kernels import BlockKernel
+from xla_server.codegen.lower.fft_kernels import BlockKernel, add_fused
 from xla_server.codegen.lower.fft_plan import (
     Tables,
     block_cost,
@@ -20,6 +20,12 @@ from xla_server.codegen.lower.fft_products import clear_ends, copy_rows, product
 
 _FULL_TABLE = 1 << 14
 """Roots of a cut line up to which each has its own; of more, each is the product of two."""
+
+_FUSED_LINES = 8
+"""Lines from which both kernels of a cut are one whose work items are lines."""
+
+_FUSED_BYTES = 1 << 19
+"""Bytes of a line up to which that is done: so much of a core's second cache stays for blocks."""
 
 
 class LineTransforms(Context):
@@ -86,16 +92,24 @@ class LineTransforms(Context):
         kind, n, inner = self.kind, lines.n, lines.inner
         _, g = lines.cut(kind)
         m = n // g
-        middle = self.new(lines.outer * n * inner)
         is_narrow = lines.is_narrow(kind)
         tables = Tables(kind)
         whole = n * inner
+        byte_size = whole * 2 * self.width
+        is_fused = (
+            lines.outer >= _FUSED_LINES
+            and byte_size <= _FUSED_BYTES
+            and is_narrow
+            and block_cost(g) < math.inf
+        )
+        middle = Array(source.value) if is_fused else self.new(lines.outer * whole)
+        step = 0 if is_fused else whole
         if is_narrow:
             sizes: tuple[int, ...] = (lines.outer,)
             read = self.side(source, (whole,), 1, g * inner)
             written = self.side(
                 middle,
-                (whole,),
+                (step,),
                 1 if inner == 1 else g,
                 g * inner,
                 None if inner == 1 else (inner, 1),
@@ -104,7 +118,7 @@ class LineTransforms(Context):
             sizes = (lines.outer, g)
             read = self.side(source, (whole, inner), 1, g * inner)
             written = self.side(middle, (whole, inner), 1, g * inner)
-        BlockKernel(
+        first = BlockKernel(
             self.lowering,
             self.title(),
             kind,
@@ -119,7 +133,9 @@ class LineTransforms(Context):
             after=(self._turn(tables, lines, g, is_narrow=is_narrow),),
             tables=tables,
             has_lane_tables=True,
-        ).add()
+        )
+        if not is_fused:
+            first.add()
         if block_cost(g) == math.inf:
             self.transform(middle, middle, lines.rest(m, kind), is_inverse=is_inverse)
             self._turned(middle, target, lines, g, factor=factor, limit=limit)
@@ -128,13 +144,13 @@ class LineTransforms(Context):
         if is_narrow:
             # Of narrow lines the first kernel has brought the elements side by side.
             sizes, across = (lines.outer,), m * inner
-            read = self.side(middle, (whole,), g, 1)
+            read = self.side(middle, (step,), g, 1)
             written = self.side(target, (stored * inner,), 1, m * inner)
         else:
             sizes, across = (lines.outer, m), inner
             read = self.side(middle, (whole, g * inner), 1, inner)
             written = self.side(target, (whole, inner), 1, m * inner)
-        BlockKernel(
+        then = BlockKernel(
             self.lowering,
             self.title(),
             kind,
@@ -147,9 +163,13 @@ class LineTransforms(Context):
             g,
             is_inverse,
             factor,
-            tables=Tables(kind),
+            tables=tables if is_fused else Tables(kind),
             limit=limit,
-        ).add()
+        )
+        if is_fused:
+            add_fused(first, then, lines.outer, byte_size)
+        else:
+            then.add()
 
     def _turn(self, tables: Tables, lines: Lines, g: int, *, is_narrow: bool) -> str:
         """The text that multiplies element k of line j by exp(-2 pi i j k / n)."""

@@ -137,23 +137,24 @@ class BlockText:
     """Lines of kernels that transform a block at the address `a`, with `b` as scratch memory.
 
     `result` is the name of the block that has the result. `prologue` are lines that reserve the
-    scratch memory of convolutions and generic passes.
+    scratch memory of convolutions and generic passes. All names end in `suffix`.
     """
 
-    def __init__(self, n: int, tables: Tables) -> None:
+    def __init__(self, n: int, tables: Tables, suffix: str = "") -> None:
+        self._suffix = suffix
         self._kind, self._tables = tables.kind, tables
         self._pair = pair_bytes(self._kind)
         self.prologue: list[str] = []
         self.lines: list[str] = []
         primes = prime_factors(n)
-        s, self.result = 1, "a"
+        s, self.result = 1, f"a{suffix}"
         for p in reversed(primes):
             if p > RADICES[0]:
                 add = self._generic if p <= MAX_GENERIC else self._convolution
                 add(p, s, n // s // p)
                 s *= p
         if n // s > 1:
-            source, target = self.result, _other(self.result)
+            source, target = self.result, self._other(self.result)
             lines, self.result = self._passes(n // s, s, source, target)
             self.lines += lines
 
@@ -171,8 +172,8 @@ class BlockText:
         return lines, source
 
     def _generic(self, r: int, s: int, m: int) -> None:
-        source, target = self.result, _other(self.result)
-        name = f"room{r}"
+        source, target = self.result, self._other(self.result)
+        name = f"room{r}{self._suffix}"
         self.prologue.append(f"{name} = room_for({r * self._pair})")
         table = self._tables.add(_twiddles(r * m, r, m))
         turns = np.conj(roots(r, np.arange(r)))
@@ -184,17 +185,18 @@ class BlockText:
         """Bluestein's: the first factor, as a block has no room for two such."""
         assert s == 1, r
         size, pair, kind = padded_length(r), self._pair, self._kind
-        source, target = self.result, _other(self.result)
-        self.prologue += [f"{name} = room_for({size * pair})" for name in ("c", "d")]
+        source, target = self.result, self._other(self.result)
+        padded, other = f"c{self._suffix}", f"d{self._suffix}"
+        self.prologue += [f"{name} = room_for({size * pair})" for name in (padded, other)]
         chirp = chirp_of(r)
         first, spectrum = self._tables.add(chirp), self._tables.add(spectrum_of(r, size))
         last = self._tables.add(_turns(r * m, m, r) * chirp)
-        passes, result = self._passes(size, 1, "c", "d")
-        back, final = self._passes(size, 1, result, _OTHER[result])
+        passes, result = self._passes(size, 1, padded, other)
+        back, final = self._passes(size, 1, result, self._other(result))
         width = 2 * WIDTH[kind]
         self.lines += [
             f"for p in range({m}):",
-            f"    fourier_chirp_{kind}({source} + p * {pair}, {m * pair}, c, {pair}, {r}, "
+            f"    fourier_chirp_{kind}({source} + p * {pair}, {m * pair}, {padded}, {pair}, {r}, "
             f"{first}, {size})",
             *(f"    {line}" for line in passes),
             f"    fourier_chirp_to_{kind}({result}, {pair}, {result}, {pair}, {size}, {spectrum}, "
@@ -205,12 +207,9 @@ class BlockText:
         ]
         self.result = target
 
-
-_OTHER = {"a": "b", "b": "a", "c": "d", "d": "c"}
-
-
-def _other(name: str) -> str:
-    return _OTHER[name]
+    def _other(self, name: str) -> str:
+        """The scratch block beside a block."""
+        return {"a": "b", "b": "a", "c": "d", "d": "c"}[name[0]] + self._suffix
 
 
 def _turns(n: int, m: int, r: int) -> Any:

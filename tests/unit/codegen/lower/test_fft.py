@@ -86,10 +86,14 @@ WAYS = [
     ((37, 40), 1),
     ((2, 40, 37), 2),
     ((33, 24, 3), 2),
-    # Lines cut in two: few rows, few and many columns.
+    # Lines cut in two: few and many rows, few and many columns.
     ((1, 1500), 1),
+    ((9, 5000), 1),
+    ((9, 4997), 1),
+    ((1500, 3), 1),
     ((1500, 3), 2),
-    ((1500, 20), 2),
+    ((9, 4500, 3), 2),
+    ((1, 6000, 20), 2),
     # Prime factors by the generic pass and by convolutions inside of blocks and around them.
     ((20, 37), 1),
     ((20, 4 * 283), 1),
@@ -97,6 +101,8 @@ WAYS = [
     ((1031, 3), 2),
     ((1031, 20), 2),
     ((1, 2 * 1031), 1),
+    ((2, 10007), 1),
+    ((10007, 3), 2),
 ]
 
 
@@ -172,6 +178,13 @@ def test_a_work_item_is_a_block_of_lines(element: E, rows: int) -> None:
         compile_module(built(spectrum(FftType.RFFT, (rows, 12), 1), (array,))).code
     )
     assert kernel.trips == -(-rows // lanes(element.text))
+
+
+def test_many_long_lines_are_the_work_items_themselves() -> None:
+    """What is between the two steps of a line stays with the thread."""
+    array = drawn(FftType.FFT, E.F64, (40, 6000))
+    code = compile_module(built(spectrum(FftType.FFT, array.shape, 1), (array,))).code
+    assert [kernel.trips for kernel in kernels_of(code)] == [40]
 
 
 @pytest.mark.parametrize("kind", list(FftType))
