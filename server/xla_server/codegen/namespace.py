@@ -11,10 +11,12 @@ from xla_server.codegen.instructions.lapack import LAPACK
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.instructions.products import PRODUCTS
 from xla_server.codegen.instructions.random_words import RANDOM_WORDS
-from xla_server.codegen.instructions.transforms import TRANSFORMS
 from xla_server.codegen.routines.column_sums import COLUMN_SUMS
 from xla_server.codegen.routines.concatenation import CONCATENATION
 from xla_server.codegen.routines.direct_block import DIRECT_BLOCK
+from xla_server.codegen.routines.fourier_blocks import FOURIER_BLOCKS
+from xla_server.codegen.routines.fourier_moves import FOURIER_MOVES
+from xla_server.codegen.routines.fourier_passes import FOURIER_PASSES
 from xla_server.codegen.routines.gemm_functions import GEMM_FUNCTIONS
 from xla_server.codegen.routines.matrix_blocks import MATRIX_BLOCKS
 from xla_server.codegen.routines.perturbed import PERTURBED
@@ -35,6 +37,9 @@ NAMESPACE: dict[str, Any] = {
     **COLUMN_SUMS,
     **CONCATENATION,
     **DIRECT_BLOCK,
+    **FOURIER_BLOCKS,
+    **FOURIER_MOVES,
+    **FOURIER_PASSES,
     **GEMM_FUNCTIONS,
     **SORTING,
     **LAPACK,
@@ -44,7 +49,6 @@ NAMESPACE: dict[str, Any] = {
     **PRODUCT_TILES,
     **THIN_PRODUCTS,
     **TILES,
-    **TRANSFORMS,
     **TRANSFORMATIONS,
     **WINOGRAD_BLOCK,
 }

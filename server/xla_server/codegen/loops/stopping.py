@@ -6,8 +6,9 @@ and returns once it is not 0. Nobody reads what it leaves unfinished: the execut
 
 What cannot be stopped inside: one call of LAPACK for eigenvalues, singular values, pivoted QR
 factors, products with reflectors, Schur, Hessenberg and tridiagonal forms and tridiagonal systems,
-the transform of one line by pocketfft, and a function that an operator registered. Large matrices
-of other calls of LAPACK are done by blocks (matrix_blocks.py).
+and a function that an operator registered. Large matrices of other calls of LAPACK are done by
+blocks (matrix_blocks.py), long lines of a Fourier transform by work items of at most a few thousand
+elements (fft_plan.py).
 """
 
 from collections.abc import Sequence

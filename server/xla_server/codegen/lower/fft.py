@@ -1,40 +1,35 @@
-"""Lowering of fft: a kernel for each dimension, whose trips are some of the lines along it.
+"""Lowering of fft: transforms of one dimension after the other, several lines in vectors.
 
-Each call of a transform makes its plan anew, which takes as long as six short lines: a call gets
-many of them, and few of the long ones, as nothing stops a call, nor the transform of one line.
-Without the native loops of codegen/instructions/transforms.py, the host evaluates it.
+Short lines are done in one kernel. A long line of n = g * m elements, or one of too few to fill
+vectors, is cut into g lines of every g-th element; their transforms, times roots of unity, are m
+lines of g elements, whose transforms are the result. What has a large prime factor is a convolution
+(Bluestein) of a length that has none. The cheapest way is chosen by the costs of fft_plan.
+
+A real line of even length is a complex one of half the length; one of odd length has imaginary
+parts of zero.
 """
 
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
+import numpy as np
+
 from xla_contract.opcode import Opcode
 from xla_contract.ops.fft import FftAttributes, FftType
 from xla_contract.shape import Shape
-from xla_server.buffers.code import KernelThunk, Value
-from xla_server.codegen.instructions.transforms import TRANSFORMS
-from xla_server.codegen.lower.host import lower_host
+from xla_server.buffers.code import Value
+from xla_server.codegen.lower.fft_context import Array, Lines
+from xla_server.codegen.lower.fft_kernels import BlockKernel
+from xla_server.codegen.lower.fft_lines import LineTransforms
+from xla_server.codegen.lower.fft_plan import Tables
+from xla_server.codegen.lower.fft_products import complete, half_table, mix
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.ir.module import HloInstruction
-
-FEWEST_LINES = 48
-"""Of one call, so that the plan takes little beside them."""
-
-LONG_LINES = 1 << 18
-"""Elements of lines beside which the plan takes little, however few they are."""
-
-MOST_ELEMENTS = 1 << 20
-"""Of one call at most, where it need not have more lines: some ten milliseconds."""
-
-MOST_PIECES = 64
-"""Into which the lines of a transform are dealt."""
 
 
 def lower_fft(lowering: Lowering, i: HloInstruction) -> Tree:
     """The real side's dimension where it has one, the others in place, in the complex array."""
-    if not TRANSFORMS:
-        return lower_host(lowering, i)
     attributes: FftAttributes = i.attributes
     result = lowering.new(i.shape, i.name)
     if not i.shape.element_count:
@@ -42,87 +37,115 @@ def lower_fft(lowering: Lowering, i: HloInstruction) -> Tree:
     operand, shape = lowering.array(i.operands[0]), i.operands[0].shape
     kind, rank = attributes.type, i.shape.rank
     last, first = rank - 1, rank - len(attributes.length)
+    element = i.shape.element_type
+    c = LineTransforms(lowering, i.name, element.real_component if element.is_complex else element)
     if kind is FftType.IRFFT:
         for dimension in range(first, last):
-            name = f"{i.name}.{dimension}"
-            target = lowering.new(shape, name) if dimension == first else operand
-            _add(lowering, name, "ifft", operand, shape, target, dimension)
+            target = operand
+            if dimension == first:
+                target = lowering.new(shape, f"{i.name}.{dimension}")
+            _dimension(c, operand, target, shape, dimension, is_inverse=True)
             operand = target
-        _add(lowering, i.name, "irfft", operand, shape, result, last)
+        _from_spectrum(c, operand, result, i.shape)
         return result
-    leading = "ifft" if kind is FftType.IFFT else "fft"
-    name = leading
+    dimensions = list(reversed(range(first, rank)))
     if kind is FftType.RFFT:
-        name = "rfft_n_odd" if attributes.length[-1] % 2 else "rfft_n_even"
-    _add(lowering, i.name, name, operand, shape, result, last)
-    for dimension in range(first, last):
-        _add(lowering, f"{i.name}.{dimension}", leading, result, result.shape, result, dimension)
+        _to_spectrum(c, operand, result, shape)
+        dimensions.remove(last)
+    for dimension in dimensions:
+        source = operand if dimension == last else result
+        is_inverse = kind is FftType.IFFT
+        _dimension(c, source, result, i.shape, dimension, is_inverse=is_inverse)
     return result
 
 
-def _add(
-    lowering: Lowering,
-    name: str,
-    transform: str,
+def _dimension(
+    c: LineTransforms,
     source: Value,
-    shape: Shape,
     target: Value,
+    shape: Shape,
     dimension: int,
+    *,
+    is_inverse: bool,
 ) -> None:
-    """The row that transforms one dimension, in place where source and target are the same.
+    """Transform one dimension of a complex array, in place or not."""
+    sizes = shape.dimensions
+    outer, inner = (math.prod(part) for part in (sizes[:dimension], sizes[dimension + 1 :]))
+    lines = Lines(outer, sizes[dimension], inner)
+    factor = 1 / lines.n if is_inverse else 1.0
+    c.transform(Array(source), Array(target), lines, is_inverse=is_inverse, factor=factor)
 
-    `shape` is the source's.
-    """
-    old, new = shape.element_type, target.shape.element_type
-    real = min(old, new, key=lambda element: element.byte_width)
-    real = real.real_component if real.is_complex else real
-    size, new_size = (part.dimensions[dimension] for part in (shape, target.shape))
-    outer = math.prod(shape.dimensions[:dimension])
-    inner = math.prod(shape.dimensions[dimension + 1 :])
-    # Bytes from line to line in both ways there are to go, and from element to element.
-    across = (old.byte_width, new.byte_width)
-    along = (size * inner * old.byte_width, new_size * inner * new.byte_width)
-    step_in, step_out = inner * old.byte_width, inner * new.byte_width
-    # A call goes one way: the longer one, so that there are few calls.
-    batch, groups, ahead, apart = (
-        (inner, outer, across, along) if inner > outer else (outer, inner, along, across)
-    )
-    pieces = 1
-    fewest = min(FEWEST_LINES, max(1, LONG_LINES // new_size))
-    while 2 * pieces * fewest <= batch and (
-        pieces * groups < MOST_PIECES or batch // pieces * new_size > MOST_ELEMENTS
-    ):
-        pieces *= 2
-    lines = -(-batch // pieces)
-    pieces = -(-batch // lines)
-    inverse = transform in ("ifft", "irfft")
-    source_text = f"""def kernel(buffers, start, stop):
-    target = peek_i64(buffers, 0)
-    source = {"target" if source is target else "peek_i64(buffers, 1)"}
-    factor = div(to_{real.text}(1), to_{real.text}({new_size if inverse else 1}))
-    for trip in range(start, stop):
-        group = whole_div(trip, {pieces})
-        first = whole_mod(trip, {pieces}) * {lines}
-        {transform}_{real.text}((source + group * {apart[0]} + first * {ahead[0]},
-            target + group * {apart[1]} + first * {ahead[1]},
-            minimum({lines}, {batch} - first), {size}, {new_size},
-            {ahead[0]}, {ahead[1]}, {step_in}, {step_out}), factor)
-"""
-    others = () if source is target else (source,)
-    # About five operations for each doubling of the size.
-    work = 5 * new_size * max(1, new_size.bit_length()) * lines
-    lowering.add(
-        KernelThunk(
-            name,
-            source_text,
-            groups * pieces,
-            work,
-            (target, *others),
-            others,
-            (target,),
-            updates=() if others else (target,),
-        )
-    )
+
+def _to_spectrum(c: LineTransforms, source: Value, target: Value, shape: Shape) -> None:
+    """Transform the rows of a real array of this shape."""
+    n, rows = shape.dimensions[-1], math.prod(shape.dimensions[:-1])
+    half = n // 2
+    if n % 2:
+        lines = Lines(rows, n, 1)
+        c.transform(Array(source, True), Array(target), lines, limit=half + 1)
+        return
+    lines = Lines(rows, half, 1)
+    if not lines.is_direct(c.kind, 2 * rows * half):
+        middle = c.new(rows * half)
+        c.transform(Array(source), middle, lines)
+        mix(c, middle, Array(target), rows, n, is_inverse=False)
+        return
+    tables = Tables(c.kind)
+    scale, table = half_table(n, is_inverse=False)
+    address = tables.add(np.concatenate([[scale], table]))
+    BlockKernel(
+        c.lowering,
+        c.title(),
+        c.kind,
+        (),
+        rows,
+        c.side(Array(source), (), half, 1),
+        c.side(Array(target), (), half + 1, 1),
+        half,
+        half + 1,
+        half,
+        after=(f"fourier_from_half_{c.kind}(real, imaginary, {half}, {address})",),
+        tables=tables,
+    ).add()
+
+
+def _from_spectrum(c: LineTransforms, source: Value, target: Value, shape: Shape) -> None:
+    """Transform spectra to the rows of a real array of this shape."""
+    n, rows = shape.dimensions[-1], math.prod(shape.dimensions[:-1])
+    half, kind, factor = n // 2, c.kind, 1 / n
+    length = n if n % 2 else half
+    lines = Lines(rows, length, 1)
+    if not lines.is_direct(kind, 2 * rows * length):
+        middle = c.new(rows * length)
+        if n % 2:
+            complete(c, Array(source), middle, rows, n)
+        else:
+            mix(c, Array(source), middle, rows, n, is_inverse=True)
+        result = Array(target, n % 2 == 1)
+        c.transform(middle, result, lines, is_inverse=True, factor=factor)
+        return
+    tables = Tables(kind)
+    before = f"fourier_mirror_{kind}(real, imaginary, {n})"
+    if n % 2 == 0:
+        scale, table = half_table(n, is_inverse=True)
+        address = tables.add(np.concatenate([[scale], table]))
+        before = f"fourier_to_half_{kind}(real, imaginary, {half}, {address})"
+    BlockKernel(
+        c.lowering,
+        c.title(),
+        kind,
+        (),
+        rows,
+        c.side(Array(source), (), half + 1, 1),
+        c.side(Array(target, n % 2 == 1), (), length, 1),
+        half + 1,
+        length,
+        length,
+        True,
+        factor,
+        before=(before,),
+        tables=tables,
+    ).add()
 
 
 FFT_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType({Opcode.FFT: lower_fft})

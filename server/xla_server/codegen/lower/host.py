@@ -7,8 +7,6 @@ What that is, and why:
   rng is written with, draws one from the execution's source: sixteen bytes each;
 - custom calls of an operator's targets are Python functions, or C functions of arrays;
 - collectives that ask for replicas that there are not are refused by their evaluators.
-
-By circumstance fft comes here, where numpy has no native loops of pocketfft (transforms.py).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -90,7 +90,7 @@ def test_a_kernel_says_by_what_it_does_what_it_is_worth(monkeypatch: pytest.Monk
     call = "    test_twice(0)\n"
     tile = f"    product_tile_f32_1x1({', '.join('0' * 18)})\n"
     store = "    store_f32(buffers, 0, to_f32(start))\n"
-    transform = f"    fft_f32(({', '.join('0' * 9)}), to_f32(1))\n"
+    transform = f"    fourier_pass_4_f32({', '.join('0' * 5)})\n"
     glue, plain = "    glue()\n" + store, "    plain()\n" + store
     for body, effort in (
         (call, Effort.OPTIMISED),

@@ -1,5 +1,6 @@
 """Compiled Fourier transforms beside the interpreter, and beside jaxlib."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -14,9 +15,12 @@ from xla_client.builder import Op
 from xla_contract.element_type import ElementType as E
 from xla_contract.ops.fft import FftType
 from xla_server.backends.compilation import compile_module
-from xla_server.codegen.instructions import transforms
-from xla_server.codegen.lower import fft as lower_fft
+from xla_server.backends.cpu import Cpu
+from xla_server.codegen.loops.block import PARALLEL_WORK
+from xla_server.codegen.loops.stopping import is_long
+from xla_server.codegen.lower import fft_context, fft_plan
 from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.codegen.routines.product_tiles import lanes
 
 SIZES = [
     ((1,), 1),
@@ -73,59 +77,155 @@ def test_every_transform(kind: FftType, element: E) -> None:
         assert_equal_bits(ours[0], given)
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_parts_by_several_threads(count: int) -> None:
-    array = drawn(FftType.FFT, E.F32, (300, 400))
-
-    def function(a: Op) -> Op:
-        return ops.fft(a, FftType.FFT, (300, 400)[2 - count :])
-
-    ((ours, expected),) = both(function, array)
-    np.testing.assert_allclose(ours, expected, atol=2e-6 * np.abs(expected).max())
+def spectrum(kind: FftType, sizes: tuple[int, ...], count: int) -> Any:
+    return lambda a: ops.fft(a, kind, sizes[len(sizes) - count :])
 
 
+WAYS = [
+    # Lines that are rows, columns, and neither; the last vectors are not full.
+    ((37, 40), 1),
+    ((2, 40, 37), 2),
+    ((33, 24, 3), 2),
+    # Lines cut in two: few and many rows, few and many columns.
+    ((1, 1500), 1),
+    ((9, 5000), 1),
+    ((9, 4997), 1),
+    ((1500, 3), 1),
+    ((1500, 3), 2),
+    ((9, 4500, 3), 2),
+    ((1, 6000, 20), 2),
+    # Prime factors by the generic pass and by convolutions inside of blocks and around them.
+    ((20, 37), 1),
+    ((20, 4 * 283), 1),
+    ((3, 1031), 1),
+    ((1031, 3), 2),
+    ((1031, 20), 2),
+    ((1, 2 * 1031), 1),
+    ((2, 10007), 1),
+    ((10007, 3), 2),
+]
+
+
+def of_one_dimension(
+    kind: FftType, element: E, sizes: tuple[int, ...], count: int
+) -> list[tuple[Any, Any]]:
+    return both(spectrum(kind, sizes, count), drawn(kind, element, sizes))
+
+
+@pytest.mark.parametrize("element", [E.F32, E.F64], ids=lambda element: element.text)
+@pytest.mark.parametrize("kind", list(FftType))
+@pytest.mark.parametrize(("sizes", "count"), WAYS, ids=str)
+def test_every_way(kind: FftType, element: E, sizes: tuple[int, ...], count: int) -> None:
+    ((ours, expected),) = of_one_dimension(kind, element, sizes, count)
+    assert_near(ours, expected, element)
+
+
+def assert_near(ours: Any, expected: Any, element: E) -> None:
+    """Within rounding, of the root mean square."""
+    assert (ours.dtype, ours.shape) == (expected.dtype, expected.shape)
+    wide = expected.astype(np.complex128)
+    error = np.sqrt(np.mean(np.abs(ours - wide) ** 2) / np.mean(np.abs(wide) ** 2))
+    assert error < (1e-6 if element is E.F32 else 2e-15)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Blocks of so few elements that lines are cut more than once."""
+    caches = (fft_plan.block_cost, fft_context._cheapest_cut)
+    monkeypatch.setattr(fft_plan, "MAX_BLOCK", 16)
+    for cache in caches:
+        cache.cache_clear()
+    yield
+    monkeypatch.undo()
+    for cache in caches:
+        cache.cache_clear()
+
+
+@pytest.mark.parametrize("kind", list(FftType))
 @pytest.mark.parametrize(
-    ("sizes", "trips"),
+    ("sizes", "count"),
     [
-        ((1000, 8), [16]),
-        ((40, 250), [1, 4]),
-        ((5, 16, 4), [1, 4]),
-        ((200, 16, 4), [64, 16]),
-        ((9, 1), [1]),
+        ((2, 2048), 1),
+        ((3, 2025), 1),
+        ((2048, 3), 2),
+        ((2048, 20), 2),
+        ((2, 1031), 1),
+        ((997, 3), 2),
     ],
-    ids=["rows", "columns", "few_lines", "columns_across_blocks", "one_column"],
+    ids=str,
 )
-def test_a_plan_is_made_for_many_lines(sizes: tuple[int, ...], trips: list[int]) -> None:
-    array = drawn(FftType.FFT, E.F32, sizes)
+def test_lines_that_are_cut_more_than_once(
+    small_blocks: None, kind: FftType, sizes: tuple[int, ...], count: int
+) -> None:
+    ((ours, expected),) = of_one_dimension(kind, E.F64, sizes, count)
+    assert_near(ours, expected, E.F64)
 
-    def function(a: Op) -> Op:
-        return ops.fft(a, FftType.IFFT, sizes[len(sizes) - len(trips) :])
 
-    code = compile_module(built(function, (array,))).code
-    assert [kernel.trips for kernel in kernels_of(code)] == trips
-    ((ours, expected),) = both(function, array)
-    np.testing.assert_allclose(ours, expected, atol=2e-6 * np.abs(expected).max())
+def test_roots_of_long_lines_are_products_of_two() -> None:
+    array = drawn(FftType.FFT, E.F32, (1, 1 << 16))
+    ((ours, expected),) = both(spectrum(FftType.FFT, array.shape, 1), array)
+    assert_near(ours, expected, E.F32)
+    code = compile_module(built(spectrum(FftType.FFT, array.shape, 1), (array,))).code
+    assert sum(table.nbytes for table in code.constants.values()) < array.nbytes
+
+
+@pytest.mark.parametrize("element", [E.F32, E.F64], ids=lambda element: element.text)
+@pytest.mark.parametrize("rows", [1, 33, 64, 1001])
+def test_a_work_item_is_a_block_of_lines(element: E, rows: int) -> None:
+    """All blocks cost the same, so work is shared evenly."""
+    array = drawn(FftType.RFFT, element, (rows, 12))
+    (kernel,) = kernels_of(
+        compile_module(built(spectrum(FftType.RFFT, (rows, 12), 1), (array,))).code
+    )
+    assert kernel.trips == -(-rows // lanes(element.text))
+
+
+def test_many_long_lines_are_the_work_items_themselves() -> None:
+    """What is between the two steps of a line stays with the thread."""
+    array = drawn(FftType.FFT, E.F64, (40, 6000))
+    code = compile_module(built(spectrum(FftType.FFT, array.shape, 1), (array,))).code
+    assert [kernel.trips for kernel in kernels_of(code)] == [40]
+
+
+@pytest.mark.parametrize("kind", list(FftType))
+@pytest.mark.parametrize("sizes", [(1, 1 << 16), (2, 3 * 6561), (1, 10007)], ids=str)
+def test_no_work_item_has_much_of_a_long_line(kind: FftType, sizes: tuple[int, ...]) -> None:
+    array = drawn(kind, E.F32, sizes)
+    kernels = kernels_of(compile_module(built(spectrum(kind, sizes, 1), (array,))).code)
+    for kernel in kernels:
+        assert kernel.trips > 1 or kernel.work < PARALLEL_WORK
+        assert not is_long(kernel.work)
+
+
+@pytest.mark.parametrize("kind", list(FftType))
+def test_results_do_not_depend_on_threads(kind: FftType) -> None:
+    sizes = (3, 70, 1500)
+    array = drawn(kind, E.F32, sizes)
+    module = built(spectrum(kind, sizes, 2), (array,))
+    results = []
+    for threads in (1, 3):
+        cpu = Cpu(threads=threads)
+        results.append(on_cpu(module, [array], cpu)[0])
+        cpu.close()
+    assert_equal_bits(*results)
+
+
+@pytest.mark.parametrize("kind", [FftType.FFT, FftType.RFFT])
+@pytest.mark.parametrize("n", [15, 16, 37, 67])
+def test_lines_do_not_reach_each_other(kind: FftType, n: int) -> None:
+    array = drawn(kind, E.F32, (5, n))
+    array[3] = np.nan
+    array[1] *= 1e20
+    ((ours, expected),) = both(spectrum(kind, array.shape, 1), array)
+    assert np.isnan(ours[3]).all()
+    for row in (0, 1, 2, 4):
+        assert_near(ours[row], expected[row], E.F32)
 
 
 def test_values_that_are_not_finite() -> None:
     array = np.array([[1, np.inf, 2, 3], [1, np.nan, 0, 0], [1, 2, 3, 4]], np.complex64)
     ((ours, expected),) = both(lambda a: ops.fft(a, FftType.FFT, (4,)), array)
     np.testing.assert_array_equal(np.isfinite(ours), np.isfinite(expected))
-
-
-def test_the_host_transforms_where_numpy_has_no_native_loops(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(lower_fft, "TRANSFORMS", {})
-    array = drawn(FftType.RFFT, E.F32, (3, 8))
-    ((ours, expected),) = both(lambda a: ops.fft(a, FftType.RFFT, (8,)), array)
-    assert_equal_bits(ours, expected)
-
-
-def test_another_structure_of_universal_functions_is_noticed() -> None:
-    assert transforms.TRANSFORMS
-    assert transforms._loop(np.add, "fft", "FfF") is None
-    assert transforms._loop(np.sqrt, "sqrt", "FfF") is None
 
 
 def test_transforms_of_jax() -> None:

@@ -1,0 +1,141 @@
+"""What lowerings of Fourier transforms pass on: lines, arrays, and the cost of each way."""
+
+import dataclasses
+import functools
+import math
+
+from xla_contract.element_type import ElementType
+from xla_contract.shape import Shape
+from xla_server.buffers.code import Value
+from xla_server.codegen.lower.fft_kernels import Side
+from xla_server.codegen.lower.fft_plan import (
+    MAX_GENERIC,
+    block_cost,
+    divisors,
+    padded_length,
+    prime_factors,
+)
+from xla_server.codegen.lower.lowering import Lowering
+from xla_server.codegen.routines.fourier_text import WIDTH, pair_bytes
+from xla_server.codegen.routines.product_tiles import lanes
+
+_ROW = 3000
+"""Cost of one more kernel, in vector instructions: threads meet at its end."""
+
+_IDLE = 0.5
+"""Blocks that a thread waits for at the end of a kernel, on average, while others finish theirs."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lines:
+    """Lines of n elements: `outer` groups of `inner` neighbours, as [outer, n, inner]."""
+
+    outer: int
+    n: int
+    inner: int
+
+    def direct_cost(self, kind: str) -> float:
+        """Return the cost of transforms in one kernel."""
+        return (-(-self.outer * self.inner // lanes(kind)) + _IDLE) * block_cost(self.n)
+
+    def cut(self, kind: str) -> tuple[float, int]:
+        """Return the cost of the cheapest cut of lines, and its g."""
+        return _cheapest_cut(self, kind)
+
+    def rest(self, m: int, kind: str) -> "Lines":
+        """Return what a cut leaves to be transformed, m lines of each."""
+        inner = 1 if self.is_narrow(kind) else self.inner
+        return Lines(self.outer * m * self.inner // inner, self.n // m, inner)
+
+    def is_narrow(self, kind: str) -> bool:
+        """Return whether neighbours alone would leave most of a vector's lanes empty."""
+        return 2 * self.inner < lanes(kind)
+
+    def convolution_cost(self, kind: str) -> float:
+        """Return the cost of transforms by convolution."""
+        if max(prime_factors(self.n), default=1) <= MAX_GENERIC:
+            return math.inf
+        size, count = padded_length(self.n), self.outer * self.inner
+        padded = Lines(count, size, 1)
+        each = min(padded.direct_cost(kind), padded.cut(kind)[0])
+        return 36.0 * size / lanes(kind) * count + 3 * _ROW + 2 * each
+
+    def cost(self, kind: str) -> float:
+        """Return the cost of the cheapest way."""
+        return min(self.direct_cost(kind), self.cut(kind)[0], self.convolution_cost(kind))
+
+    def is_direct(self, kind: str, extra: float = 0) -> bool:
+        """Return whether one kernel is cheapest, where another way costs `extra` more."""
+        direct = self.direct_cost(kind)
+        if direct == math.inf:
+            return False
+        return direct <= extra + min(self.cut(kind)[0], self.convolution_cost(kind))
+
+
+@functools.lru_cache(4096)
+def _cheapest_cut(lines: Lines, kind: str) -> tuple[float, int]:
+    best = (math.inf, 0)
+    for g in divisors(lines.n)[1:-1]:
+        m = lines.n // g
+        if block_cost(m) == math.inf:
+            continue
+        if lines.is_narrow(kind):
+            first, then = (lines.outer * -(-k * lines.inner // lanes(kind)) for k in (g, m))
+        else:
+            first, then = (lines.outer * k * -(-lines.inner // lanes(kind)) for k in (g, m))
+        cost = (first + _IDLE) * (block_cost(m) + 5 * m) + _ROW
+        cost += (
+            (then + _IDLE) * block_cost(g)
+            if block_cost(g) < math.inf
+            else lines.rest(m, kind).cost(kind)
+        )
+        best = min(best, (cost, g))
+    return best
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Array:
+    """A value as an array of real or complex numbers, which its type may not say."""
+
+    value: Value
+    is_real: bool = False
+
+
+class Context:
+    """The real type of one instruction's transforms, and where their rows go."""
+
+    def __init__(self, lowering: Lowering, name: str, real: ElementType) -> None:
+        self.lowering, self.name, self.real = lowering, name, real
+        self.kind = real.text
+        self.width = WIDTH[self.kind]
+        self.lanes, self.pair = lanes(self.kind), pair_bytes(self.kind)
+        self._count = 0
+
+    def title(self) -> str:
+        """Return a name for the next row or value."""
+        self._count += 1
+        return f"{self.name}.{self._count}"
+
+    def new(self, count: int) -> Array:
+        """Return scratch memory for complex numbers."""
+        return Array(self.lowering.new(Shape.array(self.real.complex_of, (count,)), self.title()))
+
+    def side(
+        self,
+        array: Array,
+        steps: tuple[int, ...],
+        inner_step: int,
+        element_step: int,
+        split: tuple[int, int] | None = None,
+    ) -> Side:
+        """Return where lines are, from steps in elements."""
+        width = self.width * (1 if array.is_real else 2)
+        return Side(
+            array.value,
+            width,
+            tuple(step * width for step in steps),
+            inner_step * width,
+            element_step * width,
+            array.is_real,
+            split and (split[0], split[1] * width),
+        )

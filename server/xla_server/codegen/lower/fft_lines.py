@@ -1,0 +1,262 @@
+"""Transforms of lines of complex numbers: in one kernel, cut in two, or as a convolution."""
+
+import math
+
+import numpy as np
+
+from xla_server.codegen.lower.fft_context import Array, Context, Lines
+from xla_server.codegen.lower.fft_kernels import BlockKernel, add_fused
+from xla_server.codegen.lower.fft_plan import (
+    Tables,
+    block_cost,
+    chirp_of,
+    divisors,
+    fits_block,
+    padded_length,
+    roots,
+    spectrum_of,
+)
+from xla_server.codegen.lower.fft_products import clear_ends, copy_rows, product
+
+_FULL_TABLE = 1 << 14
+"""Roots of a cut line up to which each has its own; of more, each is the product of two."""
+
+_FUSED_LINES = 8
+"""Lines from which both kernels of a cut are one whose work items are lines."""
+
+_FUSED_BYTES = 1 << 19
+"""Bytes of a line up to which that is done: so much of a core's second cache stays for blocks."""
+
+
+class LineTransforms(Context):
+    """The transforms of one instruction."""
+
+    def transform(
+        self,
+        source: Array,
+        target: Array,
+        lines: Lines,
+        *,
+        is_inverse: bool = False,
+        factor: float = 1.0,
+        limit: int = 0,
+    ) -> None:
+        """Transform lines, in place or not. Of each, `limit` elements are stored where it is set.
+
+        Real operands and results, and limits, are for lines whose `inner` is 1.
+        """
+        way = self._direct if lines.is_direct(self.kind) else self._cut
+        if way == self._cut and lines.convolution_cost(self.kind) < lines.cut(self.kind)[0]:
+            way = self._convolution
+        way(source, target, lines, is_inverse=is_inverse, factor=factor, limit=limit)
+
+    def _direct(
+        self,
+        source: Array,
+        target: Array,
+        lines: Lines,
+        *,
+        is_inverse: bool,
+        factor: float,
+        limit: int,
+    ) -> None:
+        n, inner = lines.n, lines.inner
+        stored = limit or n
+        BlockKernel(
+            self.lowering,
+            self.title(),
+            self.kind,
+            (lines.outer,),
+            inner,
+            self.side(source, (n * inner,), 1, inner),
+            self.side(target, (stored * inner,), 1, inner),
+            n,
+            stored,
+            n,
+            is_inverse,
+            factor,
+            tables=Tables(self.kind),
+        ).add()
+
+    def _cut(
+        self,
+        source: Array,
+        target: Array,
+        lines: Lines,
+        *,
+        is_inverse: bool,
+        factor: float,
+        limit: int,
+    ) -> None:
+        """Lines of every g-th element, times roots; then lines across them."""
+        kind, n, inner = self.kind, lines.n, lines.inner
+        _, g = lines.cut(kind)
+        m = n // g
+        is_narrow = lines.is_narrow(kind)
+        tables = Tables(kind)
+        whole = n * inner
+        byte_size = whole * 2 * self.width
+        is_fused = (
+            lines.outer >= _FUSED_LINES
+            and byte_size <= _FUSED_BYTES
+            and is_narrow
+            and block_cost(g) < math.inf
+        )
+        middle = Array(source.value) if is_fused else self.new(lines.outer * whole)
+        step = 0 if is_fused else whole
+        if is_narrow:
+            sizes: tuple[int, ...] = (lines.outer,)
+            read = self.side(source, (whole,), 1, g * inner)
+            written = self.side(
+                middle,
+                (step,),
+                1 if inner == 1 else g,
+                g * inner,
+                None if inner == 1 else (inner, 1),
+            )
+        else:
+            sizes = (lines.outer, g)
+            read = self.side(source, (whole, inner), 1, g * inner)
+            written = self.side(middle, (whole, inner), 1, g * inner)
+        first = BlockKernel(
+            self.lowering,
+            self.title(),
+            kind,
+            sizes,
+            g * inner if is_narrow else inner,
+            read,
+            written,
+            m,
+            m,
+            m,
+            is_inverse,
+            after=(self._turn(tables, lines, g, is_narrow=is_narrow),),
+            tables=tables,
+            has_lane_tables=True,
+        )
+        if not is_fused:
+            first.add()
+        if block_cost(g) == math.inf:
+            self.transform(middle, middle, lines.rest(m, kind), is_inverse=is_inverse)
+            self._turned(middle, target, lines, g, factor=factor, limit=limit)
+            return
+        stored = limit or n
+        if is_narrow:
+            # Of narrow lines the first kernel has brought the elements side by side.
+            sizes, across = (lines.outer,), m * inner
+            read = self.side(middle, (step,), g, 1)
+            written = self.side(target, (stored * inner,), 1, m * inner)
+        else:
+            sizes, across = (lines.outer, m), inner
+            read = self.side(middle, (whole, g * inner), 1, inner)
+            written = self.side(target, (whole, inner), 1, m * inner)
+        then = BlockKernel(
+            self.lowering,
+            self.title(),
+            kind,
+            sizes,
+            across,
+            read,
+            written,
+            g,
+            g,
+            g,
+            is_inverse,
+            factor,
+            tables=tables if is_fused else Tables(kind),
+            limit=limit,
+        )
+        if is_fused:
+            add_fused(first, then, lines.outer, byte_size)
+        else:
+            then.add()
+
+    def _turn(self, tables: Tables, lines: Lines, g: int, *, is_narrow: bool) -> str:
+        """The text that multiplies element k of line j by exp(-2 pi i j k / n)."""
+        n, m = lines.n, lines.n // g
+        rows = m if n <= _FULL_TABLE else 1 << math.ceil(math.log2(m) / 2)
+        steps = -(-m // rows)
+        line = np.arange(g)
+        if is_narrow:
+            blocks = -(-g * lines.inner // self.lanes)
+            line = np.arange(blocks * self.lanes) // lines.inner % g
+        addresses = []
+        for count, step in ((rows, 1), (steps, rows)):
+            table = roots(n, np.arange(count) * step * line[:, None])
+            if is_narrow:
+                table = np.stack([table.real, table.imag], -1)
+                table = table.reshape(-1, self.lanes, count, 2).transpose(0, 2, 3, 1)
+            address = tables.add(table)
+            size = count * (self.pair if is_narrow else 2 * self.width)
+            addresses.append(f"{address} + {'block' if is_narrow else 'o1'} * {size}")
+        name = "turn_lanes" if is_narrow else "turn"
+        return f"fourier_{name}_{self.kind}(RESULT, {m}, {', '.join(addresses)}, {rows})"
+
+    def _turned(
+        self, source: Array, target: Array, lines: Lines, g: int, *, factor: float, limit: int
+    ) -> None:
+        """Copy [outer, m, g, inner] to [outer, g, m, inner]."""
+        n, m, inner = lines.n, lines.n // g, lines.inner
+        chunk = max(d for d in divisors(g) if fits_block(d))
+        if limit or target.is_real:
+            whole = self.new(lines.outer * n)
+            self._turned(source, whole, lines, g, factor=factor, limit=0)
+            copy_rows(self, whole, target, lines.outer, n, limit or n)
+            return
+        if lines.is_narrow(self.kind):
+            sizes: tuple[int, ...] = (lines.outer, g // chunk)
+            across = m * inner
+            read = self.side(source, (n * inner, chunk), g, 1)
+            written = self.side(target, (n * inner, chunk * m * inner), 1, m * inner)
+        else:
+            sizes, across = (lines.outer, m, g // chunk), inner
+            read = self.side(source, (n * inner, g * inner, chunk * inner), 1, inner)
+            written = self.side(target, (n * inner, inner, chunk * m * inner), 1, m * inner)
+        BlockKernel(
+            self.lowering,
+            self.title(),
+            self.kind,
+            sizes,
+            across,
+            read,
+            written,
+            chunk,
+            chunk,
+            0,
+            factor=factor,
+        ).add()
+
+    def _convolution(
+        self,
+        source: Array,
+        target: Array,
+        lines: Lines,
+        *,
+        is_inverse: bool,
+        factor: float,
+        limit: int,
+    ) -> None:
+        """Bluestein's: x times a chirp, convolved with its conjugate, times the chirp."""
+        n, count = lines.n, lines.outer * lines.inner
+        size = padded_length(n)
+        padded, other = self.new(count * size), self.new(count * size)
+        long = Lines(count, size, 1)
+        chirp = chirp_of(n)
+        product(self, source, padded, lines, chirp, size, n, is_inverse=is_inverse)
+        clear_ends(self, padded, count, n, size)
+        self.transform(padded, other, long, is_inverse=is_inverse)
+        product(self, other, other, long, spectrum_of(n, size), size, size, is_inverse=is_inverse)
+        self.transform(other, padded, long, is_inverse=not is_inverse)
+        stored = limit or n
+        back = Lines(lines.outer, size, lines.inner)
+        product(
+            self,
+            padded,
+            target,
+            back,
+            chirp * factor,
+            stored,
+            stored,
+            is_inverse=is_inverse,
+            is_back=True,
+        )

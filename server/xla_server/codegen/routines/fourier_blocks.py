@@ -1,0 +1,211 @@
+"""What Fourier transforms do to blocks besides passes.
+
+Operands are int64. Addresses `real` and `imaginary` are those of a block's parts, which may be
+exchanged; tables have complex numbers.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+
+from xla_server.codegen.compiler.llvm_text import Loop
+from xla_server.codegen.compiler.shared_functions import TextFunction
+from xla_server.codegen.routines.fourier_text import Complex, FourierText
+
+_KINDS = ("f32", "f64")
+
+_REAL_OPERANDS = ("real", "imaginary", "half", "table")
+
+
+def _halves_text(symbol: str, kind: str, *, is_inverse: bool) -> str:
+    """The step between a real transform and a complex one of half its length, in place.
+
+    Elements k and half - k become s * (x[k] + conj(x[half - k])) + t[k] * (x[k] -
+    conj(x[half - k])), and the conjugate of the difference, where s is the first number of the
+    table and t what follows. An inverse one takes elements 0 and half, which are real, to
+    element 0; the other way round else.
+    """
+    f = FourierText(symbol, _REAL_OPERANDS, kind)
+    ends = f.let(f"mul i64 %half, {f.pair}")
+    real, imaginary = f.pointer("%real"), f.pointer("%imaginary")
+    last_real, last_imaginary = (
+        f.let(f"getelementptr i8, ptr {place}, i64 {ends}") for place in (real, imaginary)
+    )
+    one, other = f.load(real), f.load(last_real if is_inverse else imaginary)
+    total, difference = f.add(one, other), f.sub(one, other)
+    f.store(total, real)
+    if is_inverse:
+        f.store(difference, imaginary)
+    else:
+        f.store(difference, last_real)
+        for place in (imaginary, last_imaginary):
+            f.store("zeroinitializer", place)
+    table = f.pointer("%table")
+    scale = f.broadcast(table)
+    middle = f.plus(f.let("lshr i64 %half, 1"), "1")
+    after = f.when(f.let("icmp sgt i64 %half, 1"))
+    places = (real, imaginary, last_real, last_imaginary)
+    steps = (f.pair, f.pair, -f.pair, -f.pair)
+    begin = [("ptr", f.behind(place, step)) for place, step in zip(places, steps, strict=True)]
+    k = Loop(f, "1", middle, 1, [*begin, ("ptr", f.behind(table, 2 * f.width))])
+    *at, root = k.values
+    low, high = (f.load(at[0]), f.load(at[1])), (f.load(at[2]), f.load(at[3]))
+    _mixed(f, low, high, scale, f.broadcast_pair(root), at)
+    k.end(
+        [
+            *(f.behind(place, step) for place, step in zip(at, steps, strict=True)),
+            f.behind(root, 2 * f.width),
+        ]
+    )
+    f.end_when(after)
+    return f.text()
+
+
+_MIX_OPERANDS = ("low", "low_swapped", "high", "high_swapped", "count", "table", "scale")
+
+
+def _mix_text(symbol: str, kind: str) -> str:
+    """The step of `from_half` and `to_half` for elements k and half - k in blocks of their own.
+
+    Lanes are neighbouring k, and so are the table's. Of a block the parts' addresses are given,
+    real before imaginary; `scale` are the bits of an f64.
+    """
+    f = FourierText(symbol, _MIX_OPERANDS, kind)
+    scale = f.factor("%scale")
+    places = [("ptr", f.pointer(f"%{name}")) for name in (*_MIX_OPERANDS[:4], "table")]
+    k = Loop(f, "0", "%count", 1, places)
+    *at, root = k.values
+    low, high = (f.load(at[0]), f.load(at[1])), (f.load(at[2]), f.load(at[3]))
+    _mixed(f, low, high, scale, f.load_pair(root), at)
+    k.end([f.behind(place, f.pair) for place in k.values])
+    return f.text()
+
+
+def _mixed(
+    f: FourierText, low: Complex, high: Complex, scale: str, root: Complex, at: Sequence[str]
+) -> None:
+    """Store scale * (low + conj(high)) + root * (low - conj(high)), and the other's conjugate."""
+    total = f.add(low[0], high[0]), f.sub(low[1], high[1])
+    difference = f.sub(low[0], high[0]), f.add(low[1], high[1])
+    turned = f.complex_mul(difference, root)
+    scaled = f.mul(total[0], scale), f.mul(total[1], scale)
+    mirrored = f.sub(scaled[0], turned[0]), f.sub(turned[1], scaled[1])
+    for value, place in zip((*f.complex_add(scaled, turned), *mirrored), at, strict=True):
+        f.store(value, place)
+
+
+def _mirror_text(symbol: str, kind: str) -> str:
+    """Complete the spectrum of real numbers, of odd length n: element n - k is conj(x[k])."""
+    f = FourierText(symbol, ("real", "imaginary", "count"), kind)
+    real, imaginary = f.pointer("%real"), f.pointer("%imaginary")
+    f.store("zeroinitializer", imaginary)
+    half = f.let("lshr i64 %count, 1")
+    after = f.when(f.let("icmp sgt i64 %count, 1"))
+    end = f.let(f"mul i64 %count, {f.pair}")
+    places = [("ptr", f.behind(place, f.pair)) for place in (real, imaginary)]
+    ends = [
+        ("ptr", f.behind(f.let(f"getelementptr i8, ptr {place}, i64 {end}"), -f.pair))
+        for place in (real, imaginary)
+    ]
+    k = Loop(f, "0", half, 1, [*places, *ends])
+    at = k.values
+    f.store(f.load(at[0]), at[2])
+    f.store(f.neg(f.load(at[1])), at[3])
+    k.end([f.behind(place, f.pair * (1 if n < 2 else -1)) for n, place in enumerate(at)])
+    f.end_when(after)
+    return f.text()
+
+
+_TURN_OPERANDS = ("source", "count", "fine", "coarse", "rows")
+
+
+def _turn_text(symbol: str, kind: str, *, is_broadcast: bool) -> str:
+    """Multiply element j * rows + k by coarse[j] * fine[k], k < rows, in place.
+
+    The tables have a number for each lane, or one for all.
+    """
+    f = FourierText(symbol, _TURN_OPERANDS, kind)
+    step = 2 * f.width if is_broadcast else f.pair
+    take: Callable[[str], Complex] = f.broadcast_pair if is_broadcast else f.load_pair
+    begin = [("ptr", f.pointer("%source")), ("ptr", f.pointer("%coarse"))]
+    fine = f.pointer("%fine")
+    outer = Loop(f, "0", "%count", "%rows", begin)
+    source, coarse = outer.values
+    root = take(coarse)
+    rest = f.smaller(f.minus("%count", outer.number), "%rows")
+    inner = Loop(f, "0", rest, 1, [("ptr", source), ("ptr", fine)])
+    here, other = inner.values
+    factor = f.complex_mul(take(other), root)
+    f.store_pair(f.complex_mul(f.load_pair(here), factor), here)
+    following = f.behind(here, f.pair)
+    inner.end([following, f.behind(other, step)])
+    outer.end([following, f.behind(coarse, step)])
+    return f.text()
+
+
+_CHIRP_OPERANDS = ("source", "source_step", "target", "target_step", "count", "table", "padded")
+
+
+def _chirp_text(symbol: str, kind: str, *, swapped: str) -> str:
+    """Multiply elements by a table's, and add zeros up to `padded` elements.
+
+    `swapped` says whose real and imaginary parts are exchanged: the operand's, the result's, or
+    nobody's.
+    """
+    f = FourierText(symbol, _CHIRP_OPERANDS, kind)
+    begin = [("ptr", f.pointer(f"%{name}")) for name in ("source", "target", "table")]
+    k = Loop(f, "0", "%count", 1, begin)
+    source, target, table = k.values
+    value = f.load_pair(source)
+    value = (value[1], value[0]) if swapped == "operand" else value
+    product = f.complex_mul(value, f.broadcast_pair(table))
+    f.store_pair((product[1], product[0]) if swapped == "result" else product, target)
+    following = f.behind(target, "%target_step")
+    k.end([f.behind(source, "%source_step"), following, f.behind(table, 2 * f.width)])
+    after = f.when(f.let("icmp slt i64 %count, %padded"))
+    rest = Loop(f, "%count", "%padded", 1, [("ptr", following)])
+    (place,) = rest.values
+    f.store_pair(("zeroinitializer", "zeroinitializer"), place)
+    rest.end([f.behind(place, "%target_step")])
+    f.end_when(after)
+    return f.text()
+
+
+def _function(name: str, count: int, text: Callable[[str], str]) -> TextFunction:
+    return TextFunction(name, count, text, is_long=True)
+
+
+FOURIER_BLOCKS = {
+    function.__name__: function
+    for kind in _KINDS
+    for function in (
+        *(
+            _function(
+                f"fourier_{name}_{kind}",
+                len(_REAL_OPERANDS),
+                functools.partial(_halves_text, kind=kind, is_inverse=is_inverse),
+            )
+            for name, is_inverse in (("to_half", True), ("from_half", False))
+        ),
+        _function(
+            f"fourier_mix_{kind}", len(_MIX_OPERANDS), functools.partial(_mix_text, kind=kind)
+        ),
+        _function(f"fourier_mirror_{kind}", 3, functools.partial(_mirror_text, kind=kind)),
+        *(
+            _function(
+                f"fourier_{name}_{kind}",
+                len(_TURN_OPERANDS),
+                functools.partial(_turn_text, kind=kind, is_broadcast=is_broadcast),
+            )
+            for name, is_broadcast in (("turn_lanes", False), ("turn", True))
+        ),
+        *(
+            _function(
+                f"fourier_{name}_{kind}",
+                len(_CHIRP_OPERANDS),
+                functools.partial(_chirp_text, kind=kind, swapped=swapped),
+            )
+            for name, swapped in (("chirp", ""), ("chirp_to", "result"), ("chirp_from", "operand"))
+        ),
+    )
+}
+"""Every function of this module by its name in kernels."""

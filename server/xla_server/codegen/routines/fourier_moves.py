@@ -1,0 +1,258 @@
+"""Loads of lines into blocks and stores of blocks, for Fourier transforms.
+
+How lines lie in memory decides the form. "rows": each line is contiguous, and squares of lines and
+elements are transposed in registers. "columns": neighbouring lines are neighbours in memory.
+"lines": any other, element by element. Real numbers are complex ones whose imaginary part is zero
+when they are loaded and left out when they are stored.
+
+A block has its real parts at the address `real` and its imaginary parts at `imaginary`, a vector
+from each other: exchanging the two turns a forward transform into an inverse one.
+"""
+
+import functools
+from collections.abc import Sequence
+
+from xla_server.codegen.compiler.llvm_text import Loop
+from xla_server.codegen.compiler.shared_functions import TextFunction
+from xla_server.codegen.routines.fourier_text import Complex, FourierText
+
+_KINDS = ("f32", "f64")
+
+LINES_OPERANDS = (
+    *("memory", "real", "imaginary", "lines", "ahead", "count", "factor"),
+    *("first", "inner", "outer_step", "inner_step"),
+)
+"""`ahead` are the bytes from line to line of rows, else from element to element. Line q of "lines"
+begins q div inner outer steps and q mod inner inner steps behind `memory`, where `first` is the
+first q and `lines` the number of all lines. Stores multiply by `factor`, bits of an f64."""
+
+OPERANDS = LINES_OPERANDS[:7]
+
+
+class _Move(FourierText):
+    """A load or store while it is written."""
+
+    def __init__(self, symbol: str, kind: str, *, is_load: bool, is_real: bool) -> None:
+        super().__init__(symbol, self.operands, kind)
+        self.is_load, self.is_real = is_load, is_real
+        self.element = self.width if is_real else 2 * self.width
+        self.scale = "" if is_load else self.factor("%factor")
+
+    operands: Sequence[str] = OPERANDS
+
+    def take(self, place: str, imaginary: str) -> Complex:
+        """Return an element of the block, scaled."""
+        real = self.mul(self.load(place), self.scale)
+        return real, "" if self.is_real else self.mul(self.load(imaginary), self.scale)
+
+    def put(self, value: Complex, place: str, imaginary: str) -> None:
+        """Store an element of the block."""
+        self.store(value[0], place)
+        self.store(value[1] or "zeroinitializer", imaginary)
+
+
+class _Rows(_Move):
+    """Rows; `is_short` ones have fewer elements than a square, for which blocks have room."""
+
+    def module(self, *, is_short: bool) -> str:
+        """All of it."""
+        span = self.lanes if self.is_real else self.lanes // 2
+        last = self.minus("%lines", "1")
+        rows = []
+        for lane in range(self.lanes):
+            row = self.smaller(str(lane), last)
+            rows.append(self.plus("%memory", self.let(f"mul i64 {row}, %ahead")))
+        if is_short:
+            mask = self.mask(self.lanes, 0, self.let(f"mul i64 %count, {self.lanes // span}"))
+            self._square(rows, "0", mask)
+            return self.text()
+        latest = self.minus("%count", str(span))
+        square = Loop(self, "0", "%count", span, [])
+        self._square(rows, self.smaller(square.number, latest), "")
+        square.end()
+        return self.text()
+
+    def _square(self, rows: list[str], first: str, mask: str) -> None:
+        ahead = self.let(f"mul i64 {first}, {self.element}")
+        places = [self.pointer(self.plus(row, ahead)) for row in rows]
+        begin = self.let(f"mul i64 {first}, {self.pair}")
+        real, imaginary = (
+            self.pointer(self.plus(f"%{name}", begin)) for name in ("real", "imaginary")
+        )
+        span = self.lanes if self.is_real else self.lanes // 2
+        if self.is_load:
+            values = self.transposed([self._read(place, mask) for place in places])
+        else:
+            values = []
+        for n in range(span):
+            here, there = self.behind(real, n * self.pair), self.behind(imaginary, n * self.pair)
+            if self.is_load:
+                pair = (values[n], "") if self.is_real else (values[2 * n], values[2 * n + 1])
+                self.put(pair, here, there)
+            else:
+                taken = self.take(here, there)
+                values += [taken[0]] if self.is_real else list(taken)
+        if not self.is_load:
+            # Lanes without a line go to the last one, which is stored after them.
+            for place, value in reversed(list(zip(places, self.transposed(values), strict=True))):
+                if mask:
+                    self.write(self.vector, value, place, self.width, mask)
+                else:
+                    self.store(value, place)
+
+    def _read(self, place: str, mask: str) -> str:
+        return self.read(self.vector, place, self.width, mask) if mask else self.load(place)
+
+
+class _Columns(_Move):
+    """Columns; fewer than there are lanes are masked."""
+
+    def module(self) -> str:
+        """All of it."""
+        some = self.let("icmp sgt i64 %count, 0")
+        any_lines = self.let("icmp sgt i64 %lines, 0")
+        outside = self.when(self.let(f"and i1 {some}, {any_lines}"))
+        full, partial, done = self.label(), self.label(), self.label()
+        is_full = self.let(f"icmp sge i64 %lines, {self.lanes}")
+        self.do(f"br i1 {is_full}, label %{full}, label %{partial}")
+        self.start(full)
+        self._loop([])
+        self.do(f"br label %{done}")
+        self.start(partial)
+        vectors = 1 if self.is_real else 2
+        numbers = self.let(f"mul i64 %lines, {vectors}")
+        self._loop([self.mask(self.lanes, n * self.lanes, numbers) for n in range(vectors)])
+        self.do(f"br label %{done}")
+        self.start(done)
+        self.end_when(outside)
+        return self.text()
+
+    def _loop(self, masks: list[str]) -> None:
+        names = [("ptr", self.pointer(f"%{name}")) for name in OPERANDS[:3]]
+        element = Loop(self, "0", "%count", 1, names)
+        place, real, imaginary = element.values
+        places = [place] if self.is_real else [place, self.behind(place, self.bytes)]
+        if self.is_load:
+            values = [
+                self.read(self.vector, at, self.width, masks[n]) if masks else self.load(at)
+                for n, at in enumerate(places)
+            ]
+            value = (values[0], "") if self.is_real else self.parts(values[0], values[1])
+            self.put(value, real, imaginary)
+        else:
+            taken = self.take(real, imaginary)
+            stored = [taken[0]] if self.is_real else self.interleaved(taken)
+            for n, (at, vector) in enumerate(zip(places, stored, strict=True)):
+                if masks:
+                    self.write(self.vector, vector, at, self.width, masks[n])
+                else:
+                    self.store(vector, at)
+        element.end(
+            [
+                self.behind(place, "%ahead"),
+                self.behind(real, self.pair),
+                self.behind(imaginary, self.pair),
+            ]
+        )
+
+
+class _Lines(_Move):
+    """Lines anywhere, by gathers and scatters."""
+
+    operands = LINES_OPERANDS
+
+    def module(self) -> str:
+        """All of it."""
+        words = f"<{self.lanes} x i64>"
+        numbers = ", ".join(f"i64 {lane}" for lane in range(self.lanes))
+        line = self.let(f"add {words} {self._words('%first')}, <{numbers}>")
+        last = self._words(self.minus("%lines", "1"))
+        low = self.let(f"icmp slt {words} {line}, {last}")
+        mask = self.let(f"icmp sle {words} {line}, {last}")
+        line = self.let(f"select <{self.lanes} x i1> {low}, {words} {line}, {words} {last}")
+        inner = self._words("%inner")
+        terms = (("udiv", "%outer_step"), ("urem", "%inner_step"))
+        address = self._words("%memory")
+        for operation, step in terms:
+            part = self.let(f"{operation} {words} {line}, {inner}")
+            part = self.let(f"mul {words} {part}, {self._words(step)}")
+            address = self.let(f"add {words} {address}, {part}")
+        ahead, across = self._words("%ahead"), self._words(str(self.width))
+        blocks = [("ptr", self.pointer(f"%{name}")) for name in OPERANDS[1:3]]
+        element = Loop(self, "0", "%count", 1, [(words, address), *blocks])
+        at, real, imaginary = element.values
+        beside = self.let(f"add {words} {at}, {across}")
+        places = [at] if self.is_real else [at, beside]
+        if self.is_load:
+            values = [self._gathered(place, mask) for place in places]
+            self.put((values[0], "" if self.is_real else values[1]), real, imaginary)
+        else:
+            taken = self.take(real, imaginary)
+            for place, value in zip(places, taken, strict=False):
+                self._scatter(value, place, mask)
+        following = self.let(f"add {words} {at}, {ahead}")
+        element.end([following, self.behind(real, self.pair), self.behind(imaginary, self.pair)])
+        return self.text()
+
+    def _words(self, number: str) -> str:
+        return self.splat("i64", self.lanes, number)
+
+    def _pointers(self, addresses: str) -> str:
+        lanes = self.lanes
+        return self.let(f"inttoptr <{lanes} x i64> {addresses} to <{lanes} x ptr>")
+
+    def _gathered(self, addresses: str, mask: str) -> str:
+        given = [
+            f"<{self.lanes} x ptr> {self._pointers(addresses)}",
+            f"i32 {self.width}",
+            f"<{self.lanes} x i1> {mask}",
+            f"{self.vector} zeroinitializer",
+        ]
+        function = f"llvm.masked.gather.{self.suffix}.v{self.lanes}p0"
+        return self.call(self.vector, function, given)
+
+    def _scatter(self, value: str, addresses: str, mask: str) -> None:
+        given = [
+            f"{self.vector} {value}",
+            f"<{self.lanes} x ptr> {self._pointers(addresses)}",
+            f"i32 {self.width}",
+            f"<{self.lanes} x i1> {mask}",
+        ]
+        self.call("void", f"llvm.masked.scatter.{self.suffix}.v{self.lanes}p0", given)
+
+
+def move_text(symbol: str, kind: str, form: str, *, is_load: bool, is_real: bool) -> str:
+    """The module of a load or store of one form: rows, short_rows, columns or lines."""
+    if form == "columns":
+        return _Columns(symbol, kind, is_load=is_load, is_real=is_real).module()
+    if form == "lines":
+        return _Lines(symbol, kind, is_load=is_load, is_real=is_real).module()
+    rows = _Rows(symbol, kind, is_load=is_load, is_real=is_real)
+    return rows.module(is_short=form == "short_rows")
+
+
+def move_name(kind: str, form: str, *, is_load: bool, is_real: bool) -> str:
+    """What kernels call a load or store."""
+    way = "load" if is_load else "store"
+    return f"fourier_{way}_{form}_{'real_' if is_real else ''}{kind}"
+
+
+def _move(kind: str, form: str, *, is_load: bool, is_real: bool) -> TextFunction:
+    return TextFunction(
+        move_name(kind, form, is_load=is_load, is_real=is_real),
+        len(LINES_OPERANDS if form == "lines" else OPERANDS),
+        functools.partial(move_text, kind=kind, form=form, is_load=is_load, is_real=is_real),
+        is_long=True,
+    )
+
+
+FOURIER_MOVES = {
+    function.__name__: function
+    for kind in _KINDS
+    for form in ("rows", "short_rows", "columns", "lines")
+    for is_load in (True, False)
+    for is_real in (False, True)
+    if not (is_real and form == "lines")
+    for function in [_move(kind, form, is_load=is_load, is_real=is_real)]
+}
+"""Every function of this module by its name in kernels."""

@@ -1,0 +1,249 @@
+"""Passes of Stockham's autosort transform over blocks, one function for each radix.
+
+A pass of radix r over n = r * m * s elements takes element q + s * (p + m * b) of the source to
+element q + s * (r * p + k) of the target, for p < m and q < s: the transform of length r over b,
+times w^(p * k) with w = exp(-2 pi i / (r * m)). Transforms are forward; an inverse one is forward
+with real and imaginary parts exchanged.
+"""
+
+import functools
+import math
+from collections.abc import Sequence
+
+from xla_server.codegen.compiler.llvm_text import Loop
+from xla_server.codegen.compiler.shared_functions import TextFunction
+from xla_server.codegen.routines.fourier_text import Complex, FourierText, unit_root
+
+RADICES = (13, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2)
+"""Lengths whose transforms are unrolled in registers."""
+
+KINDS = ("f32", "f64")
+_HALF_ROOT = math.sqrt(0.5)
+
+_OPERANDS = ("source", "target", "s", "m", "twiddles")
+
+
+def butterfly(f: FourierText, x: Sequence[Complex]) -> list[Complex]:
+    """Return the forward transform of a few elements."""
+    count = len(x)
+    if count == 1:
+        return list(x)
+    if count == 2:
+        return [f.complex_add(*x), f.complex_sub(*x)]
+    if count == 4:
+        return _of_four(f, x)
+    if count == 8:
+        return _of_eight(f, x)
+    for factor in (2, 3):
+        if count > factor and count % factor == 0:
+            return _composite(f, x, factor)
+    return _odd(f, x)
+
+
+def _of_four(f: FourierText, x: Sequence[Complex]) -> list[Complex]:
+    (a, b), (c, d) = butterfly(f, x[0::2]), butterfly(f, x[1::2])
+    return [f.complex_add(a, c), f.minus_i(b, d), f.complex_sub(a, c), f.plus_i(b, d)]
+
+
+def _of_eight(f: FourierText, x: Sequence[Complex]) -> list[Complex]:
+    even, odd = _of_four(f, x[0::2]), _of_four(f, x[1::2])
+
+    def turned(total: Complex, by: Complex) -> tuple[Complex, Complex]:
+        """total + and - sqrt(1/2) * by."""
+        return f.plus_scaled(total, _HALF_ROOT, by), f.plus_scaled(total, -_HALF_ROOT, by)
+
+    first = f.add(*odd[1]), f.sub(odd[1][1], odd[1][0])
+    third = f.sub(odd[3][1], odd[3][0]), f.neg(f.add(*odd[3]))
+    pairs = [
+        (f.complex_add(even[0], odd[0]), f.complex_sub(even[0], odd[0])),
+        turned(even[1], first),
+        (f.minus_i(even[2], odd[2]), f.plus_i(even[2], odd[2])),
+        turned(even[3], third),
+    ]
+    return [pair[0] for pair in pairs] + [pair[1] for pair in pairs]
+
+
+def _composite(f: FourierText, x: Sequence[Complex], r: int) -> list[Complex]:
+    """A transform of r times m elements, of those of r and of m; by Good if they have no factor."""
+    count = len(x)
+    m = count // r
+    y: list[Complex] = [("", "")] * count
+    if math.gcd(r, m) == 1:
+        rows = [butterfly(f, [x[(r * b + m * a) % count] for b in range(m)]) for a in range(r)]
+        for k in range(m):
+            for n, value in enumerate(butterfly(f, [row[k] for row in rows])):
+                y[next(t for t in range(count) if t % m == k and t % r == n)] = value
+        return y
+    rows = [butterfly(f, x[a::r]) for a in range(r)]
+    for k in range(m):
+        column = [rows[0][k]]
+        for a in range(1, r):
+            real, imaginary = map(f.number, unit_root(a * k, count))
+            column.append(f.complex_mul(rows[a][k], (real, imaginary)) if k else rows[a][k])
+        for n, value in enumerate(butterfly(f, column)):
+            y[k + m * n] = value
+    return y
+
+
+def _odd(f: FourierText, x: Sequence[Complex]) -> list[Complex]:
+    """A transform of odd length by sums and differences of elements at equal distance from 0."""
+    r = len(x)
+    half = range(1, (r + 1) // 2)
+    sums = {j: f.complex_add(x[j], x[r - j]) for j in half}
+    differences = {j: f.complex_sub(x[j], x[r - j]) for j in half}
+    y = [x[0]] * r
+    for j in half:
+        y[0] = f.complex_add(y[0], sums[j])
+    for k in half:
+        real, turned = x[0], ("zeroinitializer", "zeroinitializer")
+        for j in half:
+            root = unit_root(j * k, r)
+            real = f.plus_scaled(real, root[0], sums[j])
+            turned = f.plus_scaled(turned, -root[1], differences[j])
+        y[k], y[r - k] = f.minus_i(real, turned), f.plus_i(real, turned)
+    return y
+
+
+def pass_text(symbol: str, kind: str, radix: int, *, is_last: bool) -> str:
+    """The module of a pass; the last one has m = 1 and no twiddles."""
+    f = FourierText(symbol, _OPERANDS, kind)
+    per_row = f.let(f"mul i64 %s, {f.pair}")
+    apart_in = f.let(f"mul i64 {per_row}, %m")
+    further = f.let(f"mul i64 {per_row}, {radix - 1}")
+    begin = [("ptr", f.pointer(f"%{name}")) for name in ("source", "target")]
+    rows = Loop(f, "0", "%m", 1, [*begin, ("ptr", f.pointer("%twiddles"))])
+    source, target, twiddles = rows.values
+    column = Loop(f, "0", "%s", 1, [("ptr", source), ("ptr", target)])
+    here, there = column.values
+    place, values = here, []
+    for b in range(radix):
+        values.append(f.load_pair(place))
+        if b < radix - 1:
+            place = f.behind(place, apart_in)
+    place = there
+    for k, value in enumerate(butterfly(f, values)):
+        if k and not is_last:
+            root = f.broadcast_pair(f.behind(twiddles, 2 * (k - 1) * f.width))
+            value = f.complex_mul(value, root)
+        f.store_pair(value, place)
+        if k < radix - 1:
+            place = f.behind(place, per_row)
+    following = f.behind(here, f.pair), f.behind(there, f.pair)
+    column.end(following)
+    next_twiddles = f.behind(twiddles, 2 * (radix - 1) * f.width)
+    rows.end([following[0], f.behind(following[1], further), next_twiddles])
+    return f.text()
+
+
+def pass_name(kind: str, radix: int, *, is_last: bool) -> str:
+    """What kernels call a pass."""
+    return f"fourier_{'last' if is_last else 'pass'}_{radix}_{kind}"
+
+
+_GENERIC_OPERANDS = (*_OPERANDS, "r", "roots", "room")
+
+
+def generic_text(symbol: str, kind: str) -> str:
+    """The module of a pass of any odd radix.
+
+    `roots` has cos(2 pi j / r) and sin(2 pi j / r) for j < r, `room` holds r elements. `twiddles`
+    are there for all p.
+    """
+    f = FourierText(symbol, _GENERIC_OPERANDS, kind)
+    per_row = f.let(f"mul i64 %s, {f.pair}")
+    apart_in = f.let(f"mul i64 {per_row}, %m")
+    last_in = f.let(f"mul i64 {apart_in}, {f.minus('%r', '1')}")
+    last_out = f.let(f"mul i64 {per_row}, {f.minus('%r', '1')}")
+    half = f.let(f"lshr i64 {f.plus('%r', '1')}, 1")
+    row_twiddles = f.let(f"mul i64 {f.minus('%r', '1')}, {2 * f.width}")
+    room, roots = f.pointer("%room"), f.pointer("%roots")
+    minus_in, minus_out = f.minus("0", apart_in), f.minus("0", per_row)
+    begin = [("ptr", f.pointer(f"%{name}")) for name in ("source", "target")]
+    rows = Loop(f, "0", "%m", 1, [*begin, ("ptr", f.pointer("%twiddles"))])
+    source, target, twiddles = rows.values
+    column = Loop(f, "0", "%s", 1, [("ptr", source), ("ptr", target)])
+    here, there = column.values
+    zero = f.load_pair(here)
+    up, down = f.behind(here, apart_in), f.behind(here, last_in)
+    vectors = [("ptr", up), ("ptr", down), ("ptr", room), (f.vector, zero[0]), (f.vector, zero[1])]
+    fold = Loop(f, "1", half, 1, vectors)
+    one, other = f.load_pair(fold.values[0]), f.load_pair(fold.values[1])
+    total = f.complex_add(one, other)
+    f.store_pair(total, fold.values[2])
+    f.store_pair(f.complex_sub(one, other), f.behind(fold.values[2], f.pair))
+    sums = f.complex_add((fold.values[3], fold.values[4]), total)
+    fold.end(
+        [
+            f.behind(fold.values[0], apart_in),
+            f.behind(fold.values[1], minus_in),
+            f.behind(fold.values[2], 2 * f.pair),
+            *sums,
+        ]
+    )
+    f.store_pair(sums, there)
+    out, tuo = f.behind(there, per_row), f.behind(there, last_out)
+    k = Loop(f, "1", half, 1, [("ptr", out), ("ptr", tuo)])
+    empty = "zeroinitializer"
+    parts = [(f.vector, name) for name in (*zero, empty, empty)]
+    j = Loop(f, "1", half, 1, [("ptr", room), ("i64", k.number), *parts])
+    place, angle, *totals = j.values
+    root = f.let(f"getelementptr i8, ptr {roots}, i64 {f.let(f'mul i64 {angle}, {2 * f.width}')}")
+    cosine, sine = f.broadcast_pair(root)
+    s, d = f.load_pair(place), f.load_pair(f.behind(place, f.pair))
+    totals = [
+        f.multiply_add(value, factor, part)
+        for value, factor, part in zip((*s, *d), (cosine, cosine, sine, sine), totals, strict=True)
+    ]
+    turned = f.plus(angle, k.number)
+    less = f.minus(turned, "%r")
+    is_low = f.let(f"icmp slt i64 {turned}, %r")
+    j.end(
+        [
+            f.behind(place, 2 * f.pair),
+            f.let(f"select i1 {is_low}, i64 {turned}, i64 {less}"),
+            *totals,
+        ]
+    )
+    real, imaginary = (totals[0], totals[1]), (totals[2], totals[3])
+    low, high = f.minus_i(real, imaginary), f.plus_i(real, imaginary)
+    first = f.behind(twiddles, f.let(f"mul i64 {f.minus(k.number, '1')}, {2 * f.width}"))
+    end = f.minus(f.minus("%r", k.number), "1")
+    second = f.behind(twiddles, f.let(f"mul i64 {end}, {2 * f.width}"))
+    f.store_pair(f.complex_mul(low, f.broadcast_pair(first)), k.values[0])
+    f.store_pair(f.complex_mul(high, f.broadcast_pair(second)), k.values[1])
+    k.end([f.behind(k.values[0], per_row), f.behind(k.values[1], minus_out)])
+    following = f.behind(here, f.pair), f.behind(there, f.pair)
+    column.end(following)
+    rows.end([following[0], f.behind(following[1], last_out), f.behind(twiddles, row_twiddles)])
+    return f.text()
+
+
+def _pass(kind: str, radix: int, *, is_last: bool) -> TextFunction:
+    text = functools.partial(pass_text, kind=kind, radix=radix, is_last=is_last)
+    name = pass_name(kind, radix, is_last=is_last)
+    return TextFunction(name, len(_OPERANDS), text, is_long=True)
+
+
+def generic_name(kind: str) -> str:
+    """What kernels call the pass of any odd radix."""
+    return f"fourier_generic_{kind}"
+
+
+FOURIER_PASSES = {
+    function.__name__: function
+    for kind in KINDS
+    for function in (
+        *(_pass(kind, r, is_last=last) for r in RADICES for last in (False, True)),
+        TextFunction(
+            generic_name(kind),
+            len(_GENERIC_OPERANDS),
+            functools.partial(generic_text, kind=kind),
+            is_long=True,
+        ),
+    )
+}
+"""Every function of this module by its name in kernels.
+
+Operands are int64: addresses of source and target, s, m and the address of the twiddles, complex
+numbers w^(p * k) by p and k = 1 to r - 1.
+"""
