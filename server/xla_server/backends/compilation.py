@@ -41,7 +41,7 @@ class Observer(Watcher, Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Compilation:
-    """What became of a module, and the passes that changed it, each time they did.
+    """A compiled module, and the passes that changed it, each time they did.
 
     `work` compares what the code does with what the module asks for.
     """

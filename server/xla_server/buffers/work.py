@@ -1,7 +1,7 @@
 """A program's static count: what its code does, beside what its instructions ask for.
 
-Operations are counted for given sizes, without a clock. Loops and branches count once, as their
-trips are not known.
+Operations are counted for given sizes, without a clock. Loops and branches count once, because the
+number of their iterations is not known.
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
-"""What a program costs if each instruction is evaluated once: the measure of recomputation.
+"""The cost of a program that evaluates each instruction once: the measure of recomputation.
 
-Differs from `cost.py`, which counts as XLA's HLO cost analysis does, in reductions alone: a loop
+It differs from `cost.py`, which counts as XLA's HLO cost analysis does, in reductions alone: a loop
 combines every element with an accumulator, so n elements are n combinations and not n - 1.
 """
 

@@ -328,8 +328,8 @@ class _Plan:
 def _chains(computation: HloComputation) -> dict[HloInstruction, Set]:
     """Return what computes an element of each instruction from loads, as far as it is cheap.
 
-    What several fusions never compute, because it is expensive or no loop does, is loaded. More
-    than DUPLICATE_OPERATIONS are not told apart.
+    Instructions that are expensive, or that no loop computes, are loaded. Chains of more than
+    DUPLICATE_OPERATIONS are cut off there.
     """
     found: dict[HloInstruction, Set] = {}
     for i in computation.instructions:

@@ -53,5 +53,5 @@ def chunk_of(work: int, prologue: int = 0) -> int:
 
 
 def calls_of(trips: int, work: int, prologue: int) -> int:
-    """Return how many calls a launch of `trips` work items is cut into."""
+    """Return the number of calls in a launch of `trips` work items."""
     return math.ceil(trips / chunk_of(work, prologue)) if trips else 0

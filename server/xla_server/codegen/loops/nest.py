@@ -52,7 +52,7 @@ class Nest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Source:
-    """The text of a kernel over 0 .. trips work items of about `work` operations each.
+    """The text of a kernel over `trips` work items of about `work` operations each.
 
     Each call does about `prologue` operations before its first work item. `evaluations` says how
     often a launch, cut into chunks by `chunk_of`, evaluates each node.
@@ -472,7 +472,7 @@ _NEUTRAL = {
 def prologue_of(stores: Sequence[Store]) -> set[Node]:
     """Return the nodes evaluated before the first work item: they vary with no loop of the nest.
 
-    They may vary with the loops of folds that stand there too.
+    They may vary with the loops of reductions that are themselves evaluated there.
     """
     inside: set[Variable] = set()
     for fold in folds_of(stores):

@@ -33,12 +33,12 @@ ACCESS_UNITS = WORTH // 2
 
 GLUE_WORK = 256
 """Operations up to which optimising a kernel of one element does not pay: starting it takes longer.
-A fold of 64 partial sums has 195."""
+The sum of 64 partial sums has 195."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoopTask:
-    """What one kernel computes: every element of the results of `root`, written to `values`.
+    """The task of one kernel: compute every element of the results of `root` into `values`.
 
     `root` is `instruction` itself or, if that is a fusion, an instruction inside of it. `numbers`
     are those of the results that the kernel computes. `stored` has the values that are read: those
