@@ -1,7 +1,12 @@
 import os
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
+
+# A busy machine must not fail a test by its time.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session", autouse=True)
