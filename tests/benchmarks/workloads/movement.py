@@ -15,6 +15,7 @@ def workloads() -> dict[str, Workload]:
     rows = draws.s32(1024, 4096)
     places = draws.s32(1 << 20, 1 << 18)
     four = draws.f32(8, 64, 64, 32)
+    parts = tuple(draws.f32(25_000) for _ in range(40))
     return {
         "transpose": Workload(lambda x: x.T + 0.0, (x,)),
         "transpose s8": Workload(lambda x: x.T, (x.astype(np.int8),)),
@@ -22,6 +23,11 @@ def workloads() -> dict[str, Workload]:
         "channels first": Workload(lambda x: x.transpose(0, 3, 1, 2) * 1.0, (four,)),
         "concatenate and pad": Workload(lambda x: jnp.pad(jnp.concatenate([x, x]), 1), (x,)),
         "concatenate columns": Workload(lambda x: jnp.concatenate([x, x * 2], 1), (x,)),
+        "concatenate 40 arrays": Workload(lambda *each: jnp.concatenate(each), parts),
+        "stack 40 formulas": Workload(
+            lambda *each: jnp.stack([x * (n + 2) + n for n, x in enumerate(each)]), parts
+        ),
+        "interleave 40 arrays": Workload(lambda *each: jnp.stack(each, -1), parts),
         "slice with steps": Workload(lambda x: x[1::2, ::3] + 1, (x,)),
         "reverse": Workload(lambda x: x[:, ::-1] * 2, (x,)),
         "broadcast and add": Workload(lambda x: x[:, None, :64] + x[None, :256, :64], (x,)),
