@@ -79,7 +79,8 @@ class BlockKernel:
         before: Lines of text about block `a`, with parts at `real` and `imaginary`, after the load.
         after: The same about block `result`, after the transform.
         tables: The constants.
-        limit: Where less than all elements are stored, the bytes that the target's lines have.
+        has_lane_tables: Whether `after` needs lanes to be lines of one outer index.
+        limit: Elements of the target's lines where they are less than the transform's, else 0.
     """
 
     lowering: Lowering
