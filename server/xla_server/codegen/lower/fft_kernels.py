@@ -13,7 +13,8 @@ from typing import Any
 from xla_contract.element_type import ElementType
 from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
-from xla_server.codegen.lower.fft_plan import BlockText, Tables, block_cost, scratch_bytes
+from xla_server.codegen.lower.fft_block import BlockText, Tables, scratch_bytes
+from xla_server.codegen.lower.fft_plan import block_cost
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.routines.fourier_moves import move_name
 from xla_server.codegen.routines.fourier_text import pair_bytes

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
+from xla_server.codegen.lower.fft_block import Tables
 from xla_server.codegen.lower.fft_context import Array, Context, Lines
 from xla_server.codegen.lower.fft_kernels import BlockKernel, Side, add_fused
 from xla_server.codegen.lower.fft_plan import (
-    Tables,
     block_cost,
     chirp_of,
     divisors,
