@@ -33,6 +33,16 @@ def workloads() -> dict[str, Workload]:
         "fft": Workload(jnp.fft.fft, (x[:256].astype(np.complex64),)),
         "rfft": Workload(jnp.fft.rfft, (x[:256],)),
         "fft of two dimensions": Workload(jnp.fft.fft2, (x[:512, :512].astype(np.complex64),)),
+        "fft of three dimensions": Workload(
+            lambda x: jnp.fft.fftn(x, axes=(1, 2, 3)),
+            (x.reshape(4, 64, 64, 64).astype(np.complex64),),
+        ),
+        "fft of one line": Workload(jnp.fft.fft, (x[:64].reshape(-1).astype(np.complex64),)),
+        "fft of a prime length": Workload(jnp.fft.fft, (x[:64, :1009].astype(np.complex64),)),
+        "rfft with a large prime factor": Workload(jnp.fft.rfft, (draws.f32(64, 4 * 283),)),
+        "irfft of an odd length": Workload(
+            lambda x: jnp.fft.irfft(x, 999), (x[:128, :500].astype(np.complex64),)
+        ),
         "cholesky": Workload(lax.linalg.cholesky, (definite,)),
         "cholesky of a batch": Workload(
             lax.linalg.cholesky, (np.broadcast_to(definite[:16, :16], (256, 16, 16)).copy(),)

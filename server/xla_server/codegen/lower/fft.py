@@ -19,10 +19,10 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.fft import FftAttributes, FftType
 from xla_contract.shape import Shape
 from xla_server.buffers.code import Value
+from xla_server.codegen.lower.fft_block import Tables
 from xla_server.codegen.lower.fft_context import Array, Lines
 from xla_server.codegen.lower.fft_kernels import BlockKernel
 from xla_server.codegen.lower.fft_lines import LineTransforms
-from xla_server.codegen.lower.fft_plan import Tables
 from xla_server.codegen.lower.fft_products import complete, half_table, mix
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.ir.module import HloInstruction

@@ -42,10 +42,9 @@ class Lines:
         """Return the cost of the cheapest cut of lines, and its g."""
         return _cheapest_cut(self, kind)
 
-    def rest(self, m: int, kind: str) -> "Lines":
+    def rest(self, m: int) -> "Lines":
         """Return what a cut leaves to be transformed, m lines of each."""
-        inner = 1 if self.is_narrow(kind) else self.inner
-        return Lines(self.outer * m * self.inner // inner, self.n // m, inner)
+        return Lines(self.outer * m, self.n // m, self.inner)
 
     def is_narrow(self, kind: str) -> bool:
         """Return whether neighbours alone would leave most of a vector's lanes empty."""
@@ -85,9 +84,7 @@ def _cheapest_cut(lines: Lines, kind: str) -> tuple[float, int]:
             first, then = (lines.outer * k * -(-lines.inner // lanes(kind)) for k in (g, m))
         cost = (first + _IDLE) * (block_cost(m) + 5 * m) + _ROW
         cost += (
-            (then + _IDLE) * block_cost(g)
-            if block_cost(g) < math.inf
-            else lines.rest(m, kind).cost(kind)
+            (then + _IDLE) * block_cost(g) if block_cost(g) < math.inf else lines.rest(m).cost(kind)
         )
         best = min(best, (cost, g))
     return best

@@ -13,7 +13,8 @@ from typing import Any
 from xla_contract.element_type import ElementType
 from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
-from xla_server.codegen.lower.fft_plan import BlockText, Tables, block_cost, scratch_bytes
+from xla_server.codegen.lower.fft_block import BlockText, Tables, scratch_bytes
+from xla_server.codegen.lower.fft_plan import block_cost
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.routines.fourier_moves import move_name
 from xla_server.codegen.routines.fourier_text import pair_bytes
@@ -79,7 +80,8 @@ class BlockKernel:
         before: Lines of text about block `a`, with parts at `real` and `imaginary`, after the load.
         after: The same about block `result`, after the transform.
         tables: The constants.
-        limit: Where less than all elements are stored, the bytes that the target's lines have.
+        has_lane_tables: Whether `after` needs lanes to be lines of one outer index.
+        limit: Elements of the target's lines where they are less than the transform's, else 0.
     """
 
     lowering: Lowering

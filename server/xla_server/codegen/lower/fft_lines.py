@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
+from xla_server.codegen.lower.fft_block import Tables
 from xla_server.codegen.lower.fft_context import Array, Context, Lines
-from xla_server.codegen.lower.fft_kernels import BlockKernel, add_fused
+from xla_server.codegen.lower.fft_kernels import BlockKernel, Side, add_fused
 from xla_server.codegen.lower.fft_plan import (
-    Tables,
     block_cost,
     chirp_of,
     divisors,
@@ -107,13 +107,7 @@ class LineTransforms(Context):
         if is_narrow:
             sizes: tuple[int, ...] = (lines.outer,)
             read = self.side(source, (whole,), 1, g * inner)
-            written = self.side(
-                middle,
-                (step,),
-                1 if inner == 1 else g,
-                g * inner,
-                None if inner == 1 else (inner, 1),
-            )
+            written = self.side(middle, (step,), 1, g * inner)
         else:
             sizes = (lines.outer, g)
             read = self.side(source, (whole, inner), 1, g * inner)
@@ -137,14 +131,13 @@ class LineTransforms(Context):
         if not is_fused:
             first.add()
         if block_cost(g) == math.inf:
-            self.transform(middle, middle, lines.rest(m, kind), is_inverse=is_inverse)
+            self.transform(middle, middle, lines.rest(m), is_inverse=is_inverse)
             self._turned(middle, target, lines, g, factor=factor, limit=limit)
             return
         stored = limit or n
         if is_narrow:
-            # Of narrow lines the first kernel has brought the elements side by side.
             sizes, across = (lines.outer,), m * inner
-            read = self.side(middle, (step,), g, 1)
+            read = self._across(middle, (step,), lines, g)
             written = self.side(target, (stored * inner,), 1, m * inner)
         else:
             sizes, across = (lines.outer, m), inner
@@ -170,6 +163,13 @@ class LineTransforms(Context):
             add_fused(first, then, lines.outer, byte_size)
         else:
             then.add()
+
+    def _across(self, array: Array, steps: tuple[int, ...], lines: Lines, g: int) -> Side:
+        """Return where the lines of g elements of [m, g, inner] are."""
+        inner = lines.inner
+        if inner == 1:
+            return self.side(array, steps, g, 1)
+        return self.side(array, steps, 1, inner, (inner, g * inner))
 
     def _turn(self, tables: Tables, lines: Lines, g: int, *, is_narrow: bool) -> str:
         """The text that multiplies element k of line j by exp(-2 pi i j k / n)."""
@@ -206,7 +206,7 @@ class LineTransforms(Context):
         if lines.is_narrow(self.kind):
             sizes: tuple[int, ...] = (lines.outer, g // chunk)
             across = m * inner
-            read = self.side(source, (n * inner, chunk), g, 1)
+            read = self._across(source, (n * inner, chunk * inner), lines, g)
             written = self.side(target, (n * inner, chunk * m * inner), 1, m * inner)
         else:
             sizes, across = (lines.outer, m, g // chunk), inner

@@ -1,11 +1,10 @@
 """Plans of Fourier transforms: factors of a length, passes, tables of roots of unity.
 
-A block transform does up to MAX_BLOCK elements of several lines in vectors: first a prime factor of
-more than MAX_GENERIC by Bluestein's convolution, then other primes by a generic pass, then unrolled
-radices. The cost of a plan is in vector instructions for a block, whatever the type.
+A block transform does up to MAX_BLOCK elements of several lines in vectors: first large prime
+factors, each by the cheapest way, then unrolled radices. The cost of a plan is in vector
+instructions for a block, whatever the type.
 """
 
-import dataclasses
 import functools
 import math
 from collections.abc import Sequence
@@ -13,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_server.codegen.routines.fourier_passes import RADICES, generic_name, pass_name
-from xla_server.codegen.routines.fourier_text import WIDTH, pair_bytes
+from xla_server.codegen.routines.fourier_passes import RADICES
 
 MAX_BLOCK = 4096
 """Elements of a block transform: two blocks are a mebibyte with vectors of 64 bytes, which fits a
@@ -24,7 +22,7 @@ MAX_CONVOLUTION = 2048
 """Prime factor up to which blocks have convolutions: their scratch memory is on the stack, too."""
 
 MAX_GENERIC = 61
-"""Prime factor up to which the generic pass costs less than Bluestein's convolution."""
+"""Prime factor up to which lines of any length are cut, and no convolution is made of a line."""
 
 _COST = {2: 5, 3: 7, 4: 7, 5: 9, 6: 9, 7: 12, 8: 10, 9: 12, 10: 12, 11: 20, 13: 25}
 """Instructions of a pass for an element, loads and stores among them."""
@@ -91,134 +89,30 @@ def fits_block(n: int) -> bool:
 
 
 @functools.cache
+def prime_way(p: int) -> tuple[float, str]:
+    """Return the cost for an element of a prime factor, and how it is transformed.
+
+    Ways are "generic", "rader" (a cyclic convolution of p - 1 elements, if that has small factors)
+    and "bluestein" (one of at least 2 p - 1 elements).
+    """
+    size = padded_length(p)
+    ways = [
+        (8 + 1.5 * p, "generic"),
+        (2 * radices(p - 1)[0] + 24, "rader"),
+        ((2 * radices(size)[0] + 16) * size / p, "bluestein"),
+    ]
+    return min(ways)
+
+
+@functools.cache
 def block_cost(n: int) -> float:
     """Return the cost of a block transform of n elements with its load and store."""
     primes = prime_factors(n)
     if not fits_block(n) or max(primes, default=1) > MAX_CONVOLUTION:
         return math.inf
     small = math.prod(p for p in primes if p <= RADICES[0])
-    cost = n * (12 + radices(small)[0]) + 100
-    for p in primes:
-        if RADICES[0] < p <= MAX_GENERIC:
-            cost += n * (8 + 1.5 * p)
-        elif p > MAX_GENERIC:
-            m = padded_length(p)
-            cost += n / p * m * (2 * radices(m)[0] + 12)
-    return cost
-
-
-@dataclasses.dataclass(slots=True)
-class Tables:
-    """The constants of a kernel: real numbers of one type one after the other."""
-
-    kind: str
-    parts: list[Any] = dataclasses.field(default_factory=list)
-    byte_size: int = 0
-
-    def add(self, numbers: Any) -> str:
-        """Append complex numbers, or real ones; return the text of their address."""
-        offset = self.byte_size
-        array = np.ascontiguousarray(numbers).ravel()
-        if np.iscomplexobj(array):
-            array = array.astype(np.complex128).view(np.float64)
-        part = array.astype(np.float32 if self.kind == "f32" else np.float64)
-        # Vectors are read where lines of the cache begin.
-        part = np.concatenate([part, np.zeros(-part.size % (64 // part.itemsize), part.dtype)])
-        self.parts.append(part)
-        self.byte_size += part.nbytes
-        return f"tables + {offset}"
-
-    def array(self) -> Any:
-        """Return all of them."""
-        return np.concatenate(self.parts) if self.parts else np.zeros(1, np.float32)
-
-
-class BlockText:
-    """Lines of kernels that transform a block at the address `a`, with `b` as scratch memory.
-
-    `result` is the name of the block that has the result. `prologue` are lines that reserve the
-    scratch memory of convolutions and generic passes. All names end in `suffix`.
-    """
-
-    def __init__(self, n: int, tables: Tables, suffix: str = "") -> None:
-        self._suffix = suffix
-        self._kind, self._tables = tables.kind, tables
-        self._pair = pair_bytes(self._kind)
-        self.prologue: list[str] = []
-        self.lines: list[str] = []
-        primes = prime_factors(n)
-        s, self.result = 1, f"a{suffix}"
-        for p in reversed(primes):
-            if p > RADICES[0]:
-                add = self._generic if p <= MAX_GENERIC else self._convolution
-                add(p, s, n // s // p)
-                s *= p
-        if n // s > 1:
-            source, target = self.result, self._other(self.result)
-            lines, self.result = self._passes(n // s, s, source, target)
-            self.lines += lines
-
-    def _passes(self, n: int, s: int, source: str, target: str) -> tuple[list[str], str]:
-        """The lines of unrolled passes, and which of the two blocks has their result."""
-        lines = []
-        rest = n
-        _, factors = radices(n)
-        for r in factors:
-            m = rest // r
-            name = pass_name(self._kind, r, is_last=m == 1)
-            table = "0" if m == 1 else self._tables.add(_twiddles(rest, r, m))
-            lines.append(f"{name}({source}, {target}, {s}, {m}, {table})")
-            source, target, s, rest = target, source, s * r, m
-        return lines, source
-
-    def _generic(self, r: int, s: int, m: int) -> None:
-        source, target = self.result, self._other(self.result)
-        name = f"room{r}{self._suffix}"
-        self.prologue.append(f"{name} = room_for({r * self._pair})")
-        table = self._tables.add(_twiddles(r * m, r, m))
-        turns = np.conj(roots(r, np.arange(r)))
-        numbers = f"{s}, {m}, {table}, {r}, {self._tables.add(turns)}, {name}"
-        self.lines.append(f"{generic_name(self._kind)}({source}, {target}, {numbers})")
-        self.result = target
-
-    def _convolution(self, r: int, s: int, m: int) -> None:
-        """Bluestein's: the first factor, as a block has no room for two such."""
-        assert s == 1, r
-        size, pair, kind = padded_length(r), self._pair, self._kind
-        source, target = self.result, self._other(self.result)
-        padded, other = f"c{self._suffix}", f"d{self._suffix}"
-        self.prologue += [f"{name} = room_for({size * pair})" for name in (padded, other)]
-        chirp = chirp_of(r)
-        first, spectrum = self._tables.add(chirp), self._tables.add(spectrum_of(r, size))
-        last = self._tables.add(_turns(r * m, m, r) * chirp)
-        passes, result = self._passes(size, 1, padded, other)
-        back, final = self._passes(size, 1, result, self._other(result))
-        width = 2 * WIDTH[kind]
-        self.lines += [
-            f"for p in range({m}):",
-            f"    fourier_chirp_{kind}({source} + p * {pair}, {m * pair}, {padded}, {pair}, {r}, "
-            f"{first}, {size})",
-            *(f"    {line}" for line in passes),
-            f"    fourier_chirp_to_{kind}({result}, {pair}, {result}, {pair}, {size}, {spectrum}, "
-            f"{size})",
-            *(f"    {line}" for line in back),
-            f"    fourier_chirp_from_{kind}({final}, {pair}, {target} + p * {r * pair}, {pair}, "
-            f"{r}, {last} + p * {r * width}, {r})",
-        ]
-        self.result = target
-
-    def _other(self, name: str) -> str:
-        """The scratch block beside a block."""
-        return {"a": "b", "b": "a", "c": "d", "d": "c"}[name[0]] + self._suffix
-
-
-def _turns(n: int, m: int, r: int) -> Any:
-    """exp(-2 pi i p k / n) for p < m and k < r."""
-    return roots(n, np.arange(m)[:, None] * np.arange(r))
-
-
-def _twiddles(n: int, r: int, m: int) -> Any:
-    return _turns(n, m, r)[:, 1:]
+    large = sum(prime_way(p)[0] for p in primes if p > RADICES[0])
+    return n * (12 + radices(small)[0] + large) + 100
 
 
 def chirp_of(n: int) -> Any:
@@ -234,9 +128,10 @@ def spectrum_of(n: int, size: int) -> Any:
     return np.fft.fft(kernel) / size
 
 
-def scratch_bytes(n: int, kind: str) -> int:
-    """Return the bytes of one block of n elements; short rows are loaded as squares."""
-    return max(n, 16) * pair_bytes(kind)
+def generator_of(p: int) -> int:
+    """Return the smallest number whose powers are all residues of a prime but 0."""
+    factors = set(prime_factors(p - 1))
+    return next(g for g in range(1, p) if all(pow(g, (p - 1) // f, p) != 1 for f in factors))
 
 
 def divisors(n: int) -> Sequence[int]:

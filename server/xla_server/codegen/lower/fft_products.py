@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from xla_server.codegen.lower.fft_block import Tables
 from xla_server.codegen.lower.fft_context import Array, Context, Lines
 from xla_server.codegen.lower.fft_kernels import add_kernel, bits_of
-from xla_server.codegen.lower.fft_plan import Tables, roots
+from xla_server.codegen.lower.fft_plan import roots
 from xla_server.codegen.routines.fourier_moves import move_name
 
 _CHUNK = 256

@@ -170,6 +170,41 @@ def _chirp_text(symbol: str, kind: str, *, swapped: str) -> str:
     return f.text()
 
 
+def _take_text(symbol: str, kind: str) -> str:
+    """Bring elements at byte offsets into the order of a table of int64."""
+    f = FourierText(symbol, ("source", "target", "count", "offsets"), kind)
+    source = f.pointer("%source")
+    begin = [("ptr", f.pointer(f"%{name}")) for name in ("target", "offsets")]
+    k = Loop(f, "0", "%count", 1, begin)
+    target, offsets = k.values
+    f.store_pair(f.load_pair(f.behind(source, f.let(f"load i64, ptr {offsets}"))), target)
+    k.end([f.behind(target, f.pair), f.behind(offsets, 8)])
+    return f.text()
+
+
+def _give_text(symbol: str, kind: str) -> str:
+    """Store elements, real and imaginary parts exchanged, times a table's at byte offsets."""
+    f = FourierText(symbol, ("source", "target", "count", "offsets", "table"), kind)
+    target = f.pointer("%target")
+    begin = [("ptr", f.pointer(f"%{name}")) for name in ("source", "offsets", "table")]
+    k = Loop(f, "0", "%count", 1, begin)
+    source, offsets, table = k.values
+    real, imaginary = f.load_pair(source)
+    product = f.complex_mul((imaginary, real), f.broadcast_pair(table))
+    f.store_pair(product, f.behind(target, f.let(f"load i64, ptr {offsets}")))
+    k.end([f.behind(source, f.pair), f.behind(offsets, 8), f.behind(table, 2 * f.width)])
+    return f.text()
+
+
+def _sum_text(symbol: str, kind: str, *, is_swapped: bool) -> str:
+    """Add two elements; of a swapped one the first has its parts exchanged."""
+    f = FourierText(symbol, ("one", "other", "target"), kind)
+    one, other = (f.load_pair(f.pointer(f"%{name}")) for name in ("one", "other"))
+    one = (one[1], one[0]) if is_swapped else one
+    f.store_pair(f.complex_add(one, other), f.pointer("%target"))
+    return f.text()
+
+
 def _function(name: str, count: int, text: Callable[[str], str]) -> TextFunction:
     return TextFunction(name, count, text, is_long=True)
 
@@ -188,6 +223,16 @@ FOURIER_BLOCKS = {
         ),
         _function(
             f"fourier_mix_{kind}", len(_MIX_OPERANDS), functools.partial(_mix_text, kind=kind)
+        ),
+        _function(f"fourier_take_{kind}", 4, functools.partial(_take_text, kind=kind)),
+        _function(f"fourier_give_{kind}", 5, functools.partial(_give_text, kind=kind)),
+        *(
+            _function(
+                f"fourier_{name}_{kind}",
+                3,
+                functools.partial(_sum_text, kind=kind, is_swapped=is_swapped),
+            )
+            for name, is_swapped in (("sum", False), ("sum_swapped", True))
         ),
         _function(f"fourier_mirror_{kind}", 3, functools.partial(_mirror_text, kind=kind)),
         *(

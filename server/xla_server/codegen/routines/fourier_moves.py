@@ -252,7 +252,6 @@ FOURIER_MOVES = {
     for form in ("rows", "short_rows", "columns", "lines")
     for is_load in (True, False)
     for is_real in (False, True)
-    if not (is_real and form == "lines")
     for function in [_move(kind, form, is_load=is_load, is_real=is_real)]
 }
 """Every function of this module by its name in kernels."""

@@ -88,6 +88,7 @@ WAYS = [
     ((33, 24, 3), 2),
     # Lines cut in two: few and many rows, few and many columns.
     ((1, 1500), 1),
+    ((3, 91), 1),
     ((9, 5000), 1),
     ((9, 4997), 1),
     ((1500, 3), 1),
@@ -96,6 +97,12 @@ WAYS = [
     ((1, 6000, 20), 2),
     # Prime factors by the generic pass and by convolutions inside of blocks and around them.
     ((20, 37), 1),
+    ((20, 29), 1),
+    ((20, 29 * 23 * 2), 1),
+    ((20, 37 * 41), 1),
+    ((20, 4 * 107), 1),
+    ((20, 3 * 641), 1),
+    ((3, 1009), 1),
     ((20, 4 * 283), 1),
     ((3, 1031), 1),
     ((1031, 3), 2),

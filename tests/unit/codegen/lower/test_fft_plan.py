@@ -11,8 +11,10 @@ from xla_server.codegen.lower.fft_plan import (
     block_cost,
     chirp_of,
     divisors,
+    generator_of,
     padded_length,
     prime_factors,
+    prime_way,
     radices,
     roots,
     spectrum_of,
@@ -73,3 +75,21 @@ def test_blocks_have_at_most_so_many_elements() -> None:
 def test_many_lines_are_done_in_one_kernel_and_few_are_cut() -> None:
     assert Lines(1000, 1000, 1).is_direct("f32")
     assert not Lines(1, 1000, 1).is_direct("f32")
+
+
+def test_a_prime_factor_goes_the_cheapest_way() -> None:
+    ways = {p: prime_way(p)[1] for p in (17, 29, 61, 107, 283, 641, 1009)}
+    assert ways == {
+        17: "generic",
+        29: "generic",
+        61: "rader",
+        107: "bluestein",
+        283: "bluestein",
+        641: "rader",
+        1009: "rader",
+    }
+
+
+def test_powers_of_a_generator_are_all_residues() -> None:
+    for p in (3, 5, 7, 61, 641, 1009):
+        assert {pow(generator_of(p), k, p) for k in range(p - 1)} == set(range(1, p))

@@ -87,13 +87,8 @@ def test_a_pass_of_any_odd_radix(kind: str, r: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("form", "is_real"),
-    [
-        *((form, False) for form in ("rows", "short_rows", "columns", "lines")),
-        *((form, True) for form in ("rows", "short_rows", "columns")),
-    ],
-)
+@pytest.mark.parametrize("is_real", [False, True])
+@pytest.mark.parametrize("form", ["rows", "short_rows", "columns", "lines"])
 def test_loads_and_stores(kind: str, form: str, is_real: bool) -> None:
     width, random = lanes(kind), np.random.default_rng(1)
     count = 2 if form == "short_rows" else 2 * width + 1
@@ -200,6 +195,31 @@ def test_chirps_and_the_zeros_behind_them(kind: str, name: str) -> None:
     expected = np.zeros((5, lanes(kind)), np.complex128)
     expected[:3] = swapped(product) if name == "chirp_to" else product
     np.testing.assert_allclose(values(target), expected, atol=10 * BOUND[kind])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_elements_are_taken_in_an_order_and_given_back(kind: str) -> None:
+    memory, x = block(kind, 5)
+    order = np.array([3, 0, 4]) * memory.strides[0]
+    taken, given = np.zeros_like(memory[:3]), np.zeros_like(memory)
+    call(f"fourier_take_{kind}", memory, taken, 3, order)
+    np.testing.assert_array_equal(values(taken), x[[3, 0, 4]])
+    factors = np.exp(1j * np.arange(3))
+    call(f"fourier_give_{kind}", taken, given, 3, order, pairs(factors, kind))
+    expected = np.zeros_like(x)
+    expected[[3, 0, 4]] = (values(taken).imag + 1j * values(taken).real) * factors[:, None]
+    np.testing.assert_allclose(values(given), expected, atol=10 * BOUND[kind])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sums_of_elements(kind: str) -> None:
+    memory, x = block(kind, 2)
+    target = np.zeros_like(memory[:1])
+    call(f"fourier_sum_{kind}", memory, memory[1:], target)
+    np.testing.assert_allclose(values(target)[0], x[0] + x[1], atol=BOUND[kind])
+    call(f"fourier_sum_swapped_{kind}", memory, memory[1:], target)
+    swapped = x[0].imag + 1j * x[0].real
+    np.testing.assert_allclose(values(target)[0], swapped + x[1], atol=BOUND[kind])
 
 
 def test_roots_of_unity_are_exact_where_they_can_be() -> None:
