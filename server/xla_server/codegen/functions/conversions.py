@@ -14,6 +14,7 @@ from xla_contract.element_type import ElementType
 from xla_server.codegen.functions.narrow_floats import FORMATS
 from xla_server.codegen.functions.words import (
     F32,
+    F64,
     I16,
     LLVM_TYPE,
     Word,
@@ -26,6 +27,7 @@ _INTEGERS = tuple(kind for kind in ElementType if kind.is_integer)
 _FLOATS = ("f32", "f64")
 _MANTISSA = {16: 10, 32: 23, 64: 52}
 _EXPONENT = {16: 5, 32: 8, 64: 11}
+_EXPONENT_BITS = {32: 0xFF << 23, 64: 0x7FF << 52}
 
 
 def storage_of(element_type: ElementType) -> str:
@@ -136,6 +138,44 @@ def _total_order(kind: str) -> Any:
     return function([kind], f"i{width}", formula)
 
 
+def _key(kind: str, *, of_nan: int) -> Any:
+    """Integers in the order -Inf < ... < -0 < +0 < ... < +Inf, any NaN being `of_nan`."""
+    mask = (1 << (int(kind[1:]) - 1)) - 1
+
+    def formula(value: Word) -> Word:
+        bits = value.as_bits()
+        # The bits of negative numbers grow with their magnitude; all but the sign turn round.
+        key = bits ^ (bits.shifted_with_sign(int(kind[1:]) - 1) & mask)
+        return value.ordered("==", value).choose(key, of_nan)
+
+    return function([kind], f"i{kind[1:]}", formula)
+
+
+def _maximum_key(kind: str) -> Any:
+    """Keys among which NaN is the largest, as it is the maximum of anything with it."""
+    return _key(kind, of_nan=(1 << (int(kind[1:]) - 1)) - 1)
+
+
+def _minimum_key(kind: str) -> Any:
+    """Keys among which NaN is the smallest."""
+    return _key(kind, of_nan=-(1 << (int(kind[1:]) - 1)))
+
+
+def _float_of_key(kind: str) -> Any:
+    """The float of a key; a NaN of either kind is one again, a subnormal number zero."""
+    width = int(kind[1:])
+    form = F32 if width == 32 else F64
+    exponent = _EXPONENT_BITS[width]
+
+    def formula(key: Word) -> Word:
+        mask = (1 << (width - 1)) - 1
+        bits = key ^ (key.shifted_with_sign(width - 1) & mask)
+        is_small = (bits & exponent).unsigned("==", 0)
+        return is_small.choose(bits & (1 << (width - 1)), bits).bitcast(form)
+
+    return function([kind], f"f{width}", formula)
+
+
 def _reduced(bits: Word, exponent_bits: Word, mantissa_bits: Word) -> Word:
     """The bits of a float with its mantissa rounded and its exponent cut; NaN as it is."""
     width: int = bits.type.width
@@ -220,6 +260,9 @@ CONVERSIONS: Mapping[str, Any] = MappingProxyType(
         "to_pred_bf16": function(["f32"], "b1", _bits_are_not_zero),
         "to_pred_f8e8m0fnu": function(["f32"], "b1", _is_not_subnormal),
         **_table(list(_FLOATS), _total_order, "total_order"),
+        **_table(list(_FLOATS), _maximum_key, "maximum_key"),
+        **_table(list(_FLOATS), _minimum_key, "minimum_key"),
+        **_table(["i32", "i64"], _float_of_key, "float_of_key"),
         **_table(list(_FLOATS), _reduce_wide, "reduce_precision"),
         "reduce_precision_f16": function(["f32", "i32", "i32"], "f32", _reduce_half),
         "reduce_precision_bf16": function(["f32", "i32", "i32"], "f32", _reduce_bf16),

@@ -4,7 +4,7 @@ import math
 from collections.abc import Container, Sequence
 
 from xla_server.codegen.loops.kept_rows import width_of
-from xla_server.codegen.loops.nest import strict
+from xla_server.codegen.loops.vector_folds import strict
 from xla_server.codegen.routines.column_sums import FILLED, JOINED, fill_function, join_function
 from xla_server.codegen.trace.affine import Affine, Variable, variable
 from xla_server.codegen.trace.graph import Folded, Store, variables_of

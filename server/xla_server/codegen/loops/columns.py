@@ -18,11 +18,10 @@ from xla_server.codegen.loops.nest import (
     Printer,
     Source,
     all_nodes,
-    neutral_of,
-    strict,
 )
 from xla_server.codegen.loops.stopping import SPAN, stop_lines
 from xla_server.codegen.loops.sum_levels import Step, is_even, steps_of, turn_of
+from xla_server.codegen.loops.vector_folds import neutral_of, strict
 from xla_server.codegen.trace.affine import Affine, Variable
 from xla_server.codegen.trace.graph import Fold, Folded, Load, Node, Store
 from xla_server.fusion.windows import is_short_window

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from xla_server.codegen.loops.sum_levels import RUN
+from xla_server.codegen.loops.vector_folds import vector_fold
 from xla_server.codegen.trace.graph import Fold, Folded, Node, Store, nodes_of
 
 
@@ -25,10 +26,15 @@ def fold_groups(stores: Sequence[Store]) -> list[tuple[Fold, ...]]:
 
 
 def is_free(fold: Fold) -> bool:
-    """Whether elements are combined in any order: few of several loops have one anyway."""
-    if fold.reassociates is None:
+    """Whether elements are combined in any order: few of several loops have one anyway.
+
+    Keys of floats are combined in less time even one after the other.
+    """
+    form = vector_fold(fold)
+    if form is None:
         return False
-    return len(fold.loops) == 1 or math.prod(loop.size for loop in fold.loops) > RUN
+    is_one_loop = len(fold.loops) == 1
+    return is_one_loop or form.has_keys or math.prod(loop.size for loop in fold.loops) > RUN
 
 
 def _level(key: tuple[object, ...]) -> int:

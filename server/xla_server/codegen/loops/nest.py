@@ -16,6 +16,7 @@ from xla_server.codegen.loops.function_calls import FunctionCalls
 from xla_server.codegen.loops.kept_rows import NOTHING_KEPT, kept_rows
 from xla_server.codegen.loops.stopping import SPAN, is_long, span_of, stop_lines
 from xla_server.codegen.loops.sum_levels import Step, is_even, steps_of, turn_of
+from xla_server.codegen.loops.vector_folds import VectorFold, vector_fold
 from xla_server.codegen.trace.affine import Affine, Atom, Computed, Quotient, Variable
 from xla_server.codegen.trace.graph import (
     Accumulator,
@@ -354,9 +355,13 @@ class Printer:
     def _write_free_folds(self, group: Sequence[Fold], block: Block) -> None:
         """Runs in any order, whose results are combined in a fixed tree."""
         initial = [self._name(fold.initial[0]) for fold in group]
-        steps = steps_of([loop.size for loop in group[0].loops], _FREE_RUN, _FREE_PARTS)
+        forms = [_form(fold) for fold in group]
+        sizes = [loop.size for loop in group[0].loops]
+        # What rounds nothing is combined in one run, unless it has to look whether to stop.
+        is_cut = self._looks or any(form.rounds for form in forms)
+        steps = steps_of(sizes, _FREE_RUN if is_cut else math.prod(sizes), _FREE_PARTS)
         headers: list[tuple[Block, str]] = []
-        sums = [(block, self._neutral(group, block))]
+        sums = [(block, self._neutral(forms, block))]
         bounds: dict[int, tuple[str, str]] = {}
         inner = block
         for number, step in enumerate(steps):
@@ -367,21 +372,21 @@ class Printer:
             if step.begins:
                 if self._looks and turn_of(steps, number) >= SPAN:
                     inner.lines += stop_lines(inner.depth)
-                sums.append((inner, self._neutral(group, inner)))
+                sums.append((inner, self._neutral(forms, inner)))
         self._evaluated.add_all(group, inner)
-        for fold, run in zip(group, sums[-1][1], strict=True):
+        for fold, form, run in zip(group, forms, sums[-1][1], strict=True):
             assert fold.element is not None
-            element = self._name(fold.element)
-            inner.add(f"{run} = {fold.reassociates}({run}, {element})")
+            element = form.enter.format(self._name(fold.element))
+            inner.add(f"{run} = {form.run}({run}, {element})")
         for step in reversed(steps):
             if step.begins:
                 where, names = sums.pop()
-                for fold, target, part in zip(group, sums[-1][1], names, strict=True):
-                    where.add(f"{target} = {strict(fold)}({target}, {part})")
+                for form, target, part in zip(forms, sums[-1][1], names, strict=True):
+                    where.add(f"{target} = {form.join}({target}, {part})")
             self._close([headers.pop()])
-        for fold, start, whole in zip(group, initial, sums[0][1], strict=True):
+        for fold, form, start, whole in zip(group, forms, initial, sums[0][1], strict=True):
             result = self._fresh("a")
-            block.add(f"{result} = {strict(fold)}({start}, {whole})")
+            block.add(f"{result} = {form.join}({start}, {form.leave.format(whole)})")
             self._folds[fold] = [result]
 
     def _open_step(
@@ -415,11 +420,11 @@ class Printer:
             return block, f"for {turn} in range({step.length}):"
         return block, f"for {at} in range({low}, {high}):"
 
-    def _neutral(self, group: Sequence[Fold], block: Block) -> list[str]:
+    def _neutral(self, forms: Sequence[VectorFold], block: Block) -> list[str]:
         """New variables that nothing was combined with yet."""
         names = []
-        for fold in group:
-            neutral = self._name(neutral_of(fold))
+        for form in forms:
+            neutral = self._name(form.neutral)
             names.append(self._fresh("a"))
             block.add(f"{names[-1]} = {neutral}")
         return names
@@ -446,27 +451,10 @@ class Printer:
         return f"{function}({inner}, {atom.divisor})"
 
 
-def strict(fold: Fold) -> str:
-    """What combines partial results, in order."""
-    assert fold.reassociates is not None
-    strict = "add" if fold.reassociates.startswith("add") else "mul"
-    kind = fold.initial[0].type
-    return f"{strict}_{kind}" if kind in ("c64", "c128") else strict
-
-
-def neutral_of(fold: Fold) -> Literal:
-    """-0, which added to anything leaves it as it is, or 1."""
-    kind, combine = fold.initial[0].type, fold.reassociates
-    assert combine is not None
-    return Literal(f"{kind}({_NEUTRAL[kind][combine]})", kind)
-
-
-_NEUTRAL = {
-    "f32": {"add_in_any_order": "0x80000000", "mul_in_any_order": "0x3f800000"},
-    "f64": {"add_in_any_order": "0x8000000000000000", "mul_in_any_order": "0x3ff0000000000000"},
-    "c64": {"add_in_any_order": "0x80000000, 0x80000000"},
-    "c128": {"add_in_any_order": "0x8000000000000000, 0x8000000000000000"},
-}
+def _form(fold: Fold) -> VectorFold:
+    form = vector_fold(fold)
+    assert form is not None
+    return form
 
 
 def prologue_of(stores: Sequence[Store]) -> set[Node]:

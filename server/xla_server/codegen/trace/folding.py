@@ -13,6 +13,7 @@ from xla_server.codegen.trace.affine import Affine, Variable, variable
 from xla_server.codegen.trace.elementwise import converted, literal
 from xla_server.codegen.trace.graph import Accumulator, Apply, Fold, Folded, Node, Position
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.codegen.trace.merging import groups_of, indices_in, merged
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
 from xla_server.ir.module import HloComputation, HloInstruction
 
@@ -31,24 +32,34 @@ LONG_WINDOW = 64
 
 def trace_reduce(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
     """A loop over the reduced dimensions."""
-    fold = t.folds.get((i, index, t.guard))
+    key = (i, index, t.guard)
+    fold = t.folds.get(key)
     if fold is None:
-        sizes, dimensions = i.operands[0].shape.dimensions, i.attributes.dimensions
-        loops = tuple(Variable(sizes[d], "r") for d in sorted(dimensions))
-
-        def read(turn: Iterable[Affine]) -> list[Node]:
-            kept, reduced = iter(index), iter(turn)
-            at = [next(reduced) if d in dimensions else next(kept) for d in range(len(sizes))]
-            return [t.operand(i, n, tuple(at)) for n in range(len(i.operands) // 2)]
-
-        elements = read(map(variable, loops))
-        if math.prod(loop.size for loop in loops) <= MAX_UNROLLED and tests(elements, loops):
-            turns = itertools.product(*(map(Affine, range(loop.size)) for loop in loops))
-            fold = _unrolled(t, i, [read(turn) for turn in turns])
-        else:
-            fold = _folded(t, i, loops, elements, None)
-        t.folds[(i, index, t.guard)] = fold
+        fold = t.folds[key] = _reduced(t, i, index)
     return Folded(fold, number)
+
+
+def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Fold:
+    """Return the fold of a reduction, over as few loops as there can be."""
+    sizes, dimensions = i.operands[0].shape.dimensions, i.attributes.dimensions
+    loops: Sequence[Variable] = [Variable(sizes[d], "r") for d in sorted(dimensions)]
+
+    def read(turn: Iterable[Affine]) -> list[Node]:
+        kept, reduced = iter(index), iter(turn)
+        at = [next(reduced) if d in dimensions else next(kept) for d in range(len(sizes))]
+        return [t.operand(i, n, tuple(at)) for n in range(len(i.operands) // 2)]
+
+    elements = read(map(variable, loops))
+    if math.prod(loop.size for loop in loops) <= MAX_UNROLLED and tests(elements, loops):
+        turns = itertools.product(*(map(Affine, range(loop.size)) for loop in loops))
+        return _unrolled(t, i, [read(turn) for turn in turns])
+    groups = groups_of(loops, list(indices_in(elements)))
+    if len(groups) < sum(loop.size > 1 for loop in loops):
+        # Vectors of one long loop do not end where one of several short ones does.
+        whole, places = merged(groups)
+        elements = read([places.get(loop, Affine(0)) for loop in loops])
+        loops = whole
+    return _folded(t, i, loops, elements, None)
 
 
 def tests(nodes: Iterable[Node], loops: Collection[Variable]) -> bool:

@@ -1,0 +1,107 @@
+"""Folds whose order is free, and how loops combine their elements so that LLVM makes vectors of it.
+
+Sums and products of floats say that their order is free. The larger of two floats takes several
+instructions, one waiting for the other, because of NaN and zeros of either sign; integers that are
+in the same order (keys) take one. Integers are combined in vectors as they are.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from xla_server.codegen.trace.graph import Apply, Fold, Literal
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VectorFold:
+    """How a loop combines the elements of a fold.
+
+    `run` combines a partial result with an element, which `enter` makes what is combined, `join`
+    two partial results, and `neutral` changes none; `leave` makes the result.
+    """
+
+    neutral: Literal
+    run: str
+    join: str
+    enter: str = "{}"
+    leave: str = "{}"
+
+    @property
+    def rounds(self) -> bool:
+        """Return whether errors grow with how many elements are combined one after the other."""
+        return self.run != self.join
+
+    @property
+    def has_keys(self) -> bool:
+        """Return whether what is combined are keys."""
+        return self.leave != "{}"
+
+
+def vector_fold(fold: Fold) -> VectorFold | None:
+    """Return how to combine the elements of a fold in vectors, if its order is free."""
+    if len(fold.accumulators) != 1 or fold.element is None:
+        return None
+    kind = fold.initial[0].type
+    if fold.reassociates is not None:
+        return VectorFold(neutral_of(fold), fold.reassociates, strict(fold))
+    combined = fold.combined[0]
+    if not isinstance(combined, Apply) or len(combined.operands) != 2:
+        return None
+    if set(combined.operands) != {fold.accumulators[0], fold.element}:
+        return None
+    function = combined.function
+    if kind in ("f32", "f64") and function in ("maximum", "minimum"):
+        # The keys of the two infinities.
+        bits = {"f32": 0x7F800000, "f64": 0x7FF << 52}[kind]
+        key = bits if function == "minimum" else ~bits
+        word = f"i{kind[1:]}"
+        neutral = Literal(f"{word}({key})", word)
+        enter, leave = f"{function}_key_{kind}({{}})", f"float_of_key_{word}({{}})"
+        return VectorFold(neutral, function, function, enter, leave)
+    number = _integer_neutral(kind, function)
+    if number is None:
+        return None
+    return VectorFold(Literal(f"{kind}({number})", kind), function, function)
+
+
+def _integer_neutral(kind: str, function: str) -> int | None:
+    """Return the integer, or truth value, that a function leaves others as they are with."""
+    if kind == "b1":
+        return {"bit_and": 1, "bit_or": 0}.get(function)
+    if kind[0] not in "iu":
+        return None
+    width, is_signed = int(kind[1:]), kind[0] == "i"
+    low = -(1 << (width - 1)) if is_signed else 0
+    high = (1 << (width - is_signed)) - 1
+    return {
+        "add": 0,
+        "bit_or": 0,
+        "bit_xor": 0,
+        "bit_and": -1 if is_signed else high,
+        "maximum": low,
+        "minimum": high,
+    }.get(function)
+
+
+def neutral_of(fold: Fold) -> Literal:
+    """-0, which added to anything leaves it as it is, or 1."""
+    kind, combine = fold.initial[0].type, fold.reassociates
+    assert combine is not None
+    return Literal(f"{kind}({_NEUTRAL[kind][combine]})", kind)
+
+
+def strict(fold: Fold) -> str:
+    """What combines partial results of sums and products, in order."""
+    assert fold.reassociates is not None
+    join, kind = fold.reassociates.removesuffix("_in_any_order"), fold.initial[0].type
+    return f"{join}_{kind}" if kind in ("c64", "c128") else join
+
+
+_NEUTRAL: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "f32": {"add_in_any_order": "0x80000000", "mul_in_any_order": "0x3f800000"},
+        "f64": {"add_in_any_order": "0x8000000000000000", "mul_in_any_order": "0x3ff0000000000000"},
+        "c64": {"add_in_any_order": "0x80000000, 0x80000000"},
+        "c128": {"add_in_any_order": "0x8000000000000000, 0x8000000000000000"},
+    }
+)

@@ -1,0 +1,76 @@
+"""Neighbouring loops made one where every index moves through them as through one."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+from xla_server.codegen.trace.affine import Affine, Computed, Variable, multi_index, variable
+from xla_server.codegen.trace.graph import Load, Node, Position, Store, nodes_of
+
+
+def merged(
+    groups: Iterable[Sequence[Variable]],
+) -> tuple[tuple[Variable, ...], dict[Variable, Affine]]:
+    """A loop for each group of loops, and where the old ones are then."""
+    loops = []
+    places: dict[Variable, Affine] = {}
+    for group in groups:
+        sizes = [loop.size for loop in group]
+        loops.append(Variable(math.prod(sizes), "i"))
+        places.update(zip(group, multi_index(variable(loops[-1]), sizes), strict=True))
+    return tuple(loops), places
+
+
+def groups_of(loops: Sequence[Variable], indices: Sequence[Affine]) -> list[list[Variable]]:
+    """Runs of neighbours that can be merged; loops of one trip are left out."""
+    coefficients = [
+        {atom: factor for atom, factor in index.terms if isinstance(atom, Variable)}
+        for index in indices
+    ]
+    inside: set[object] = set()
+    for index in indices:
+        for atom, _ in index.terms:
+            if not isinstance(atom, (Variable, Computed)):
+                inside |= {part for part in atom.operand.atoms() if isinstance(part, Variable)}
+    groups: list[list[Variable]] = []
+    for loop in loops:
+        if loop.size == 1:
+            continue
+        before = groups[-1][-1] if groups else None
+        if (
+            before is not None
+            and before not in inside
+            and loop not in inside
+            and all(c.get(before, 0) == c.get(loop, 0) * loop.size for c in coefficients)
+        ):
+            groups[-1].append(loop)
+        else:
+            groups.append([loop])
+    return groups
+
+
+def indices_of(stores: Iterable[Store]) -> Iterable[Affine]:
+    """Every index that the stores and what they read use, each once."""
+    found: dict[Affine, None] = {}
+    waiting: list[Node] = []
+    for store in stores:
+        found[store.offset] = None
+        waiting += [store.value, *nodes_of(store.offset)]
+    return found | dict.fromkeys(indices_in(waiting))
+
+
+def indices_in(nodes: Iterable[Node]) -> Iterable[Affine]:
+    """Return every index that nodes are computed with, each once."""
+    seen: set[Node] = set()
+    found: dict[Affine, None] = {}
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, Load):
+            found[node.offset] = None
+        elif isinstance(node, Position):
+            found[node.index] = None
+        waiting += node.inputs()
+    return found

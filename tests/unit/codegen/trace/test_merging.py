@@ -1,0 +1,51 @@
+"""Reductions over several dimensions, in as few loops as there can be."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.corpus.jax_programs import lower
+from tests.unit.codegen.compiled import imported, interpreted, on_cpu
+from xla_server.backends.compilation import compile_module
+from xla_server.codegen.lower.lowering import kernels_of
+
+X = np.random.default_rng(0).integers(-1000, 1000, (6, 5, 7, 11))
+
+
+def _text(function: Callable[..., Any], *arguments: Any) -> str:
+    """The text of a program's only kernel, whose results are the interpreter's."""
+    module = imported(lower(function, *arguments))
+    for found, expected in zip(
+        on_cpu(module, arguments), interpreted(module, arguments), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, 1e-5, 1e-4)
+    (text,) = (kernel.source for kernel in kernels_of(compile_module(module).code))
+    return text
+
+
+@pytest.mark.parametrize("axes", [(0, 1), (1, 2), (0, 1, 2), (0, 2), (1, 3), (2, 3), (1, 2, 3)])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_results(axes: tuple[int, ...], dtype: Any) -> None:
+    import jax.numpy as jnp
+
+    _text(lambda x: jnp.sum(x, axes), X.astype(dtype))
+    _text(lambda x: jnp.max(x * 2, axes), X.astype(dtype))
+
+
+def test_neighbouring_dimensions_are_reduced_in_one_loop() -> None:
+    import jax.numpy as jnp
+
+    x = X.reshape(30, 7, 11).astype(np.float32)
+    assert "in range(0, 77)" in _text(lambda x: jnp.sum(x, (1, 2)), x)
+    # Elements that are the same along one of them do not follow each other.
+    text = _text(lambda x, y: jnp.sum(x * y[:, :, None], (1, 2)), x, x[:, :, 0])
+    assert "in range(0, 77)" not in text
+
+
+def test_dimensions_with_others_between_are_not_one_loop() -> None:
+    import jax.numpy as jnp
+
+    x = X.reshape(6, 35, 11).astype(np.float32)
+    assert "in range(0, 66)" not in _text(lambda x: jnp.sum(x, (0, 2)), x)
