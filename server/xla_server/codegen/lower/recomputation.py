@@ -170,7 +170,7 @@ class _Planner:
                 continue
             saved = sum(wasted.get(part, 0.0) for part in self._computed_from(i, frozenset()))
             elements = float(i.shape.element_count)
-            reads = evaluated[i] / evaluations_once(i) * elements
+            reads = evaluated[i] / max(1.0, evaluations_once(i)) * elements
             gains[i] = saved - ACCESS_UNITS * (reads + elements)
         best = sorted(gains, key=lambda i: gains[i], reverse=True)
         return [i for i in best if gains[i] > LAUNCH_UNITS]
