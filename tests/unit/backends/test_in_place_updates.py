@@ -20,7 +20,7 @@ def drawn(*sizes: int) -> Any:
     return RANDOM.standard_normal(sizes).astype(np.float32)
 
 
-CACHE, NEW, QUERY = drawn(LAYERS, 1, 2, 16, 8), drawn(LAYERS, 1, 1, 2, 1, 8), drawn(1, 2, 1, 8)
+CACHE, NEW, QUERY = drawn(LAYERS, 1, 2, 64, 32), drawn(LAYERS, 1, 1, 2, 1, 32), drawn(1, 2, 1, 32)
 TABLE, ROWS = drawn(256, 4), drawn(LAYERS, 16, 4)
 INDICES = RANDOM.integers(0, 256, (LAYERS, 16)).astype(np.int32)
 TIME, ZERO = np.int32(5), np.int32(0)
