@@ -37,18 +37,18 @@ def _inlined(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 
 def is_liftable(computation: HloComputation) -> bool:
     """Whether a computation on scalars works element by element and has one result."""
-    return (
-        len(computation.instructions) <= LONGEST
-        and computation.root.shape.is_scalar
-        and all(
-            i.shape.is_scalar
-            and (
-                i.opcode in ELEMENTWISE
-                or i.opcode in _SAME
-                or i.opcode in (Opcode.PARAMETER, Opcode.CONSTANT)
-            )
-            for i in computation.instructions
+    return computation.root.shape.is_scalar and _are_liftable(computation.instructions)
+
+
+def _are_liftable(instructions: Sequence[HloInstruction]) -> bool:
+    return len(instructions) <= LONGEST and all(
+        i.shape.is_scalar
+        and (
+            i.opcode in ELEMENTWISE
+            or i.opcode in _SAME
+            or i.opcode in (Opcode.PARAMETER, Opcode.CONSTANT)
         )
+        for i in instructions
     )
 
 
@@ -63,17 +63,59 @@ def applied(
     Arguments are converted to the parameters' types. A computation that cannot be lifted is
     applied by a `map`.
     """
-    given = [
-        convert(editor, argument, parameter.shape.element_type)
-        for argument, parameter in zip(arguments, computation.parameters, strict=True)
-    ]
-    wide = [part if part.shape.rank else broadcast(editor, part, (), dimensions) for part in given]
+    wide = _wide(computation, arguments, dimensions, editor)
     if not is_liftable(computation):
         return editor.add(
             Opcode.MAP, wide, MapAttributes(tuple(range(len(dimensions)))), (computation,)
         )
+    return _lifted(computation, computation.instructions, wide, dimensions, editor)[
+        computation.root
+    ]
+
+
+def results_applied(
+    computation: HloComputation,
+    arguments: Sequence[HloInstruction],
+    dimensions: Sequence[int],
+    editor: Editor,
+) -> list[HloInstruction] | None:
+    """Return the elements of the computation's tuple for each element of the arguments.
+
+    None where it cannot be lifted.
+    """
+    root = computation.root
+    inside = [i for i in computation.instructions if i is not root]
+    if root.opcode is not Opcode.TUPLE or not _are_liftable(inside):
+        return None
+    wide = _wide(computation, arguments, dimensions, editor)
+    copies = _lifted(computation, inside, wide, dimensions, editor)
+    return [copies[part] for part in root.operands]
+
+
+def _wide(
+    computation: HloComputation,
+    arguments: Sequence[HloInstruction],
+    dimensions: Sequence[int],
+    editor: Editor,
+) -> list[HloInstruction]:
+    """Return arguments of the parameters' types, all of these dimensions."""
+    given = [
+        convert(editor, argument, parameter.shape.element_type)
+        for argument, parameter in zip(arguments, computation.parameters, strict=True)
+    ]
+    return [part if part.shape.rank else broadcast(editor, part, (), dimensions) for part in given]
+
+
+def _lifted(
+    computation: HloComputation,
+    instructions: Sequence[HloInstruction],
+    wide: Sequence[HloInstruction],
+    dimensions: Sequence[int],
+    editor: Editor,
+) -> dict[HloInstruction, HloInstruction]:
+    """Return the array that has the values of each instruction."""
     copies = dict(zip(computation.parameters, wide, strict=True))
-    for i in computation.instructions:
+    for i in instructions:
         if i in copies:
             continue
         if i.opcode in _SAME:
@@ -85,4 +127,4 @@ def applied(
             copies[i] = editor.add(
                 i.opcode, [copies[operand] for operand in i.operands], i.attributes
             )
-    return copies[computation.root]
+    return copies

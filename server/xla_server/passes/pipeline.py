@@ -13,6 +13,7 @@ from xla_server.passes.convolution_canonicaliser import ConvolutionCanonicaliser
 from xla_server.passes.cse import CommonSubexpressions
 from xla_server.passes.custom_call_expander import CustomCallExpander
 from xla_server.passes.dead_code import DeadCode
+from xla_server.passes.disjoint_windows import DisjointWindows
 from xla_server.passes.dot_canonicaliser import DotCanonicaliser
 from xla_server.passes.element_loops import ElementLoops
 from xla_server.passes.empty_arrays import EmptyArrays
@@ -101,6 +102,8 @@ PIPELINE: tuple[Pass, ...] = (
     TransposedDot(),
     # After simplification, which finds the true sizes and the transposes that are none.
     DotCanonicaliser(),
+    # After features are last, which leaves windows as they are.
+    DisjointWindows(),
     # After simplification, which shows what reductions start from and which results are read.
     ArgumentOfExtremum(),
     # After the dots, some of which became reductions, and that split, which makes others.

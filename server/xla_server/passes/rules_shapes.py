@@ -18,7 +18,7 @@ from xla_server.passes.build import (
     transpose,
 )
 from xla_server.passes.edit import Editor
-from xla_server.passes.lifting import applied
+from xla_server.passes.lifting import applied, results_applied
 from xla_server.passes.rules_arithmetic import Rule
 
 
@@ -123,13 +123,27 @@ def simplify_copy(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 
 
 def simplify_reduce(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """A reduction of nothing, and one of a transpose or of a reduction's like."""
+    """A reduction of nothing, and several together of one element for each result."""
     if len(i.operands) != 2:
-        return None
+        return _reduced_elements(i, editor)
     operand, initial = i.operands
     if not i.attributes.dimensions:
         return applied(i.called[0], (initial, operand), operand.shape.dimensions, editor)
     return None
+
+
+def _reduced_elements(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """The results of a reduction of several arrays along dimensions of one element."""
+    count = len(i.operands) // 2
+    sizes = i.operands[0].shape.dimensions
+    if any(sizes[d] != 1 for d in i.attributes.dimensions):
+        return None
+    kept = i.shape.tuple_shapes[0].dimensions
+    elements = [reshape(editor, operand, kept) for operand in i.operands[:count]]
+    results = results_applied(i.called[0], [*i.operands[count:], *elements], kept, editor)
+    if results is None:
+        return None
+    return editor.add(Opcode.TUPLE, results)
 
 
 def simplify_reduce_window(i: HloInstruction, editor: Editor) -> HloInstruction | None:

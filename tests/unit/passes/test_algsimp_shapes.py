@@ -165,6 +165,23 @@ FIRES: dict[str, tuple[Any, dict[str, int]]] = {
         ([X], "f32[4,6] reduce(x0, o), dimensions={}, to_apply=add"),
         {"add": 1, "broadcast": 1, "constant": 1},
     ),
+    "reduce_of_pairs_of_one": (
+        (
+            ["f32[5,1]", "s32[5,1]"],
+            "(f32[5], s32[5]) reduce(x0, x1, o, start), dimensions={1}, to_apply=argmax",
+            "start = s32[] constant(0)",
+        ),
+        {
+            "and": 1,
+            "broadcast": 2,
+            "compare": 3,
+            "constant": 2,
+            "or": 1,
+            "reshape": 2,
+            "select": 2,
+            "tuple": 1,
+        },
+    ),
     "reduce_of_nothing_by_any": (
         ([X], "f32[4,6] reduce(x0, o), dimensions={}, to_apply=hypot"),
         {"add": 1, "multiply": 1, "sqrt": 1, "broadcast": 1, "constant": 1},
@@ -244,6 +261,11 @@ STAYS: dict[str, tuple[Any, ...]] = {
         "k = s32[2] constant({2, 1})",
     ),
     "reduce": ([X], "f32[4] reduce(x0, o), dimensions={1}, to_apply=add"),
+    "reduce_of_pairs": (
+        ["f32[5,2]", "s32[5,2]"],
+        "(f32[5], s32[5]) reduce(x0, x1, o, start), dimensions={1}, to_apply=argmax",
+        "start = s32[] constant(0)",
+    ),
     "window": ([X], "f32[4,5] reduce-window(x0, o), window={size=1x2}, to_apply=max"),
     "windows_over_dilated_ends": (
         [X],

@@ -13,6 +13,7 @@ from xla_server.ir.module import HloModule
 from xla_server.passes.argument_of_extremum import ArgumentOfExtremum
 from xla_server.passes.call_inliner import CallInliner
 from xla_server.passes.dead_code import DeadCode
+from xla_server.passes.pipeline import PIPELINE
 
 _RANDOM = np.random.default_rng(0)
 ROWS = np.round(_RANDOM.standard_normal((30, 17)), 1).astype(np.float32)
@@ -113,3 +114,12 @@ def test_is_left(change: str) -> None:
 def test_the_same_pairs_unchanged_are_split() -> None:
     module = _inlined(_pairs("nothing"), ROWS)
     assert_kept(module, passed(module, ArgumentOfExtremum()), [ROWS])
+
+
+def test_of_one_element_nothing_is_compared() -> None:
+    import jax.numpy as jnp
+
+    module = imported(lower(lambda x: jnp.argmax(jnp.sin(x), 1), ROWS[:, :1]))
+    optimised = passed(module, *PIPELINE)
+    assert opcodes(optimised) == {"broadcast": 1, "constant": 1}
+    assert_kept(module, optimised)
