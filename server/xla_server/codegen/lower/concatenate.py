@@ -17,15 +17,17 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
-from xla_server.codegen.loops.pieces import are_few, box_sources
+from xla_server.codegen.loops.pieces import Box, are_few, box_sources
 from xla_server.codegen.lower.loop_kernel import (
+    LoopKernel,
     LoopTask,
-    cost_of_evaluations,
     evaluated_instructions,
     maker_of,
+    units_of,
 )
-from xla_server.codegen.lower.loops import kernel_operands, lower_loop
+from xla_server.codegen.lower.loops import add_plan, kernel_operands, lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.lower.recomputation import loop_plan
 from xla_server.codegen.routines.concatenation import (
     BUFFER,
     ENTRY_WORDS,
@@ -35,8 +37,8 @@ from xla_server.codegen.routines.concatenation import (
     TILE_BYTES,
 )
 from xla_server.codegen.routines.tiles import side_of, tile_name
+from xla_server.codegen.trace.graph import Fold, Node
 from xla_server.codegen.trace.tracer import Origins
-from xla_server.evaluator.cost import Cost
 from xla_server.ir.module import HloInstruction
 
 LONG_BYTES = 128
@@ -295,10 +297,6 @@ def _add_loops(
     is_first: bool,
 ) -> None:
     """Add the kernels that compute operands, by their numbers, and store them in the result."""
-    operands = kernel_operands(lowering, i)
-    buffers = list(dict.fromkeys([*operands.values(), result]))
-    origins: Origins = {}
-    make = maker_of(LoopTask(i, i, operands, (result,), i.name, (0,)), buffers, origins)
     dimension, sizes = root.attributes.dimension, root.shape.dimensions
     ends = list(itertools.accumulate(part.shape.dimensions[dimension] for part in root.operands))
     boxes = []
@@ -309,24 +307,39 @@ def _add_loops(
             ends[number],
         )
         boxes.append(tuple(box))
-    cost = Cost()
+
+    def write(task: LoopTask) -> LoopKernel:
+        return _loops(task, boxes, dimension, is_first=is_first)
+
+    operands = kernel_operands(lowering, i)
+    add_plan(lowering, i, loop_plan(i, operands, (result,), write))
+
+
+def _loops(task: LoopTask, boxes: Sequence[Box], dimension: int, *, is_first: bool) -> LoopKernel:
+    """Write the kernels that compute boxes of a task's only result."""
+    (result,) = task.values
+    buffers = list(dict.fromkeys([*task.stored.values(), result]))
+    origins: Origins = {}
+    make = maker_of(task, buffers, origins)
+    thunks: list[KernelThunk] = []
+    evaluations: dict[Node | Fold, float] = {}
     for source, used in box_sources(make, boxes, dimension):
-        lowering.add(
+        thunks.append(
             KernelThunk(
-                i.name,
+                task.name,
                 source.text,
                 source.trips,
                 source.work,
                 tuple(buffers),
                 reads=tuple(value for n, value in enumerate(buffers) if n in used),
                 writes=(result,),
-                updates=() if is_first else (result,),
+                updates=() if is_first and not thunks else (result,),
                 prologue=source.prologue,
             )
         )
-        is_first = False
-        cost += cost_of_evaluations(evaluated_instructions(source.evaluations, origins))
-    lowering.costs[i] = cost
+        evaluations.update(source.evaluations)
+    evaluated = evaluated_instructions(evaluations, origins)
+    return LoopKernel(task, tuple(thunks), evaluated, units_of(evaluations, task), ())
 
 
 CONCATENATE_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(

@@ -55,14 +55,14 @@ class LoopTask:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoopKernel:
-    """A kernel and its counts for one launch.
+    """The kernel of a task, or kernels that share it, and their counts for one launch of each.
 
     `evaluated` has the evaluations of each instruction that it computes, `units` its time in
     additions, and `prologue_folds` the reductions that each call does again.
     """
 
     task: LoopTask
-    thunk: KernelThunk
+    thunks: tuple[KernelThunk, ...]
     evaluated: Mapping[HloInstruction, float]
     units: float
     prologue_folds: tuple[HloInstruction, ...]
@@ -96,7 +96,8 @@ def loop_kernel(task: LoopTask) -> LoopKernel:
         in_place=() if columns or windows else in_place_pairs(nest, buffers),
         prologue=source.prologue,
     )
-    return LoopKernel(task, thunk, evaluated, _units(source, task), _prologue_folds(nest, origins))
+    units = units_of(source.evaluations, task)
+    return LoopKernel(task, (thunk,), evaluated, units, _prologue_folds(nest, origins))
 
 
 class Maker(Protocol):
@@ -149,10 +150,10 @@ def cost_of_evaluations(evaluated: Mapping[HloInstruction, float]) -> Cost:
     return sum(parts, start=Cost())
 
 
-def _units(source: Source, task: LoopTask) -> float:
+def units_of(evaluations: Evaluations, task: LoopTask) -> float:
     """Return the time of a launch: of its operations, loads and stores."""
     total = float(ACCESS_UNITS * sum(value.shape.element_count for value in task.values))
-    for what, times in source.evaluations.items():
+    for what, times in evaluations.items():
         total += times * _unit(what)
     return total
 

@@ -10,7 +10,7 @@ from xla_server.codegen.loops.collapse import collapsed
 from xla_server.codegen.loops.nest import Nest, all_nodes, source_of
 from xla_server.codegen.lower.loop_kernel import cost_of_evaluations
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
-from xla_server.codegen.lower.recomputation import loop_plan
+from xla_server.codegen.lower.recomputation import LoopPlan, loop_plan
 from xla_server.codegen.trace.affine import linear
 from xla_server.codegen.trace.graph import Load, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
@@ -38,9 +38,14 @@ def add_kernels(
     values: Sequence[Value],
 ) -> None:
     """Add the kernels of an instruction over these operands, writing these values."""
-    plan = loop_plan(instruction, operands, tuple(values))
+    add_plan(lowering, instruction, loop_plan(instruction, operands, tuple(values)))
+
+
+def add_plan(lowering: Lowering, instruction: HloInstruction, plan: LoopPlan) -> None:
+    """Add the kernels of a plan, and note what they cost."""
     for kernel in plan.kernels:
-        lowering.add(kernel.thunk)
+        for thunk in kernel.thunks:
+            lowering.add(thunk)
     costs = (cost_of_evaluations(kernel.evaluated) for kernel in plan.kernels)
     lowering.costs[instruction] = sum(costs, start=Cost())
     if not plan.is_settled:

@@ -7,7 +7,8 @@ with no loop of the kernel is never left where it keeps a large kernel from bein
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
 
 from xla_contract.opcode import Opcode
 from xla_server.buffers.code import Value
@@ -44,26 +45,35 @@ class LoopPlan:
     is_settled: bool = True
 
 
+Writer: TypeAlias = Callable[[LoopTask], LoopKernel]
+"""Writes the kernel of a task."""
+
+
 def loop_plan(
-    instruction: HloInstruction, operands: Mapping[HloInstruction, Value], values: tuple[Value, ...]
+    instruction: HloInstruction,
+    operands: Mapping[HloInstruction, Value],
+    values: tuple[Value, ...],
+    write: Writer = loop_kernel,
 ) -> LoopPlan:
     """Return the kernels of an instruction: one, or more if that takes less time.
 
-    `operands` are the values that it reads, `values` those that it writes.
+    `operands` are the values that it reads, `values` those that it writes, and `write` writes the
+    kernel of the instruction's results.
     """
     numbers = tuple(range(len(values)))
     task = LoopTask(instruction, instruction, operands, values, instruction.name, numbers)
-    kernel = loop_kernel(task)
+    kernel = write(task)
     if instruction.opcode is not Opcode.FUSION:
         return LoopPlan((kernel,))
-    return _Planner(task, kernel).planned()
+    return _Planner(task, kernel, write).planned()
 
 
 class _Planner:
     """Chooses which instructions of a fusion are stored."""
 
-    def __init__(self, task: LoopTask, kernel: LoopKernel) -> None:
+    def __init__(self, task: LoopTask, kernel: LoopKernel, write: Writer) -> None:
         self._task = task
+        self._write = write
         (self._called,) = task.instruction.called
         self._results = _results(self._called.root)
         self._order = {i: n for n, i in enumerate(self._called.instructions)}
@@ -108,7 +118,8 @@ class _Planner:
         read = (stored & inside) - {root}
         kernel = self._known.get((root, read))
         if kernel is None:
-            kernel = self._known[root, read] = loop_kernel(self._subtask(root, inside, read))
+            write = self._write if root is self._task.instruction else loop_kernel
+            kernel = self._known[root, read] = write(self._subtask(root, inside, read))
         return kernel
 
     def _subtask(
@@ -188,10 +199,12 @@ def _units(kernels: Iterable[LoopKernel]) -> float:
 
 def _serial_fold(kernel: LoopKernel) -> HloInstruction | None:
     """Return a reduction before the parallel loop of a kernel that could have more chunks."""
-    thunk = kernel.thunk
+    if not kernel.prologue_folds:
+        return None
+    (thunk,) = kernel.thunks
     calls = calls_of(thunk.trips, thunk.work, thunk.prologue)
     wanted = min(PARALLEL_CALLS, calls_of(thunk.trips, thunk.work, 0))
-    if not kernel.prologue_folds or calls >= wanted:
+    if calls >= wanted:
         return None
     return max(kernel.prologue_folds, key=evaluations_once)
 

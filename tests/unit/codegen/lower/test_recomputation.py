@@ -105,3 +105,23 @@ def test_results_are_kept(module: HloModule, shapes: Sequence[tuple[int, ...]]) 
     (found,) = on_cpu(module, arguments)
     (expected,) = interpreted(module, arguments)
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6)
+
+
+def test_what_the_parts_of_a_concatenate_repeat_is_stored() -> None:
+    module = stated(
+        ["f32[16,200]", "f32[16,200]"],
+        "f32[2,16,800] concatenate(row, row), dimensions={0}",
+        "e = f32[16,200] exponential(x0)",
+        "t = f32[16,200] add(x0, x1)",
+        "u = f32[16,200] multiply(x0, x1)",
+        "w = f32[16,200] subtract(x0, x1)",
+        "joined = f32[16,800] concatenate(t, e, u, w), dimensions={1}",
+        "row = f32[1,16,800] reshape(joined)",
+    )
+    compilation = compile_module(module)
+    assert not compilation.code.unsettled
+    assert compilation.work.transcendentals_ratio == 1
+    random = np.random.default_rng(3)
+    arguments = [random.standard_normal((16, 200)).astype(np.float32) for _ in range(2)]
+    (found,), (expected,) = on_cpu(module, arguments), interpreted(module, arguments)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
