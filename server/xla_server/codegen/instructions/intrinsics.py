@@ -64,6 +64,21 @@ def _by_kind(floating: str, integral: str) -> Build:
     return build
 
 
+_NARROW_BITS = 16
+"""Widest integers that are divided as f32: a quotient of theirs that is no whole number is further
+from one than f32 rounds, and vectors have no integer division."""
+
+
+def _quotient(b: Builder, x: Any, y: Any, t: Any) -> Any:
+    """Return x / y towards zero, where y is not zero and the quotient a number of the type."""
+    signed = is_signed(t)
+    if x.type.width > _NARROW_BITS:
+        return b.sdiv(x, y) if signed else b.udiv(x, y)
+    single, wide = ir.FloatType(), ir.IntType(32)
+    numbers = [b.sitofp(v, single) if signed else b.uitofp(v, single) for v in (x, y)]
+    return b.trunc(b.fptosi(b.fdiv(*numbers), wide), x.type)
+
+
 def _divide(b: Builder, v: Values, t: Any) -> Any:
     if is_float(t):
         return b.fdiv(*v)
@@ -72,10 +87,10 @@ def _divide(b: Builder, v: Values, t: Any) -> Any:
     by_zero = b.icmp_unsigned("==", y, zero)
     ones = ir.Constant(x.type, -1)
     if not is_signed(t):
-        return b.select(by_zero, ones, b.udiv(x, b.select(by_zero, one, y)))
+        return b.select(by_zero, ones, _quotient(b, x, b.select(by_zero, one, y), t))
     overflow = _overflows(b, x, y)
     safe = b.select(b.or_(by_zero, overflow), one, y)
-    return b.select(by_zero, ones, b.sdiv(x, safe))
+    return b.select(by_zero, ones, _quotient(b, x, safe, t))
 
 
 def _remainder(b: Builder, v: Values, t: Any) -> Any:
@@ -88,10 +103,13 @@ def _remainder(b: Builder, v: Values, t: Any) -> Any:
         return b.select(by_zero, b.fdiv(product, product), b.frem(x, y))
     zero, one = ir.Constant(x.type, 0), ir.Constant(x.type, 1)
     by_zero = b.icmp_unsigned("==", y, zero)
-    if not is_signed(t):
-        return b.select(by_zero, x, b.urem(x, b.select(by_zero, one, y)))
-    safe = b.select(b.or_(by_zero, _overflows(b, x, y)), one, y)
-    return b.select(by_zero, x, b.srem(x, safe))
+    is_unsafe = b.or_(by_zero, _overflows(b, x, y)) if is_signed(t) else by_zero
+    safe = b.select(is_unsafe, one, y)
+    if x.type.width <= _NARROW_BITS:
+        rest = b.sub(x, b.mul(_quotient(b, x, safe, t), safe))
+    else:
+        rest = b.srem(x, safe) if is_signed(t) else b.urem(x, safe)
+    return b.select(by_zero, x, rest)
 
 
 def _overflows(b: Builder, x: Any, y: Any) -> Any:

@@ -67,10 +67,12 @@ def lower_while(lowering: Lowering, i: HloInstruction) -> Tree:
     lowering.copy(state, initial)
     begin, end = Label(f"{i.name}.condition"), Label(f"{i.name}.end")
     lowering.add(begin)
+    lowering.loop_depth += 1
     goes_on = lowering.call(condition, [state])
     assert isinstance(goes_on, Value)
     lowering.add(Branch(goes_on, end))
     _copy_at_once(lowering, state, lowering.call(body, [state]))
+    lowering.loop_depth -= 1
     lowering.add(Jump(begin))
     lowering.add(end)
     return state

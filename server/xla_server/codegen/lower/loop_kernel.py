@@ -35,6 +35,9 @@ GLUE_WORK = 256
 """Operations up to which optimising a kernel of one element does not pay: starting it takes longer.
 The sum of 64 partial sums has 195."""
 
+REPEATED_GLUE_WORK = 16
+"""The same inside of a loop, which runs the kernel many times."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoopTask:
@@ -42,7 +45,8 @@ class LoopTask:
 
     `root` is `instruction` itself or, if that is a fusion, an instruction inside of it. `numbers`
     are those of the results that the kernel computes. `stored` has the values that are read: those
-    of operands, and of instructions inside that earlier kernels have stored.
+    of operands, and of instructions inside that earlier kernels have stored. A loop runs the kernel
+    many times if it `is_repeated`.
     """
 
     instruction: HloInstruction
@@ -51,6 +55,7 @@ class LoopTask:
     values: tuple[Value, ...]
     name: str
     numbers: tuple[int, ...]
+    is_repeated: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,7 +84,8 @@ def loop_kernel(task: LoopTask) -> LoopKernel:
     nest = Nest(*collapsed(sizes, stores), cancellation=len(buffers))
     columns = column_source(nest)
     source = windows or columns or pieces_source(nest, sizes, stores) or short_row_source(nest)
-    source = _glue_if_short(source or source_of(nest), nest)
+    limit = REPEATED_GLUE_WORK if task.is_repeated else GLUE_WORK
+    source = _glue_if_short(source or source_of(nest), nest, limit)
     used = {node.argument for node in all_nodes(nest.stores) if isinstance(node, Load)}
     word = [CANCELLATION] if is_long(source.work + source.prologue) else []
     evaluated = evaluated_instructions(source.evaluations, origins)
@@ -173,12 +179,12 @@ def _prologue_folds(nest: Nest, origins: Origins) -> tuple[HloInstruction, ...]:
     return tuple(i for i in found if i is not None and i.opcode is Opcode.REDUCE)
 
 
-def _glue_if_short(source: Source, nest: Nest) -> Source:
+def _glue_if_short(source: Source, nest: Nest, limit: int) -> Source:
     """Mark a kernel of one element that is not worth its compiler's time."""
     functions = {node.function for node in all_nodes(nest.stores) if isinstance(node, Apply)}
     # Functions that are called stand in the text by other names.
     written = (functions - ARITHMETIC.keys()).intersection(re.findall(r"\w+", source.text))
-    if source.trips > 1 or source.work + source.prologue > GLUE_WORK or written:
+    if source.trips > 1 or source.work + source.prologue > limit or written:
         return source
     head = "def kernel(buffers, start, stop):\n"
     text = source.text.replace(head, f"{head}    glue()\n", 1)

@@ -38,7 +38,9 @@ def add_kernels(
     values: Sequence[Value],
 ) -> None:
     """Add the kernels of an instruction over these operands, writing these values."""
-    add_plan(lowering, instruction, loop_plan(instruction, operands, tuple(values)))
+    is_repeated = lowering.loop_depth > 0
+    plan = loop_plan(instruction, operands, tuple(values), is_repeated=is_repeated)
+    add_plan(lowering, instruction, plan)
 
 
 def add_plan(lowering: Lowering, instruction: HloInstruction, plan: LoopPlan) -> None:

@@ -31,6 +31,7 @@ class Lowering:
         self.origins: dict[Row, HloInstruction] = {}
         self.costs: dict[HloInstruction, Cost] = {}
         self.unsettled: list[HloInstruction] = []
+        self.loop_depth = 0
         self._scope: dict[HloInstruction, Tree] = {}
         self._current: HloInstruction | None = None
 

@@ -54,14 +54,18 @@ def loop_plan(
     operands: Mapping[HloInstruction, Value],
     values: tuple[Value, ...],
     write: Writer = loop_kernel,
+    *,
+    is_repeated: bool = False,
 ) -> LoopPlan:
     """Return the kernels of an instruction: one, or more if that takes less time.
 
     `operands` are the values that it reads, `values` those that it writes, and `write` writes the
-    kernel of the instruction's results.
+    kernel of the instruction's results. A loop runs the kernels many times if they are
+    `is_repeated`.
     """
     numbers = tuple(range(len(values)))
-    task = LoopTask(instruction, instruction, operands, values, instruction.name, numbers)
+    name = instruction.name
+    task = LoopTask(instruction, instruction, operands, values, name, numbers, is_repeated)
     kernel = write(task)
     if instruction.opcode is not Opcode.FUSION:
         return LoopPlan((kernel,))
@@ -133,13 +137,15 @@ class _Planner:
             if len(numbers) == len(self._results):
                 numbers = tuple(n for n in numbers if self._results[n] not in stored)
             results = tuple(task.values[n] for n in numbers)
-            return LoopTask(root, root, stored, results, task.name, numbers)
+            return dataclasses.replace(task, stored=stored, values=results, numbers=numbers)
         bound = zip(self._called.parameters, task.instruction.operands, strict=True)
         needed = {operand for parameter, operand in bound if parameter in inside}
         operands = {part: value for part, value in task.stored.items() if part in needed}
         value = self._value(root)
         stored = {**operands, **values}
-        return LoopTask(task.instruction, root, stored, (value,), value.name, (0,))
+        return LoopTask(
+            task.instruction, root, stored, (value,), value.name, (0,), task.is_repeated
+        )
 
     def _value(self, i: HloInstruction) -> Value:
         known = self._values.get(i)

@@ -1,6 +1,6 @@
 """Loops that single operations and fusions become."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,11 @@ from tests.conformance.examples import ADD
 from tests.unit.codegen.compiled import assert_same, both, built
 from xla_client import ops
 from xla_client.builder import Op
+from xla_client.lib import loops
 from xla_server.backends.compilation import compile_module
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.loops.function_calls import SELDOM
+from xla_server.codegen.lower.lowering import kernels_of
 
 
 def test_a_chain_of_elementwise_operations() -> None:
@@ -77,3 +79,18 @@ def test_functions_are_called_where_others_take_the_time(
     assert _is_glue(kernel) is (shapes[0] == ())
     ((ours, theirs),) = both(function, *arguments)
     np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+def test_a_kernel_that_a_loop_repeats_is_optimised() -> None:
+    def repeated(x: Op) -> Op:
+        def step(_: Op, values: Sequence[Op]) -> list[Op]:
+            return [ops.add(values[0], _total(values[0]), broadcast_dimensions=())]
+
+        (end,) = loops.for_each_index(100, step, [x])
+        return end
+
+    for function, is_glue in ((_total, True), (repeated, False)):
+        code = compile_module(built(function, [np.ones(60, np.float32)])).code
+        sums = [kernel for kernel in kernels_of(code) if "add_in_any" in kernel.source]
+        assert sums
+        assert {_is_glue(kernel) for kernel in sums} == {is_glue}
