@@ -39,6 +39,13 @@ _FREE_PARTS = 64
 """How many partial results are combined in sequence before their results are."""
 
 
+ITEM_ELEMENTS = 64
+"""Elements of a work item below which another loop is done inside of it."""
+
+FEWEST_ITEMS = 64
+"""Work items that are left for threads to share."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Nest:
     """Loops of several trips, outermost first, and the stores inside.
@@ -97,7 +104,7 @@ class Printer:
         """The text with one loop over all dimensions but the last, and one over that."""
         loops = self._nest.loops
         self._begin()
-        inner = loops[-1:] if len(loops) > 1 else ()
+        inner = _inner_loops(self._nest)
         outer = loops[: len(loops) - len(inner)]
         self._calls = FunctionCalls(all_nodes(self._nest.stores), outer)
         work = self._work(outer)
@@ -455,6 +462,25 @@ def _form(fold: Fold) -> VectorFold:
     form = vector_fold(fold)
     assert form is not None
     return form
+
+
+def _inner_loops(nest: Nest) -> tuple[Variable, ...]:
+    """Return the loops of a work item: the last one, and more around it if it is short.
+
+    The index of a work item is divided by the size of each loop around it, which takes as long as
+    some elements. Reductions have loops of their own inside of a single one.
+    """
+    loops = nest.loops
+    count = min(1, len(loops) - 1)
+    if folds_of(nest.stores):
+        return loops[len(loops) - count :]
+    while (
+        0 < count < len(loops) - 1
+        and math.prod(loop.size for loop in loops[-count:]) < ITEM_ELEMENTS
+        and math.prod(loop.size for loop in loops[: -count - 1]) >= FEWEST_ITEMS
+    ):
+        count += 1
+    return loops[len(loops) - count :]
 
 
 def prologue_of(stores: Sequence[Store]) -> set[Node]:
