@@ -17,6 +17,7 @@ from xla_server.codegen.loops.kept_rows import NOTHING_KEPT, kept_rows
 from xla_server.codegen.loops.stopping import SPAN, is_long, span_of, stop_lines
 from xla_server.codegen.loops.sum_levels import Step, is_even, steps_of, turn_of
 from xla_server.codegen.loops.vector_folds import VectorFold, vector_fold
+from xla_server.codegen.loops.work_items import inner_loops
 from xla_server.codegen.trace.affine import Affine, Atom, Computed, Quotient, Variable
 from xla_server.codegen.trace.graph import (
     Accumulator,
@@ -37,13 +38,6 @@ _FREE_RUN = 1024
 
 _FREE_PARTS = 64
 """How many partial results are combined in sequence before their results are."""
-
-
-ITEM_ELEMENTS = 64
-"""Elements of a work item below which another loop is done inside of it."""
-
-FEWEST_ITEMS = 64
-"""Work items that are left for threads to share."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,7 +98,7 @@ class Printer:
         """The text with one loop over all dimensions but the last, and one over that."""
         loops = self._nest.loops
         self._begin()
-        inner = _inner_loops(self._nest)
+        inner = inner_loops(loops, self._nest.stores)
         outer = loops[: len(loops) - len(inner)]
         self._calls = FunctionCalls(all_nodes(self._nest.stores), outer)
         work = self._work(outer)
@@ -462,25 +456,6 @@ def _form(fold: Fold) -> VectorFold:
     form = vector_fold(fold)
     assert form is not None
     return form
-
-
-def _inner_loops(nest: Nest) -> tuple[Variable, ...]:
-    """Return the loops of a work item: the last one, and more around it if it is short.
-
-    The index of a work item is divided by the size of each loop around it, which takes as long as
-    some elements. Reductions have loops of their own inside of a single one.
-    """
-    loops = nest.loops
-    count = min(1, len(loops) - 1)
-    if folds_of(nest.stores):
-        return loops[len(loops) - count :]
-    while (
-        0 < count < len(loops) - 1
-        and math.prod(loop.size for loop in loops[-count:]) < ITEM_ELEMENTS
-        and math.prod(loop.size for loop in loops[: -count - 1]) >= FEWEST_ITEMS
-    ):
-        count += 1
-    return loops[len(loops) - count :]
 
 
 def prologue_of(stores: Sequence[Store]) -> set[Node]:

@@ -1,0 +1,32 @@
+"""Division of a loop nest into work items and the loops inside of one."""
+
+import math
+from collections.abc import Sequence
+
+from xla_server.codegen.loops.fold_groups import folds_of
+from xla_server.codegen.trace.affine import Variable
+from xla_server.codegen.trace.graph import Store
+
+ITEM_ELEMENTS = 64
+"""Elements of a work item below which another loop is done inside of it."""
+
+FEWEST_ITEMS = 64
+"""Work items that are left for threads to share."""
+
+
+def inner_loops(loops: Sequence[Variable], stores: Sequence[Store]) -> tuple[Variable, ...]:
+    """Return the loops of a work item: the last one, and more around it if it is short.
+
+    The index of a work item is divided by the size of each loop around it, which takes as long as
+    some elements do. Nests with reductions have a single loop in an item, beside those of the
+    reductions.
+    """
+    count = min(1, len(loops) - 1)
+    while (
+        0 < count < len(loops) - 1
+        and math.prod(loop.size for loop in loops[-count:]) < ITEM_ELEMENTS
+        and math.prod(loop.size for loop in loops[: -count - 1]) >= FEWEST_ITEMS
+        and not folds_of(stores)
+    ):
+        count += 1
+    return tuple(loops[len(loops) - count :])
