@@ -18,7 +18,11 @@ DOMAIN = "xla-service"
 """Of google.rpc.ErrorInfo."""
 
 _MAX_MESSAGE_BYTES = 2048
-_MAX_METADATA_BYTES = 512
+_MAX_HINT_BYTES = 800
+_MAX_NAME_BYTES = 256
+"""Largest texts of an error, in bytes: together they fit into the 8 KiB of headers that a client
+accepts, the message twice and what is not ASCII written with three bytes for one. A hint may list
+all passes."""
 
 
 def status_of(error: XlaError, *, incident: str = "") -> grpc.Status:
@@ -42,7 +46,9 @@ def status_proto_of(error: XlaError, *, incident: str = "") -> status_pb2.Status
         reason=type(error).__name__,
         domain=DOMAIN,
         metadata={
-            name: fit_header(text, _MAX_METADATA_BYTES) for name, text in texts.items() if text
+            name: fit_header(text, _MAX_HINT_BYTES if name == "hint" else _MAX_NAME_BYTES)
+            for name, text in texts.items()
+            if text
         },
     )
     status = status_pb2.Status(
