@@ -2,11 +2,12 @@
 
 import enum
 import functools
+from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
 
-from xla_contract.errors import InvalidArgumentError
+from xla_contract.errors import ArgumentTypeError, InvalidArgumentError
 
 
 class ElementType(enum.IntEnum):
@@ -131,9 +132,47 @@ class ElementType(enum.IntEnum):
         return found
 
     @classmethod
+    def of(cls, value: "ElementTypeLike") -> "ElementType":
+        """Return the type that `value` names.
+
+        Args:
+            value: An ElementType, its HLO name ("f32"), numpy's name of the same type ("float32",
+                "bfloat16"), a numpy dtype or scalar type, or one of Python's bool, int, float and
+                complex, which mean pred, s32, f32 and c64.
+
+        Raises:
+            ArgumentTypeError: `value` is nothing of these.
+            InvalidArgumentError: No element type of arrays has this name or numpy type.
+        """
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str):
+            return _from_name(value)
+        if isinstance(value, type) and value in _BY_PYTHON_TYPE:
+            return _BY_PYTHON_TYPE[value]
+        if isinstance(value, np.dtype):
+            return cls.from_dtype(value)
+        if isinstance(value, type) and issubclass(value, _SCALAR_TYPES):
+            if found := _BY_SCALAR_TYPE.get(value):
+                return found
+            raise InvalidArgumentError(f"no XLA element type stores numpy's {value.__name__}")
+        # The scalar types of JAX, as jnp.float32, are functions with a dtype.
+        dtype = getattr(value, "dtype", None)
+        if callable(value) and isinstance(dtype, np.dtype):
+            return cls.from_dtype(dtype)
+        raise ArgumentTypeError(
+            'an element type must be an ElementType, its name ("f32", "float32"), or a numpy '
+            f"type (np.float32), got {_text_of(value)}"
+        )
+
+    @classmethod
     def from_dtype(cls, dtype: "np.typing.DTypeLike") -> "ElementType":
         """The type of a numpy dtype; raises InvalidArgumentError when XLA has none."""
         return _from_dtype(np.dtype(dtype))
+
+
+ElementTypeLike: TypeAlias = ElementType | str | type[Any] | np.dtype[Any]
+"""The types that `ElementType.of` takes: an ElementType, "f32", "float32", `np.float32` ..."""
 
 
 def _custom(name: str) -> "np.dtype[np.generic]":
@@ -221,6 +260,38 @@ _FLOATING = frozenset(
 _BY_DTYPE: dict["np.dtype[np.generic]", ElementType] = {
     dtype: element for element, dtype in _DTYPE.items()
 }
+_BY_NUMPY_NAME: dict[str, ElementType] = {
+    dtype.name: element for dtype, element in _BY_DTYPE.items()
+}
+_BY_PYTHON_TYPE: dict[type[Any], ElementType] = {
+    bool: ElementType.PRED,
+    int: ElementType.S32,
+    float: ElementType.F32,
+    complex: ElementType.C64,
+}
+_BY_SCALAR_TYPE: dict[type[Any], ElementType] = {
+    dtype.type: element for dtype, element in _BY_DTYPE.items()
+}
+_SCALAR_TYPES: tuple[type[Any], ...] = (np.generic, *_BY_SCALAR_TYPE)
+"""Classes of scalars: those of ml_dtypes are not all subclasses of numpy's."""
+
+
+def _from_name(name: str) -> ElementType:
+    found = _BY_TEXT.get(name.lower()) or _BY_NUMPY_NAME.get(name.lower())
+    if found is not None and found is not ElementType.INVALID:
+        return found
+    import difflib  # only for the sentence
+
+    names = [element.text for element in _DTYPE] + list(_BY_NUMPY_NAME)
+    near = difflib.get_close_matches(name.lower(), names, 2, 0.5)
+    raise InvalidArgumentError(
+        f"an element type must have one of XLA's or numpy's names, got {name!r:.80}"
+        + (f"; near it are {' and '.join(near)}" if near else "")
+    )
+
+
+def _text_of(value: object) -> str:
+    return f"{value!r:.80} ({type(value).__name__})"
 
 
 @functools.lru_cache(maxsize=128)

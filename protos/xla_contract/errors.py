@@ -36,6 +36,7 @@ class XlaError(Exception):
     `message` is one sentence: rule first, then `got <evidence>`. `op` is the opcode or rpc and
     `instruction` the HLO name the error is about, where there is one; `hint` says what to change.
     `incident` is the id under which the server's log has the cause, where that is a fault of its.
+    Tracebacks show the hint behind the message, as a note; `str(error)` is the message alone.
     """
 
     code: ClassVar[StatusCode] = StatusCode.UNKNOWN
@@ -55,6 +56,8 @@ class XlaError(Exception):
         self.instruction = instruction
         self.hint = hint
         self.incident = incident
+        if hint:
+            self.add_note(f"hint: {hint}")
 
     def at(self, op: str, instruction: str = "") -> "XlaError":
         """The same error with its place put in front: `op %instruction: message`.
@@ -89,6 +92,10 @@ class InvalidArgumentError(XlaError):
     """The request is wrong whatever the state of the server."""
 
     code = StatusCode.INVALID_ARGUMENT
+
+
+class ArgumentTypeError(InvalidArgumentError, TypeError):
+    """An argument has a Python type that its parameter does not take."""
 
 
 class ShapeError(InvalidArgumentError):
@@ -175,6 +182,14 @@ class UnauthenticatedError(XlaError):
     """The caller did not say who it is."""
 
     code = StatusCode.UNAUTHENTICATED
+
+
+class SessionEndedError(UnauthenticatedError):
+    """The session that a call names has ended or never was; the call was not made."""
+
+
+class LostError(DataLossError):
+    """A value, run or feed was lost with the session it was in: the server was started again."""
 
 
 ERROR_BY_CODE: dict[StatusCode, type[XlaError]] = {

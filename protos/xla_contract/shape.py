@@ -6,10 +6,12 @@ dimensions, layout), a tuple of shapes, a token or an opaque value. Shapes are i
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NoReturn
 
-from xla_contract.element_type import ElementType
-from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.element_type import ElementType, ElementTypeLike
+from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, ShapeError
 from xla_contract.layout import Layout
 
 UNBOUNDED = -(2**63)
@@ -37,6 +39,8 @@ class Shape:
     _byte_size: int | None = dataclasses.field(default=None, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        if type(self.element_type) is not ElementType or type(self.dimensions) is not tuple:
+            self._take_what_was_written()
         if self.layout is not None and len(self.layout.minor_to_major) != len(self.dimensions):
             raise InvalidArgumentError(
                 f"a layout must order every dimension, got minor_to_major {self.layout} for "
@@ -58,6 +62,18 @@ class Shape:
                 )
         if self.dimensions:
             self._check_memory()
+
+    def _take_what_was_written(self) -> None:
+        """Replace a name of a type by its ElementType, and sizes by a tuple of ints."""
+        if isinstance(self.element_type, int | tuple | list) and not isinstance(
+            self.element_type, ElementType
+        ):
+            _raise_swapped(self.element_type, self.dimensions)
+        try:
+            object.__setattr__(self, "element_type", ElementType.of(self.element_type))
+        except InvalidArgumentError as error:
+            raise type(error)(f"{error.message}; Shape.parse takes text as 'f32[2,3]'") from None
+        object.__setattr__(self, "dimensions", _sizes(self.dimensions))
 
     def _check_memory(self) -> None:
         if len(self.dimensions) > MAX_RANK:
@@ -83,28 +99,33 @@ class Shape:
     @classmethod
     def array(
         cls,
-        element_type: ElementType,
-        dimensions: Sequence[int] = (),
+        element_type: ElementTypeLike,
+        dimensions: int | Sequence[int] = (),
         minor_to_major: Sequence[int] | None = None,
         dynamic_dimensions: Sequence[bool] = (),
     ) -> "Shape":
         """An array shape; without `minor_to_major` it has no layout.
 
-        Raises InvalidArgumentError for a negative size, a type without elements, or a
-        `minor_to_major` that is not a permutation.
+        `element_type` is what `ElementType.of` takes; one int is one dimension. Raises
+        InvalidArgumentError for a negative size, a type without elements, or a `minor_to_major`
+        that is not a permutation, and ArgumentTypeError for sizes that are no ints.
         """
+        if type(element_type) is not ElementType:
+            if isinstance(element_type, int | tuple | list):
+                _raise_swapped(element_type, dimensions)
+            element_type = ElementType.of(element_type)
         if not element_type.is_array:
             raise InvalidArgumentError(f"an array needs elements, got type {element_type.text}")
         layout = None if minor_to_major is None else Layout(tuple(map(int, minor_to_major)))
         return cls(
             element_type,
-            tuple(int(size) for size in dimensions),
+            _sizes(dimensions),
             layout,
             tuple(bool(flag) for flag in dynamic_dimensions),
         )
 
     @classmethod
-    def scalar(cls, element_type: ElementType) -> "Shape":
+    def scalar(cls, element_type: ElementTypeLike) -> "Shape":
         """An array shape of rank 0."""
         return cls.array(element_type)
 
@@ -126,6 +147,11 @@ class Shape:
     @classmethod
     def parse(cls, text: str) -> "Shape":
         """The shape written in HLO text; raises InvalidArgumentError with the position."""
+        if not isinstance(text, str):
+            raise ArgumentTypeError(
+                f'a shape is parsed from text as "f32[2,3]", got {text!r:.80} '
+                f"({type(text).__name__})"
+            )
         from xla_contract.shape_text import parse_shape
 
         return parse_shape(text)
@@ -311,6 +337,32 @@ class Shape:
         if size == UNBOUNDED:
             return "?"
         return f"<={size}" if self.is_dynamic(number) else str(size)
+
+
+def _sizes(dimensions: int | Sequence[int]) -> tuple[int, ...]:
+    """The sizes as a tuple of ints; ArgumentTypeError for what is none."""
+    try:
+        if isinstance(dimensions, Iterable):
+            return tuple(map(operator.index, dimensions))
+        return (operator.index(dimensions),)
+    except TypeError:
+        raise ArgumentTypeError(
+            f"dimensions must be an int or a sequence of ints, got {dimensions!r:.80}"
+        ) from None
+
+
+def _raise_swapped(element_type: Any, dimensions: Any) -> NoReturn:
+    """Raise ArgumentTypeError for sizes where the element type stands, saying what to write."""
+    try:
+        instead = (
+            f', as in Shape.array("{ElementType.of(dimensions).text}", {_sizes(element_type)})'
+        )
+    except InvalidArgumentError:
+        instead = ', as in Shape.array("f32", (3, 4)) or Shape.parse("f32[3,4]")'
+    raise ArgumentTypeError(
+        f"the element type stands before the dimensions{instead}, got "
+        f"{element_type!r:.80} for the element type"
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from xla_contract.element_type import ElementType
-from xla_contract.errors import InvalidArgumentError
+from xla_contract.errors import ArgumentTypeError, InvalidArgumentError
 from xla_contract.stubs import xla_data_pb2
 
 ARRAY_TYPES = [element_type for element_type in ElementType if element_type.is_array]
@@ -72,3 +72,60 @@ def test_complex_types_and_their_components() -> None:
     assert ElementType.S32.real_component is ElementType.S32
     with pytest.raises(InvalidArgumentError, match="f16"):
         _ = ElementType.F16.complex_of
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (ElementType.F32, "f32"),
+        ("f32", "f32"),
+        ("F32", "f32"),
+        ("float32", "f32"),
+        ("bfloat16", "bf16"),
+        ("bool", "pred"),
+        ("int4", "s4"),
+        ("token", "token"),
+        (np.float32, "f32"),
+        (np.bool_, "pred"),
+        (np.dtype("<i8"), "s64"),
+        (ml_dtypes.bfloat16, "bf16"),
+        (ml_dtypes.float8_e5m2, "f8e5m2"),
+        (np.dtype(ml_dtypes.int4), "s4"),
+        # Python's types mean what literals of them become.
+        (bool, "pred"),
+        (int, "s32"),
+        (float, "f32"),
+        (complex, "c64"),
+    ],
+)
+def test_what_people_write_for_a_type(written: Any, text: str) -> None:
+    assert ElementType.of(written).text == text
+
+
+@pytest.mark.parametrize("element_type", [each for each in ElementType if each.is_array], ids=str)
+def test_each_type_has_its_names_and_numpy_types(element_type: ElementType) -> None:
+    dtype = element_type.dtype
+    for written in (element_type.text, dtype.name, dtype, dtype.type):
+        assert ElementType.of(written) is element_type
+
+
+@pytest.mark.parametrize(
+    ("written", "error", "sentence"),
+    [
+        ("i32", InvalidArgumentError, "got 'i32'; near it are int32"),
+        ("float", InvalidArgumentError, "got 'float'; near it are float"),
+        ("", InvalidArgumentError, "must have one of XLA's or numpy's names, got ''"),
+        ("invalid", InvalidArgumentError, "names, got 'invalid'"),
+        (np.dtype("U3"), InvalidArgumentError, "no XLA element type stores numpy's <U3"),
+        (np.str_, InvalidArgumentError, "no XLA element type stores numpy's str_"),
+        (np.generic, InvalidArgumentError, "no XLA element type stores numpy's generic"),
+        (11, ArgumentTypeError, r"an element type must be .*, got 11 \(int\)"),
+        (None, ArgumentTypeError, r"got None \(NoneType\)"),
+        (np.float32(1), ArgumentTypeError, r"\(float32\)"),
+        (np.zeros(2), ArgumentTypeError, r"\(ndarray\)"),
+        (str, ArgumentTypeError, "got <class 'str'>"),
+    ],
+)
+def test_what_is_no_type(written: Any, error: type[Exception], sentence: str) -> None:
+    with pytest.raises(error, match=sentence):
+        ElementType.of(written)

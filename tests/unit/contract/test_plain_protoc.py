@@ -2,6 +2,7 @@
 
 import importlib.resources
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,17 @@ def test_generated_python_has_every_rpc(tmp_path: Path) -> None:
     assert names == sorted(rpc.name for rpc in RPCS)
     assert len(names) == 18
     assert full_name == "xla.ShapeProto"
+
+
+def test_the_command_in_the_readme_generates_both_services(tmp_path: Path) -> None:
+    pytest.importorskip("grpc_tools")
+    readme = (ROOT / "README.md").read_text()
+    (command,) = re.findall(r"`python (-m grpc_tools\.protoc [^`]*)`", readme)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "protos").symlink_to(ROOT / "protos")
+    subprocess.run(f"{sys.executable} {command}", cwd=tmp_path, shell=True, check=True)
+    generated = {path.name for path in (tmp_path / "out" / "xla").iterdir()}
+    assert {"xla_service_pb2_grpc.py", "xla_extension_pb2_grpc.py"} <= generated
 
 
 def test_installed_package_carries_the_files() -> None:

@@ -1,7 +1,10 @@
+from collections.abc import Callable
+
+import numpy as np
 import pytest
 
 from xla_contract.element_type import ElementType
-from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, ShapeError
 from xla_contract.layout import Layout
 from xla_contract.shape import MAX_RANK, UNBOUNDED, ProgramShape, Shape
 
@@ -88,3 +91,48 @@ def test_program_shapes_print_names_or_numbers() -> None:
     scalar = Shape.scalar(F32)
     assert str(ProgramShape((scalar,), scalar, ("x",))) == "(x: f32[]) -> f32[]"
     assert str(ProgramShape((scalar,), scalar)) == "(p0: f32[]) -> f32[]"
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        Shape.array("f32", (2, 3)),
+        Shape.array(np.float32, np.array([2, 3])),
+        Shape.array(float, [np.int64(2), 3]),
+        Shape("f32", (2, 3)),  # type: ignore[arg-type]
+        Shape(np.dtype("float32"), [2, 3]),  # type: ignore[arg-type]
+    ],
+)
+def test_types_and_sizes_as_people_write_them(shape: Shape) -> None:
+    assert shape == Shape.parse("f32[2,3]")
+    assert type(shape.element_type) is ElementType
+    assert all(type(size) is int for size in shape.dimensions)
+
+
+def test_one_size_is_one_dimension() -> None:
+    assert Shape.array("s8", 4) == Shape("s8", 4) == Shape.parse("s8[4]")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("write", "sentence"),
+    [
+        (lambda: Shape((3, 4), "f32"), r'as in Shape.array\("f32", \(3, 4\)\), got \(3, 4\)'),
+        (lambda: Shape.array((3, 4), "f32"), r'as in Shape.array\("f32", \(3, 4\)\), got \(3, 4\)'),
+        (lambda: Shape.array(3, np.int8), r'as in Shape.array\("s8", \(3,\)\), got 3'),
+        (lambda: Shape.array([3, 4]), r'Shape.parse\("f32\[3,4\]"\), got \[3, 4\]'),
+        (lambda: Shape.array("f32", 2.5), "dimensions must be an int or a sequence of ints, got 2"),
+        (lambda: Shape.array("f32", (2.5,)), "sequence of ints, got "),
+        (lambda: Shape.array("f32", "3"), "sequence of ints, got '3'"),
+        (lambda: Shape("f32", None), "sequence of ints, got None"),
+        (lambda: Shape(None), r"an element type must be .*, got None"),
+        (lambda: Shape.parse(3), r'parsed from text as "f32\[2,3\]", got 3 \(int\)'),
+    ],
+)
+def test_types_and_sizes_that_are_none(write: Callable[[], Shape], sentence: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=sentence):
+        write()
+
+
+def test_text_is_for_parse() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"got 'f32\[3\]'; .*Shape.parse takes text"):
+        Shape("f32[3]")  # type: ignore[arg-type]
