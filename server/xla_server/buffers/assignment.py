@@ -7,6 +7,7 @@ overlap.
 
 import dataclasses
 
+from xla_contract.errors import ResourceExhaustedError
 from xla_contract.shape import Shape
 from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Value
 from xla_server.buffers.liveness import analyse, interference, members
@@ -73,6 +74,14 @@ class MemoryUse:
     def added(self) -> int:
         """Those of them that are not there before, as the arguments are."""
         return self.copies + self.constants + self.results + self.arena
+
+
+def require_fit(use: MemoryUse, max_bytes: int | None) -> None:
+    """Raise ResourceExhaustedError, with all figures, for more than `max_bytes`; None for any."""
+    if max_bytes is not None and use.peak > max_bytes:
+        raise ResourceExhaustedError(
+            f"an execution must fit into the device's {max_bytes} bytes of memory, got {use}"
+        )
 
 
 def memory_use(code: Code, assignment: Assignment) -> MemoryUse:

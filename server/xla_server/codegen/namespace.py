@@ -14,6 +14,7 @@ from xla_server.codegen.instructions.random_words import RANDOM_WORDS
 from xla_server.codegen.routines.column_sums import COLUMN_SUMS
 from xla_server.codegen.routines.concatenation import CONCATENATION
 from xla_server.codegen.routines.direct_block import DIRECT_BLOCK
+from xla_server.codegen.routines.exact_sums import EXACT_SUMS
 from xla_server.codegen.routines.fourier_blocks import FOURIER_BLOCKS
 from xla_server.codegen.routines.fourier_moves import FOURIER_MOVES
 from xla_server.codegen.routines.fourier_passes import FOURIER_PASSES
@@ -37,6 +38,7 @@ NAMESPACE: dict[str, Any] = {
     **COLUMN_SUMS,
     **CONCATENATION,
     **DIRECT_BLOCK,
+    **EXACT_SUMS,
     **FOURIER_BLOCKS,
     **FOURIER_MOVES,
     **FOURIER_PASSES,

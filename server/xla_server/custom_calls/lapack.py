@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from scipy.linalg import blas, lapack
 
 from xla_contract.element_type import ElementType
 
@@ -17,12 +16,17 @@ PREFIX = {
 
 def routine(element: ElementType, name: str, complex_name: str | None = None) -> Any:
     """LAPACK's routine for matrices of this type; some have another name for complex ones."""
+    # The server listens before scipy is loaded.
+    from scipy.linalg import lapack
+
     chosen = complex_name if complex_name and element.is_complex else name
     return getattr(lapack, PREFIX[element] + chosen)
 
 
 def blas_routine(element: ElementType, name: str) -> Any:
     """BLAS's routine for matrices of this type."""
+    from scipy.linalg import blas
+
     return getattr(blas, PREFIX[element] + name)
 
 

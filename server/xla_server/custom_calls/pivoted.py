@@ -5,12 +5,11 @@ called at the address that scipy publishes for Cython.
 """
 
 import ctypes
+import functools
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cython_lapack
 
 from xla_contract.element_type import ElementType
 from xla_server.custom_calls.lapack import PREFIX, asked
@@ -25,15 +24,16 @@ def _address(capsule: Any) -> int:
     return address
 
 
-def _entry(element: ElementType) -> Any:
+@functools.cache
+def _geqp3(element: ElementType) -> Any:
     """geqp3(m, n, a, lda, jpvt, tau, work, lwork, [rwork,] info), everything by address."""
+    # The server listens before scipy is loaded.
+    from scipy.linalg import cython_lapack
+
     capsules: Mapping[str, Any] = cython_lapack.__pyx_capi__
     count = 10 if element.is_complex else 9
     signature = ctypes.CFUNCTYPE(None, *(ctypes.c_void_p,) * count)
     return signature(_address(capsules[f"{PREFIX[element]}geqp3"]))
-
-
-_GEQP3 = MappingProxyType({element: _entry(element) for element in PREFIX})
 
 
 def factored(element: ElementType, matrix: Any, pivots: Any) -> tuple[Any, Any, Any]:
@@ -53,7 +53,7 @@ def factored(element: ElementType, matrix: Any, pivots: Any) -> tuple[Any, Any, 
         numbers = [np.array([number], np.int32) for number in (rows, columns, rows, length)]
         m, n, leading, size = numbers
         arguments = [m, n, packed, leading, order, factors, workspace, size, *reals, status]
-        _GEQP3[element](*(argument.ctypes.data for argument in arguments))
+        _geqp3(element)(*(argument.ctypes.data for argument in arguments))
 
     answer = np.zeros(1, element.dtype)
     run(answer, -1)

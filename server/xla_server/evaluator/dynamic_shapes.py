@@ -15,6 +15,7 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.registry import definition
 from xla_contract.shape import Shape
 from xla_server.evaluator.dynamic_operands import UPDATED_IN_PLACE, fitted
+from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.bounds import cut, filled, plain
 from xla_server.ops.evaluation import Array, Evaluator, Frame, Value
@@ -85,7 +86,9 @@ def at_actual_sizes(opcode: Opcode, evaluate: Evaluator) -> Evaluator:
     if opcode in ANY_SIZE:
         return evaluate
 
-    def evaluate_any(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+    def evaluate_any(
+        instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+    ) -> Value | Deep[Value]:
         operands = [plain(part) if isinstance(part, np.ndarray) else part for part in operands]
         if all(map(_has_bounds, operands, instruction.operands)):
             return evaluate(instruction, operands, frame)

@@ -13,6 +13,7 @@ from xla_server.evaluator.cost import (
     Cost,
     instruction_cost,
 )
+from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 
 _REDUCTIONS = frozenset({Opcode.REDUCE, Opcode.REDUCE_WINDOW})
@@ -48,30 +49,36 @@ def evaluation_cost(i: HloInstruction) -> Cost:
     if i.opcode in ONE_FLOP:
         return Cost(flops=1)
     if i.opcode in _REDUCTIONS or i.opcode is Opcode.MAP:
-        return _computation_cost(i.called[0], {})
+        return result_of(_computation_cost(i.called[0], {}))
     return Cost(flops=2)
 
 
 def cost_once(module: HloModule) -> Cost:
     """Return the cost of a module that has no fusions; loops and branches count once."""
-    return _computation_cost(module.entry, {})
+    return result_of(_computation_cost(module.entry, {}))
 
 
 def instruction_cost_once(i: HloInstruction) -> Cost:
     """Return the cost of an instruction, with all that it calls."""
-    return _instruction_cost(i, {})
+    return result_of(_instruction_cost(i, {}))
 
 
-def _computation_cost(computation: HloComputation, known: dict[HloComputation, Cost]) -> Cost:
+def _computation_cost(computation: HloComputation, known: dict[HloComputation, Cost]) -> Deep[Cost]:
     found = known.get(computation)
     if found is None:
-        parts = (_instruction_cost(i, known) for i in computation.instructions)
-        found = known[computation] = sum(parts, start=Cost())
+        found = Cost()
+        for i in computation.instructions:
+            part: Cost = yield _instruction_cost(i, known)
+            found += part
+        known[computation] = found
     return found
 
 
-def _instruction_cost(i: HloInstruction, known: dict[HloComputation, Cost]) -> Cost:
-    called = [_computation_cost(callee, known) for callee in i.called]
+def _instruction_cost(i: HloInstruction, known: dict[HloComputation, Cost]) -> Deep[Cost]:
+    called = []
+    for callee in i.called:
+        cost: Cost = yield _computation_cost(callee, known)
+        called.append(cost)
     if i.opcode in _REDUCTIONS:
         return called[0] * evaluations_once(i)
     return instruction_cost(i, called)

@@ -13,6 +13,7 @@ import numpy as np
 from xla_contract.opcode import Opcode
 from xla_contract.ops.elementwise import BINARY, UNARY
 from xla_contract.shape import Shape
+from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.registry import EVALUATORS
@@ -54,7 +55,7 @@ def call(frame: Frame, computation: HloComputation, arguments: Sequence[Array]) 
     arguments = [np.asarray(argument) for argument in arguments]
     batch = arguments[0].shape if arguments else ()
     if can_lift(computation):
-        return _evaluate(frame, computation, arguments, batch)
+        return result_of(_evaluate(frame, computation, arguments, batch))
     return _each(frame, computation, arguments, batch)
 
 
@@ -65,17 +66,32 @@ def can_lift(computation: HloComputation, known: dict[HloComputation, bool] | No
     exponential for whoever looks at every call.
     """
     known = {} if known is None else known
-    if computation not in known:
-        known[computation] = all(_can_lift(part, known) for part in computation.instructions)
-    return known[computation]
+    return result_of(_lifts(computation, known))
 
 
-def _can_lift(instruction: HloInstruction, known: dict[HloComputation, bool]) -> bool:
+def _lifts(computation: HloComputation, known: dict[HloComputation, bool]) -> Deep[bool]:
+    found = known.get(computation)
+    if found is None:
+        found = True
+        for part in computation.instructions:
+            if part.opcode in _CALLS and _has_scalars(part):
+                found = yield _lifts(part.called[0], known)
+            else:
+                found = _can_lift(part)
+            if not found:
+                break
+        known[computation] = found
+    return found
+
+
+def _has_scalars(instruction: HloInstruction) -> bool:
+    return all(_is_scalar(part.shape) for part in (instruction, *instruction.operands))
+
+
+def _can_lift(instruction: HloInstruction) -> bool:
     opcode = instruction.opcode
-    if not all(_is_scalar(part.shape) for part in (instruction, *instruction.operands)):
+    if not _has_scalars(instruction):
         return False
-    if opcode in _CALLS:
-        return can_lift(instruction.called[0], known)
     return opcode in _ELEMENTWISE or opcode in _IDENTITY_ON_SCALARS or opcode in _STRUCTURE
 
 
@@ -85,13 +101,17 @@ def _is_scalar(shape: Shape) -> bool:
 
 def _evaluate(
     frame: Frame, computation: HloComputation, arguments: Sequence[Value], batch: tuple[int, ...]
-) -> Value:
+) -> Deep[Value]:
     frame.check_cancelled()
     values: dict[HloInstruction, Value] = dict(zip(computation.parameters, arguments, strict=True))
     for instruction in computation.instructions:
         if instruction.opcode is not Opcode.PARAMETER:
             operands = [values[operand] for operand in instruction.operands]
-            values[instruction] = _evaluate_one(frame, instruction, operands, batch)
+            if instruction.opcode in _CALLS:
+                called = _evaluate(frame, instruction.called[0], operands, batch)
+                values[instruction] = yield called
+            else:
+                values[instruction] = _evaluate_one(frame, instruction, operands, batch)
     return values[computation.root]
 
 
@@ -106,10 +126,8 @@ def _evaluate_one(
         return cast(tuple[Value, ...], operands[0])[index]
     if opcode in _IDENTITY_ON_SCALARS:
         return operands[0]
-    if opcode in _CALLS:
-        return _evaluate(frame, instruction.called[0], operands, batch)
-    value = EVALUATORS[opcode](instruction, operands, frame)
-    return np.broadcast_to(cast(Array, value), batch) if opcode is Opcode.CONSTANT else value
+    value = cast(Array, EVALUATORS[opcode](instruction, operands, frame))
+    return np.broadcast_to(value, batch) if opcode is Opcode.CONSTANT else value
 
 
 def _each(

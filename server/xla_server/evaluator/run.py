@@ -1,6 +1,6 @@
 """The run of a program: instruction after instruction, with numpy."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.evaluator.feeds import Feeds, NoFeeds
 from xla_server.evaluator.memory import require_room
 from xla_server.evaluator.plan import Plans, Step
+from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.evaluation import Array, Token, Value
 from xla_server.ops.rng_get_and_update_state import RandomStates
@@ -122,6 +123,10 @@ class Run:
 
     def call(self, computation: HloComputation, arguments: Sequence[Value]) -> Value:
         """Evaluate a computation on arguments, and give its root's value."""
+        return result_of(self.enter(computation, arguments))
+
+    def enter(self, computation: HloComputation, arguments: Sequence[Value]) -> Deep[Value]:
+        """Return the same as `call`, as a deep function."""
         plan = self._plans.of(computation)
         values: list[Value | None] = [None] * plan.slot_count
         for slot, argument in zip(plan.parameters, arguments, strict=True):
@@ -131,7 +136,7 @@ class Run:
             if cancellation.is_called:
                 cancellation.checkpoint()
             operands = [values[slot] for slot in step.operands]
-            value = self._evaluate(step, operands)  # type: ignore[arg-type]
+            value: Value = yield self._evaluate(step, operands)  # type: ignore[arg-type]
             values[step.result] = value
             for slot in step.frees:
                 values[slot] = None
@@ -164,12 +169,13 @@ class Run:
         """Raise CancelledError or DeadlineExceededError when the run is to stop."""
         self._cancellation.checkpoint()
 
-    def _evaluate(self, step: Step, operands: Sequence[Value]) -> Value:
+    def _evaluate(self, step: Step, operands: Sequence[Value]) -> Deep[Value]:
         instruction = step.instruction
         try:
             if step.is_large:
                 require_room(instruction.shape)
-            value = step.evaluate(instruction, operands, self)
+            made = step.evaluate(instruction, operands, self)
+            value: Value = (yield made) if isinstance(made, Generator) else made
         except XlaError as error:
             if self._cancellation.is_cancelled:
                 # Where the run was when it was stopped is not what was wrong.

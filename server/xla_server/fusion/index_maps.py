@@ -6,7 +6,7 @@ another, which is computed once more.
 
 import collections
 import dataclasses
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from xla_contract.opcode import Opcode
@@ -18,10 +18,12 @@ from xla_server.ir.module import HloComputation, HloInstruction
 class Variable:
     """An index of a kernel, or something computed from its indices; each is made once.
 
-    `loops` are the instructions whose own loops it changes in.
+    `loops` are the instructions whose own loops it changes in. `depth` is how many computations of
+    indices from others are nested in it.
     """
 
     loops: frozenset[HloInstruction]
+    depth: int = 0
 
 
 class Term(NamedTuple):
@@ -43,6 +45,11 @@ class Place(NamedTuple):
     def loops(self) -> frozenset[HloInstruction]:
         """The instructions in whose loops the place is."""
         return frozenset[HloInstruction]().union(*(term.variable.loops for term in self.indices))
+
+    @property
+    def depth(self) -> int:
+        """Return how deeply computations of indices from other indices are nested in this index."""
+        return max((term.variable.depth for term in self.indices), default=0)
 
 
 class IndexMaps:
@@ -120,17 +127,18 @@ class IndexMaps:
         return tuple(found)
 
     def _term(
-        self, key: Hashable, parts: Iterable[Term], own: HloInstruction | None = None
+        self, key: Hashable, parts: Sequence[Term], own: HloInstruction | None = None
     ) -> Term:
         return Term(self._variable(key, parts, own), 1, 0)
 
     def _variable(
-        self, key: Hashable, parts: Iterable[Term], own: HloInstruction | None
+        self, key: Hashable, parts: Sequence[Term], own: HloInstruction | None
     ) -> Variable:
         found = self._variables.get(key)
         if found is None:
             loops = frozenset(() if own is None else (own,))
-            found = Variable(loops.union(*(part.variable.loops for part in parts)))
+            depth = 1 + max((part.variable.depth for part in parts), default=-1)
+            found = Variable(loops.union(*(part.variable.loops for part in parts)), depth)
             self._variables[key] = found
         return found
 

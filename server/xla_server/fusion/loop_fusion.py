@@ -8,6 +8,7 @@ import collections
 import dataclasses
 import itertools
 import math
+from collections.abc import Iterator
 
 from xla_contract.dimension_numbers import Window
 from xla_contract.opcode import Opcode
@@ -30,10 +31,16 @@ from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.edit import Editor, rearrange, rewrite, users
 
 LARGEST = 160
-"""Instructions of one fusion: more would take long to compile."""
+"""Instructions of one fusion, and so the length of its longest chain. LLVM's time grows faster than
+the length of a kernel."""
 
 SCALARS = 320
 """Elements that a fusion computes for one of its result, some instructions at several places."""
+
+MAX_INDEX_DEPTH = 6
+"""Computations of an index from other indices that may be nested in a fusion: reshapes that split
+or merge dimensions, gathers, dynamic slices, concatenates. The text of an index can double with
+each: with 8, chains of reshapes took three times as long to compile."""
 
 PLACES = 4
 """Places at which one loop may compute the same cheap instruction."""
@@ -75,9 +82,16 @@ class LoopFusion:
 
     def apply(self, module: HloModule) -> bool:
         """Fuse in the entry and in the computations of its loops and branches."""
+        editor = Editor(module)
+        ids = itertools.count(max(part.id for part in module.computations) + 1)
+        bodies: dict[HloComputation, list[HloComputation]] = {}
         changed = False
         for computation in module.sequential():
-            changed |= _fuse(module, computation)
+            bodies[computation] = []
+            changed |= _fuse(computation, editor, ids, bodies[computation])
+        module.computations = [
+            each for part in module.computations for each in (*bodies.get(part, ()), part)
+        ]
         return changed
 
 
@@ -86,6 +100,14 @@ class _Plan:
 
     def __init__(self, computation: HloComputation) -> None:
         self.readers = users(computation)
+        self.fusible = {i for i in computation.instructions if is_fusible(i)}
+        # The users of each instruction, with the number of the operand that it is.
+        self.uses: dict[HloInstruction, list[tuple[HloInstruction, int]]] = {
+            i: [] for i in computation.instructions
+        }
+        for i in computation.instructions:
+            for number, operand in enumerate(i.operands):
+                self.uses[operand].append((i, number))
         self.kernels: dict[HloInstruction, Set] = {}
         self.contexts: dict[HloInstruction, Set] = {}
         self.is_repeated: dict[HloInstruction, bool] = {}
@@ -106,12 +128,12 @@ class _Plan:
 
     def is_inlined(self, operand: HloInstruction) -> bool:
         """Whether a fusible reader computes an operand instead of loading it."""
-        return not self.is_stored(operand) or (is_fusible(operand) and is_trivial(operand))
+        return not self.is_stored(operand) or (operand in self.fusible and is_trivial(operand))
 
     def _decide(self, i: HloInstruction) -> None:
         readers = self.readers[i]
         if (
-            not is_fusible(i)
+            i not in self.fusible
             or i is self.root
             or not readers
             or not all(map(self._may_take_in, readers))
@@ -120,14 +142,14 @@ class _Plan:
             self.kernels[i] = self.contexts[i] = frozenset([i])
             self.is_repeated[i] = False
             self.sizes[i] = self.sizes.get(i, 0) + 1
-            if is_fusible(i):
+            if i in self.fusible:
                 self.places[i] = frozenset([self.maps.start(i, i.shape.rank)])
                 self.scalars[i] += 1
             return
         self.kernels[i] = self._union(self.kernels, readers)
         self.contexts[i] = self._contexts_of(readers)
         self.is_repeated[i] = self._repeated(i, readers)
-        self.places[i] = self._places_of(i, readers)
+        self.places[i] = self._places_of(i)
         self.scalars.update(place.kernel for place in self.places[i])
         for kernel in self.kernels[i]:
             self.sizes[kernel] += 1
@@ -141,7 +163,7 @@ class _Plan:
         tiles of a transpose are read as they lie.
         """
         is_alias = reader.opcode is Opcode.RESHAPE and self.is_stored(reader)
-        return is_fusible(reader) and not is_alias and not is_tiled(reader)
+        return reader in self.fusible and not is_alias and not is_tiled(reader)
 
     def _union(self, sets: dict[HloInstruction, Set], readers: list[HloInstruction]) -> Set:
         return frozenset[HloInstruction]().union(*(sets[reader] for reader in readers))
@@ -154,18 +176,18 @@ class _Plan:
             )
         )
 
-    def _places_of(self, i: HloInstruction, readers: list[HloInstruction]) -> frozenset[Place]:
-        """Where the kernels of readers compute an instruction, were it inlined."""
+    def _places_of(self, i: HloInstruction) -> frozenset[Place]:
+        """Where the kernels of its readers compute an instruction, were it inlined."""
         return frozenset(
             self.maps.read(reader, number, place)
-            for reader in readers
-            for number, operand in enumerate(reader.operands)
-            if operand is i
+            for reader, number in self.uses[i]
             for place in self.places[reader]
         )
 
     def _are_few(self, i: HloInstruction, places: frozenset[Place]) -> bool:
         """Whether a kernel may compute an instruction at all these places."""
+        if any(place.depth > MAX_INDEX_DEPTH for place in places):
+            return False
         added = collections.Counter(place.kernel for place in places)
         if any(
             self.scalars[kernel] + more > SCALARS * self._parts(kernel)
@@ -196,7 +218,7 @@ class _Plan:
         is_joined = kernel.opcode is Opcode.CONCATENATE
         return max(1, len(kernel.operands) // MANY_OPERANDS) if is_joined else 1
 
-    def _is_cut(self, i: HloInstruction, readers: list[HloInstruction], kernels: Set) -> bool:
+    def _is_cut(self, i: HloInstruction, kernels: Set) -> bool:
         """Return whether a concatenate is computed by a loop for each of its operands.
 
         Where the kernel's loops are not the concatenate's, each element of each operand would be
@@ -209,7 +231,7 @@ class _Plan:
             not others
             and kernel.shape.dimensions == i.shape.dimensions
             and kernel.opcode in ELEMENTWISE
-            and self._places_of(i, readers) == {self.maps.start(kernel, i.shape.rank)}
+            and self._places_of(i) == {self.maps.start(kernel, i.shape.rank)}
             and self.joined[kernel] + len(i.operands) <= JOINED
             and len(i.operands) * self.sizes[kernel] <= LARGEST
         )
@@ -220,9 +242,9 @@ class _Plan:
         kernels = self._union(self.kernels, readers)
         if any(self.sizes[kernel] >= LARGEST * self._parts(kernel) for kernel in kernels):
             return False
-        if i.opcode is Opcode.CONCATENATE and not self._is_cut(i, readers, kernels):
+        if i.opcode is Opcode.CONCATENATE and not self._is_cut(i, kernels):
             return False
-        if not self._are_few(i, self._places_of(i, readers)):
+        if not self._are_few(i, self._places_of(i)):
             return False
         if i.opcode is Opcode.REDUCE:
             return len(kernels) == 1 and self._is_row(i, readers, next(iter(kernels)))
@@ -253,7 +275,7 @@ class _Plan:
             and len(kernels) == 1
             and self._contexts_of(readers) == kernels
             and not self._repeated(i, readers)
-            and len(self._places_of(i, readers)) == 1
+            and len(self._places_of(i)) == 1
             and all(reader.opcode in ELEMENTWISE for reader in readers)
             and next(iter(kernels)).shape.dimensions == i.shape.dimensions
         )
@@ -341,22 +363,26 @@ def _chains(computation: HloComputation) -> dict[HloInstruction, Set]:
                 is_small = 2 * operand.shape.element_count < i.shape.element_count
                 if not is_small and len(chain) <= DUPLICATE_OPERATIONS:
                     chain |= found[operand]
-        found[i] = chain
+        # All that matters of a longer one is that it is longer.
+        found[i] = frozenset(itertools.islice(chain, DUPLICATE_OPERATIONS + 1))
     return found
 
 
-def _fuse(module: HloModule, computation: HloComputation) -> bool:
+def _fuse(
+    computation: HloComputation,
+    editor: Editor,
+    ids: Iterator[int],
+    bodies: list[HloComputation],
+) -> bool:
     plan = _Plan(computation)
-    editor = Editor(module)
-    ids = itertools.count(max(part.id for part in module.computations) + 1)
 
     def fused(i: HloInstruction) -> HloInstruction | None:
-        if not is_fusible(i) or not plan.is_stored(i) or i.opcode is Opcode.RESHAPE:
+        if i not in plan.fusible or not plan.is_stored(i) or i.opcode is Opcode.RESHAPE:
             return None
         body, operands = _body(i, plan, editor, f"fused_{i.name}", next(ids))
         if len(body.instructions) - len(operands) < 2:
             return None
-        module.computations.insert(module.computations.index(computation), body)
+        bodies.append(body)
         kind = "kInput" if i.opcode is Opcode.REDUCE else "kLoop"
         attributes = FusionAttributes(FusionKind(kind))
         return editor.add(Opcode.FUSION, operands, attributes, [body], shape=i.shape)

@@ -1,7 +1,7 @@
 """What instructions do besides giving their results."""
 
 from xla_contract.opcode import Opcode
-from xla_server.ir.module import HloInstruction
+from xla_server.ir.module import HloComputation, HloInstruction
 
 SIDE_EFFECTS = frozenset(
     {
@@ -27,6 +27,14 @@ def acts(instruction: HloInstruction) -> bool:
 
 def has_side_effect(instruction: HloInstruction) -> bool:
     """Whether an instruction does something besides giving its result."""
-    return acts(instruction) or any(
-        has_side_effect(inner) for called in instruction.called for inner in called.instructions
-    )
+    seen: set[HloComputation] = set()
+    waiting = [instruction]
+    while waiting:
+        part = waiting.pop()
+        if acts(part):
+            return True
+        for called in part.called:
+            if called not in seen:
+                seen.add(called)
+                waiting += called.instructions
+    return False

@@ -15,11 +15,17 @@ from xla_contract.errors import (
 from xla_contract.opcode import Opcode
 from xla_contract.ops.registry import infer_shape
 from xla_contract.shape import UNBOUNDED, ProgramShape, Shape
+from xla_server.ir.aliases import check_aliases
 from xla_server.ir.effects import acts
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.module import SEQUENTIAL_CALLERS, HloComputation, HloInstruction, HloModule
 
-MAX_CALL_DEPTH = 100
-"""How deeply computations may call each other: a run nests a few Python calls per level."""
+MAX_CALL_DEPTH = 1000
+"""Most computations that may call each other in a chain. The compiler does not recurse over
+them; the limit bounds the work of passes that look at a loop once for each loop around it."""
+
+MAX_APPLIED_DEPTH = 100
+"""Most of these that are applied to elements (by reduce, map, sort ...): the interpreter nests
+eight Python calls for each that is no formula."""
 
 _FREE_ORDER = frozenset(
     {
@@ -33,6 +39,9 @@ _FREE_ORDER = frozenset(
 )
 """Operations that do not say how often, and in what order, they call computations."""
 
+_IN_SEQUENCE = SEQUENTIAL_CALLERS | {Opcode.FUSION, Opcode.ASYNC_START, Opcode.SCAN}
+"""Operations that run what they call instruction by instruction."""
+
 _FIRST_HALF = {Opcode.SEND_DONE: Opcode.SEND, Opcode.RECV_DONE: Opcode.RECV}
 
 
@@ -42,6 +51,7 @@ def verify(module: HloModule, *, max_value_bytes: int | None = None) -> None:
     Structure: operands and called computations come before their users, roots and parameters
     belong to their computations, names are unique. Shapes: every declared shape is compatible
     with the inferred one, and the entry's signature with entry_program_shape; layouts are free.
+    Aliases and donors: what they name exists.
     Raises InvalidArgumentError (ShapeError for shapes) naming the instruction and both sides,
     UnimplementedError for values that no evaluator can hold, and ResourceExhaustedError for a
     value of more than `max_value_bytes`.
@@ -54,6 +64,7 @@ def verify(module: HloModule, *, max_value_bytes: int | None = None) -> None:
             f"the entry computation must be one of the module's, got %{module.entry.name}"
         )
     check_signature(module.entry_program_shape, module.entry.program_shape)
+    check_aliases(module)
 
 
 def check_signature(declared: ProgramShape, actual: ProgramShape) -> None:
@@ -83,6 +94,7 @@ class _Checker:
     def __init__(self, max_value_bytes: int | None) -> None:
         self.signatures: dict[HloComputation, ProgramShape] = {}
         self._depths: dict[HloComputation, int] = {}
+        self._applied: dict[HloComputation, int] = {}
         self._effects: dict[HloComputation, HloInstruction | None] = {}
         self._names: set[str] = set()
         self._max_value_bytes = max_value_bytes
@@ -90,7 +102,7 @@ class _Checker:
     def check_computation(self, computation: HloComputation) -> None:
         place = f"computation %{computation.name}"
         seen: set[HloInstruction] = set()
-        depth = 1
+        depth = applied = 1
         for instruction in computation.instructions:
             self._check_structure(instruction, seen, place)
             self._check_value(instruction)
@@ -99,9 +111,16 @@ class _Checker:
             self._check_effects(instruction)
             seen.add(instruction)
             depth = max([depth, *(1 + self._depths[called] for called in instruction.called)])
+            own = instruction.opcode not in _IN_SEQUENCE
+            applied = max([applied, *(own + self._applied[part] for part in instruction.called)])
         if depth > MAX_CALL_DEPTH:
             raise ResourceExhaustedError(
                 f"{place}: computations may call each other {MAX_CALL_DEPTH} deep, got {depth}"
+            )
+        if applied > MAX_APPLIED_DEPTH:
+            raise ResourceExhaustedError(
+                f"{place}: computations that are applied to elements may call each other "
+                f"{MAX_APPLIED_DEPTH} deep, got {applied}"
             )
         if computation.root not in seen:
             raise InvalidArgumentError(
@@ -110,6 +129,7 @@ class _Checker:
             )
         _check_parameters(computation, place)
         self._depths[computation] = depth
+        self._applied[computation] = applied
         self._effects[computation] = self._effect(computation)
         self.signatures[computation] = computation.program_shape
 

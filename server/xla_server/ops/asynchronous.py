@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from xla_contract.ops.asynchronous import AsyncAttributes
+from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.collective import zeros
 from xla_server.ops.evaluation import Frame, Value
@@ -11,11 +12,11 @@ from xla_server.ops.evaluation import Frame, Value
 
 def evaluate_async_start(
     instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
+) -> Deep[Value]:
     """The operands, the computation's result, and zeros for whatever else was declared."""
     attributes: AsyncAttributes = instruction.attributes
     (computation,) = instruction.called
-    result = frame.call(computation, operands)
+    result: Value = yield frame.enter(computation, operands)
     return tuple(operands), result, *map(zeros, attributes.context)
 
 

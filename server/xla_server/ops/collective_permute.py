@@ -13,14 +13,17 @@ from xla_server.ops.evaluation import Frame, Value
 def evaluate_collective_permute(
     instruction: HloInstruction, operands: Sequence[Value], frame: Frame
 ) -> Value:
-    """The operands if they are sent to where they are; zeros if nothing is sent here."""
+    """The operands if they are sent to where they are; zeros if nothing is sent at all.
+
+    Raises InvalidArgumentError for a pair with a source or a target that does not exist.
+    """
     attributes: CollectivePermuteAttributes = instruction.attributes
     me = my_number(group_mode(attributes.channel_id, None), frame)
-    sources = [source for source, target in attributes.pairs if target == me]
-    if not sources:
+    for source, target in attributes.pairs:
+        if (source, target) != (me, me):
+            raise only_one(me, f"pair {{{source},{target}}}")
+    if not attributes.pairs:
         return alone_or_tuple(tuple(zeros(operand.shape) for operand in instruction.operands))
-    if sources != [me]:
-        raise only_one(me, f"source {sources[0]} for it")
     return alone_or_tuple(tuple(operands))
 
 

@@ -8,7 +8,6 @@ from xla_server.ir.module import HloComputation
 from xla_server.ops.evaluation import Array, Frame
 from xla_server.ops.indices import Indices
 from xla_server.ops.scalar_function import (
-    accumulator_dtype,
     as_arrays,
     parameter_dtypes,
     recognise,
@@ -32,12 +31,14 @@ def combine_at(
         replaced = targets[0].copy()
         replaced[positions] = round_to(updates[0], replaced.dtype)
         return [replaced]
-    ufunc = recognise(combiner)
-    if ufunc is not None:
-        wide = accumulator_dtype(ufunc, targets[0].dtype)
-        total = targets[0].astype(wide)
-        ufunc.at(total, positions, round_to(updates[0], wide))
-        return [round_to(total, targets[0].dtype)]
+    known = recognise(combiner)
+    if known is not None and targets[0].dtype == known.dtype:
+        total = np.array(known.entered(targets[0]))
+        known.ufunc.at(total, positions, known.entered(updates[0]))
+        is_target = np.ones(total.shape, np.bool_)
+        is_target[positions] = False
+        # Elements that nothing is combined with stay as they are, subnormal ones too.
+        return [np.where(is_target, targets[0], known.left(total))]
     return _lifted(combiner, targets, positions, updates, frame)
 
 

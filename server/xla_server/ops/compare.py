@@ -5,15 +5,17 @@ Semantics: XLA's Compare on its CPU backend.
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from xla_contract.element_type import ElementType
 from xla_contract.ops.compare import CompareAttributes, ComparisonDirection, ComparisonType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.complex_functions import from_parts
 from xla_server.ops.evaluation import Frame, Value
 from xla_server.ops.numeric import FLUSHED, Array, flushed, widened
+from xla_server.ops.total_order import total_order_key
 
 _RELATION: Mapping[ComparisonDirection, Callable[..., Any]] = MappingProxyType(
     {
@@ -34,8 +36,11 @@ def evaluate_compare(instruction: HloInstruction, operands: Sequence[Value], fra
     """
     attributes: CompareAttributes = instruction.attributes
     element_type = instruction.operands[0].shape.element_type
-    lhs, rhs = (widened(operand, element_type) for operand in operands)  # type: ignore[arg-type]
+    arrays = [cast(Array, operand) for operand in operands]
+    lhs, rhs = (widened(array, element_type) for array in arrays)
     if attributes.type is ComparisonType.TOTALORDER:
+        if element_type in _WITH_PAYLOADS:
+            lhs, rhs = arrays
         lhs, rhs = total_order_key(lhs), total_order_key(rhs)
     elif element_type in FLUSHED:
         lhs, rhs = flushed(lhs), flushed(rhs)
@@ -44,11 +49,13 @@ def evaluate_compare(instruction: HloInstruction, operands: Sequence[Value], fra
     return np.asarray(_RELATION[attributes.direction](lhs, rhs))
 
 
-def total_order_key(floats: Array) -> Array:
-    """Integers in the order -NaN < -Inf < ... < -0 < +0 < ... < +Inf < +NaN.
-
-    `floats` are F32 or F64.
-    """
-    bits = np.ascontiguousarray(floats).view(f"i{floats.dtype.itemsize}").reshape(floats.shape)
-    # The bits of negative numbers grow with their magnitude; all but the sign are turned round.
-    return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
+_WITH_PAYLOADS = frozenset(
+    {
+        ElementType.BF16,
+        ElementType.F16,
+        ElementType.F8E3M4,
+        ElementType.F8E4M3,
+        ElementType.F8E5M2,
+    }
+)
+"""Narrow types whose bits are laid out as those of F32; conversion to it would merge their NaNs."""

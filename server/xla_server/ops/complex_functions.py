@@ -4,15 +4,33 @@ Semantics: XLA's CPU backend. All but division, extremes and magnitude get doubl
 are rounded after.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from xla_server.ops.numeric import Array
 
 
+def in_more_precision(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Return the function computed in the C library's longest numbers and rounded once."""
+
+    def rounded(z: Array) -> Array:
+        return function(z.astype(np.clongdouble)).astype(np.complex128)
+
+    return rounded
+
+
 def logistic(z: Array) -> Array:
-    """1 / (1 + exp(-z)), written so that large arguments do not meet inf / inf."""
-    falling = exp(np.where(z.real < 0, z, -z))
-    return np.asarray(np.where(z.real < 0, falling, 1) / (1 + falling))
+    """1 / (1 + exp(-z)), written so that large arguments do not meet inf / inf.
+
+    Near a pole, 1 + exp(-z) is made of terms that do not cancel.
+    """
+    exponent = np.where(z.real < 0, z, -z).astype(np.clongdouble)
+    falling = exp(exponent)
+    cosine, half = np.cos(exponent.imag), np.cos(exponent.imag / 2)
+    near = 2 * half * half + cosine * np.expm1(exponent.real)
+    below = from_parts(np.where(cosine < 0, near, 1 + falling.real), falling.imag)
+    return np.asarray(np.where(z.real < 0, falling, 1) / below).astype(np.complex128)
 
 
 def abs(z: Array) -> Array:
@@ -83,12 +101,14 @@ def sin(z: Array) -> Array:
 
 def tan(z: Array) -> Array:
     """The tangent, NaN where the real part is not finite and the imaginary one decides nothing."""
-    return _undefined(~np.isfinite(z.real) & ~np.isinf(z.imag), np.tan(z))
+    result = in_more_precision(np.tan)(z)
+    return _undefined(~np.isfinite(z.real) & ~np.isinf(z.imag), result)
 
 
 def tanh(z: Array) -> Array:
     """The hyperbolic tangent, NaN where the imaginary part is not finite and the real one small."""
-    return _undefined(~np.isfinite(z.imag) & ~np.isinf(z.real), np.tanh(z))
+    result = in_more_precision(np.tanh)(z)
+    return _undefined(~np.isfinite(z.imag) & ~np.isinf(z.real), result)
 
 
 def expm1(z: Array) -> Array:
@@ -110,6 +130,10 @@ def log_plus_one(z: Array) -> Array:
 def power(base: Array, exponent: Array) -> Array:
     """exp(exponent log(base)), the real power of 0 and infinity, and 1 of a base of 1."""
     result = exp(exponent * log(base))
+    ordinary = np.isfinite(base) & (base != 0) & np.isfinite(exponent) & np.isfinite(result.real)
+    wide = np.where(ordinary, base, 1).astype(np.clongdouble)
+    precise = np.exp(np.where(ordinary, exponent, 1).astype(np.clongdouble) * np.log(wide))
+    result = np.where(ordinary, precise.astype(np.complex128), result)
     result = _undefined(base == 0, result)
     real = (base.imag == 0) & (base.real >= 0) & (exponent.imag == 0)
     real &= ((base == 0) & (exponent.real >= 0)) | (np.isinf(base) & ~np.isnan(exponent))

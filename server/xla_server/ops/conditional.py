@@ -5,13 +5,14 @@ from typing import cast
 
 import numpy as np
 
+from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 
 
 def evaluate_conditional(
     instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
+) -> Deep[Value]:
     """Call the chosen branch; an index out of range chooses the last."""
     choice = cast(Array, operands[0])
     last = len(instruction.called) - 1
@@ -19,4 +20,4 @@ def evaluate_conditional(
         number = 0 if choice else 1
     else:
         number = int(choice) if 0 <= int(choice) <= last else last
-    return frame.call(instruction.called[number], (operands[1 + number],))
+    return frame.enter(instruction.called[number], (operands[1 + number],))

@@ -1,9 +1,12 @@
 """The evaluator of convolution: patches of the input laid out as rows, one matrix product a group.
 
 Gaps of a dilated input become zeros, padding too; negative padding cuts off. The patches of the
-padded input are a strided view, which one copy turns into the matrix.
+padded input are a strided view, which one copy turns into the matrix. Gaps and padding take no part
+in sums, so where a product with zero is not zero, as a weight is not finite, sums are made of one
+element of the window after the other, over the positions at which it meets the input.
 """
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import cast
@@ -16,6 +19,7 @@ from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.products import compute_type, matrix_product, to_result
 from xla_server.ops.scalar_function import round_to
+from xla_server.ops.windows import reads
 
 _PATCH_BYTES = 2**26
 """About how much the patch matrix may take at once; the batch is cut in pieces to keep to it."""
@@ -56,19 +60,52 @@ def evaluate_convolution(
     columns = weights.shape[2]
     depth = kernel.shape[0] * math.prod(kernel.shape[2:])
     matrix = np.moveaxis(weights, (1, 2), (0, -1)).reshape(groups, depth, columns)
+    is_finite = bool(np.isfinite(matrix).all())
     per_item = max(1, groups * depth * math.prod(spatial) * wide.itemsize)
     step = max(1, _PATCH_BYTES // per_item)
     for start in range(0, sizes[0], step):
         frame.check_cancelled()
         piece = round_to(grouped[:, start : start + step], wide)
-        rows = _patches(piece, attributes.window, spatial)
-        product = matrix_product(rows.reshape(groups, -1, depth), matrix)
+        if is_finite:
+            rows = _patches(piece, attributes.window, spatial)
+            product = matrix_product(rows.reshape(groups, -1, depth), matrix)
+        else:
+            product = _sums(piece, weights, attributes.window, spatial)
         shaped = product.reshape(groups, piece.shape[1], *spatial, columns)
         merged = np.moveaxis(shaped, (0, -1), (1, 2)).reshape(
             piece.shape[1], groups * columns, *spatial
         )
         output[start : start + step] = to_result(merged, result)
     return output.transpose(np.argsort(numbers.output_order))
+
+
+def _sums(
+    grouped: Array,
+    weights: Array,
+    window: Window,
+    spatial: tuple[int, ...],
+) -> Array:
+    """Sums (group, batch, output positions ..., column) over the input's own elements.
+
+    `weights` are (feature, group, column, window elements ...), turned round where it is reversed.
+    """
+    groups, batch = grouped.shape[:2]
+    every = slice(None)
+    total = np.zeros((groups, batch, *spatial, weights.shape[2]), grouped.dtype)
+    for number, element in enumerate(np.ndindex(*weights.shape[3:])):
+        # The same window where all other elements are left out.
+        single = Window(
+            tuple(
+                dataclasses.replace(d, size=1, padding_low=d.padding_low - at * d.window_dilation)
+                for d, at in zip(window.dimensions, element, strict=True)
+            )
+        )
+        of_element = np.moveaxis(weights.reshape(*weights.shape[:3], -1)[..., number], 1, 0)
+        for at_outputs, at_base in reads(single, grouped.shape[3:], spatial):
+            rows = np.moveaxis(grouped[(every, every, every, *at_base)], 2, -1)
+            product = matrix_product(rows.reshape(groups, -1, rows.shape[-1]), of_element)
+            total[(every, every, *at_outputs)] += product.reshape(*rows.shape[:-1], -1)
+    return total
 
 
 def _patches(grouped: Array, window: Window, spatial: tuple[int, ...]) -> Array:

@@ -6,10 +6,9 @@ then among those that fit every kind; it works on the type that values are compu
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
-from scipy import special
 
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
@@ -17,7 +16,9 @@ from xla_contract.ops.elementwise import BINARY, UNARY
 from xla_server.ir.module import HloInstruction
 from xla_server.ops import complex_functions, float_functions, integer_functions
 from xla_server.ops.evaluation import Evaluator, Frame, Value
-from xla_server.ops.numeric import FLUSHED, flushed, narrowed, widened
+from xla_server.ops.numeric import FLUSHED, Array, flushed, in_blocks, narrowed, widened
+from xla_server.ops.subnormal_rule import flushes_operands, flushes_results, unchanged_operand
+from xla_server.ops.subnormals import subnormals_kept
 
 Function: TypeAlias = Callable[..., Any]
 
@@ -39,7 +40,7 @@ _EVERY_KIND: Mapping[Opcode, Function] = MappingProxyType(
         Opcode.COSH: np.cosh,
         Opcode.COSINE: np.cos,
         Opcode.DIVIDE: np.divide,
-        Opcode.ERF: special.erf,
+        Opcode.ERF: float_functions.erf,
         Opcode.EXPONENTIAL: np.exp,
         Opcode.EXPONENTIAL_MINUS_ONE: np.expm1,
         Opcode.FLOOR: np.floor,
@@ -56,7 +57,7 @@ _EVERY_KIND: Mapping[Opcode, Function] = MappingProxyType(
         Opcode.OR: np.bitwise_or,
         Opcode.POWER: float_functions.power,
         Opcode.REAL: np.real,
-        Opcode.REMAINDER: np.fmod,
+        Opcode.REMAINDER: float_functions.remainder,
         Opcode.ROUND_NEAREST_AFZ: float_functions.round_away,
         Opcode.ROUND_NEAREST_EVEN: np.rint,
         Opcode.RSQRT: float_functions.rsqrt,
@@ -90,6 +91,12 @@ _FLOATING: Mapping[Opcode, Function] = MappingProxyType(
 _COMPLEX: Mapping[Opcode, Function] = MappingProxyType(
     {
         Opcode.ABS: complex_functions.abs,
+        Opcode.ACOS: complex_functions.in_more_precision(np.arccos),
+        Opcode.ACOSH: complex_functions.in_more_precision(np.arccosh),
+        Opcode.ASIN: complex_functions.in_more_precision(np.arcsin),
+        Opcode.ASINH: complex_functions.in_more_precision(np.arcsinh),
+        Opcode.ATAN: complex_functions.in_more_precision(np.arctan),
+        Opcode.ATANH: complex_functions.in_more_precision(np.arctanh),
         Opcode.ATAN2: complex_functions.atan2,
         Opcode.COSINE: complex_functions.cos,
         Opcode.DIVIDE: complex_functions.divide,
@@ -125,11 +132,6 @@ _PLAIN_COMPLEX = frozenset(
 )
 """What is computed in the operands' own precision; other complex functions get double."""
 
-_OF_BITS = frozenset(
-    {Opcode.ABS, Opcode.IMAG, Opcode.IS_FINITE, Opcode.NEGATE, Opcode.REAL},
-)
-"""What keeps subnormal numbers; other functions of one operand take them for zeros."""
-
 _BITWISE: Mapping[Opcode, Function] = MappingProxyType(
     {
         Opcode.COUNT_LEADING_ZEROS: integer_functions.count_leading_zeros,
@@ -147,8 +149,29 @@ def evaluate_elementwise(
     instruction: HloInstruction, operands: Sequence[Value], frame: Frame
 ) -> Value:
     """Apply the row of the instruction's opcode to arrays of equal dimensions."""
+    opcode = instruction.opcode
     element_type = instruction.operands[0].shape.element_type
-    return apply(instruction.opcode, element_type, operands, instruction.shape.element_type)
+    result_type = instruction.shape.element_type
+    if element_type not in FLUSHED:
+        return apply(opcode, element_type, operands, result_type)
+    unchanged = unchanged_operand(instruction)
+    if unchanged is not None:
+        return operands[unchanged]
+    flushes_before, flushes_after = flushes_operands(instruction), flushes_results(instruction)
+
+    def applied(arrays: Sequence[Array]) -> Array:
+        arrays = [widened(array, element_type) for array in arrays]
+        if flushes_before:
+            arrays = [flushed(array) for array in arrays]
+            return apply(opcode, element_type, arrays, result_type)
+        # Both the mode and what vector units make of it are numpy's affair, so it has neither.
+        with subnormals_kept():
+            result = apply(opcode, element_type, arrays, result_type)
+        if flushes_after:
+            return narrowed(flushed(widened(result, result_type)), result_type)
+        return result
+
+    return in_blocks(applied, [cast(Array, operand) for operand in operands], result_type.dtype)
 
 
 def apply(
@@ -167,8 +190,6 @@ def apply(
         function = _INTEGER.get(opcode, function)
     elif element_type.is_floating:
         function = _FLOATING.get(opcode, function)
-        if len(operands) == 1 and opcode not in _OF_BITS and element_type in FLUSHED:
-            operands = [flushed(operands[0])]
     elif element_type.is_complex:
         function = _COMPLEX.get(opcode, function)
         if opcode not in _PLAIN_COMPLEX:
@@ -185,6 +206,8 @@ def evaluate_select(instruction: HloInstruction, operands: Sequence[Value], fram
 def evaluate_clamp(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
     """min(max(operand, low), high): NaN stays, and high wins where the bounds cross."""
     element_type = instruction.shape.element_type
+    if element_type in FLUSHED and unchanged_operand(instruction) is not None:
+        return operands[0]
     low, operand, high = operands
     raised = apply(Opcode.MAXIMUM, element_type, [operand, low], element_type)
     return apply(Opcode.MINIMUM, element_type, [raised, high], element_type)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xla_contract.shape import Shape
+from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction
 
 Array: TypeAlias = NDArray[np.generic]
@@ -46,6 +47,9 @@ class Frame(Protocol):
     def call(self, computation: HloComputation, arguments: Sequence[Value]) -> Value:
         """Evaluate a computation on arguments, and give its root's value."""
 
+    def enter(self, computation: HloComputation, arguments: Sequence[Value]) -> Deep[Value]:
+        """Return the same as `call`, as a deep function (ir/explicit_stack.py)."""
+
     def call_lifted(self, computation: HloComputation, arguments: Sequence[Array]) -> Value:
         """Evaluate a computation on scalars for whole arrays of scalars at once.
 
@@ -68,4 +72,6 @@ class Frame(Protocol):
         """Raise CancelledError or DeadlineExceededError when the run is to stop."""
 
 
-Evaluator: TypeAlias = Callable[[HloInstruction, Sequence[Value], Frame], Value]
+Evaluator: TypeAlias = Callable[[HloInstruction, Sequence[Value], Frame], Value | Deep[Value]]
+"""Gives the value of an instruction. Those of calls, loops and conditionals, which may be nested to
+any depth, are deep functions."""

@@ -4,19 +4,19 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
-import scipy.fft
 
 from xla_contract.ops.fft import FftAttributes, FftType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.scalar_function import round_to
 
-_TRANSFORM: dict[FftType, Any] = {
-    FftType.FFT: scipy.fft.fftn,
-    FftType.IFFT: scipy.fft.ifftn,
-    FftType.RFFT: scipy.fft.rfftn,
-    FftType.IRFFT: scipy.fft.irfftn,
+_NAMES = {
+    FftType.FFT: "fftn",
+    FftType.IFFT: "ifftn",
+    FftType.RFFT: "rfftn",
+    FftType.IRFFT: "irfftn",
 }
+"""Names of the transforms in scipy.fft."""
 
 
 def evaluate_fft(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
@@ -27,5 +27,9 @@ def evaluate_fft(instruction: HloInstruction, operands: Sequence[Value], frame: 
     if not shape.element_count or not operand.size:
         return np.zeros(shape.dimensions, shape.element_type.dtype)
     axes = tuple(range(-len(attributes.length), 0))
-    transformed = _TRANSFORM[attributes.type](operand, s=attributes.length, axes=axes)
+    # The server listens before scipy is loaded.
+    import scipy.fft
+
+    transform: Any = getattr(scipy.fft, _NAMES[attributes.type])
+    transformed = transform(operand, s=attributes.length, axes=axes)
     return round_to(transformed, shape.element_type.dtype)

@@ -5,7 +5,7 @@ Semantics: XLA's CPU backend.
 
 import numpy as np
 
-from xla_server.ops.numeric import Array
+from xla_server.ops.numeric import Array, flushed
 
 
 def sign(x: Array) -> Array:
@@ -34,9 +34,22 @@ def rsqrt(x: Array) -> Array:
     return np.asarray(np.reciprocal(np.sqrt(x)))
 
 
+def erf(x: Array) -> Array:
+    """The error function."""
+    # The server listens before scipy is loaded.
+    from scipy import special
+
+    return np.asarray(special.erf(x))
+
+
 def logistic(x: Array) -> Array:
     """1 / (1 + exp(-x))."""
     return np.asarray(np.reciprocal(1 + np.exp(-x)))
+
+
+def remainder(x: Array, y: Array) -> Array:
+    """C's fmod; NaN where y is subnormal, as a comparison with zero takes it for that."""
+    return np.asarray(np.fmod(x, flushed(y)))
 
 
 def power(x: Array, y: Array) -> Array:

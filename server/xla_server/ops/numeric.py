@@ -4,6 +4,8 @@ XLA's CPU backend computes floats narrower than F32 in F32 and rounds once per o
 integers narrower than a byte are computed in a byte and wrap.
 """
 
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -55,6 +57,39 @@ def flushed(floats: Array) -> Array:
     if not np.any(small):
         return floats
     return np.where(small, np.copysign(floats.dtype.type(0), floats), floats)
+
+
+BLOCK_ELEMENTS = 1 << 15
+"""Elements of the arrays that `in_blocks` gives to a function at once, where it can."""
+
+
+def in_blocks(
+    function: Callable[[Sequence[Array]], Array], operands: Sequence[Array], dtype: "np.dtype[Any]"
+) -> Array:
+    """Return what an elementwise `function` makes of arrays, which numpy broadcasts.
+
+    It is called for one block after the other, so what it takes beside its result, of `dtype`, is
+    memory for a few times BLOCK_ELEMENTS.
+    """
+    sizes = np.broadcast_shapes(*(operand.shape for operand in operands))
+    if math.prod(sizes) <= BLOCK_ELEMENTS:
+        return function(operands)
+    views = [np.broadcast_to(operand, sizes) for operand in operands]
+    result = np.empty(sizes, dtype)
+    for block in _blocks(sizes):
+        result[block] = function([view[block] for view in views])
+    return result
+
+
+def _blocks(sizes: Sequence[int]) -> Iterator[tuple[int | slice, ...]]:
+    """The indices of the blocks of an array: a run along the first dimension that has room."""
+    axis = next(
+        number for number in range(len(sizes)) if math.prod(sizes[number + 1 :]) <= BLOCK_ELEMENTS
+    )
+    step = max(1, BLOCK_ELEMENTS // max(1, math.prod(sizes[axis + 1 :])))
+    for outer in np.ndindex(*sizes[:axis]):
+        for start in range(0, sizes[axis], step):
+            yield (*outer, slice(start, start + step))
 
 
 def unsigned_bits(array: Array, element_type: ElementType) -> Array:

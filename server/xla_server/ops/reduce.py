@@ -15,7 +15,6 @@ from xla_contract.ops.reduce import ReduceAttributes
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.scalar_function import (
-    accumulator_dtype,
     as_arrays,
     one_or_tuple,
     parameter_dtypes,
@@ -31,18 +30,18 @@ def evaluate_reduce(instruction: HloInstruction, operands: Sequence[Value], fram
     count = len(operands) // 2
     arrays = [cast(Array, operand) for operand in operands[:count]]
     initial = [cast(Array, operand) for operand in operands[count:]]
-    ufunc = recognise(reducer)
-    if ufunc is None:
+    known = recognise(reducer)
+    if known is None:
         return _lifted(reducer, arrays, initial, attributes.dimensions, frame)
-    dtype = reducer.root.shape.element_type.dtype
-    wide = accumulator_dtype(ufunc, dtype)
-    total = ufunc.reduce(
-        round_to(arrays[0], dtype),
+    # numpy widens what it adds piece by piece.
+    elements = known.entered(arrays[0]) if known.has_keys else round_to(arrays[0], known.dtype)
+    total = known.ufunc.reduce(
+        elements,
         axis=attributes.dimensions,
-        dtype=wide,
-        initial=round_to(initial[0], wide).item(),
+        dtype=known.wide,
+        initial=known.entered(initial[0]).item(),
     )
-    return round_to(total, dtype)
+    return known.left(total)
 
 
 def _lifted(

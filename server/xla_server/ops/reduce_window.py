@@ -13,7 +13,7 @@ from xla_contract.ops.reduce_window import ReduceWindowAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.scalar_function import (
-    accumulator_dtype,
+    Combiner,
     as_arrays,
     one_or_tuple,
     parameter_dtypes,
@@ -33,12 +33,12 @@ def evaluate_reduce_window(
     count = len(operands) // 2
     arrays = [cast(Array, operand) for operand in operands[:count]]
     initial = [cast(Array, operand) for operand in operands[count:]]
-    ufunc = recognise(reducer)
+    known = recognise(reducer)
     outputs = (
         instruction.shape.tuple_shapes[0] if instruction.shape.is_tuple else instruction.shape
     ).dimensions
-    if ufunc is not None:
-        return _known(ufunc, arrays[0], initial[0], window, outputs, frame)
+    if known is not None:
+        return _known(known, arrays[0], initial[0], window, outputs, frame)
     dtypes = parameter_dtypes(reducer)
     bases = [round_to(a, dtype) for a, dtype in zip(arrays, dtypes[count:], strict=True)]
     totals = [
@@ -54,28 +54,25 @@ def evaluate_reduce_window(
 
 
 def _known(
-    ufunc: np.ufunc,
+    known: Combiner,
     array: Array,
     initial: Array,
     window: Window,
     outputs: tuple[int, ...],
     frame: Frame,
 ) -> Array:
-    dtype = initial.dtype
-    wide = accumulator_dtype(ufunc, dtype)
-    base = round_to(array, wide)
-    start = round_to(initial, wide)
+    ufunc, base, start = known.ufunc, known.entered(array), known.entered(initial)
     axis = _running_axis(window, array.shape)
     if axis is not None:
         backwards = window.dimensions[axis].padding_low == 0
         ordered = np.flip(base, axis) if backwards else base
-        running = ufunc(start, ufunc.accumulate(ordered, axis=axis, dtype=wide))
-        return round_to(np.flip(running, axis) if backwards else running, dtype)
-    totals = np.full(outputs, start, wide)
+        running = ufunc(start, ufunc.accumulate(ordered, axis=axis, dtype=known.wide))
+        return known.left(np.flip(running, axis) if backwards else running)
+    totals = np.full(outputs, start, known.wide)
     for at_outputs, at_base in reads(window, base.shape, outputs):
         frame.check_cancelled()
         totals[at_outputs] = ufunc(totals[at_outputs], base[at_base])
-    return round_to(totals, dtype)
+    return known.left(totals)
 
 
 def _running_axis(window: Window, base: tuple[int, ...]) -> int | None:

@@ -1,5 +1,6 @@
 """What a computation on scalars is, where numpy knows it by name."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, cast
@@ -9,6 +10,8 @@ import numpy as np
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloComputation
 from xla_server.ops.evaluation import Array, Value
+from xla_server.ops.numeric import flushed
+from xla_server.ops.total_order import from_total_order_key, total_order_key
 
 _UFUNC: Mapping[Opcode, np.ufunc] = MappingProxyType(
     {
@@ -22,10 +25,44 @@ _UFUNC: Mapping[Opcode, np.ufunc] = MappingProxyType(
 )
 
 
-def recognise(computation: HloComputation) -> np.ufunc | None:
-    """The ufunc a computation is, when its root combines its two parameters and all is one type.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Combiner:
+    """How numpy combines many elements of `dtype`: `ufunc` applied to what `entered` gives.
 
-    Only operations whose operands may change places are recognised.
+    Elements are combined in the type `wide`. Extremes of floats are those of integer keys, among
+    which -0 is below 0, and NaN beyond all: numpy's own take either zero.
+    """
+
+    ufunc: np.ufunc
+    dtype: "np.dtype[Any]"
+    wide: "np.dtype[Any]"
+    has_keys: bool
+
+    def entered(self, array: Any) -> Array:
+        """Return the keys that are combined instead of the elements of an array."""
+        rounded = round_to(array, self.dtype)
+        if not self.has_keys:
+            return round_to(rounded, self.wide)
+        floats = rounded.astype(f"f{self.wide.itemsize}", copy=False)
+        keys = total_order_key(flushed(floats))
+        ends = np.iinfo(keys.dtype)
+        return np.where(np.isnan(floats), ends.max if self.ufunc is np.maximum else ends.min, keys)
+
+    def left(self, combined: Any) -> Array:
+        """Return elements from combined ones."""
+        if not self.has_keys:
+            return round_to(combined, self.dtype)
+        keys = np.asarray(combined)
+        ends = np.iinfo(keys.dtype)
+        floats = from_total_order_key(keys)
+        is_nan = keys == (ends.max if self.ufunc is np.maximum else ends.min)
+        return round_to(np.where(is_nan, floats.dtype.type(np.nan), floats), self.dtype)
+
+
+def recognise(computation: HloComputation) -> Combiner | None:
+    """How numpy combines, when the root combines the two parameters and all is one type.
+
+    Only commutative operations are recognised.
     """
     ufunc = _UFUNC.get(computation.root.opcode)
     parameters, root = computation.parameters, computation.root
@@ -37,7 +74,10 @@ def recognise(computation: HloComputation) -> np.ufunc | None:
         or (root.shape.element_type.is_complex and ufunc in (np.maximum, np.minimum))
     ):
         return None
-    return ufunc
+    dtype = root.shape.element_type.dtype
+    has_keys = ufunc in (np.maximum, np.minimum) and root.shape.element_type.is_floating
+    wide = np.dtype(f"i{max(dtype.itemsize, 4)}") if has_keys else accumulator_dtype(ufunc, dtype)
+    return Combiner(ufunc, dtype, wide, has_keys)
 
 
 def takes_the_second(computation: HloComputation) -> bool:

@@ -6,11 +6,14 @@ from typing import cast
 import numpy as np
 
 from xla_contract.ops.scan import ScanAttributes
+from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 
 
-def evaluate_scan(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+def evaluate_scan(
+    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+) -> Deep[Value]:
     """The slices that the step gives, each at its place, and what is carried out of the last."""
     attributes: ScanAttributes = instruction.attributes
     (step,) = instruction.called
@@ -29,7 +32,7 @@ def evaluate_scan(instruction: HloInstruction, operands: Sequence[Value], frame:
     for place in reversed(places) if attributes.is_reverse else places:
         frame.check_cancelled()
         # A slice of a line is a number to numpy; the ellipsis keeps it an array.
-        given = frame.call(step, (*(array[place, ...] for array in inputs), *carried))
+        given: Value = yield frame.enter(step, (*(array[place, ...] for array in inputs), *carried))
         results = given if isinstance(given, tuple) else (given,)
         for slot, value in zip(slots, results, strict=False):
             slot[place] = value

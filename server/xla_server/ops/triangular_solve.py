@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
-from scipy.linalg import get_blas_funcs
 
 from xla_contract.ops.triangular_solve import Transpose, TriangularSolveAttributes
 from xla_server.ir.module import HloInstruction
@@ -19,6 +18,9 @@ def evaluate_triangular_solve(
     instruction: HloInstruction, operands: Sequence[Value], frame: Frame
 ) -> Value:
     """Only the named triangle is read; a zero on the diagonal gives infinities, not an error."""
+    # The server listens before scipy is loaded.
+    from scipy.linalg import get_blas_funcs
+
     attributes: TriangularSolveAttributes = instruction.attributes
     element = instruction.shape.element_type
     matrices, right = (

@@ -145,9 +145,15 @@ def _extremum(reducer: HloComputation, kind: ElementType) -> Opcode | None:
 
 def _alternatives(condition: HloInstruction) -> list[HloInstruction]:
     """What must hold one of, for a condition to hold."""
-    if condition.opcode is not Opcode.OR:
-        return [condition]
-    return [part for operand in condition.operands for part in _alternatives(operand)]
+    found: dict[HloInstruction, None] = {}
+    waiting = [condition]
+    while waiting:
+        part = waiting.pop()
+        if part not in found:
+            found[part] = None
+            if part.opcode is Opcode.OR:
+                waiting += reversed(part.operands)
+    return [part for part in found if part.opcode is not Opcode.OR]
 
 
 def _test(

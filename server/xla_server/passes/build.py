@@ -21,6 +21,8 @@ from xla_contract.ops.transpose import TransposeAttributes
 from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_contract.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ir.splat import literal_of as literal_of
+from xla_server.ir.splat import splat as splat
 from xla_server.passes.edit import Editor
 
 ELEMENTWISE = frozenset(
@@ -148,22 +150,6 @@ def empty(editor: Editor, shape: Shape) -> HloInstruction:
     return constant(
         editor, np.empty(shape.dimensions, shape.element_type.dtype), shape.element_type
     )
-
-
-def literal_of(instruction: HloInstruction) -> "np.ndarray[Any, np.dtype[Any]] | None":
-    """The array of a constant, or None."""
-    if instruction.opcode is not Opcode.CONSTANT or not instruction.shape.is_array:
-        return None
-    value: np.ndarray[Any, np.dtype[Any]] = instruction.attributes.literal.value
-    return value
-
-
-def splat(instruction: HloInstruction) -> Any:
-    """The value of a constant whose elements are all one, broadcasts looked through, or None."""
-    while instruction.opcode in (Opcode.BROADCAST, Opcode.RESHAPE):
-        (instruction,) = instruction.operands
-    value = literal_of(instruction)
-    return None if value is None or value.size != 1 else value.reshape(())[()]
 
 
 def is_empty(instruction: HloInstruction) -> bool:

@@ -93,11 +93,8 @@ def _all_to_all(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 
 
 def _collective_broadcast(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    participants = i.attributes.participants
-    groups = participants.groups
-    if groups.groups and groups.group_of(ME) is None:
-        return zeros(editor, i.operands[0].shape)
-    return i.operands[0] if is_alone(participants, has_global_ids=False) else None
+    is_all = is_alone(i.attributes.participants, has_global_ids=False)
+    return _joined(i, editor) if is_all else None
 
 
 def _collective_reduce(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -106,11 +103,10 @@ def _collective_reduce(i: HloInstruction, editor: Editor) -> HloInstruction | No
 
 def _permuted(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     group_mode(i.attributes.channel_id, None)
-    sources = [source for source, target in i.attributes.pairs if target == ME]
-    if not sources:
+    if not i.attributes.pairs:
         parts = [zeros(editor, operand.shape) for operand in i.operands]
         return parts[0] if len(parts) == 1 else _tuple(editor, *parts)
-    return _joined(i, editor) if sources == [ME] else None
+    return _joined(i, editor) if i.attributes.pairs == ((ME, ME),) else None
 
 
 def _permute_start(i: HloInstruction, editor: Editor) -> HloInstruction | None:

@@ -144,7 +144,7 @@ def simplify_power(i: HloInstruction, editor: Editor) -> HloInstruction | None:
         return None
     if power == -1:
         return editor.add(Opcode.DIVIDE, (_filled(i, 1, editor), base))
-    if power == 0.5 and i.shape.element_type in (ElementType.F32, ElementType.F64):
+    if power == 0.5 and i.shape.element_type.bit_width >= 16:
         return _root(i, base, editor)
     return None
 

@@ -213,21 +213,34 @@ def simplify_dynamic_update_slice(i: HloInstruction, editor: Editor) -> HloInstr
 
 
 def simplify_gather(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """A single slice."""
+    """A single slice; slices that are all the same, as their indices have no choice."""
     operand, indices = i.operands
     numbers, sizes = i.attributes.dimension_numbers, i.attributes.slice_sizes
     mapped = numbers.start_index_map
-    # Where nothing is mapped, any number of windows has no indices.
-    if i.shape.element_count != math.prod(sizes):
-        return None
     if numbers.operand_batching_dims or not i.shape.element_count or not sizes:
         return None
     if operand.shape.dynamic_dimensions or indices.shape.dynamic_dimensions:
+        return None
+    if all(sizes[dimension] == operand.shape.dimensions[dimension] for dimension in mapped):
+        return _repeated(i, editor)
+    if i.shape.element_count != math.prod(sizes):
         return None
     starts = index_elements(editor, indices, mapped, len(sizes))
     box = editor.add(Opcode.DYNAMIC_SLICE, (operand, *starts), DynamicSliceAttributes(sizes))
     # All batch dimensions have size 1, and slices keep the order of their dimensions.
     return reshape(editor, box, i.shape.dimensions)
+
+
+def _repeated(i: HloInstruction, editor: Editor) -> HloInstruction:
+    """A gather's slice from the operand's beginning, once for each of its indices."""
+    operand = i.operands[0]
+    numbers, sizes = i.attributes.dimension_numbers, i.attributes.slice_sizes
+    box = operand
+    if operand.shape.dimensions != sizes:
+        box = sliced(editor, operand, [0] * len(sizes), sizes)
+    offsets = numbers.offset_dims
+    box = reshape(editor, box, [i.shape.dimensions[dimension] for dimension in offsets])
+    return broadcast(editor, box, offsets, i.shape.dimensions)
 
 
 SLICE_RULES: Mapping[Opcode, tuple[Rule, ...]] = MappingProxyType(

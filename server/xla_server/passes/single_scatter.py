@@ -7,7 +7,7 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
 from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
 from xla_server.ir.module import HloInstruction, HloModule
-from xla_server.passes.build import constant, convert, index_elements, reshape
+from xla_server.passes.build import constant, convert, count, index_elements, reshape
 from xla_server.passes.edit import Editor, rewrite
 from xla_server.passes.lifting import applied
 
@@ -38,7 +38,7 @@ def _updated(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     numbers = i.attributes.dimension_numbers
     dimensions = operand.shape.dimensions
     mapped = numbers.scatter_dims_to_operand_dims
-    if numbers.input_batching_dims or indices.shape.element_count != len(mapped):
+    if numbers.input_batching_dims or _window_count(i) != 1:
         return None
     # What lies behind a dynamic size is not to be written.
     if operand.shape.dynamic_dimensions or indices.shape.dynamic_dimensions:
@@ -67,3 +67,10 @@ def _updated(i: HloInstruction, editor: Editor) -> HloInstruction | None:
             fits = editor.add(Opcode.COMPARE, (start, limit), CompareAttributes(direction))
             new = editor.add(Opcode.SELECT, (fits, new, old))
     return editor.add(Opcode.DYNAMIC_UPDATE_SLICE, (operand, new, *starts))
+
+
+def _window_count(i: HloInstruction) -> int:
+    """Return the number of index vectors, by the updates: an empty vector has no elements."""
+    window = i.attributes.dimension_numbers.update_window_dims
+    sizes = i.operands[2].shape.dimensions
+    return count([size for d, size in enumerate(sizes) if d not in window])

@@ -22,6 +22,7 @@ from xla_server.evaluator.dynamic_shapes import (
 )
 from xla_server.evaluator.plan import in_order
 from xla_server.ir.effects import SIDE_EFFECTS
+from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.evaluation import TOKEN, Array, Token
 from xla_server.passes.build import element
@@ -54,8 +55,10 @@ HOST = (ANY_SIZE - _CONTROL - SIZED_OPERATIONS.keys()) | {
 """Operations that the host does between programs: they wait for others, or keep their order."""
 
 MOST_INSTRUCTIONS = 4096
-"""Instructions of called computations in one program: each may call the next one twice, and so on.
-What has more is walked call by call, which can be stopped."""
+MOST_REPETITIONS = 4
+"""Instructions of called computations in one program: so many, or so many times those of the
+module if that is more. Each computation may call the next one twice, and so on. A larger
+program is walked call by call, which can be cancelled."""
 
 
 class SizeSpecialiser:
@@ -72,6 +75,9 @@ class SizeSpecialiser:
         self._copies: dict[HloComputation, HloComputation] = {}
         self._parameters: list[HloInstruction] = []
         self._written = 0
+        count = sum(len(computation.instructions) for computation in module.computations)
+        self._most = max(MOST_INSTRUCTIONS, MOST_REPETITIONS * count)
+        self._keeps_hidden = any(map(_may_show_hidden, _all_of(module)))
 
     def parameter(self, shape: Shape, extents: Extents) -> Known:
         """The next parameters of the program: the whole arrays of a value of this shape."""
@@ -93,7 +99,7 @@ class SizeSpecialiser:
         made = self.editor.take()
         self.editor.put_back(made)
         try:
-            return self._value(i, operands)
+            return result_of(self._value(i, operands))
         except (UnspecialisedError, XlaError):
             self.editor.take()
             self.editor.put_back(made)
@@ -115,13 +121,13 @@ class SizeSpecialiser:
             computation.id = number
         return written
 
-    def _value(self, i: HloInstruction, operands: Sequence[Known]) -> Known:
-        if i.opcode in _CONTROL:
-            return self._control(i, operands)
+    def _value(self, i: HloInstruction, operands: Sequence[Known]) -> Deep[Known]:
         rule = SIZED_OPERATIONS.get(i.opcode)
-        if rule is not None:
+        if i.opcode not in _CONTROL and rule is not None:
             return rule(i, operands, self.editor, self._numbers)
-        return self._computed(i, operands)
+        deep = self._control if i.opcode in _CONTROL else self._computed
+        value: Known = yield deep(i, operands)
+        return value
 
     def _parameter(self, number: int, shape: Shape) -> HloInstruction:
         attributes = ParameterAttributes(number, shape)
@@ -129,36 +135,41 @@ class SizeSpecialiser:
 
     # Control flow.
 
-    def _control(self, i: HloInstruction, operands: Sequence[Known]) -> Known:
+    def _control(self, i: HloInstruction, operands: Sequence[Known]) -> Deep[Known]:
         is_static = not any(map(has_dynamic_shapes, i.called))
         if is_static and all(map(_is_full, i.operands, operands)):
             if any(part.opcode is Opcode.RNG_GET_AND_UPDATE_STATE for part in _inside(i)):
                 # The states belong to the instructions of the program itself.
                 raise UnspecialisedError
             inside = [packed(self.editor, operand) for operand in operands]
-            return self._parts(self._copied(i, inside, i.attributes, _static(i.shape)))
+            copied = yield self._copied(i, inside, i.attributes, _static(i.shape))
+            return self._parts(copied)
+        value: Known
         if i.opcode is Opcode.WHILE:
-            return self._while(i, operands)
-        if i.opcode is Opcode.CONDITIONAL:
-            return self._conditional(i, operands)
-        return self._called(i.called[0], operands)
+            value = yield self._while(i, operands)
+        elif i.opcode is Opcode.CONDITIONAL:
+            value = yield self._conditional(i, operands)
+        else:
+            value = yield self._called(i.called[0], operands)
+        return value
 
-    def _called(self, computation: HloComputation, arguments: Sequence[Known]) -> Known:
+    def _called(self, computation: HloComputation, arguments: Sequence[Known]) -> Deep[Known]:
         known = dict(zip(computation.parameters, arguments, strict=True))
         for part in in_order(computation.instructions):
             if part not in known:
                 self._written += 1
-                if self._written > MOST_INSTRUCTIONS:
+                if self._written > self._most:
                     raise UnspecialisedError
-                known[part] = self._value(part, [known[operand] for operand in part.operands])
+                operands = [known[operand] for operand in part.operands]
+                known[part] = yield self._value(part, operands)
         return known[computation.root]
 
-    def _while(self, i: HloInstruction, operands: Sequence[Known]) -> Known:
+    def _while(self, i: HloInstruction, operands: Sequence[Known]) -> Deep[Known]:
         """A loop that keeps the sizes of its state."""
-        (state,) = operands
+        state = self._bounded(operands[0])
         extents, shape = extents_of(state), i.operands[0].shape
-        body, after = self._computation(i.called[0], extents)
-        condition, _ = self._computation(i.called[1], extents)
+        body, after = yield self._computation(i.called[0], extents)
+        condition, _ = yield self._computation(i.called[1], extents)
         if after != extents:
             raise UnspecialisedError
         made = self._made(
@@ -167,12 +178,12 @@ class SizeSpecialiser:
         made.called = (body, condition)
         return unpacked(self.editor, made, extents)
 
-    def _conditional(self, i: HloInstruction, operands: Sequence[Known]) -> Known:
+    def _conditional(self, i: HloInstruction, operands: Sequence[Known]) -> Deep[Known]:
         """A choice among branches that give the same sizes."""
-        branches = [
-            self._computation(called, extents_of(operand))
-            for called, operand in zip(i.called, operands[1:], strict=True)
-        ]
+        operands = [operands[0], *map(self._bounded, operands[1:])]
+        branches = []
+        for called, operand in zip(i.called, operands[1:], strict=True):
+            branches.append((yield self._computation(called, extents_of(operand))))
         extents = branches[0][1]
         if any(others != extents for _, others in branches):
             raise UnspecialisedError
@@ -183,13 +194,14 @@ class SizeSpecialiser:
 
     def _computation(
         self, computation: HloComputation, extents: Extents
-    ) -> tuple[HloComputation, Extents]:
+    ) -> Deep[tuple[HloComputation, Extents]]:
         """A computation of one parameter at these sizes, and the sizes of its result."""
         outside = self.editor.take()
         try:
             shape = whole_shape(computation.parameters[0].shape, extents)
             parameter = self._parameter(0, shape)
-            result = self._called(computation, [unpacked(self.editor, parameter, extents)])
+            inside = [unpacked(self.editor, parameter, extents)]
+            result = self._bounded((yield self._called(computation, inside)))
             root = packed(self.editor, result)
             made = self.editor.computation(computation.name, self.editor.take(), root, (parameter,))
         except XlaError as error:
@@ -201,9 +213,17 @@ class SizeSpecialiser:
         self._computations.append(made)
         return made, extents_of(result)
 
+    def _bounded(self, value: Known) -> Known:
+        """The value without hidden elements, which loops and branches hand on in different ways."""
+        if self._keeps_hidden or isinstance(value, Token):
+            return value
+        if isinstance(value, tuple):
+            return tuple(map(self._bounded, value))
+        return value.plain
+
     # Computing.
 
-    def _computed(self, i: HloInstruction, operands: Sequence[Known]) -> Known:
+    def _computed(self, i: HloInstruction, operands: Sequence[Known]) -> Deep[Known]:
         if i.opcode in HOST or any(map(has_dynamic_shapes, i.called)):
             raise UnspecialisedError
         arrays = [operand.plain for operand in operands if isinstance(operand, Sized)]
@@ -224,13 +244,14 @@ class SizeSpecialiser:
                 self.editor.add(Opcode.COPY, [array], shape=_static(operand.shape))
                 for array, operand in zip(inside, i.operands, strict=True)
             ]
-        return self._parts(self._copied(i, inside, _static_sizes(attributes), _static(shape)))
+        copied = yield self._copied(i, inside, _static_sizes(attributes), _static(shape))
+        return self._parts(copied)
 
     def _copied(
         self, i: HloInstruction, operands: Sequence[HloInstruction], attributes: Any, shape: Shape
-    ) -> HloInstruction:
+    ) -> Deep[HloInstruction]:
         made = self._made(i, operands, attributes, shape)
-        made.called = tuple(map(self._copy, i.called))
+        made.called = yield self._copies_of(i.called)
         return made
 
     def _made(
@@ -240,14 +261,22 @@ class SizeSpecialiser:
         made.attributes, made.shape, made.control_predecessors = attributes, shape, ()
         return made
 
-    def _copy(self, computation: HloComputation) -> HloComputation:
+    def _copies_of(
+        self, computations: Sequence[HloComputation]
+    ) -> Deep[tuple[HloComputation, ...]]:
+        copies: tuple[HloComputation, ...] = ()
+        for computation in computations:
+            copies += ((yield self._copy(computation)),)
+        return copies
+
+    def _copy(self, computation: HloComputation) -> Deep[HloComputation]:
         """A computation of static shape with all that it calls, in the program once."""
         found = self._copies.get(computation)
         if found is not None:
             return found
         copies: dict[HloInstruction, HloInstruction] = {}
         for part in computation.instructions:
-            called = tuple(map(self._copy, part.called))
+            called = yield self._copies_of(part.called)
             copies[part] = dataclasses.replace(
                 part,
                 operands=tuple(copies[operand] for operand in part.operands),
@@ -277,6 +306,18 @@ class SizeSpecialiser:
 def has_effect(i: HloInstruction) -> bool:
     """Whether an instruction's place among others is seen from outside."""
     return _is_seen(i) or any(map(_is_seen, _inside(i)))
+
+
+def _all_of(module: HloModule) -> Iterator[HloInstruction]:
+    for computation in module.computations:
+        yield from computation.instructions
+
+
+def _may_show_hidden(i: HloInstruction) -> bool:
+    """Return whether elements of an operand beyond its sizes may be elements of the result."""
+    return i.opcode in (Opcode.SET_DIMENSION_SIZE, Opcode.CUSTOM_CALL) and not all(
+        operand.shape.is_static for operand in i.operands
+    )
 
 
 def _is_seen(i: HloInstruction) -> bool:

@@ -9,8 +9,17 @@ import numpy as np
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.concatenate import ConcatenateAttributes
-from xla_server.ir.module import HloInstruction, HloModule
-from xla_server.passes.build import combiner, constant, count, reduce, reshape, sliced
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.passes.build import (
+    binary_computation,
+    combiner,
+    constant,
+    convert,
+    count,
+    reduce,
+    reshape,
+    sliced,
+)
 from xla_server.passes.edit import Editor, rewrite
 
 LONG = 1 << 16
@@ -55,7 +64,8 @@ class TreeReduction:
     """Reduces a few long rows, or few columns of many rows, in two steps.
 
     The first gives partial results of fixed length, the second combines them with the initial
-    value. Only operations that may be combined in any order are cut.
+    value, sums of f32 in f64: they are few, and each rounding would be one of the whole sum. Only
+    operations that may be combined in any order are cut.
     """
 
     name: str = "tree-reduction"
@@ -63,13 +73,15 @@ class TreeReduction:
     def apply(self, module: HloModule) -> bool:
         """Cut everywhere; whether anything was."""
         editor = Editor(module)
+        adders: list[HloComputation] = []
         changed = False
-        for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _cut(i, editor), editor)
+        for computation in list(module.computations):
+            changed |= rewrite(computation, lambda i: _cut(i, editor, adders), editor)
+        module.computations[:0] = adders
         return changed
 
 
-def _cut(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+def _cut(i: HloInstruction, editor: Editor, adders: list[HloComputation]) -> HloInstruction | None:
     if i.opcode is not Opcode.REDUCE or len(i.operands) != 2:
         return None
     operand, initial = i.operands
@@ -82,7 +94,7 @@ def _cut(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     neutral = neutral_of(opcode, kind)
     if opcode is None or neutral is None:
         return None
-    return _Cut(i, constant(editor, neutral, kind), editor).made()
+    return _Cut(i, constant(editor, neutral, kind), editor, adders).made()
 
 
 def neutral_of(opcode: Opcode | None, kind: ElementType) -> Any:
@@ -113,8 +125,14 @@ def neutral_of(opcode: Opcode | None, kind: ElementType) -> Any:
 class _Cut:
     """One reduction being cut in two."""
 
-    def __init__(self, i: HloInstruction, neutral: HloInstruction, editor: Editor) -> None:
-        self._i, self._neutral, self._editor = i, neutral, editor
+    def __init__(
+        self,
+        i: HloInstruction,
+        neutral: HloInstruction,
+        editor: Editor,
+        adders: list[HloComputation],
+    ) -> None:
+        self._i, self._neutral, self._editor, self._adders = i, neutral, editor, adders
         (self._reducer,) = i.called
         self._operand, self._initial = i.operands
 
@@ -139,7 +157,7 @@ class _Cut:
             return None
         flat = reshape(self._editor, self._operand, (outer, length, inner))
         partial = self._partial(flat, outer, length, inner, parts)
-        total = self._reduce(partial, self._initial, (1,))
+        total = self._joined(partial)
         return reshape(self._editor, total, self._i.shape.dimensions)
 
     def _by_groups(self, reduced: list[int], last: range) -> HloInstruction:
@@ -167,6 +185,17 @@ class _Cut:
         rest = sliced(self._editor, flat, (0, whole, 0), (outer, length, inner))
         tail = reshape(self._editor, self._reduce(rest, self._neutral, (1,)), (outer, 1, inner))
         return self._editor.add(Opcode.CONCATENATE, (first, tail), ConcatenateAttributes(1))
+
+    def _joined(self, partial: HloInstruction) -> HloInstruction:
+        """Combine partial results [outer, parts, inner] with the initial value."""
+        narrow, wide = ElementType.F32, ElementType.F64
+        if combiner(self._reducer) is not Opcode.ADD or partial.shape.element_type is not narrow:
+            return self._reduce(partial, self._initial, (1,))
+        if not self._adders:
+            self._adders.append(binary_computation(self._editor, Opcode.ADD, wide))
+        operands = [convert(self._editor, each, wide) for each in (partial, self._initial)]
+        total = reduce(self._editor, operands[0], operands[1], (1,), self._adders[0])
+        return convert(self._editor, total, narrow)
 
     def _reduce(
         self, operand: HloInstruction, initial: HloInstruction, dimensions: tuple[int, ...]

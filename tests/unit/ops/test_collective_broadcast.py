@@ -36,19 +36,19 @@ def test_broken_rules(operands: list[str], groups: Any, message: str) -> None:
         inferred(Opcode.COLLECTIVE_BROADCAST, operands, to(groups))
 
 
-@pytest.mark.parametrize(("groups", "factor"), [([], 1), ([[0]], 1), ([[1], [0]], 1), ([[1]], 0)])
-def test_alone(groups: Any, factor: int) -> None:
+@pytest.mark.parametrize("groups", [[], [[0]], [[1], [0]]])
+def test_alone(groups: Any) -> None:
     found = result_of(Opcode.COLLECTIVE_BROADCAST, X, attributes=to(groups))
-    np.testing.assert_array_equal(found, X * factor)
+    np.testing.assert_array_equal(found, X)
 
 
 def test_several_operands_give_a_tuple() -> None:
-    for groups, factor in (([[0]], 1), ([[1]], 0)):
-        found = result_of(Opcode.COLLECTIVE_BROADCAST, X, X[:2], attributes=to(groups))
-        np.testing.assert_array_equal(found[0], X * factor)
-        np.testing.assert_array_equal(found[1], X[:2] * factor)
+    found = result_of(Opcode.COLLECTIVE_BROADCAST, X, X[:2], attributes=to([[0]]))
+    np.testing.assert_array_equal(found[0], X)
+    np.testing.assert_array_equal(found[1], X[:2])
 
 
-def test_other_participants_are_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"got groups \{\{1,0\}\}"):
-        result_of(Opcode.COLLECTIVE_BROADCAST, X, attributes=to([[1, 0]]))
+@pytest.mark.parametrize("groups", [[[1, 0]], [[1, 2]], [[1]]])
+def test_other_participants_are_refused(groups: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"got groups \{\{1"):
+        result_of(Opcode.COLLECTIVE_BROADCAST, X, attributes=to(groups))

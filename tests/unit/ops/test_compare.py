@@ -31,6 +31,17 @@ def test_the_total_order_is_strict_along_the_line(dtype: type) -> None:
     assert all(compare(line, line, LE, ComparisonType.TOTALORDER))
 
 
+@pytest.mark.parametrize(
+    "dtype", [ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3, ml_dtypes.float8_e3m4]
+)
+def test_the_total_order_tells_nans_apart_by_their_payloads(dtype: type) -> None:
+    codes = np.arange(256)
+    # A sign and a magnitude: the negative ones in reverse, -0 before 0.
+    line = np.argsort(np.where(codes < 128, codes, 127 - codes)).astype(np.uint8).view(dtype)
+    assert all(compare(line[:-1], line[1:], LT, ComparisonType.TOTALORDER))
+    assert all(compare(line[:-1], line[1:], NE, ComparisonType.TOTALORDER))
+
+
 def test_nan_only_differs_and_zeros_are_equal() -> None:
     lhs, rhs = np.array([np.nan, -0.0]), np.array([np.nan, 0.0])
     assert compare(lhs, rhs, NE) == [True, False]

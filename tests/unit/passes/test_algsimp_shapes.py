@@ -161,6 +161,30 @@ FIRES: dict[str, tuple[Any, dict[str, int]]] = {
         ),
         {"slice": 1, "reshape": 1},
     ),
+    "gather_of_two_windows_without_indices": (
+        (
+            ["pred[1]", "s8[0,2]"],
+            "pred[2] gather(x0, x1), offset_dims={}, collapsed_slice_dims={0}, "
+            "start_index_map={}, index_vector_dim=0, slice_sizes={1}",
+        ),
+        {"reshape": 1, "broadcast": 1},
+    ),
+    "gather_without_a_choice": (
+        (
+            ["f32[4,1]", "s32[3,1]"],
+            "f32[4,3] gather(x0, x1), offset_dims={0}, collapsed_slice_dims={1}, "
+            "start_index_map={1}, index_vector_dim=1, slice_sizes={4,1}",
+        ),
+        {"reshape": 1, "broadcast": 1},
+    ),
+    "gather_without_a_choice_of_first_rows": (
+        (
+            [X, "s32[5]"],
+            "f32[2,5,6] gather(x0, x1), offset_dims={0,2}, collapsed_slice_dims={}, "
+            "start_index_map={1}, index_vector_dim=1, slice_sizes={2,6}",
+        ),
+        {"slice": 1, "broadcast": 1},
+    ),
     "reduce_of_nothing": (
         ([X], "f32[4,6] reduce(x0, o), dimensions={}, to_apply=add"),
         {"add": 1, "broadcast": 1, "constant": 1},
@@ -249,10 +273,10 @@ STAYS: dict[str, tuple[Any, ...]] = {
         [X, "s32[]"],
         "f32[2,3] dynamic-slice(x0, x1, n), dynamic_slice_sizes={2,3}",
     ),
-    "gather_of_two_windows_without_indices": (
-        ["pred[1]", "s8[0,2]"],
-        "pred[2] gather(x0, x1), offset_dims={}, collapsed_slice_dims={0}, "
-        "start_index_map={}, index_vector_dim=0, slice_sizes={1}",
+    "gather_of_parts_of_rows": (
+        [X, "s32[2,1]"],
+        "f32[2,2] gather(x0, x1), offset_dims={0}, collapsed_slice_dims={1}, "
+        "start_index_map={1}, index_vector_dim=1, slice_sizes={2,1}",
     ),
     "gather_of_more": (
         [X],

@@ -81,15 +81,15 @@ ALONE: dict[str, tuple[Any, ...]] = {
     ),
     "collective-permute-from-nobody": (
         ["f32[4]"],
-        "f32[4] collective-permute(x0), source_target_pairs={{0,1}}",
+        "f32[4] collective-permute(x0), source_target_pairs={}",
     ),
     "collective-broadcast": (
         ["f32[4]"],
         "f32[4] collective-broadcast(x0), replica_groups={{0}}",
     ),
-    "collective-broadcast-without-us": (
-        ["f32[4]"],
-        "f32[4] collective-broadcast(x0), replica_groups={{1,2}}",
+    "collective-broadcast-of-two": (
+        ["f32[4]", "f32[2]"],
+        "(f32[4], f32[2]) collective-broadcast(x0, x1), replica_groups={{0}}",
     ),
     "replica-id": ([], "u32[] replica-id()"),
     "partition-id": ([], "u32[] partition-id()"),
@@ -140,8 +140,16 @@ ENTRY e { x = f32[4] parameter(0)
     assert_kept(before, after)
 
 
-def test_what_asks_for_others_stays_and_is_refused_when_it_runs() -> None:
-    module = stated(["f32[3]"], "f32[3] all-reduce(x0), replica_groups={{0,1}}, to_apply=add")
+@pytest.mark.parametrize(
+    "root",
+    [
+        "f32[3] all-reduce(x0), replica_groups={{0,1}}, to_apply=add",
+        "f32[3] collective-permute(x0), source_target_pairs={{0,1}}",
+        "f32[3] collective-permute(x0), source_target_pairs={{0,0},{1,2}}",
+    ],
+)
+def test_what_asks_for_others_stays_and_is_refused_when_it_runs(root: str) -> None:
+    module = stated(["f32[3]"], root)
     after = passed(module, CollectiveExpander(), fires=False)
     with pytest.raises(InvalidArgumentError):
         evaluate(after, [np.ones(3, np.float32)])

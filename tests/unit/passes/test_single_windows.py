@@ -1,8 +1,12 @@
 """Gathers and scatters of one window, and what else turns out to be a simpler operation."""
 
+import itertools
+
 import numpy as np
 import pytest
 
+from tests.conformance.oracle import assert_equal_bits
+from tests.unit.codegen.compiled import interpreted, on_cpu
 from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, stated
 from xla_server.passes.algebraic_simplifier import AlgebraicSimplifier
 from xla_server.passes.convolution_canonicaliser import ConvolutionCanonicaliser
@@ -58,6 +62,52 @@ def test_a_scatter_of_two_windows_is_left() -> None:
         "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add",
     )
     passed(module, SingleScatter(), fires=False)
+
+
+def test_a_scatter_of_many_empty_index_vectors_adds_all_updates_at_the_origin() -> None:
+    module = stated(
+        ["f32[4]", "s32[3,0]", "f32[3]"],
+        "f32[4] scatter(x0, x1, x2), update_window_dims={}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={}, index_vector_dim=1, to_apply=add",
+    )
+    passed(module, SingleScatter(), fires=False)
+    arguments = [np.zeros(4, np.float32), np.zeros((3, 0), np.int32), np.float32([4, 2, 1])]
+    (result,) = on_cpu(module, arguments)
+    assert result.tolist() == [7, 0, 0, 0]
+
+
+@pytest.mark.parametrize("combiner", ["add", "second"])
+@pytest.mark.parametrize("positions", [(), (0,), (1,), (4,), (1, 1), (2, 3), (0, 2)])
+@pytest.mark.parametrize("mapped", ["", "0", "1", "1,0"])
+def test_scatters_of_any_number_of_index_vectors(
+    mapped: str, positions: tuple[int, ...], combiner: str
+) -> None:
+    random = np.random.default_rng(7)
+    length = len(mapped.split(",")) if mapped else 0
+    rank = len(positions)
+    indices = [(n, [*positions[:n], length, *positions[n:]]) for n in range(rank + 1)]
+    if length == 1:
+        # A vector behind the last dimension is one index and has no dimension.
+        indices.append((rank, [*positions]))
+    for (vector, sizes), window in itertools.product(indices, [(), (3,), (2, 3)]):
+        inserted = ["0,1", "0", ""][len(window)]
+        update = [*positions, *window]
+        dims = range(rank, len(update))
+        module = stated(
+            ["f32[4,5]", f"s32{sizes}".replace(" ", ""), f"f32{update}".replace(" ", "")],
+            f"f32[4,5] scatter(x0, x1, x2), update_window_dims={{{','.join(map(str, dims))}}}, "
+            f"inserted_window_dims={{{inserted}}}, scatter_dims_to_operand_dims={{{mapped}}}, "
+            f"index_vector_dim={vector}, to_apply={combiner}",
+        )
+        arguments = [
+            np.zeros((4, 5), np.float32),
+            random.integers(-1, 5, sizes).astype(np.int32),
+            random.integers(1, 9, update).astype(np.float32),
+        ]
+        for ours, expected in zip(
+            on_cpu(module, arguments), interpreted(module, arguments), strict=True
+        ):
+            assert_equal_bits(ours, expected)
 
 
 @pytest.mark.parametrize("index", [0, 4, 9, -2])

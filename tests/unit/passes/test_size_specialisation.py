@@ -146,6 +146,22 @@ def test_a_loop_of_other_sizes_each_trip_is_left() -> None:
     verify(kept.segment.module)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("is_shown", [False, True])
+def test_a_loop_begins_without_elements_that_nobody_sees(is_shown: bool) -> None:
+    def program(c: Example) -> Op:
+        test, step = Builder("condition"), Builder("body")
+        total = ops.reduce_all(test.parameter(0, SIX), test.constant(np.float32(0)), ADD)
+        after = ops.neg(step.parameter(0, SIX))
+        state = sized(c, LINE, 4)
+        result = ops.while_(test.build(ops.gt(total, 0)), step.build(after), state)
+        return ops.remove_dynamic_dimension(result, 0) if is_shown else result
+
+    segmented = Segmented(program)
+    assert (Opcode.WHILE in segmented.left) == is_shown
+    if not is_shown:
+        np.testing.assert_array_equal(segmented.result(), -LINE[:4])
+
+
 def test_what_the_host_does_is_left_with_all_effects_behind_it() -> None:
     def program(c: Example) -> Op:
         fed = c.infeed(SIX)

@@ -34,6 +34,7 @@ from xla_server.codegen.compiler.direct_values import (
     truth,
     widened,
 )
+from xla_server.codegen.compiler.direct_vectors import vector_wish, wish_for_vectors
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 
 _STATUS = ir.IntType(32)
@@ -252,6 +253,8 @@ class _Function(Expressions):
             back = self._go_to(test)
             if is_short(loop) and not self._shares(loop):
                 write_out(back)
+            elif wish := vector_wish(loop):
+                wish_for_vectors(back, wish)
         self._go_on_at(after)
 
     def _shares(self, loop: ast.For) -> bool:

@@ -57,8 +57,8 @@ def _has_loops(statements: Sequence[ast.stmt]) -> bool:
     return False
 
 
-def _trips(loop: ast.For) -> int:
-    """The trips of a loop; more than those of a short one where the text does not say."""
+def constant_trips(loop: ast.For) -> int | None:
+    """Return the number of iterations of a loop; None where the text does not say."""
     match loop.iter:
         case ast.Call(func=ast.Name(id="range"), args=arguments):
             numbers = [
@@ -68,15 +68,26 @@ def _trips(loop: ast.For) -> int:
             ]
             if len(numbers) == len(arguments) and 0 not in numbers[2:]:
                 return len(range(*numbers))
-    return _MOST_TRIPS + 1
+    return None
+
+
+def _trips(loop: ast.For) -> int:
+    """Return the number of iterations; more than a short loop has where the text does not say."""
+    trips = constant_trips(loop)
+    return _MOST_TRIPS + 1 if trips is None else trips
 
 
 def write_out(back: Any) -> None:
     """Ask for a loop to be written out, by the instruction that goes back to its beginning."""
+    name_loop(back, [ir.MetaDataString(back.function.module, "llvm.loop.unroll.full")])
+
+
+def name_loop(back: Any, wish: Sequence[Any]) -> None:
+    """Give a loop a name of its own with a wish, by the instruction that goes back to its start."""
     module = back.function.module
-    wish = module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.full")])
+    wished = module.add_metadata(wish)
     # What names a loop is itself the first part of its name; until then the number tells it.
     number = ir.MetaDataString(module, str(len(module.metadata)))
-    name = module.add_metadata([number, wish])
-    name.operands = (name, wish)
+    name = module.add_metadata([number, wished])
+    name.operands = (name, wished)
     back.set_metadata("llvm.loop", name)

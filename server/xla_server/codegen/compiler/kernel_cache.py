@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from xla_contract.errors import InvalidArgumentError
+from xla_server.codegen.compiler.cache_directory import open_directory
 from xla_server.codegen.compiler.kernel_compiler import fingerprint
 
 _LOG = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class KernelCache:
         self._is_told = False
         # A look at the whole directory is due with the first file that is added.
         self._added = max_bytes
-        _open_directory(directory)
+        open_directory(directory)
 
     def get(self, symbol: str) -> bytes | None:
         """The object code of a symbol, None where there is none that is whole."""
@@ -136,23 +136,3 @@ def _read(path: Path) -> bytes:
         with contextlib.suppress(OSError):
             os.utime(handle)
         return file.read()
-
-
-def _open_directory(directory: Path) -> None:
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        _LOG.warning("kernels are compiled anew at each start: %s", error)
-        return
-    found = directory.stat()
-    if found.st_uid != os.geteuid():
-        raise InvalidArgumentError(
-            "the directory of compiled kernels must belong to the user who runs the server, "
-            f"because what is in it is executed, got {directory} of user {found.st_uid} "
-            f"for user {os.geteuid()}"
-        )
-    if found.st_mode & 0o022:
-        raise InvalidArgumentError(
-            "nobody else may write into the directory of compiled kernels, because what is in it "
-            f"is executed, got {directory} with mode {stat.S_IMODE(found.st_mode):o}"
-        )

@@ -28,7 +28,7 @@ ULP_BOUND: Mapping[tuple[str, str], float] = MappingProxyType(
             "sign": (0.0, 0.0),
             "sin": (1.0, 1.0),
             "sinh": (1.75, 1.75),
-            "tan": (2.5, 2.5),
+            "tan": (1.5, 1.5),
             "tanh": (1.5, 1.5),
         }.items()
         for name, bound in zip(("f32", "f64"), bounds, strict=True)

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from xla_server.codegen.functions import (
+    complex_power,
     exponential,
     inverse_trigonometric,
     logarithm,
@@ -140,7 +141,23 @@ def log(z: Complex) -> Complex:
     scaled = Complex(z.real * scale, z.imag * scale)
     size = logarithm.log(magnitude(scaled))
     size = size + select(large, size.constant(4 * math.log(2)), size.constant(0))
+    x, y = abs(z.real), abs(z.imag)
+    x, y = select(y > x, y, x), select(y > x, x, y)
+    # Near a size of 1 the logarithm is far smaller than what the size is rounded by.
+    near = (x >= 0.5) & (x <= 2)
+    size = select(near, _log_near_one(select(near, x, 1.0), select(near, y, 0.0)), size)
     return _undefined(z.is_nan(), Complex(size, inverse_trigonometric.atan2(z.imag, z.real)))
+
+
+def _log_near_one(x: Value, y: Value) -> Value:
+    """log sqrt(x^2 + y^2) by (x - 1)(x + 1) + y^2, for 2 >= x >= y >= 0 and x >= 1/2."""
+    above, above_low = real.exact_sum(x, x.constant(1))
+    below = x - 1
+    first, first_low = real.exact_product(below, above)
+    second, second_low = real.exact_product(y, y)
+    total, low = real.exact_sum(first, second)
+    low = low + (first_low + second_low + below * above_low)
+    return logarithm.log1p(total + low) * 0.5
 
 
 def log1p(z: Complex) -> Complex:
@@ -155,9 +172,35 @@ def log1p(z: Complex) -> Complex:
 
 def logistic(z: Complex) -> Complex:
     """1 / (1 + exp(-z)), written so that large arguments do not meet inf / inf."""
-    negative = z.real < 0
-    falling = exp(choose(negative, z, -z))
-    return _divided(choose(negative, falling, _one(z)), falling.plus_one())
+    negative = z.real < -1
+    exponent = choose(negative, z, -z)
+    falling = exp(exponent)
+    # 1 + e^a cos b: near a pole, where cos b is -1 and a is 0, of terms each exact in size.
+    growth = exponential.expm1(exponent.real)
+    cosine, half = trigonometric.cos(exponent.imag), trigonometric.cos(exponent.imag * 0.5)
+    near = (cosine < 0) & (abs(exponent.real) <= 1)
+    across = (growth + 1) * trigonometric.sin(exponent.imag)
+    below = falling.plus_one()
+    below = Complex(
+        select(near, real.fma(half * 2, half, cosine * growth), below.real),
+        select(near, across, below.imag),
+    )
+    whole = choose(negative, _divided(falling, below), _reciprocal(below))
+    return choose(
+        exponent.imag.equals(0) | below.is_nan(),
+        _divided(choose(negative, falling, _one(z)), below),
+        whole,
+    )
+
+
+def _reciprocal(z: Complex) -> Complex:
+    """1 / z of a number whose square is finite: Smith's quotient, the sum below rounded once."""
+    turned = ~(abs(z.real) >= abs(z.imag))
+    c, d = select(turned, z.imag, z.real), select(turned, z.real, z.imag)
+    ratio = d / c
+    below = real.fma(d, ratio, c)
+    first, second = 1 / below, -ratio / below
+    return Complex(select(turned, -second, first), select(turned, -first, second))
 
 
 def sin(z: Complex) -> Complex:
@@ -203,6 +246,13 @@ def tanh(z: Complex) -> Complex:
     cosine = real.sqrt(real.fma(sine, sine, 1))
     below = real.fma(square, sine * sine, 1)
     near = Complex(square * cosine * sine / below, tangent / below)
+    # sinh 2x and sin 2y over cosh 2x + cos 2y, which has fewer roundings, where that is no
+    # difference.
+    doubled = select(far, z.real.constant(0), z.real) * 2
+    turned = trigonometric.cos(z.imag * 2)
+    total = exponential.cosh(doubled) + turned
+    plain = Complex(exponential.sinh(doubled) / total, trigonometric.sin(z.imag * 2) / total)
+    near = choose((turned > -0.25) | (abs(z.real) > 1), plain, near)
     decay = exponential.exp(abs(z.real) * -2)
     end = Complex(with_sign(decay.constant(1), z.real), tangent / square * decay * 4)
     result = choose(far, end, near)
@@ -292,7 +342,11 @@ def _unadjusted_sqrt(z: Complex) -> Complex:
 
 def pow(base: Complex, exponent: Complex) -> Complex:
     """exp(exponent log(base)), the real power of 0 and infinity, and 1 of a base of 1."""
-    result = _undefined(base.is_zero(), exp(exponent * log(base)))
+    result = exp(exponent * log(base))
+    ordinary = is_finite(exponent.real) & is_finite(exponent.imag) & ~base.is_zero()
+    ordinary = ordinary & is_finite(base.real) & is_finite(base.imag)
+    result = choose(ordinary & is_finite(result.real), complex_power.power(base, exponent), result)
+    result = _undefined(base.is_zero(), result)
     plain = base.imag.equals(0) & (base.real >= 0) & exponent.imag.equals(0)
     of_zero = base.is_zero() & (exponent.real >= 0)
     plain = plain & (of_zero | (base.is_infinite() & ~exponent.is_nan()))

@@ -96,7 +96,8 @@ def sinh(x: Value) -> Value:
     z = x * x
     near = fma(x * z, polynomial(z, SINH[x.type]), x)
     far = 2 * (high + (low - 0.0625 / (high + low)))
-    return with_sign(select(size > 1, far, near), x)
+    result = with_sign(select(size > 1, far, near), x)
+    return select(size >= TINY[x.type], result, x)
 
 
 def cosh(x: Value) -> Value:
@@ -115,7 +116,9 @@ def tanh(x: Value) -> Value:
     power = fma(scale, fma(r * r, polynomial(r, EXP[x.type]), r), scale)
     z = x * x
     near = fma(x * z, polynomial(z, TANH[x.type]), x)
-    return with_sign(select(size > 0.55, 1 - 2 / (power + 1), near), x)
+    result = with_sign(select(size > 0.55, 1 - 2 / (power + 1), near), x)
+    # XLA takes subnormal numbers of f64 for zeros.
+    return result if x.type == "f64" else select(size >= TINY[x.type], result, x)
 
 
 def logistic(x: Value) -> Value:

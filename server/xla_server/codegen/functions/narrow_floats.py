@@ -2,8 +2,10 @@
 
 Semantics: ml_dtypes, which the evaluators use: ties to even; too large becomes infinite, NaN where
 there is no infinity, the largest number where there is no NaN either; NaN becomes -0 there.
-Everything but the sum that rounds subnormal numbers works on bits, so that neither the
-processor's mode for subnormal numbers nor the payload of NaN matters.
+Everything but the sum that rounds subnormal numbers works on bits, so that the processor's mode
+for subnormal numbers does not matter. Where a format has several NaNs, the code of one is the
+payload of its F32, so that moves keep it and the total order tells them apart; rounding makes
+them one.
 """
 
 import dataclasses
@@ -48,6 +50,11 @@ class Format:
         return self.nan != self.sign or not self.has_nan
 
     @property
+    def has_many_nans(self) -> bool:
+        """Return whether NaN of one sign has more than one code."""
+        return self.nan != self.largest + 1 and self.has_signed_zero and self.has_nan
+
+    @property
     def step(self) -> float:
         """The smallest number."""
         return 2.0 ** (1 - self.bias - self.mantissa_bits)
@@ -85,14 +92,32 @@ def widened(code: Word, format: Format) -> Word:
         is_nan = (code.resized(I32) & 0xFF).unsigned("==", format.nan)
         return is_nan.choose(bits.constant(_SIGN | _NAN), bits | sign).bitcast(F32)
     first_special = format.largest + 1
-    bits = size.unsigned(">=", first_special).choose(bits.constant(_NAN), bits)
-    if first_special != format.nan:
+    nan = size | _NAN if format.has_many_nans else bits.constant(_NAN)
+    bits = size.unsigned(">=", first_special).choose(nan, bits)
+    if format.has_many_nans:
         bits = size.unsigned("==", first_special).choose(bits.constant(_INFINITY), bits)
     return (bits | sign).bitcast(F32)
 
 
+def nan_bits(code: int, format: Format) -> int:
+    """Return the bits of F32 that stand for a NaN of a format with several."""
+    return _NAN | (code & (format.sign - 1)) | (_SIGN if code & format.sign else 0)
+
+
+def stored(value: Word, format: Format) -> Word:
+    """Return the code of a number of the format; that of a NaN is its payload, if it has one."""
+    code = narrowed(value, format)
+    if not format.has_many_nans:
+        return code
+    bits = value.as_bits()
+    payload = bits & (format.sign - 1)
+    is_nan = (bits & (_SIGN - 1)).unsigned(">", _INFINITY)
+    has_code = is_nan & payload.unsigned(">", format.largest + 1)
+    return has_code.choose((code & format.sign) | payload.resized(I8), code)
+
+
 def narrowed(value: Word, format: Format) -> Word:
-    """The code of the number nearest to one of F32."""
+    """The code of the number nearest to one of F32; any NaN becomes the format's usual one."""
     bits = value.as_bits()
     size = bits & (_SIGN - 1)
     sign = (bits >> (31 - format.exponent_bits - format.mantissa_bits)) & format.sign
@@ -188,13 +213,15 @@ def _of_format(name: str, format: Format) -> dict[str, Any]:
     def narrow(value: Word) -> Word:
         return narrowed(value, format)
 
-    return _pair(name, "u8", widen, narrow)
+    return _pair(name, "u8", widen, narrow, lambda value: stored(value, format))
 
 
-def _pair(name: str, storage: str, widen: Any, narrow: Any) -> dict[str, Any]:
+def _pair(
+    name: str, storage: str, widen: Any, narrow: Any, store: Any | None = None
+) -> dict[str, Any]:
     return {
         f"{name}_to_f32": function([storage], "f32", widen),
-        f"f32_to_{name}": function(["f32"], storage, narrow),
+        f"f32_to_{name}": function(["f32"], storage, store or narrow),
         f"round_{name}": function(["f32"], "f32", lambda value: widen(narrow(value))),
     }
 

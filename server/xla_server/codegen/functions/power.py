@@ -5,7 +5,7 @@ import math
 from xla_server.codegen.functions.coefficients import ATANH_OF_POW, EXP2_OF_POW, LOG2_OF_POW
 from xla_server.codegen.functions.exponential import exp_of_sum
 from xla_server.codegen.functions.irrational import LN2_PARTS, THIRD_PARTS
-from xla_server.codegen.functions.logarithm import normal, split
+from xla_server.codegen.functions.logarithm import split
 from xla_server.codegen.functions.values import (
     Value,
     bits,
@@ -38,7 +38,7 @@ def pow(x: Value, y: Value) -> Value:
 
 def _power_f32(size: Value, y: Value) -> Value:
     """2^(y log2(size)) in f64, exact enough for f32 to be rounded once."""
-    number, scale = normal(size)
+    number, scale = _normal_by_bits(size)
     k, fraction = split(number)
     m = to("f64", fraction)
     s = (m - 1) / (m + 1)
@@ -54,15 +54,16 @@ def _power_f64(size: Value, y: Value) -> Value:
     """exp(y log(size)), the logarithm and the product as sums of two floats."""
     # Beyond, every logarithm but 0 gives 0 or infinity already.
     y = clamped(y, -(2.0**66), 2.0**66)
-    high, low = _logarithm(size)
+    high, low = logarithm_of(size)
     product, error = exact_product(y, high)
     error = fma(y, low, error)
     error = select(abs(product) < 740, error, 0.0)
     return exp_of_sum(clamped(product, -746.0, 710.0), error)
 
 
-def _logarithm(size: Value) -> tuple[Value, Value]:
-    number, scale = normal(size)
+def logarithm_of(size: Value) -> tuple[Value, Value]:
+    """The natural logarithm of a number of f64 above zero, as a sum of two floats."""
+    number, scale = _normal_by_bits(size)
     k, m = split(number)
     count = to("f64", k) + scale
     # s = (m - 1) / (m + 1) and z = s^2 as sums of two floats; log(m) = 2 s (1 + z/3 + ...).
@@ -87,19 +88,49 @@ def _logarithm(size: Value) -> tuple[Value, Value]:
     return exact_sum_ordered(high, error + fma(count, second, low + low))
 
 
+def _normal_by_bits(size: Value) -> tuple[Value, Value]:
+    """(number, scale): size >= 0 is a normal number times 2^scale, in any mode."""
+    form = size.format
+    small = _is_small(size)
+    lowest = 1 - form.bias - form.fraction
+    return select(small, _counted(size), size), select(small, size.constant(lowest), 0.0)
+
+
+def _is_small(size: Value) -> Value:
+    """Return whether size >= 0 is zero or subnormal."""
+    return bits(size) < (1 << size.format.fraction)
+
+
+def _counted(size: Value) -> Value:
+    """Return how many smallest numbers size is, zero or subnormal: its fraction, behind 2^p."""
+    form = size.format
+    power = (form.bias + form.fraction) << form.fraction
+    return of_bits(bits(size) | power) - 2.0**form.fraction
+
+
+def _is_zero(size: Value) -> Value:
+    """Return whether size >= 0 is zero, which subnormal numbers are not in any mode.
+
+    LLVM would make of a test of the bits one of the number.
+    """
+    return _is_small(size) & _counted(size).equals(0)
+
+
 def _with_special_cases(x: Value, y: Value, magnitude: Value) -> Value:
     size, zero, one = abs(x), x.constant(0), x.constant(1)
     endless = size.equals(math.inf)
     result = select(size.equals(1), one, magnitude)
-    edge = select(size.equals(0) ^ (y < 0), zero, math.inf)
-    result = select(size.equals(0) | endless, edge, result)
+    nothing, plain = _is_zero(size), _is_zero(abs(y))
+    edge = select(nothing ^ (bits(y) < 0), zero, math.inf)
+    result = select(nothing | endless, edge, result)
     half = y * 0.5
-    whole = truncated(y).equals(y)
+    whole = truncated(y).equals(y) & ((abs(y) >= 1) | plain)
     odd = whole & truncated(half).differs(half)
-    result = select((x < 0) & ~(whole | endless), x.constant(math.nan), result)
+    negative = (bits(x) < 0) & ~nothing
+    result = select(negative & ~(whole | endless), x.constant(math.nan), result)
     result = select(odd & (bits(x) < 0), -result, result)
     result = select(x.differs(x) | y.differs(y), x + y, result)
-    return select(y.equals(0) | x.equals(1), one, result)
+    return select(plain | x.equals(1), one, result)
 
 
 _THIRD = {"f32": 0x54A2FA8C, "f64": 0x553EF0FF}

@@ -4,8 +4,9 @@ from xla_server.codegen.functions.values import Value, family, select, with_sign
 
 
 def sign(x: Value) -> Value:
-    """-1, 1, or x itself where it is a zero or NaN."""
-    return select(abs(x) > 0, with_sign(x.constant(1), x), x)
+    """-1, 1, NaN or a zero, each with the sign of x; zero where subnormal numbers are zeros."""
+    size = select(abs(x) > 0, x.constant(1), x.constant(0))
+    return select(x.differs(x), x, with_sign(size, x))
 
 
 SIMPLE = family(sign)

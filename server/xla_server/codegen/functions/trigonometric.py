@@ -163,12 +163,27 @@ def cos(x: Value) -> Value:
 
 
 def tan(x: Value) -> Value:
-    """The tangent: sine over cosine, or the reverse, negated."""
+    """The tangent: sine over cosine, or the reverse, negated; both as sums of two floats."""
     n, r, rest = _reduced(x)
-    sine, cosine = _sin_and_cos(r, rest)
+    (sine, sine_low), (cosine, cosine_low) = _sums_of_sin_and_cos(r, rest)
     odd = (n & 1).differs(0)
-    result = select(odd, -cosine, sine) / select(odd, sine, cosine)
+    top, bottom = select(odd, -cosine, sine), select(odd, sine, cosine)
+    top_low = select(odd, -cosine_low, sine_low)
+    bottom_low = select(odd, sine_low, cosine_low)
+    quotient = top / bottom
+    error = fma(-quotient, bottom, top) + fma(-quotient, bottom_low, top_low)
+    result = quotient + error / bottom
     return select(abs(x) >= _STRAIGHT[x.type], _finite(x, result), x)
+
+
+def _sums_of_sin_and_cos(r: Value, rest: Value) -> tuple[tuple[Value, Value], tuple[Value, Value]]:
+    """Sine and cosine as `_sin_and_cos` has them, each with what its last addition leaves out."""
+    z, z_low = exact_product(r, r)
+    half = z * 0.5
+    near_one, error = exact_sum_ordered(r.constant(1), -half)
+    tail = fma(z * r, polynomial(z, SIN[r.type]), fma(rest, -half, rest))
+    lower = fma(z * z, polynomial(z, COS[r.type]), fma(-r, rest, error)) - z_low * 0.5
+    return exact_sum_ordered(r, tail), exact_sum_ordered(near_one, lower)
 
 
 TRIGONOMETRIC = family(sin, cos, tan)

@@ -13,13 +13,9 @@ from xla_server.codegen.loops.block import Block
 from xla_server.codegen.loops.column_calls import fill_line, join_line, may_call, row_start
 from xla_server.codegen.loops.fold_groups import needed_folds
 from xla_server.codegen.loops.kept_rows import width_of
-from xla_server.codegen.loops.nest import (
-    Nest,
-    Printer,
-    Source,
-    all_nodes,
-)
+from xla_server.codegen.loops.nest import Nest, Printer, Source
 from xla_server.codegen.loops.stopping import SPAN, stop_lines
+from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.loops.sum_levels import Step, is_even, steps_of, turn_of
 from xla_server.codegen.loops.vector_folds import neutral_of, strict
 from xla_server.codegen.trace.affine import Affine, Variable

@@ -11,6 +11,7 @@ from xla_server.codegen.trace.graph import Load, Node, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.movement import start_indices
 from xla_server.codegen.trace.tracer import Index, Tracer, integer
+from xla_server.ir.explicit_stack import result_of
 from xla_server.ir.module import HloInstruction
 
 SMALL = 8
@@ -34,7 +35,7 @@ def update_stores(tracer: Tracer, update: HloInstruction, argument: int) -> list
     if update.opcode is Opcode.SCATTER:
         return _scatter_stores(tracer, update, argument)
     box, sizes = update.operands[1].shape.dimensions, update.shape.dimensions
-    starts = start_indices(tracer, update, 2, len(sizes))
+    starts = result_of(start_indices(tracer, update, 2, len(sizes)))
     first = [tracer.clamped(starts[d], sizes[d] - box[d]) for d in range(len(sizes))]
     kernel_type = KERNEL_TYPE[update.shape.element_type]
     return [

@@ -8,7 +8,7 @@ left to be decided, and no index is divided.
 from collections.abc import Sequence
 
 from xla_server.codegen.loops.collapse import Make
-from xla_server.codegen.loops.nest import all_nodes
+from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.trace.affine import Affine, Modulus, Variable, variable
 from xla_server.codegen.trace.graph import Apply, Folded, Position, Store
 from xla_server.codegen.trace.tracer import Index

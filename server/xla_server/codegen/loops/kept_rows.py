@@ -22,6 +22,7 @@ from xla_server.codegen.trace.graph import (
     Store,
     nodes_of,
 )
+from xla_server.ir.explicit_stack import Deep, result_of
 
 WORTH = 8
 """Cheap operations that take as long as to write a value down and read it again."""
@@ -149,7 +150,7 @@ class _Keeping:
                 continue
             seen.add(node)
             if isinstance(node, Apply) and node.variables <= self._outer | {loop}:
-                number = self._number(node, loop)
+                number = result_of(self._number(node, loop))
                 if number in self._made and self._keep(number, node, loop):
                     continue
                 first = new.setdefault(number, (node, loop, fold))[0]
@@ -177,43 +178,56 @@ class _Keeping:
         self._read[node] = (row, loop)
         return True
 
-    def _number(self, node: Node, loop: Variable) -> int:
+    def _number(self, node: Node, loop: Variable) -> Deep[int]:
         """A number that nodes of different loops share where they are the same value."""
         if loop not in node.variables and not isinstance(node, Literal):
             return self._numbered("same", node)
         known = self._known.get((node, loop))
         if known is None:
-            known = self._known[node, loop] = self._numbered(*self._form(node, loop))
+            form: tuple[object, ...] = yield self._form(node, loop)
+            known = self._known[node, loop] = self._numbered(*form)
         return known
 
     def _numbered(self, *form: object) -> int:
         return self._numbers.setdefault(form, len(self._numbers))
 
-    def _form(self, node: Node, loop: Variable) -> tuple[object, ...]:
+    def _form(self, node: Node, loop: Variable) -> Deep[tuple[object, ...]]:
         if isinstance(node, Literal):
             return "literal", node.expression
         if isinstance(node, Position):
-            return "position", self._place(node.index, loop)
+            place: tuple[object, ...] = yield self._place(node.index, loop)
+            return "position", place
         if isinstance(node, Load):
-            guard = None if node.guard is None else self._number(node.guard, loop)
-            return "load", node.argument, node.kernel_type, self._place(node.offset, loop), guard
+            guard: int | None = None
+            if node.guard is not None:
+                guard = yield self._number(node.guard, loop)
+            offset: tuple[object, ...] = yield self._place(node.offset, loop)
+            return "load", node.argument, node.kernel_type, offset, guard
         if isinstance(node, Apply):
-            operands = tuple(self._number(operand, loop) for operand in node.operands)
-            return node.function, node.type, operands
+            operands = []
+            for operand in node.operands:
+                number: int = yield self._number(operand, loop)
+                operands.append(number)
+            return node.function, node.type, tuple(operands)
         return "only", node
 
-    def _place(self, index: Affine, loop: Variable) -> tuple[object, ...]:
-        terms = frozenset((self._atom(atom, loop), factor) for atom, factor in index.terms)
-        return index.constant, terms
+    def _place(self, index: Affine, loop: Variable) -> Deep[tuple[object, ...]]:
+        terms = []
+        for atom, factor in index.terms:
+            form: object = yield self._atom(atom, loop)
+            terms.append((form, factor))
+        return index.constant, frozenset(terms)
 
-    def _atom(self, atom: Atom, loop: Variable) -> object:
+    def _atom(self, atom: Atom, loop: Variable) -> Deep[object]:
         if isinstance(atom, Variable):
             return ("row", loop.size) if atom is loop else atom
         if isinstance(atom, Computed):
             assert isinstance(atom.node, Node)
-            return self._number(atom.node, loop)
+            number: int = yield self._number(atom.node, loop)
+            return number
         kind = Quotient if isinstance(atom, Quotient) else Modulus
-        return kind, self._place(atom.operand, loop), atom.divisor
+        place: tuple[object, ...] = yield self._place(atom.operand, loop)
+        return kind, place, atom.divisor
 
 
 def width_of(computed_type: str) -> int:

@@ -7,14 +7,15 @@ same for a whole row is computed once for it.
 
 import dataclasses
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 
 from xla_server.codegen.loops.block import Block, calls_of
 from xla_server.codegen.loops.evaluations import EvaluationCounter, Evaluations
-from xla_server.codegen.loops.fold_groups import fold_groups, folds_of, is_free
+from xla_server.codegen.loops.fold_groups import fold_groups, is_free
 from xla_server.codegen.loops.function_calls import FunctionCalls
 from xla_server.codegen.loops.kept_rows import NOTHING_KEPT, kept_rows
 from xla_server.codegen.loops.stopping import SPAN, is_long, span_of, stop_lines
+from xla_server.codegen.loops.stored_nodes import all_nodes, prologue_of
 from xla_server.codegen.loops.sum_levels import Step, is_even, steps_of, turn_of
 from xla_server.codegen.loops.vector_folds import VectorFold, vector_fold
 from xla_server.codegen.loops.work_items import inner_loops
@@ -29,15 +30,18 @@ from xla_server.codegen.trace.graph import (
     Node,
     Position,
     Store,
-    nodes_of,
     variables_of,
 )
+from xla_server.ir.explicit_stack import Deep, result_of
 
-_FREE_RUN = 1024
+_FREE_RUN = 512
 """How many elements are combined in any order before partial results are."""
 
 _FREE_PARTS = 64
 """How many partial results are combined in sequence before their results are."""
+
+_WIDE_NEUTRAL = Literal("f64(0x8000000000000000)", "f64")
+"""The initial value of sums of partial results: -0."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -189,11 +193,9 @@ class Printer:
         return "\n".join(lines) + "\n"
 
     def _arguments(self) -> set[int]:
-        found = {store.argument for store in self._nest.stores}
-        for node in all_nodes(self._nest.stores):
-            if isinstance(node, Load):
-                found.add(node.argument)
-        return found
+        nodes = all_nodes(self._nest.stores)
+        read = {node.argument for node in nodes if isinstance(node, Load)}
+        return read | {store.argument for store in self._nest.stores}
 
     def _work(self, outer: Sequence[Variable]) -> int:
         """Operations of a trip: each node as often as the loops inside of it ask for it."""
@@ -265,13 +267,24 @@ class Printer:
 
     def _name(self, node: Node) -> str:
         """The name of a node's value, written down where it belongs if it is not yet."""
+        return result_of(self._value(node))
+
+    def _value(self, node: Node) -> Deep[str]:
+        """Return the name of a node's value, as a deep function."""
         node = self._kept.same.get(node, node)
         name = self._names.get(node)
         if name is None:
-            name = self._names[node] = self._write(node)
+            name = self._names[node] = yield self._write(node)
         return name
 
-    def _write(self, node: Node) -> str:
+    def _values(self, nodes: Iterable[Node]) -> Deep[list[str]]:
+        names = []
+        for node in nodes:
+            name: str = yield self._value(node)
+            names.append(name)
+        return names
+
+    def _write(self, node: Node) -> Deep[str]:
         if isinstance(node, Literal):
             constant = self._constants.get(node.expression)
             if constant is None:
@@ -280,22 +293,25 @@ class Printer:
         if isinstance(node, Accumulator):
             raise AssertionError("an accumulator is named by its fold")
         if isinstance(node, Folded):
-            return self._fold(node.fold)[node.number]
+            results: list[str] = yield self._fold(node.fold)
+            return results[node.number]
         block = self._block_of(node.variables)
         if isinstance(node, Position):
-            return self._index(node.index, block)
+            position: str = yield self._index_text(node.index, block)
+            return position
         if node not in self._kept.read:
             self._evaluated.add(node, block)
         name = self._fresh("v")
         if node in self._kept.read:
             row, loop = self._kept.read[node]
             # Lines of its loop come before those of this one, which is not written yet.
-            self._fold(row.maker)
+            yield self._fold(row.maker)
             block.add(f"{name} = kept_{row.type}(row{row.number}, {self._loop_names[loop]})")
         elif isinstance(node, Load):
-            offset = self._index(node.offset, block)
+            offset: str = yield self._index_text(node.offset, block)
             if node.guard is not None:
-                offset = f"select({self._name(node.guard)}, {offset}, 0)"
+                guard: str = yield self._value(node.guard)
+                offset = f"select({guard}, {offset}, 0)"
             # What the kernel has written itself may not be moved before the writing.
             load = "reload" if node.argument in self._written else "load"
             loaded = f"{load}_{node.kernel_type.storage}(buffer{node.argument}, {offset})"
@@ -306,8 +322,8 @@ class Printer:
                 loaded = node.kernel_type.widen.format(stored)
             block.add(f"{name} = {loaded}")
         elif isinstance(node, Apply):
-            operands = ", ".join([self._name(operand) for operand in node.operands])
-            block.add(f"{name} = {self._function_of(node)}({operands})")
+            operands: list[str] = yield self._values(node.operands)
+            block.add(f"{name} = {self._function_of(node)}({', '.join(operands)})")
             if node in self._kept.written:
                 row, loop = self._kept.written[node]
                 place = self._loop_names[loop]
@@ -320,25 +336,25 @@ class Printer:
         """What computes a node."""
         return self._calls.name_of(node) if self._calls else node.function
 
-    def _fold(self, fold: Fold) -> list[str]:
+    def _fold(self, fold: Fold) -> Deep[list[str]]:
         if fold not in self._folds:
-            self._write_fold(fold)
+            yield self._write_fold(fold)
         return self._folds[fold]
 
-    def _write_fold(self, fold: Fold) -> None:
+    def _write_fold(self, fold: Fold) -> Deep[None]:
         # What a nested fold or the accumulators need comes first, outside of the loop.
         block = self._block_of(fold.variables)
         if is_free(fold):
-            self._write_free_folds(self._groups.get(fold, (fold,)), block)
+            yield self._write_free_folds(self._groups.get(fold, (fold,)), block)
             return
-        initial = [self._name(node) for node in fold.initial]
+        initial: list[str] = yield self._values(fold.initial)
         names = [self._fresh("a") for _ in fold.accumulators]
         for name, start in zip(names, initial, strict=True):
             block.add(f"{name} = {start}")
         headers = self._open_loops(fold.loops, block)
         inner = headers[-1][0] if headers else block
         self._names.update(zip(fold.accumulators, names, strict=True))
-        combined = [self._name(node) for node in fold.combined]
+        combined: list[str] = yield self._values(fold.combined)
         self._evaluated.add(fold, inner)
         # All combined values are made before the first accumulator changes.
         for name, new in zip(names, combined, strict=True):
@@ -353,16 +369,18 @@ class Printer:
             outside.add(header)
             outside.lines += inner.lines
 
-    def _write_free_folds(self, group: Sequence[Fold], block: Block) -> None:
+    def _write_free_folds(self, group: Sequence[Fold], block: Block) -> Deep[None]:
         """Runs in any order, whose results are combined in a fixed tree."""
-        initial = [self._name(fold.initial[0]) for fold in group]
+        initial: list[str] = yield self._values(fold.initial[0] for fold in group)
         forms = [_form(fold) for fold in group]
         sizes = [loop.size for loop in group[0].loops]
         # What rounds nothing is combined in one run, unless it has to look whether to stop.
         is_cut = self._looks or any(form.rounds for form in forms)
         steps = steps_of(sizes, _FREE_RUN if is_cut else math.prod(sizes), _FREE_PARTS)
         headers: list[tuple[Block, str]] = []
-        sums = [(block, self._neutral(forms, block))]
+        # Every level of sums but the innermost adds up the results of the level inside it.
+        levels = sum(step.begins for step in steps)
+        sums = [(block, self._neutral(forms, block, joins=levels > 0))]
         bounds: dict[int, tuple[str, str]] = {}
         inner = block
         for number, step in enumerate(steps):
@@ -373,21 +391,28 @@ class Printer:
             if step.begins:
                 if self._looks and turn_of(steps, number) >= SPAN:
                     inner.lines += stop_lines(inner.depth)
-                sums.append((inner, self._neutral(forms, inner)))
+                joins = len(sums) < levels
+                sums.append((inner, self._neutral(forms, inner, joins=joins)))
         self._evaluated.add_all(group, inner)
         for fold, form, run in zip(group, forms, sums[-1][1], strict=True):
             assert fold.element is not None
-            element = form.enter.format(self._name(fold.element))
+            element: str = yield self._value(fold.element)
+            element = form.enter.format(element)
             inner.add(f"{run} = {form.run}({run}, {element})")
         for step in reversed(steps):
             if step.begins:
                 where, names = sums.pop()
+                is_run = len(sums) == levels
                 for form, target, part in zip(forms, sums[-1][1], names, strict=True):
-                    where.add(f"{target} = {form.join}({target}, {part})")
+                    joined = f"to_f64({part})" if form.is_wide and is_run else part
+                    where.add(f"{target} = {form.join}({target}, {joined})")
             self._close([headers.pop()])
         for fold, form, start, whole in zip(group, forms, initial, sums[0][1], strict=True):
             result = self._fresh("a")
-            block.add(f"{result} = {form.join}({start}, {form.leave.format(whole)})")
+            joined = f"{form.join}({start}, {form.leave.format(whole)})"
+            if form.is_wide and levels:
+                joined = f"to_f32({form.join}(to_f64({start}), {whole}))"
+            block.add(f"{result} = {joined}")
             self._folds[fold] = [result]
 
     def _open_step(
@@ -421,33 +446,39 @@ class Printer:
             return block, f"for {turn} in range({step.length}):"
         return block, f"for {at} in range({low}, {high}):"
 
-    def _neutral(self, forms: Sequence[VectorFold], block: Block) -> list[str]:
-        """New variables that nothing was combined with yet."""
+    def _neutral(
+        self, forms: Sequence[VectorFold], block: Block, *, joins: bool = False
+    ) -> list[str]:
+        """New variables that nothing was combined with yet; `joins`: of what runs give."""
         names = []
         for form in forms:
-            neutral = self._name(form.neutral)
+            neutral = self._name(_WIDE_NEUTRAL if joins and form.is_wide else form.neutral)
             names.append(self._fresh("a"))
             block.add(f"{names[-1]} = {neutral}")
         return names
 
     def _index(self, index: Affine, block: Block) -> str:
+        return result_of(self._index_text(index, block))
+
+    def _index_text(self, index: Affine, block: Block) -> Deep[str]:
         # Instructions of our own: numba takes long to find what Python's operators mean.
         text = str(index.constant) if index.constant or not index.terms else ""
         for atom, coefficient in index.terms:
-            term = self._atom(atom, block)
+            term: str = yield self._atom(atom, block)
             if coefficient != 1:
                 term = f"mul({term}, {coefficient})"
             text = f"add({text}, {term})" if text else term
         return text
 
-    def _atom(self, atom: Atom, block: Block) -> str:
+    def _atom(self, atom: Atom, block: Block) -> Deep[str]:
         if isinstance(atom, Variable):
             return self._loop_names[atom]
         if isinstance(atom, Computed):
             node = atom.node
             assert isinstance(node, Node)
-            return self._name(node)
-        inner = self._index(atom.operand, block)
+            name: str = yield self._value(node)
+            return name
+        inner: str = yield self._index_text(atom.operand, block)
         function = "whole_div" if isinstance(atom, Quotient) else "whole_mod"
         return f"{function}({inner}, {atom.divisor})"
 
@@ -456,27 +487,3 @@ def _form(fold: Fold) -> VectorFold:
     form = vector_fold(fold)
     assert form is not None
     return form
-
-
-def prologue_of(stores: Sequence[Store]) -> set[Node]:
-    """Return the nodes evaluated before the first work item: they vary with no loop of the nest.
-
-    They may vary with the loops of reductions that are themselves evaluated there.
-    """
-    inside: set[Variable] = set()
-    for fold in folds_of(stores):
-        if fold.variables <= inside:
-            inside.update(fold.loops)
-    return {node for node in all_nodes(stores) if node.variables <= inside}
-
-
-def all_nodes(stores: Sequence[Store]) -> list[Node]:
-    """Everything that the stores are computed from, each once."""
-    found: dict[Node, None] = {}
-    waiting = [node for store in stores for node in (store.value, *nodes_of(store.offset))]
-    while waiting:
-        node = waiting.pop()
-        if node not in found:
-            found[node] = None
-            waiting += node.inputs()
-    return list(found)

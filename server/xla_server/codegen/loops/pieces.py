@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from xla_server.codegen.loops.block import Block, calls_of
 from xla_server.codegen.loops.collapse import Make, collapsed, groups_of, indices_of, merged
-from xla_server.codegen.loops.nest import Nest, Printer, Source, all_nodes
+from xla_server.codegen.loops.nest import Nest, Printer, Source
+from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.trace.affine import Affine, Variable, variable
 from xla_server.codegen.trace.graph import Apply, Folded, Literal, Load, Position, Store
 
@@ -138,19 +139,21 @@ class _Cutting:
 
     def cut(self, box: Box) -> None:
         """Add the pieces of a box. Raises _TooManyError."""
-        loops, index = _walked(box)
-        cuts = _cuts(self._make(index), loops)
-        if not cuts:
-            self.add_whole(box)
-            self._check()
-            return
-        first, last = min(cuts), max(cuts)
-        if first == last and _are_rows(box, last):
-            self.add_runs(_parts(box, last, cuts[last]), last)
-            self._check()
-            return
-        for part in _parts(box, first, cuts[first]):
-            self.cut(part)
+        waiting = [box]
+        while waiting:
+            part = waiting.pop()
+            loops, index = _walked(part)
+            cuts = _cuts(self._make(index), loops)
+            if not cuts:
+                self.add_whole(part)
+                self._check()
+                continue
+            first, last = min(cuts), max(cuts)
+            if first == last and _are_rows(part, last):
+                self.add_runs(_parts(part, last, cuts[last]), last)
+                self._check()
+                continue
+            waiting += reversed(_parts(part, first, cuts[first]))
 
     def add_whole(self, box: Box) -> None:
         """Add a piece whose stores have no tests."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from xla_server.codegen.trace.graph import Apply, Literal, Node
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Tracer
+from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation
 
 
@@ -60,19 +61,26 @@ class ScalarWriter:
 
     def name(self, node: Node) -> str:
         """The variable that holds a node, computed where it was not yet."""
+        return result_of(self._named(node))
+
+    def _named(self, node: Node) -> Deep[str]:
         found = self._names.get(node)
         if found is None:
-            found = self._names[node] = self._write(node)
+            found = self._names[node] = yield self._write(node)
         return found
 
-    def _write(self, node: Node) -> str:
+    def _write(self, node: Node) -> Deep[str]:
         if isinstance(node, Named):
             return node.name
         if isinstance(node, Literal):
             known = f"{self._prefix}k{len(self.constants)}"
             return self.constants.setdefault(node.expression, known)
         assert isinstance(node, Apply), node
-        operands = ", ".join([self.name(operand) for operand in node.operands])
+        names = []
+        for operand in node.operands:
+            name: str = yield self._named(operand)
+            names.append(name)
+        operands = ", ".join(names)
         name = f"{self._prefix}{len(self._names)}"
         self.lines.append(f"{name} = {node.function}({operands})")
         return name

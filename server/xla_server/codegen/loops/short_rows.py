@@ -13,7 +13,8 @@ from xla_server.codegen.loops.block import Block, calls_of
 from xla_server.codegen.loops.fold_groups import fold_groups
 from xla_server.codegen.loops.function_calls import FunctionCalls
 from xla_server.codegen.loops.kept_rows import cost_of, kept_rows, width_of
-from xla_server.codegen.loops.nest import Nest, Printer, Source, all_nodes
+from xla_server.codegen.loops.nest import Nest, Printer, Source
+from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.trace.graph import Apply, Folded, Literal, Node, nodes_of
 
 LONGEST = 64
@@ -65,15 +66,17 @@ def _behind(heads: Sequence[Node]) -> list[Node]:
     What no fold comes before could be computed for many rows in any kernel; it is left out.
     """
     order: dict[Node, bool] = {}
-
-    def follows(node: Node) -> bool:
-        if node not in order:
-            inputs = [] if isinstance(node, Folded) else [follows(part) for part in node.inputs()]
-            order[node] = isinstance(node, Folded) or any(inputs)
-        return order[node]
-
-    for head in heads:
-        follows(head)
+    waiting = [(head, False) for head in reversed(heads)]
+    while waiting:
+        node, is_ready = waiting.pop()
+        if node in order:
+            continue
+        inputs = () if isinstance(node, Folded) else tuple(node.inputs())
+        if is_ready or not inputs:
+            order[node] = isinstance(node, Folded) or any(order[part] for part in inputs)
+        else:
+            waiting.append((node, True))
+            waiting += [(part, False) for part in reversed(inputs)]
     return [node for node, is_behind in order.items() if is_behind]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 RUN = 64
 """Elements added in sequence."""
 
-PARTS = 32
+PARTS = 16
 """Results added in sequence: fewer, as their errors count most, and as they are few anyway."""
 
 SHORTEST = 16

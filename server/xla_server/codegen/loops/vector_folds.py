@@ -32,6 +32,14 @@ class VectorFold:
         return self.run != self.join
 
     @property
+    def is_wide(self) -> bool:
+        """Return whether results of runs are joined in f64: sums of f32, of as many as there are.
+
+        A join is one of a thousand additions, and then only their last sum is rounded.
+        """
+        return self.run == "add_in_any_order" and self.neutral.type == "f32"
+
+    @property
     def has_keys(self) -> bool:
         """Return whether what is combined are keys."""
         return self.leave != "{}"

@@ -9,7 +9,7 @@ from xla_contract.dimension_numbers import WindowDimension
 from xla_contract.opcode import Opcode
 from xla_server.codegen.functions.elementwise import function_of
 from xla_server.codegen.loops.collapse import groups_of, indices_of, merged
-from xla_server.codegen.loops.nest import all_nodes
+from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.loops.window_tiles import Axis, TiledAxis
 from xla_server.codegen.trace.affine import Affine, Variable, variable
 from xla_server.codegen.trace.elementwise import literal
@@ -18,6 +18,7 @@ from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
 from xla_server.fusion.windows import has_free_order
+from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.build import combiner
 from xla_server.passes.tree_reduction import neutral_of
@@ -108,11 +109,12 @@ def traced(make: MakeBy, loops: Iterable[Variable], index: Index, positions: Ind
     inside = frozenset(loops)
     found: list[Windowed] = []
 
-    def trace(t: Tracer, i: HloInstruction, at: Index, number: int) -> Node:
+    def trace(t: Tracer, i: HloInstruction, at: Index, number: int) -> Deep[Node]:
         if t.guard is not None or at != index:
             raise OtherWindowsError
-        found.append(_windowed(t, i, inside, positions))
-        return found[-1]
+        windowed: Windowed = yield _windowed(t, i, inside, positions)
+        found.append(windowed)
+        return windowed
 
     stores = tuple(make(index, {**RULES, Opcode.REDUCE_WINDOW: trace}))
     if not found:
@@ -132,14 +134,15 @@ def traced(make: MakeBy, loops: Iterable[Variable], index: Index, positions: Ind
 
 def _windowed(
     t: Tracer, i: HloInstruction, loops: frozenset[Variable], positions: Index
-) -> Windowed:
+) -> Deep[Windowed]:
     kind, opcode = i.shape.element_type, combiner(i.called[0])
     if opcode is None or not has_free_order(i):
         raise OtherWindowsError
-    element = t.operand(i, 0, positions)
+    element: Node = yield t.operand(i, 0, positions)
     function = function_of(opcode, kind, element.type)
     neutral = literal(kind.dtype.type(neutral_of(opcode, kind)), kind)
-    return Windowed(i, loops, function, element, t.operand(i, 1, ()), neutral)
+    initial: Node = yield t.operand(i, 1, ())
+    return Windowed(i, loops, function, element, initial, neutral)
 
 
 class AxisFinder:

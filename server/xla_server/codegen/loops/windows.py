@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from xla_server.codegen.loops.block import Block
 from xla_server.codegen.loops.kept_rows import width_of
-from xla_server.codegen.loops.nest import Nest, Printer, Source, all_nodes
+from xla_server.codegen.loops.nest import Nest, Printer, Source
+from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.loops.window_graph import (
     AxisFinder,
     MakeBy,

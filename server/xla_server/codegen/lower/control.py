@@ -9,6 +9,7 @@ from xla_contract.opcode import Opcode
 from xla_server.buffers.code import Branch, CopyThunk, Jump, Label, Switch, Value
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree, leaves
 from xla_server.codegen.lower.small_loop import elements_of, lower_small_loop
+from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 
 
@@ -44,12 +45,12 @@ def lower_token(lowering: Lowering, i: HloInstruction) -> Tree:
     return None
 
 
-def lower_call(lowering: Lowering, i: HloInstruction) -> Tree:
+def lower_call(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:
     """The rows of the called computation."""
     return lowering.call(i.called[0], [lowering.of(operand) for operand in i.operands])
 
 
-def lower_while(lowering: Lowering, i: HloInstruction) -> Tree:
+def lower_while(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:
     """A state that the body overwrites, tested at the top.
 
     called = (body, condition). What the body hands on unchanged needs no memory of its own.
@@ -60,7 +61,8 @@ def lower_while(lowering: Lowering, i: HloInstruction) -> Tree:
     elements = elements_of(initial)
     if elements is not None:
         paths = [(n,) for n in range(len(elements))] if isinstance(initial, tuple) else [()]
-        small = lower_small_loop(lowering, i, elements, [path in handed_on for path in paths])
+        unchanged = [path in handed_on for path in paths]
+        small = lowering.attempt(i, lambda: lower_small_loop(lowering, i, elements, unchanged))
         if small is not None:
             return small if isinstance(initial, tuple) else small[0]
     state = _state(lowering, i, initial, handed_on, ())
@@ -68,10 +70,11 @@ def lower_while(lowering: Lowering, i: HloInstruction) -> Tree:
     begin, end = Label(f"{i.name}.condition"), Label(f"{i.name}.end")
     lowering.add(begin)
     lowering.loop_depth += 1
-    goes_on = lowering.call(condition, [state])
+    goes_on: Tree = yield lowering.call(condition, [state])
     assert isinstance(goes_on, Value)
     lowering.add(Branch(goes_on, end))
-    _copy_at_once(lowering, state, lowering.call(body, [state]))
+    following: Tree = yield lowering.call(body, [state])
+    _copy_at_once(lowering, state, following)
     lowering.loop_depth -= 1
     lowering.add(Jump(begin))
     lowering.add(end)
@@ -135,7 +138,7 @@ def _copy_at_once(lowering: Lowering, target: Tree, source: Tree) -> None:
         lowering.add(CopyThunk(to, origin))
 
 
-def lower_conditional(lowering: Lowering, i: HloInstruction) -> Tree:
+def lower_conditional(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:
     """A jump to the branch that the predicate or index names; every branch fills the result."""
     chosen = lowering.array(i.operands[0])
     result = lowering.fresh(i.shape, i.name)
@@ -147,7 +150,8 @@ def lower_conditional(lowering: Lowering, i: HloInstruction) -> Tree:
         lowering.add(Switch(chosen, labels))
     for n, branch in enumerate(i.called):
         lowering.add(labels[n])
-        lowering.copy(result, lowering.call(branch, [lowering.of(i.operands[n + 1])]))
+        given: Tree = yield lowering.call(branch, [lowering.of(i.operands[n + 1])])
+        lowering.copy(result, given)
         lowering.add(Jump(end))
     lowering.add(end)
     return result

@@ -21,6 +21,7 @@ from xla_server.codegen.lower.direct_convolution import (
     lower_directly,
 )
 from xla_server.codegen.lower.dot import BY_BLAS
+from xla_server.codegen.lower.exact_sums import can_sum_exactly, exact_call, is_exact
 from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.lower.patches import Axis, Line, Matrix, gather_lines, index_lines
@@ -74,7 +75,9 @@ def _division(i: HloInstruction) -> tuple[list[Phase] | None, "_Plan | None"]:
     if not _is_large(i):
         return None, None
     if not _is_product(i):
-        return direct_phases(i) if is_depthwise(i) else None, None
+        return direct_phases(i) if is_depthwise(i) and can_sum_exactly(i) else None, None
+    if not can_sum_exactly(i):
+        return None, None
     plan = _Plan.of(i)
     is_ready = plan.leading is not None and plan.repacked is None
     return None if is_ready else direct_phases(i), plan
@@ -90,6 +93,7 @@ def _lower_patches(
     else:
         base, kernel = (tail.arguments[tail.argument(operand)] for operand in i.operands)
         result = tail.product
+    original = kernel
     if plan.repacked is not None:
         kernel = _packed_kernel(lowering, i, plan.repacked, kernel)
     blocks = -(-plan.rows // plan.block_rows)
@@ -99,6 +103,7 @@ def _lower_patches(
     if plan.leading is None:
         size = trips * plan.block_rows * plan.block_depth
         values.append(lowering.new(Shape.array(i.shape.element_type, (size,)), f"{i.name}.patches"))
+    values.append(original)
     features = plan.columns * plan.groups
     rows, columns = plan.batches * features, plan.rows
     if plan.features_last:
@@ -112,7 +117,7 @@ def _lower_patches(
             trips,
             block * (plan.depth + text.work),
             arguments,
-            *used(arguments, values[2:], tail),
+            *used(arguments, values[2:-1], tail),
         )
     )
     return result
@@ -350,11 +355,15 @@ def _source(
         f"base = group * {plan.group_step}",
         f"for depth in range(0, {plan.depth}, {plan.block_depth}):",
         *(f"    {line}" for line in _block_lines(plan, kind, width, features)),
+        *_exact_lines(i, plan),
         *(_tail_lines(plan, features, tail) if tail.loops else []),
     ]
-    names = ("source", "weights", "result", "scratch")
+    names = ["source", "weights", "result"]
+    names += ["scratch"] if plan.leading is None else []
+    names += ["original"]
+    used_names = [name for name in names if name != "original" or not is_exact(i)]
     lines = [
-        *(f"{name} = peek_i64(buffers, {n})" for name, n in zip(names, places, strict=False)),
+        *(f"{name} = peek_i64(buffers, {places[names.index(name)]})" for name in used_names),
         *tail.first,
         "for trip in range(start, stop):",
     ]
@@ -363,6 +372,16 @@ def _source(
     share = f"whole_div(trip * {tasks}, {trips}), whole_div((trip + 1) * {tasks}, {trips})"
     lines.append(f"    for task in range({share}):")
     return _kernel(i, [*lines, *(f"        {line}" for line in task)], tail)
+
+
+def _exact_lines(i: HloInstruction, plan: _Plan) -> list[str]:
+    """Return the call that sums a block's results again, without the zeros of padding."""
+    first = "" if plan.features_last else f"outer * {plan.rows} + "
+    group = f"group * {plan.columns}"
+    bounds = (f"{first}row", f"{first}row_stop", group, f"{group} + {plan.columns}")
+    orders = tuple(range(part.shape.rank) for part in (*i.operands, i))
+    call = exact_call(i, (orders[0], orders[1], orders[2]), bounds)
+    return [line.replace("weights", "original", 1) for line in call]
 
 
 def _tail_lines(plan: _Plan, features: int, tail: TailText) -> list[str]:

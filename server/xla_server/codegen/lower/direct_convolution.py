@@ -13,6 +13,7 @@ from xla_server.codegen.lower.convolution_phases import (
     scratch,
 )
 from xla_server.codegen.lower.direct_convolution_text import packing_source, phases_source
+from xla_server.codegen.lower.exact_sums import exact_call
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.lower.patches import Axis, Matrix, gather_lines
 from xla_server.codegen.lower.tail import Tail, used, with_tail
@@ -119,6 +120,7 @@ def lower_directly(
     )
     order = (*numbers.kernel_spatial_dimensions, inputs, outputs)
     kernel = _in_order(lowering, kernel, i.operands[1].shape, order, f"{i.name}.kernel")
+    original = kernel
     by_points = fits(phases) and not any(i.attributes.precision)
     if phases[0].is_packed and not by_points:
         packed = lowering.new(kernel.shape, f"{i.name}.panels")
@@ -134,22 +136,46 @@ def lower_directly(
     result = tail.product if tail else lowering.new(_permuted(i.shape, order), i.name)
     if by_points:
         points = _at_points(lowering, phases[0], kernel)
-        _add_tiled(lowering, Tiled(phases[0]), (base, points, kernel), result, tail)
+        _add_tiled(lowering, i, Tiled(phases[0]), (base, points, kernel), result, tail)
     else:
-        _add_phases(lowering, phases, (base, kernel), result, tail)
+        _add_phases(lowering, i, phases, (base, kernel, original), result, tail)
     back = [order.index(d) for d in range(len(order))]
     return _in_order(lowering, result, result.shape, back, i.name)
 
 
+def _orders(i: HloInstruction) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+    """The dimensions of input, kernel and result as the kernels have them in memory."""
+    numbers = i.attributes.dimension_numbers
+    batch, feature, *spatial = numbers.input_order
+    to_batch, to_feature, *to_spatial = numbers.output_order
+    kernel = (
+        *numbers.kernel_spatial_dimensions,
+        numbers.kernel_input_feature_dimension,
+        numbers.kernel_output_feature_dimension,
+    )
+    return (batch, *spatial, feature), kernel, (to_batch, *to_spatial, to_feature)
+
+
+def _exact_lines(i: HloInstruction, first: str, last: str) -> list[str]:
+    """Return the call that sums rows `first` to `last` again, without the zeros of padding."""
+    features = i.shape.dimensions[i.attributes.dimension_numbers.output_feature_dimension]
+    bounds = (first, last, "0", str(features))
+    return exact_call(i, _orders(i), bounds, skips_holes=True)
+
+
 def _add_phases(
     lowering: Lowering,
+    i: HloInstruction,
     phases: Sequence[Phase],
-    operands: tuple[Value, Value],
+    operands: tuple[Value, Value, Value],
     result: Value,
     tail: Tail | None,
 ) -> None:
-    """The kernel of a convolution by tiles of registers: of the input and the weights."""
-    values = [*operands, result]
+    """The kernel of a convolution by tiles of registers.
+
+    Its operands are the input, the weights in panels, and the weights.
+    """
+    values = [*operands[:2], result, operands[2]]
     if room := scratch(phases):
         shape = Shape.array(result.shape.element_type, (room,))
         values.append(lowering.new(shape, f"{result.name}.box"))
@@ -160,11 +186,11 @@ def _add_phases(
     lowering.add(
         KernelThunk(
             result.name,
-            phases_source(phases, places, text),
+            phases_source(phases, places, text, _exact_lines(i, "first_row", "last_row")),
             phases[0].trips,
             sum(phase.work for phase in phases) + tail_work,
             arguments,
-            *used(arguments, values[2:], tail),
+            *used(arguments, [value for value in values[2:] if value is not operands[2]], tail),
         )
     )
 
@@ -182,6 +208,7 @@ def _at_points(lowering: Lowering, phase: Phase, kernel: Value) -> Value:
 
 def _add_tiled(
     lowering: Lowering,
+    i: HloInstruction,
     tiled: Tiled,
     operands: tuple[Value, ...],
     result: Value,
@@ -196,7 +223,7 @@ def _add_tiled(
     lowering.add(
         KernelThunk(
             result.name,
-            tiled_source(tiled, places, text),
+            tiled_source(tiled, places, text, _exact_lines(i, "first_row", "last_row")),
             tiled.trips,
             tiled.work + text.work * result.shape.element_count // tiled.trips,
             arguments,

@@ -14,11 +14,15 @@ from xla_server.codegen.routines.product_tiles import LEVELS, VECTORS, lanes, ti
 
 
 def phases_source(
-    phases: Sequence[Phase], places: Sequence[int] = (0, 1, 2, 3), tail: TailText = NO_TAIL
+    phases: Sequence[Phase],
+    places: Sequence[int] = (0, 1, 2, 3, 4),
+    tail: TailText = NO_TAIL,
+    exact: Sequence[str] = (),
 ) -> str:
     """The text of the kernel of all phases, with what is done to each block's results.
 
-    `places` are the numbers of input, kernel, result and memory for boxes among its arguments.
+    `places` are the numbers of input, packed kernel, result, kernel and memory for boxes among its
+    arguments. `exact` sums rows of the result again, which are those of first_row to last_row.
     """
     # No other phase has more results than the first.
     lead = phases[0]
@@ -30,7 +34,8 @@ def phases_source(
         f"source = peek_i64(buffers, {places[0]})",
         f"weights = peek_i64(buffers, {places[1]})",
         f"result = peek_i64(buffers, {places[2]})",
-        *([f"scratch = peek_i64(buffers, {places[3]})"] if is_apart else []),
+        *([f"original = peek_i64(buffers, {places[3]})"] if exact else []),
+        *([f"scratch = peek_i64(buffers, {places[4]})"] if is_apart else []),
         *([f"box = room_for({room})"] if room and not is_apart else []),
         *tail.first,
         "for t in range(start, stop):",
@@ -43,20 +48,39 @@ def phases_source(
     ]
     for phase in phases:
         body += _call_lines(phase)
+    body += _exact_lines(lead, exact) if exact else []
     body += _tail_lines(lead, tail) if tail.loops else []
     text = ["def kernel(buffers, start, stop):"]
     text += [f"    {line}" for line in lines] + [f"            {line}" for line in body]
     return tail.constants + "\n".join(text) + "\n"
 
 
-def _tail_lines(phase: Phase, tail: TailText) -> list[str]:
-    """What is done to a block, which is rows of the result."""
+def _exact_lines(phase: Phase, exact: Sequence[str]) -> list[str]:
+    """Return what sums a block's results again; a line's last block includes earlier ones."""
+    first = phase.lines[0]
+    start = f"block * {first.apart}"
+    if len(phase.lines) == 1:
+        # The last block begins so early that it is whole, in a shorter phase by one.
+        earlier = max(first.results - phase.block - 1, 0)
+        start = f"minimum(block, {earlier}) * {first.apart}"
+    call = [line.replace("weights", "original", 1) for line in exact]
+    return [*_row_lines(phase, start), *call]
+
+
+def _row_lines(phase: Phase, start: str) -> list[str]:
     first, *others = phase.lines
     row = math.prod(line.whole for line in others)
     end = f"minimum((block + {phase.block}) * {first.apart}, {first.whole})"
     return [
-        f"first_row = (image * {first.whole} + block * {first.apart}) * {row}",
+        f"first_row = (image * {first.whole} + {start}) * {row}",
         f"last_row = (image * {first.whole} + {end}) * {row}",
+    ]
+
+
+def _tail_lines(phase: Phase, tail: TailText) -> list[str]:
+    """Return the statements for a block, which is a number of rows of the result."""
+    return [
+        *_row_lines(phase, f"block * {phase.lines[0].apart}"),
         "first_column = 0",
         f"last_column = {phase.outputs * phase.groups}",
         *tail.loops,

@@ -14,10 +14,11 @@ from xla_server.codegen.loops.evaluations import Evaluations
 from xla_server.codegen.loops.fold_groups import folds_of
 from xla_server.codegen.loops.interleaved import interleaved
 from xla_server.codegen.loops.kept_rows import WORTH, cost_of
-from xla_server.codegen.loops.nest import Nest, Source, all_nodes, prologue_of, source_of
+from xla_server.codegen.loops.nest import Nest, Source, source_of
 from xla_server.codegen.loops.pieces import pieces_source
 from xla_server.codegen.loops.short_rows import short_row_source
 from xla_server.codegen.loops.stopping import is_long
+from xla_server.codegen.loops.stored_nodes import all_nodes, prologue_of
 from xla_server.codegen.loops.windows import window_source
 from xla_server.codegen.trace.affine import Affine, linear, multi_index
 from xla_server.codegen.trace.graph import Apply, Fold, Load, Node, Store
@@ -120,9 +121,10 @@ def maker_of(task: LoopTask, buffers: Sequence[Value], origins: Origins) -> Make
     """
     numbers = {operand: buffers.index(value) for operand, value in task.stored.items()}
     dimensions = task.values[0].shape.dimensions
+    ends: dict[HloInstruction, list[int]] = {}
 
     def make(index: Index, rules: Mapping[Opcode, Rule] = RULES) -> Sequence[Store]:
-        tracer = Tracer(rules, numbers, origins)
+        tracer = Tracer(rules, numbers, origins, ends)
         if task.root is not task.instruction:
             tracer.enter(task.instruction.called[0], task.instruction.operands)
         place = linear(index, dimensions)

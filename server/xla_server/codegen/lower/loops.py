@@ -7,7 +7,8 @@ from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import CopyThunk, KernelThunk, Value
 from xla_server.codegen.loops.collapse import collapsed
-from xla_server.codegen.loops.nest import Nest, all_nodes, source_of
+from xla_server.codegen.loops.nest import Nest, source_of
+from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.lower.loop_kernel import cost_of_evaluations
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.lower.recomputation import LoopPlan, loop_plan
@@ -18,6 +19,7 @@ from xla_server.codegen.trace.movement import start_indices
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Tracer
 from xla_server.evaluator.cost import Cost
+from xla_server.ir.explicit_stack import result_of
 from xla_server.ir.module import HloInstruction
 
 
@@ -91,7 +93,7 @@ def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
 
     def make(index: Index) -> Sequence[Store]:
         tracer = Tracer(RULES, numbers)
-        starts = start_indices(tracer, i, 2, len(sizes))
+        starts = result_of(start_indices(tracer, i, 2, len(sizes)))
         place = tuple(
             position + tracer.clamped(starts[d], sizes[d] - update.shape.dimensions[d])
             for d, position in enumerate(index)

@@ -1,30 +1,46 @@
 """From optimised HLO to the code of a program: one row after the other, over values."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar, cast
 
 from xla_contract.errors import UnimplementedError, XlaError
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Row, Value
+from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS, is_fault
 from xla_server.custom_calls.builtin import BUILTIN
 from xla_server.custom_calls.registry import Registry
 from xla_server.evaluator.cost import Cost
 from xla_server.evaluator.plan import in_order
+from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 
 Tree: TypeAlias = "Value | tuple[Tree, ...] | None"
 """The values of an instruction: one for an array, None for a token, a tuple for a tuple."""
 
-Lower: TypeAlias = Callable[["Lowering", HloInstruction], Tree]
-"""Adds the rows of an instruction, whose operands have their values, and gives its own."""
+Lower: TypeAlias = Callable[["Lowering", HloInstruction], "Tree | Deep[Tree]"]
+"""Adds the rows of an instruction, whose operands have their values, and gives its own.
+
+Those that lower computations which run instruction by instruction are deep functions.
+"""
+
+
+T = TypeVar("T")
 
 
 class Lowering:
     """The code of one program while it is written."""
 
-    def __init__(self, table: Mapping[Opcode, Lower], custom_calls: Registry = BUILTIN) -> None:
+    def __init__(
+        self,
+        table: Mapping[Opcode, Lower],
+        custom_calls: Registry = BUILTIN,
+        *,
+        fuses: bool = True,
+    ) -> None:
+        """Without `fuses`, lower the instructions inside of fusions one by one."""
         self._table = table
+        self._fuses = fuses
         self.custom_calls = custom_calls
         self.rows: list[Row] = []
         self.constants: dict[Value, Any] = {}
@@ -72,20 +88,23 @@ class Lowering:
             )
         return self.new(shape, name) if shape.is_array else None
 
-    def call(self, computation: HloComputation, arguments: Sequence[Tree]) -> Tree:
-        """The rows of a computation's instructions; its root's values."""
+    def call(self, computation: HloComputation, arguments: Sequence[Tree]) -> Deep[Tree]:
+        """Add the rows of a computation's instructions and return its root's values.
+
+        This is a deep function: computations may be nested to any depth.
+        """
         outer, self._scope = self._scope, {}
         try:
             self._scope.update(zip(computation.parameters, arguments, strict=True))
             # As the interpreter walks them: what waits for a recv comes last.
             for instruction in in_order(computation.instructions):
                 if instruction not in self._scope:
-                    self._scope[instruction] = self._lowered(instruction)
+                    self._scope[instruction] = yield self._lowered(instruction)
             return self._scope[computation.root]
         finally:
             self._scope = outer
 
-    def _lowered(self, instruction: HloInstruction) -> Tree:
+    def _lowered(self, instruction: HloInstruction) -> Deep[Tree]:
         lower = self._table.get(instruction.opcode)
         outer, self._current = self._current, instruction
         try:
@@ -93,11 +112,53 @@ class Lowering:
                 raise UnimplementedError(
                     f"this platform must have a kernel, got opcode {instruction.opcode}"
                 )
-            return lower(self, instruction)
+            tree: Tree
+            if instruction.opcode is Opcode.FUSION:
+                tree = yield self._fusion(lower, instruction)
+                return tree
+            made = lower(self, instruction)
+            tree = (yield made) if isinstance(made, Generator) else made
+            return tree
         except XlaError as error:
             raise error.at(instruction.opcode, instruction.name) from error.__cause__
         finally:
             self._current = outer
+
+    def attempt(self, i: HloInstruction, lower: Callable[[], T | None]) -> T | None:
+        """Return what lowers an instruction to fused code; None if that fails or is not wanted."""
+        if not self._fuses:
+            return None
+        before = self._lengths()
+        try:
+            return lower()
+        except Exception as error:
+            if not is_fault(error):
+                raise
+            FUSION_FAULTS.record(error, i)
+        self._cut(before)
+        return None
+
+    def _lengths(self) -> list[int]:
+        return [len(part) for part in self._parts()]
+
+    def _cut(self, lengths: Sequence[int]) -> None:
+        """Drop what was added since these lengths."""
+        for part, length in zip(self._parts(), lengths, strict=True):
+            if isinstance(part, list):
+                del part[length:]
+            else:
+                for key in list(part)[length:]:
+                    del part[key]
+
+    def _parts(self) -> "tuple[list[Any] | dict[Any, Any], ...]":
+        return self.rows, self.unsettled, self.constants, self.origins, self.costs
+
+    def _fusion(self, lower: Lower, i: HloInstruction) -> Deep[Tree]:
+        """Lower a fusion as one, or its instructions one by one if that fails."""
+        tree = cast(Tree, self.attempt(i, lambda: lower(self, i)))
+        if tree is None:
+            tree = yield self.call(i.called[0], [self.of(operand) for operand in i.operands])
+        return tree
 
 
 def leaves(tree: Tree) -> list[Value]:
@@ -108,14 +169,21 @@ def leaves(tree: Tree) -> list[Value]:
 
 
 def lower(
-    module: HloModule, table: Mapping[Opcode, Lower], custom_calls: Registry = BUILTIN
+    module: HloModule,
+    table: Mapping[Opcode, Lower],
+    custom_calls: Registry = BUILTIN,
+    *,
+    fuses: bool = True,
 ) -> Code:
-    """The code of a module; raises UnimplementedError for an opcode without lowering."""
-    lowering = Lowering(table, custom_calls)
+    """The code of a module; raises UnimplementedError for an opcode without lowering.
+
+    Without `fuses`, the instructions inside of fusions are lowered one by one.
+    """
+    lowering = Lowering(table, custom_calls, fuses=fuses)
     arguments = [
         lowering.fresh(parameter.shape, parameter.name) for parameter in module.entry.parameters
     ]
-    result = lowering.call(module.entry, arguments)
+    result = result_of(lowering.call(module.entry, arguments))
     parameters = [value for tree in arguments for value in leaves(tree)]
     constants = dict(lowering.constants)
     return Code(

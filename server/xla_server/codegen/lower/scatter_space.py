@@ -105,7 +105,44 @@ class Space:
         )
         order = numbers.scatter_dims_to_operand_dims
         scattered = tuple(order.index(d) if d in order else -1 for d in dimensions)
-        return Space(operand.dimensions, updates.dimensions, batch_dims, window, batch, scattered)
+        sizes = operand.dimensions
+        return Space(sizes, updates.dimensions, batch_dims, window, batch, scattered)._merged()
+
+    def _merged(self) -> "Space":
+        """Return the space with neighbouring dimensions of a window merged into one.
+
+        Two dimensions merge where no index reaches either of them and the window has the whole
+        of the inner one: their elements then are contiguous in the input and in the updates.
+        """
+        space = self
+        while (d := space._contiguous()) is not None:
+            space = space._merge(d)
+        return space
+
+    def _contiguous(self) -> int | None:
+        """Return the first dimension that merges with the next one; None if there is none."""
+        for d in range(len(self.sizes) - 1):
+            outer, inner = self.window[d : d + 2]
+            is_free = self.scattered[d] < 0 and self.scattered[d + 1] < 0
+            if is_free and 0 <= outer == inner - 1 and self.updates[inner] == self.sizes[d + 1]:
+                return d
+        return None
+
+    def _merge(self, d: int) -> "Space":
+        """Merge dimension `d` of the input with the next one, and those of the updates."""
+        outer = self.window[d]
+
+        def renumbered(places: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(place - (place > outer) for place in places)
+
+        return Space(
+            _product_at(self.sizes, d),
+            _product_at(self.updates, outer),
+            renumbered(self.batch_dims),
+            renumbered(self.window[: d + 1] + self.window[d + 2 :]),
+            renumbered(self.batch[: d + 1] + self.batch[d + 2 :]),
+            self.scattered[: d + 1] + self.scattered[d + 2 :],
+        )
 
     @property
     def vectors(self) -> int:
@@ -185,6 +222,11 @@ class Space:
         trips = max(trips, min(size, 2))
         piece = _power_of_two(max(1, min(_PAGE // row, size // (2 * trips))))
         return Ranges(chosen, trips, piece.bit_length() - 1) if trips > 1 else None
+
+
+def _product_at(sizes: tuple[int, ...], n: int) -> tuple[int, ...]:
+    """Return the sizes with those at `n` and n + 1 multiplied into one."""
+    return (*sizes[:n], sizes[n] * sizes[n + 1], *sizes[n + 2 :])
 
 
 def _power_of_two(number: int) -> int:

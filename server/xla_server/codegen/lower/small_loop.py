@@ -13,8 +13,8 @@ from xla_contract.shape import Shape
 from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
 from xla_server.codegen.loops.element_updates import SMALL, chain_of, update_stores
 from xla_server.codegen.loops.loop_text import Register, ScalarLoop, loop_text
-from xla_server.codegen.loops.nest import all_nodes
 from xla_server.codegen.loops.scalar_text import Named
+from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.trace.affine import Affine, linear
 from xla_server.codegen.trace.graph import Load, Node, Position, Store
@@ -22,6 +22,7 @@ from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, TooManyCopiesError, Tracer, integer
 from xla_server.ir.effects import has_side_effect
+from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction
 
 MOST_REGISTERS = 48
@@ -226,7 +227,7 @@ class _StateTracer(Tracer):
         self._arrays = arrays
 
     def walk(self, computation: HloComputation) -> None:
-        """Make the nodes of small results one after the other, which keeps the recursion flat."""
+        """Make the nodes of small results in the order that the loop computes them in."""
         for part in computation.instructions:
             if (
                 part.opcode in RULES
@@ -241,17 +242,18 @@ class _StateTracer(Tracer):
         """All nodes, each after those it reads."""
         return list(self._made.values())
 
-    def _make(self, instruction: HloInstruction, index: Index, number: int) -> Node:
+    def _make(self, instruction: HloInstruction, index: Index, number: int) -> Deep[Node]:
         if instruction in self._states:
-            return self._element(instruction.shape, index, number)
+            return self._state_element(instruction.shape, index, number)
         if instruction not in self._arguments:
             if instruction.opcode not in RULES:
                 raise _UnsuitableError
             if instruction.opcode is Opcode.CONSTANT and instruction.shape.element_count > 1:
                 self._arguments[instruction] = self._loop.constant(instruction)
-        return super()._make(instruction, index, number)
+        node: Node = yield super()._make(instruction, index, number)
+        return node
 
-    def _element(self, state: Shape, index: Index, number: int) -> Node:
+    def _state_element(self, state: Shape, index: Index, number: int) -> Node:
         shape = state.tuple_shapes[number] if state.is_tuple else state
         offset = linear(index, shape.dimensions)
         if number in self._arrays:

@@ -79,31 +79,38 @@ def make_key(t: Tracer, node: Node, ascending: bool, uses: tuple[int, ...]) -> K
 def _mirrors(left: Node, right: Node, pairs: dict[Named, Named]) -> bool:
     """Whether one expression is the other with the second elements in place of the first."""
     seen: dict[Node, Node] = {}
-
-    def same(first: Node, second: Node) -> bool:
+    waiting = [(left, right)]
+    while waiting:
+        first, second = waiting.pop()
         if first in seen:
-            return seen[first] is second
+            if seen[first] is not second:
+                return False
+            continue
+        seen[first] = second
         if isinstance(first, Named):
-            matches = pairs.get(first) is second
+            if pairs.get(first) is not second:
+                return False
         elif isinstance(first, Apply):
-            matches = (
-                isinstance(second, Apply)
-                and (first.function, first.type) == (second.function, second.type)
-                and len(first.operands) == len(second.operands)
-                and all(map(same, first.operands, second.operands))
-            )
-        else:
-            matches = (
-                isinstance(first, Literal)
-                and isinstance(second, Literal)
-                and first.expression == second.expression
-            )
-        if matches:
-            seen[first] = second
-        return matches
-
-    return same(left, right)
+            if (
+                not isinstance(second, Apply)
+                or (first.function, first.type) != (second.function, second.type)
+                or len(first.operands) != len(second.operands)
+            ):
+                return False
+            waiting += zip(first.operands, second.operands, strict=True)
+        elif not (
+            isinstance(first, Literal)
+            and isinstance(second, Literal)
+            and first.expression == second.expression
+        ):
+            return False
+    return True
 
 
 def _named(node: Node) -> set[Node]:
-    return {node} if isinstance(node, Named) else set().union(*map(_named, node.inputs()))
+    seen, waiting = {node}, [node]
+    while waiting:
+        new = set(waiting.pop().inputs()) - seen
+        seen |= new
+        waiting += new
+    return {part for part in seen if isinstance(part, Named)}

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from xla_server.buffers.code import Value
 from xla_server.codegen.loops.block import Block
-from xla_server.codegen.loops.nest import Nest, Printer, all_nodes
+from xla_server.codegen.loops.nest import Nest, Printer
+from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.lower.loop_kernel import cost_of_evaluations, evaluated_instructions
 from xla_server.codegen.lower.loops import array_shapes, kernel_operands
 from xla_server.codegen.lower.lowering import Lowering, Tree

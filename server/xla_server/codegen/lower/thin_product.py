@@ -12,6 +12,7 @@ from xla_server.codegen.routines.thin_products import (
     OUTER_OPERANDS,
     ROWS,
     inner_heights,
+    streamed_name,
     thin_name,
 )
 from xla_server.passes.thin_dots import OUTER_PIECE_BYTES
@@ -28,8 +29,19 @@ RUN_BYTES = 1 << 12
 OUTER_BYTES = 1 << 14
 """Bytes of a result's row that a work item adds to at most: half of a core's L1."""
 
-MAX_ITEM_BYTES = 1 << 24
-"""Bytes of the matrix that a work item reads at most, so that threads end together."""
+EVEN_ITEMS = 64
+"""Work items that a product of a matrix in memory is divided into, so that threads end together: of
+9 work items one of two threads has 5."""
+
+EVEN_BYTES = 1 << 20
+"""Bytes of the matrix that each of these reads at least."""
+
+STREAMED_BYTES = 1 << 22
+"""Bytes of a matrix from which its rows are read one after the other if there is one vector: it is
+then in no cache of one core, and read as fast as memory gives it in order."""
+
+STREAMED_RUN = 256
+"""Products of a row below which adding up its partial sums takes as long as the products."""
 
 STEP_ELEMENTS = 1 << 22
 """Elements of the matrix between two looks at the cancellation flag, if sums are along columns."""
@@ -66,12 +78,21 @@ class ThinProduct:
         return next((n for n in heights if n >= self.vectors), heights[-1])
 
     @property
+    def function(self) -> str:
+        """The name of the function that multiplies."""
+        is_long = min(self.run, self.depth) >= STREAMED_RUN
+        is_large = self.count * self.depth * self.width >= STREAMED_BYTES
+        if self.is_inner and self.vectors == 1 and is_large and is_long:
+            return streamed_name(self.kind)
+        return thin_name(self.kind, self.height, is_inner=self.is_inner)
+
+    @property
     def block(self) -> int:
         """Results for each vector that a work item computes, a multiple of what is done at once."""
         row = self.depth * self.width if self.is_inner else self.width
         matrix = self.count * self.depth * self.width
         items = max(1, min(-(-WORK_ITEMS // self.batch), matrix // ITEM_BYTES))
-        items = max(items, matrix // MAX_ITEM_BYTES)
+        items = max(items, min(-(-EVEN_ITEMS // self.batch), matrix // EVEN_BYTES))
         unit = ROWS
         least = -(-ITEM_BYTES // row)
         if not self.is_inner:
@@ -130,7 +151,7 @@ def thin_source(
     else:
         names, operands = OUTER_OPERANDS, {"columns": "count", "element_ahead": element * width}
     operands = {**common, **operands}
-    function = thin_name(thin.kind, thin.height, is_inner=thin.is_inner)
+    function = thin.function
     a, b, c, cancelled = places
     of_pair = thin.vectors * thin.depth * width, thin.vectors * thin.count * width
     lines = [

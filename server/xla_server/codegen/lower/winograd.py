@@ -134,12 +134,15 @@ def kernel_source(phase: Phase) -> str:
 
 
 def tiled_source(
-    tiled: Tiled, places: Sequence[int] = (0, 1, 2, 3, 4), tail: TailText = NO_TAIL
+    tiled: Tiled,
+    places: Sequence[int] = (0, 1, 2, 3, 4),
+    tail: TailText = NO_TAIL,
+    exact: Sequence[str] = (),
 ) -> str:
     """The kernel's text, with what is done to each tile's results.
 
     `places` are the numbers of input, transformed weights, weights, result and memory among its
-    arguments.
+    arguments. `exact` sums rows of the result again, which are those of first_row to last_row.
     """
     share = [f"whole_div(mul({t}, {tiled.blocks}), {tiled.trips})" for t in ("t", "add(t, 1)")]
     names = ("source", "weights", "taps", "result", "scratch")
@@ -154,18 +157,22 @@ def tiled_source(
             f"        begin = block * {tiled.block}",
             f"        end = minimum(begin + {tiled.block}, {tiled.tiles})",
             f"        winograd_block({numbers})",
-            *(f"        {line}" for line in (_tail_lines(tiled, tail) if tail.loops else [])),
+            *(f"        {line}" for line in _row_lines(tiled, tail, exact)),
         ]
     )
 
 
-def _tail_lines(tiled: Tiled, tail: TailText) -> list[str]:
+def _row_lines(tiled: Tiled, tail: TailText, exact: Sequence[str]) -> list[str]:
     """What is done to the results of a block, row by row of each tile."""
+    if not tail.loops and not exact:
+        return []
     tiles_down, tiles_across = tiled.grid
     down, across = tiled.phase.lines
+    call = [line.replace("weights", "taps", 1) for line in exact]
+    at_edge = f"y == 0 or x == 0 or y + {RESULTS + 2} > {down.results}"
+    at_edge = f"{at_edge} or x + {RESULTS + 2} > {across.results}"
     return [
-        "first_column = 0",
-        f"last_column = {tiled.phase.outputs}",
+        *(["first_column = 0", f"last_column = {tiled.phase.outputs}"] if tail.loops else []),
         "for number in range(begin, end):",
         f"    x = whole_mod(number, {tiles_across}) * {RESULTS}",
         f"    above = whole_div(number, {tiles_across})",
@@ -174,6 +181,8 @@ def _tail_lines(tiled: Tiled, tail: TailText) -> list[str]:
         f"    for a in range(0, minimum({down.results} - y, {RESULTS})):",
         f"        first_row = (above + a) * {across.results} + x",
         f"        last_row = first_row + minimum({across.results} - x, {RESULTS})",
+        *([f"        if {at_edge}:"] if call else []),
+        *(f"            {line}" for line in call),
         *(f"        {line}" for line in tail.loops),
     ]
 

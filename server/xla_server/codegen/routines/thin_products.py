@@ -7,7 +7,7 @@ sums; sums along its columns ("outer") are added to the result a few rows at a t
 
 import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop, lanes_of
@@ -58,6 +58,9 @@ ROWS = 4
 The loads of as many rows are in flight together.
 """
 
+_SUMS = 4
+"""Partial sums of a row that is read alone: as many additions as a processor has under way."""
+
 THIN_KINDS = ("f32", "f64")
 """Kinds of elements that there are functions for."""
 
@@ -74,6 +77,11 @@ OUTER_HEIGHTS = (1, 2, 4)
 def thin_name(kind: str, height: int, *, is_inner: bool) -> str:
     """Return the name by which kernels call a function of this module."""
     return f"thin_{'inner' if is_inner else 'outer'}_{kind}_{height}"
+
+
+def streamed_name(kind: str) -> str:
+    """Return the name by which kernels call the function that reads one row after the other."""
+    return f"thin_streamed_{kind}"
 
 
 def inner_text(symbol: str, kind: Kind, height: int) -> str:
@@ -101,20 +109,11 @@ def inner_text(symbol: str, kind: Kind, height: int) -> str:
         return [f.fma(vector, *pair, total) for pair, total in zip(pairs, sums, strict=True)]
 
     first = added(f.let(f"mul i64 {whole}, {kind.width}"), zeros, mask)
-    before, after = f.block, f.label()
-    body = f.label()
-    f.do(f"br i1 {f.let(f'icmp sgt i64 {whole}, 0')}, label %{body}, label %{after}")
-    f.start(body)
-    step = Loop(f, "0", whole, lanes, [(vector, total) for total in first])
-    following = added(f.let(f"mul i64 {step.number}, {kind.width}"), step.values, None)
-    step.end(following)
-    behind = f.block
-    f.do(f"br label %{after}")
-    f.start(after)
-    sums = [
-        f.let(f"phi {vector} [{one}, %{before}], [{other}, %{behind}]")
-        for one, other in zip(first, following, strict=True)
-    ]
+
+    def step(number: str, sums: Sequence[str]) -> list[str]:
+        return added(f.let(f"mul i64 {number}, {kind.width}"), sums, None)
+
+    sums = _accumulated(f, vector, ("0", whole, lanes), first, step)
     totals = [
         total
         for n in range(height)
@@ -137,6 +136,76 @@ def inner_text(symbol: str, kind: Kind, height: int) -> str:
     some.end()
     row.end()
     return f.text()
+
+
+def streamed_text(symbol: str, kind: Kind) -> str:
+    """Return the function of sums along rows for one vector, which reads a row after the other.
+
+    The processor's prefetching then sees one stream of memory, not `ROWS` of them. A row has
+    `_SUMS` partial sums, as one would wait for its own last addition.
+    """
+    f = FunctionText(symbol, INNER_OPERANDS)
+    lanes, vector = kind.lanes, _vector(kind)
+    whole = f.let(f"and i64 {f.minus('%steps', '1')}, {-lanes}")
+    mask = f.mask(lanes, 0, f.minus("%steps", whole))
+    together = f.let(f"and i64 {whole}, {-lanes * _SUMS}")
+    right = f.pointer("%vectors")
+    adds = f.let("icmp ne i64 %adds, 0")
+    row = Loop(f, "0", "%count", 1, [])
+    left = f.pointer(f.address("%matrix", (row.number, "%ahead")))
+
+    def added(number: str, sums: Sequence[str], mask: str | None = None) -> list[str]:
+        offsets = [f.let(f"mul i64 {number}, {kind.width}")]
+        offsets += [f.plus(offsets[0], str(n * lanes * kind.width)) for n in range(1, len(sums))]
+        lefts, rights = (
+            [_loaded(f, vector, f.behind(side, offset), kind, mask) for offset in offsets]
+            for side in (left, right)
+        )
+        return [f.fma(vector, *each) for each in zip(lefts, rights, sums, strict=True)]
+
+    first = added(whole, ["zeroinitializer"], mask)
+    sums = [*first, *(["zeroinitializer"] * (_SUMS - 1))]
+    sums = _accumulated(f, vector, ("0", together, lanes * _SUMS), sums, added)
+    sums[:1] = _accumulated(f, vector, (together, whole, lanes), sums[:1], added)
+    while len(sums) > 1:
+        pairs = zip(sums[::2], sums[1::2], strict=True)
+        sums = [f.let(f"fadd {vector} {one}, {other}") for one, other in pairs]
+    (total,) = _totals(f, vector, sums)
+    place = f.pointer(f.address("%result", (row.number, "%row_ahead")))
+    old = f.let(f"load {kind.form}, ptr {place}, align {kind.width}")
+    before = f.let(f"select i1 {adds}, {kind.form} {old}, {kind.form} 0.0")
+    value = f.let(f"fadd {kind.form} {before}, {total}")
+    f.do(f"store {kind.form} {value}, ptr {place}, align {kind.width}")
+    row.end()
+    return f.text()
+
+
+def _accumulated(
+    f: FunctionText,
+    vector: str,
+    steps: tuple[str, str, int],
+    first: Sequence[str],
+    body: Callable[[str, Sequence[str]], list[str]],
+) -> list[str]:
+    """Return the sums behind a loop that may have no iteration.
+
+    `steps` are where it starts and stops, and by how much it counts; `first` the sums before it.
+    `body` gives those of the next iteration.
+    """
+    start, stop, by = steps
+    before, inside, after = f.block, f.label(), f.label()
+    f.do(f"br i1 {f.let(f'icmp slt i64 {start}, {stop}')}, label %{inside}, label %{after}")
+    f.start(inside)
+    step = Loop(f, start, stop, by, [(vector, total) for total in first])
+    following = body(step.number, step.values)
+    step.end(following)
+    behind = f.block
+    f.do(f"br label %{after}")
+    f.start(after)
+    return [
+        f.let(f"phi {vector} [{one}, %{before}], [{other}, %{behind}]")
+        for one, other in zip(first, following, strict=True)
+    ]
 
 
 def _totals(f: FunctionText, vector: str, sums: Sequence[str]) -> list[str]:
@@ -294,6 +363,9 @@ def _functions() -> list[SharedFunction]:
             text = functools.partial(inner_text, kind=KINDS[name], height=height)
             symbol = thin_name(name, height, is_inner=True)
             found.append(TextFunction(symbol, len(INNER_OPERANDS), text, is_long=True))
+        text = functools.partial(streamed_text, kind=KINDS[name])
+        symbol = streamed_name(name)
+        found.append(TextFunction(symbol, len(INNER_OPERANDS), text, is_long=True))
         for height in OUTER_HEIGHTS:
             text = functools.partial(outer_text, kind=KINDS[name], height=height)
             symbol = thin_name(name, height, is_inner=False)

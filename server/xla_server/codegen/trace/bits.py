@@ -11,54 +11,56 @@ from xla_server.codegen.trace.elementwise import converted
 from xla_server.codegen.trace.graph import Literal, Load, Node, Position
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE, KernelType
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 
 
-def trace_bitcast_convert(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+def trace_bitcast_convert(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """The bits read as another type: the same element's, a part's, or those of several parts."""
     old, new = i.operands[0].shape.element_type, i.shape.element_type
+    node: Node
     if old.is_complex:
-        return _complex(t, i, index)
+        node = yield _complex(t, i, index)
+        return node
     ratio = max(_width(old), _width(new)) // min(_width(old), _width(new))
     if ratio == 1:
-        return _of_bits(t, _bits(t, t.operand(i, 0, index), old), new)
+        node = yield t.operand(i, 0, index)
+        return _of_bits(t, _bits(t, node, old), new)
     if _width(old) > _width(new):
-        return _of_bits(t, _part(t, i, index), new)
-    parts = (
-        t.apply(
-            "shift_left",
-            [
-                t.apply(f"to_{_storage(new)}", [_bits(t, t.operand(i, 0, at), old)], _storage(new)),
-                _constant(part * _width(old), _storage(new)),
-            ],
-            _storage(new),
-        )
-        for part in range(ratio)
-        for at in [(*index, Affine(part))]
-    )
+        node = yield _part(t, i, index)
+        return _of_bits(t, node, new)
+    storage = _storage(new)
+    parts = []
+    for part in range(ratio):
+        node = yield t.operand(i, 0, (*index, Affine(part)))
+        wide = t.apply(f"to_{storage}", [_bits(t, node, old)], storage)
+        shift = _constant(part * _width(old), storage)
+        parts.append(t.apply("shift_left", [wide, shift], storage))
     bits = functools.reduce(lambda low, high: t.apply("bit_or", [low, high], high.type), parts)
     return _of_bits(t, bits, new)
 
 
-def _part(t: Tracer, i: HloInstruction, index: Index) -> Node:
+def _part(t: Tracer, i: HloInstruction, index: Index) -> Deep[Node]:
     """The bits of the part that the last index counts, low ones first."""
     old, new = i.operands[0].shape.element_type, i.shape.element_type
-    bits = _bits(t, t.operand(i, 0, index[:-1]), old)
+    node: Node = yield t.operand(i, 0, index[:-1])
+    bits = _bits(t, node, old)
     place = t.apply(f"to_{bits.type}", [Position(index[-1])], bits.type)
     distance = t.apply("mul", [place, _constant(_width(new), bits.type)], bits.type)
     moved = t.apply("shift_right_logical", [bits, distance], bits.type)
     return t.apply(f"to_{_storage(new)}", [moved], _storage(new))
 
 
-def _complex(t: Tracer, i: HloInstruction, index: Index) -> Node:
+def _complex(t: Tracer, i: HloInstruction, index: Index) -> Deep[Node]:
     """Between complex types: a half of C128 holds a part of it, so does a number of C64."""
     old, new = i.operands[0].shape.element_type, i.shape.element_type
     if old is new:
-        return t.operand(i, 0, index)
+        same: Node = yield t.operand(i, 0, index)
+        return same
     if new is ElementType.C128:
         parts = []
         for number in (0, 1):
-            half = t.operand(i, 0, (*index, Affine(number)))
+            half: Node = yield t.operand(i, 0, (*index, Affine(number)))
             low, high = (
                 t.apply("to_u64", [_bits(t, t.apply(f"{part}_c64", [half], "f32"), _F32)], "u64")
                 for part in ("real", "imag")
@@ -67,7 +69,7 @@ def _complex(t: Tracer, i: HloInstruction, index: Index) -> Node:
             bits = t.apply("bit_or", [low, high], "u64")
             parts.append(t.apply("bits_f64", [bits], "f64"))
         return t.apply("complex_f64", parts, "c128")
-    whole = t.operand(i, 0, index[:-1])
+    whole: Node = yield t.operand(i, 0, index[:-1])
     first = t.apply("eq", [Position(index[-1]), _constant(0, "i64")], "b1")
     real, imag = (t.apply(f"{part}_c128", [whole], "f64") for part in ("real", "imag"))
     bits = _bits(t, t.apply("select", [first, real, imag], "f64"), ElementType.F64)
@@ -131,9 +133,10 @@ def _name(template: str) -> str:
     return template.removesuffix("({})")
 
 
-def trace_stochastic_convert(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+def trace_stochastic_convert(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """The operand cut to an integer, moved away from zero where the random number is small."""
-    operand, random = (t.operand(i, n, index) for n in (0, 1))
+    operand: Node = yield t.operand(i, 0, index)
+    random: Node = yield t.operand(i, 1, index)
     source, drawn = (part.shape.element_type for part in i.operands)
     wide = converted(t, operand, source, ElementType.F64)
     bits = t.apply("to_u64", [random], "u64")

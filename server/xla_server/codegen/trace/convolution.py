@@ -12,16 +12,18 @@ from xla_server.codegen.trace.folding import sum_of, window_position
 from xla_server.codegen.trace.graph import Folded, Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 
 
-def trace_convolution(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+def trace_convolution(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """Products with what lies under the window, zeros in the padding, rounded once."""
     result = i.shape.element_type
     wide = accumulated_type([operand.shape for operand in i.operands], i.shape)
     fold = t.folds.get((i, index, t.guard))
     if fold is None:
-        product, loops = _product(t, i, index, wide)
+        summed: tuple[Node, tuple[Variable, ...]] = yield _product(t, i, index, wide)
+        product, loops = summed
         if not loops:
             # A sum of one product is that product, -0 too.
             return t.rounded(converted(t, product, wide, result), result)
@@ -31,7 +33,7 @@ def trace_convolution(t: Tracer, i: HloInstruction, index: Index, number: int) -
 
 def _product(
     t: Tracer, i: HloInstruction, index: Index, wide: ElementType
-) -> tuple[Node, tuple[Variable, ...]]:
+) -> Deep[tuple[Node, tuple[Variable, ...]]]:
     """What a result sums, and the loops to sum it over."""
     numbers, window = i.attributes.dimension_numbers, i.attributes.window.dimensions
     base, kernel = (operand.shape for operand in i.operands)
@@ -61,15 +63,17 @@ def _product(
     ending = f"_{computed}" if wide.is_complex else ""
     zero = literal(wide.dtype.type(0), wide)
 
-    def element() -> Node:
-        return converted(t, t.operand(i, 0, at), base.element_type, wide)
+    def element() -> Deep[Node]:
+        read: Node = yield t.operand(i, 0, at)
+        return converted(t, read, base.element_type, wide)
 
-    factor = element() if guard is None else t.guarded(guard, element)
-    if guard is not None:
-        # A product with the zeros of the padding, which an infinite weight makes NaN.
-        factor = t.apply(f"select{ending}", [guard, factor, zero], computed)
-    weight = converted(t, t.operand(i, 1, weight_at), kernel.element_type, wide)
+    factor: Node = yield (element() if guard is None else t.guarded(guard, element()))
+    weight: Node = yield t.operand(i, 1, weight_at)
+    weight = converted(t, weight, kernel.element_type, wide)
     product = t.apply(f"mul{ending}", [factor, weight], computed)
+    if guard is not None:
+        # Padding takes no part: an infinite weight would make NaN of its zeros.
+        product = t.apply(f"select{ending}", [guard, product, zero], computed)
     return product, tuple(loop for loop in (*loops, inputs) if loop.size != 1)
 
 

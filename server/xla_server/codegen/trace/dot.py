@@ -12,10 +12,11 @@ from xla_server.codegen.trace.folding import sum_of
 from xla_server.codegen.trace.graph import Folded, Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 
 
-def trace_dot(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+def trace_dot(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """A loop over the contracted dimensions, in at least f32, rounded once."""
     fold = t.folds.get((i, index, t.guard))
     result = i.shape.element_type
@@ -36,15 +37,10 @@ def trace_dot(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
         right.update(zip(numbers.rhs_contracting_dimensions, map(variable, loops), strict=True))
         left.update(zip(free, index[batch:], strict=False))
         right.update(zip(right_free, index[batch + len(free) :], strict=True))
-        factors = [
-            converted(
-                t,
-                t.operand(i, n, tuple(at[d] for d in range(len(at)))),
-                i.operands[n].shape.element_type,
-                wide,
-            )
-            for n, at in enumerate((left, right))
-        ]
+        factors = []
+        for n, at in enumerate((left, right)):
+            node: Node = yield t.operand(i, n, tuple(at[d] for d in range(len(at))))
+            factors.append(converted(t, node, i.operands[n].shape.element_type, wide))
         computed = KERNEL_TYPE[wide].computed
         ending = f"_{computed}" if wide.is_complex else ""
         product = t.apply(f"mul{ending}", factors, computed)

@@ -9,16 +9,18 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import ComparisonType
 from xla_server.codegen.functions.elementwise import ELEMENTWISE, function_of, is_in_double
+from xla_server.codegen.functions.narrow_floats import FORMATS, nan_bits
 from xla_server.codegen.trace.graph import Literal, Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer, computed_type
+from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.numeric import WITHOUT_NAN
 
 
-def trace_elementwise(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+def trace_elementwise(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """A row of the table of functions, rounded to the element type."""
-    operands = [t.operand(i, n, index) for n in range(len(i.operands))]
+    operands: list[Node] = yield t.operands(i, len(i.operands), index)
     element_type = i.operands[0].shape.element_type
     if is_in_double(i.opcode, element_type):
         operands = [t.apply("to_c128", [operand], "c128") for operand in operands]
@@ -54,9 +56,9 @@ Narrower types may lack the next whole number, -0, or the positive of the smalle
 """
 
 
-def trace_compare(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+def trace_compare(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """The relation; the total order is one of integers made from the bits."""
-    operands = [t.operand(i, n, index) for n in (0, 1)]
+    operands: list[Node] = yield t.operands(i, 2, index)
     relation = i.attributes.direction.lower()
     if i.attributes.type is ComparisonType.TOTALORDER and operands[0].type in ("f32", "f64"):
         keyed = f"i{operands[0].type[1:]}"
@@ -66,11 +68,12 @@ def trace_compare(t: Tracer, i: HloInstruction, index: Index, number: int) -> No
     return t.apply(relation, operands, "b1")
 
 
-def trace_select(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+def trace_select(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """One of two elements; both are computed."""
     scalar = not i.operands[0].shape.dimensions
-    predicate = t.operand(i, 0, () if scalar else index)
-    on_true, on_false = t.operand(i, 1, index), t.operand(i, 2, index)
+    predicate: Node = yield t.operand(i, 0, () if scalar else index)
+    on_true: Node = yield t.operand(i, 1, index)
+    on_false: Node = yield t.operand(i, 2, index)
     return t.apply(_of("select", on_true), [predicate, on_true, on_false], on_true.type)
 
 
@@ -78,18 +81,19 @@ def _of(function: str, node: Node) -> str:
     return f"{function}_{node.type}" if node.type in ("c64", "c128") else function
 
 
-def trace_clamp(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+def trace_clamp(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """min(max(operand, low), high), bounds of rank 0 taken for every element."""
-    low, operand, high = (
-        t.operand(i, n, index if i.operands[n].shape.dimensions else ()) for n in range(3)
-    )
+    bounds = [index if part.shape.dimensions else () for part in i.operands]
+    low: Node = yield t.operand(i, 0, bounds[0])
+    operand: Node = yield t.operand(i, 1, bounds[1])
+    high: Node = yield t.operand(i, 2, bounds[2])
     raised = t.apply(_of("maximum", operand), [operand, low], operand.type)
     return t.apply(_of("minimum", operand), [raised, high], operand.type)
 
 
-def trace_convert(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+def trace_convert(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """The number in another element type."""
-    node = t.operand(i, 0, index)
+    node: Node = yield t.operand(i, 0, index)
     source, target = i.operands[0].shape.element_type, i.shape.element_type
     return converted(t, node, source, target)
 
@@ -136,9 +140,9 @@ _OWN_CONVERSION: Mapping[tuple[ElementType, ElementType], str] = MappingProxyTyp
 """Conversions that going by F32 as it is would round twice or take for zero."""
 
 
-def trace_reduce_precision(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+def trace_reduce_precision(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """The number rounded to fewer bits."""
-    node = t.operand(i, 0, index)
+    node: Node = yield t.operand(i, 0, index)
     exponent, mantissa = i.attributes.exponent_bits, i.attributes.mantissa_bits
     element_type = i.shape.element_type
     name = element_type.text if element_type.bit_width >= 16 else "f16"
@@ -164,6 +168,11 @@ def literal(value: "np.generic", element_type: ElementType) -> Literal:
         parts = ", ".join(_float_text(part, computed) for part in (value.real, value.imag))
         return Literal(f"{computed}({parts})", computed)
     if computed in ("f32", "f64"):
+        format = FORMATS.get(element_type.text)
+        if format is not None and format.has_many_nans and np.isnan(value):
+            return Literal(
+                f"f32({hex(nan_bits(int(np.asarray(value).view(np.uint8)), format))})", "f32"
+            )
         return Literal(f"{computed}({_float_text(value, computed)})", computed)
     return Literal(f"{computed}({int(value)})", computed)
 

@@ -15,6 +15,7 @@ from xla_server.codegen.trace.graph import Accumulator, Apply, Fold, Folded, Nod
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.merging import groups_of, indices_in, merged
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction
 
 if TYPE_CHECKING:
@@ -30,36 +31,43 @@ LONG_WINDOW = 64
 """Elements of a window, beyond which one that is partly padding is combined in any order too."""
 
 
-def trace_reduce(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+def trace_reduce(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """A loop over the reduced dimensions."""
     key = (i, index, t.guard)
     fold = t.folds.get(key)
     if fold is None:
-        fold = t.folds[key] = _reduced(t, i, index)
+        fold = t.folds[key] = yield _reduced(t, i, index)
     return Folded(fold, number)
 
 
-def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Fold:
+def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[Fold]:
     """Return the fold of a reduction, over as few loops as there can be."""
     sizes, dimensions = i.operands[0].shape.dimensions, i.attributes.dimensions
     loops: Sequence[Variable] = [Variable(sizes[d], "r") for d in sorted(dimensions)]
 
-    def read(turn: Iterable[Affine]) -> list[Node]:
+    def read(turn: Iterable[Affine]) -> Deep[list[Node]]:
         kept, reduced = iter(index), iter(turn)
         at = [next(reduced) if d in dimensions else next(kept) for d in range(len(sizes))]
-        return [t.operand(i, n, tuple(at)) for n in range(len(i.operands) // 2)]
+        return t.operands(i, len(i.operands) // 2, tuple(at))
 
-    elements = read(map(variable, loops))
+    fold: Fold
+    elements: list[Node] = yield read(map(variable, loops))
     if math.prod(loop.size for loop in loops) <= MAX_UNROLLED and tests(elements, loops):
         turns = itertools.product(*(map(Affine, range(loop.size)) for loop in loops))
-        return _unrolled(t, i, [read(turn) for turn in turns])
+        read_at = []
+        for turn in turns:
+            each: list[Node] = yield read(turn)
+            read_at.append(each)
+        fold = yield _unrolled(t, i, read_at)
+        return fold
     groups = groups_of(loops, list(indices_in(elements)))
     if len(groups) < sum(loop.size > 1 for loop in loops):
         # Vectors of one long loop do not end where one of several short ones does.
         whole, places = merged(groups)
-        elements = read([places.get(loop, Affine(0)) for loop in loops])
+        elements = yield read([places.get(loop, Affine(0)) for loop in loops])
         loops = whole
-    return _folded(t, i, loops, elements, None)
+    fold = yield _folded(t, i, loops, elements, None)
+    return fold
 
 
 def tests(nodes: Iterable[Node], loops: Collection[Variable]) -> bool:
@@ -79,7 +87,7 @@ def tests(nodes: Iterable[Node], loops: Collection[Variable]) -> bool:
     return False
 
 
-def trace_reduce_window(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+def trace_reduce_window(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """A loop over the window; what lies in the padding or between elements is passed over."""
     fold = t.folds.get((i, index, t.guard))
     if fold is None:
@@ -93,13 +101,9 @@ def trace_reduce_window(t: Tracer, i: HloInstruction, index: Index, number: int)
             at.append(inner)
             if inside is not None:
                 guard = inside if guard is None else t.apply("bit_and", [guard, inside], "b1")
-        count = len(i.operands) // 2
-
-        def elements() -> list[Node]:
-            return [t.operand(i, n, tuple(at)) for n in range(count)]
-
-        read = elements() if guard is None else t.guarded(guard, elements)
-        fold = _folded(t, i, loops, read, guard)
+        elements = t.operands(i, len(i.operands) // 2, tuple(at))
+        read: list[Node] = yield (elements if guard is None else t.guarded(guard, elements))
+        fold = yield _folded(t, i, loops, read, guard)
         t.folds[(i, index, t.guard)] = fold
     return Folded(fold, number)
 
@@ -137,29 +141,32 @@ def sum_of(t: Tracer, product: Node, loops: tuple[Variable, ...], wide: ElementT
     return Fold(loops, (zero,), (accumulator,), (combined,), free, product)
 
 
-def _unrolled(t: Tracer, i: HloInstruction, turns: Sequence[Sequence[Node]]) -> Fold:
+def _unrolled(t: Tracer, i: HloInstruction, turns: Sequence[Sequence[Node]]) -> Deep[Fold]:
     """Return a fold without a loop: the elements of each turn are combined one after the other."""
     (reducer,) = i.called
-    initial, _ = _converted(t, i, turns[0])
+    pair: tuple[tuple[Node, ...], list[Node]] = yield _converted(t, i, turns[0])
+    initial, _ = pair
     state = initial
     for elements in turns:
-        state = t.call(reducer, [*state, *_converted(t, i, elements)[1]])
+        pair = yield _converted(t, i, elements)
+        state = yield t.called(reducer, [*state, *pair[1]])
     accumulators = tuple(Accumulator(node.type, ()) for node in initial)
     return Fold((), initial, accumulators, state, turns=len(turns))
 
 
 def _converted(
     t: Tracer, i: HloInstruction, elements: Sequence[Node]
-) -> tuple[tuple[Node, ...], list[Node]]:
+) -> Deep[tuple[tuple[Node, ...], list[Node]]]:
     """Return the initial values, and elements, in the types of the reducer's parameters."""
     count = len(elements)
     kinds = [part.shape.element_type for part in i.called[0].parameters]
     types = [part.shape.element_type for part in i.operands]
-    initial = tuple(
-        converted(t, t.operand(i, count + n, ()), types[count + n], kinds[n]) for n in range(count)
-    )
+    initial = []
+    for n in range(count):
+        start: Node = yield t.operand(i, count + n, ())
+        initial.append(converted(t, start, types[count + n], kinds[n]))
     read = [converted(t, e, types[n], kinds[count + n]) for n, e in enumerate(elements)]
-    return initial, read
+    return tuple(initial), read
 
 
 def _folded(
@@ -168,11 +175,12 @@ def _folded(
     loops: Sequence[Variable],
     elements: Sequence[Node],
     guard: Node | None,
-) -> Fold:
+) -> Deep[Fold]:
     """A fold of elements by the instruction's computation; where `guard` fails nothing happens."""
     (reducer,) = i.called
     kinds = [part.shape.element_type for part in reducer.parameters]
-    initial, elements = _converted(t, i, elements)
+    pair: tuple[tuple[Node, ...], list[Node]] = yield _converted(t, i, elements)
+    initial, elements = pair
     loops = tuple(loop for loop in loops if loop.size != 1)
     accumulators = tuple(Accumulator(node.type, loops) for node in initial)
     # Without a loop there is nothing inside of which an accumulator could change.
@@ -186,7 +194,7 @@ def _folded(
             elements, guard = [read], None
         else:
             free = None
-    combined = t.call(reducer, [*held, *elements])
+    combined: tuple[Node, ...] = yield t.called(reducer, [*held, *elements])
     if guard is not None:
         combined = tuple(
             t.apply(_select(new), [guard, new, old], new.type)

@@ -21,6 +21,11 @@ class Node:
     @functools.cached_property
     def variables(self) -> frozenset[Variable]:
         """The loop variables the value depends on."""
+        _settle(self.inputs())
+        return self._own_variables()
+
+    def _own_variables(self) -> frozenset[Variable]:
+        """Return the variables, once those of all inputs are known."""
         return frozenset[Variable]().union(*(node.variables for node in self.inputs()))
 
     def inputs(self) -> Iterable["Node"]:
@@ -48,9 +53,7 @@ class Load(Node):
     def __post_init__(self) -> None:
         self.type = self.kernel_type.computed
 
-    @functools.cached_property
-    def variables(self) -> frozenset[Variable]:
-        """The loop variables the value depends on."""
+    def _own_variables(self) -> frozenset[Variable]:
         guard = frozenset[Variable]() if self.guard is None else self.guard.variables
         return guard | variables_of(self.offset)
 
@@ -81,9 +84,7 @@ class Position(Node):
     index: Affine
     type: str = "i64"
 
-    @functools.cached_property
-    def variables(self) -> frozenset[Variable]:
-        """The loop variables the value depends on."""
+    def _own_variables(self) -> frozenset[Variable]:
         return variables_of(self.index)
 
     def inputs(self) -> Iterable[Node]:
@@ -98,9 +99,7 @@ class Accumulator(Node):
     type: str
     fold_variables: tuple[Variable, ...]
 
-    @functools.cached_property
-    def variables(self) -> frozenset[Variable]:
-        """The loop variables the value depends on."""
+    def _own_variables(self) -> frozenset[Variable]:
         return frozenset(self.fold_variables)
 
 
@@ -140,9 +139,7 @@ class Folded(Node):
     def __post_init__(self) -> None:
         self.type = self.fold.initial[self.number].type
 
-    @functools.cached_property
-    def variables(self) -> frozenset[Variable]:
-        """The loop variables the value depends on."""
+    def _own_variables(self) -> frozenset[Variable]:
         return self.fold.variables
 
     def inputs(self) -> Iterable[Node]:
@@ -159,6 +156,20 @@ class Store:
     offset: Affine
     value: Node
     guard: Node | None = None
+
+
+def _settle(nodes: Iterable[Node]) -> None:
+    """Find the variables of nodes and of all that they read, inputs first."""
+    waiting = [node for node in nodes if "variables" not in vars(node)]
+    while waiting:
+        node = waiting[-1]
+        unknown = [part for part in node.inputs() if "variables" not in vars(part)]
+        if unknown:
+            waiting += unknown
+        else:
+            # Cached from now on: what was pushed twice is looked up the second time.
+            _ = node.variables
+            waiting.pop()
 
 
 def variables_of(index: Affine) -> frozenset[Variable]:

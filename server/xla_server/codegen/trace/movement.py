@@ -1,7 +1,6 @@
 """Rules for operations that move elements: which element of which operand is read."""
 
 import bisect
-import itertools
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -11,21 +10,22 @@ from xla_server.codegen.trace.affine import Affine, linear, multi_index
 from xla_server.codegen.trace.elementwise import converted
 from xla_server.codegen.trace.graph import Node, Position
 from xla_server.codegen.trace.tracer import NEVER, Index, Rule, Tracer
+from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 
 
-def trace_broadcast(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+def trace_broadcast(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """The operand's element at the dimensions it was mapped to."""
     return t.operand(i, 0, tuple(index[d] for d in i.attributes.dimensions))
 
 
-def trace_reshape(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+def trace_reshape(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """The operand's element with the same row-major number."""
     place = linear(index, i.shape.dimensions)
     return t.operand(i, 0, multi_index(place, i.operands[0].shape.dimensions))
 
 
-def trace_transpose(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+def trace_transpose(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """The operand's element with the indices permuted back."""
     inverse: list[Affine] = [Affine(0)] * len(index)
     for position, source in zip(index, i.attributes.permutation, strict=True):
@@ -33,7 +33,7 @@ def trace_transpose(t: Tracer, i: HloInstruction, index: Index, number: int) -> 
     return t.operand(i, 0, tuple(inverse))
 
 
-def trace_reverse(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+def trace_reverse(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """The operand's element counted from the other end."""
     sizes = i.shape.dimensions
     return t.operand(
@@ -46,51 +46,57 @@ def trace_reverse(t: Tracer, i: HloInstruction, index: Index, number: int) -> No
     )
 
 
-def trace_slice(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+def trace_slice(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """The operand's element at start + index * stride."""
     a = i.attributes
     moved = zip(index, a.starts, a.strides, strict=True)
     return t.operand(i, 0, tuple(position * stride + start for position, start, stride in moved))
 
 
-def trace_dynamic_slice(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+def trace_dynamic_slice(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """The operand's element behind start indices, which are clamped so that the box fits."""
     sizes = i.operands[0].shape.dimensions
-    starts = start_indices(t, i, 1, len(sizes))
+    starts: list[Node] = yield start_indices(t, i, 1, len(sizes))
     moved = []
     for d, position in enumerate(index):
         moved.append(position + t.clamped(starts[d], sizes[d] - i.shape.dimensions[d]))
-    return t.operand(i, 0, tuple(moved))
+    node: Node = yield t.operand(i, 0, tuple(moved))
+    return node
 
 
-def start_indices(t: Tracer, i: HloInstruction, first: int, rank: int) -> list[Node]:
+def start_indices(t: Tracer, i: HloInstruction, first: int, rank: int) -> Deep[list[Node]]:
     """The start indices from operand `first` on: scalars, or one vector of all of them."""
-    if rank and i.operands[first].shape.dimensions:
-        return [t.operand(i, first, (Affine(d),)) for d in range(rank)]
-    return [t.operand(i, first + d, ()) for d in range(rank)]
+    is_vector = bool(rank and i.operands[first].shape.dimensions)
+    starts = []
+    for d in range(rank):
+        start: Node = yield (
+            t.operand(i, first, (Affine(d),)) if is_vector else t.operand(i, first + d, ())
+        )
+        starts.append(start)
+    return starts
 
 
-def trace_dynamic_update_slice(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+def trace_dynamic_update_slice(
+    t: Tracer, i: HloInstruction, index: Index, number: int
+) -> Deep[Node]:
     """The update's element inside the box, the operand's outside."""
     sizes, box = i.shape.dimensions, i.operands[1].shape.dimensions
-    starts = start_indices(t, i, 2, len(sizes))
+    starts: list[Node] = yield start_indices(t, i, 2, len(sizes))
     moved, guard = [], None
     for d, position in enumerate(index):
         start = t.clamped(starts[d], sizes[d] - box[d])
         inner = position + start * -1
         moved.append(inner)
         guard = _both(t, guard, t.inside(inner, 0, box[d]))
+    update = t.operand(i, 1, tuple(moved))
+    inside: Node = yield (update if guard is None else t.guarded(guard, update))
     if guard is None:
-        return t.operand(i, 1, tuple(moved))
-    return _choose(
-        t,
-        guard,
-        t.guarded(guard, lambda: t.operand(i, 1, tuple(moved))),
-        t.operand(i, 0, index),
-    )
+        return inside
+    outside: Node = yield t.operand(i, 0, index)
+    return _choose(t, guard, inside, outside)
 
 
-def trace_pad(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+def trace_pad(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """The operand's element where the index falls on one, else the padding value."""
     sizes = i.operands[0].shape.dimensions
     guard, moved = None, []
@@ -107,34 +113,37 @@ def trace_pad(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
         inner = place.floordiv(step) + -shift
         moved.append(inner)
         guard = _both(t, guard, t.inside(inner, 0, sizes[d]))
+    inside: Node
     if guard is None:
-        return t.operand(i, 0, tuple(moved))
-    value = t.operand(i, 1, ())
+        inside = yield t.operand(i, 0, tuple(moved))
+        return inside
+    value: Node = yield t.operand(i, 1, ())
     if guard is NEVER or 0 in sizes:
         return value
-    return _choose(t, guard, t.guarded(guard, lambda: t.operand(i, 0, tuple(moved))), value)
+    inside = yield t.guarded(guard, t.operand(i, 0, tuple(moved)))
+    return _choose(t, guard, inside, value)
 
 
-def trace_concatenate(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+def trace_concatenate(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """The element of the operand that covers the index."""
     d = i.attributes.dimension
     node: Node | None = None
-    sizes = [operand.shape.dimensions[d] for operand in i.operands]
-    ends = list(itertools.accumulate(sizes))
+    ends = t.ends_of(i)
     # Of many operands an index that is known in part meets a few.
     first, last = (bisect.bisect_right(ends, place) for place in (index[d].low, index[d].high))
     for n in reversed(range(first, min(last + 1, len(ends)))):
-        size, end = sizes[n], ends[n]
+        size, end = i.operands[n].shape.dimensions[d], ends[n]
         if not size:
             continue
         inner = index[d] + -(end - size)
         moved = (*index[:d], inner, *index[d + 1 :])
         guard = t.inside(inner, 0, size)
-        if guard is None:
-            return t.operand(i, n, moved)
         if guard is NEVER:
             continue
-        found = t.guarded(guard, lambda n=n, moved=moved: t.operand(i, n, moved))  # type: ignore[misc]
+        part = t.operand(i, n, moved)
+        found: Node = yield (part if guard is None else t.guarded(guard, part))
+        if guard is None:
+            return found
         node = found if node is None else _choose(t, guard, found, node)
     assert node is not None
     return node
@@ -146,7 +155,7 @@ def trace_iota(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
     return converted(t, position, ElementType.S64, i.shape.element_type)
 
 
-def trace_gather(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+def trace_gather(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """The operand's element in the slice that the start indices name, clamped to lie inside."""
     numbers, sizes = i.attributes.dimension_numbers, i.attributes.slice_sizes
     operand, indices = (part.shape for part in i.operands)
@@ -161,7 +170,7 @@ def trace_gather(t: Tracer, i: HloInstruction, index: Index, number: int) -> Nod
             if numbers.index_vector_dim < indices.rank:
                 entry = Affine(numbers.start_index_map.index(d))
                 at.insert(numbers.index_vector_dim, entry)
-            start = t.operand(i, 1, tuple(at))
+            start: Node = yield t.operand(i, 1, tuple(at))
             place = t.clamped(start, operand.dimensions[d] - size)
         elif d in numbers.operand_batching_dims:
             pair = numbers.operand_batching_dims.index(d)
@@ -170,10 +179,11 @@ def trace_gather(t: Tracer, i: HloInstruction, index: Index, number: int) -> Nod
         if d not in dropped:
             place = place + next(offsets)
         moved.append(place)
-    return t.operand(i, 0, tuple(moved))
+    node: Node = yield t.operand(i, 0, tuple(moved))
+    return node
 
 
-def trace_same(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
+def trace_same(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """The operand's element itself."""
     return t.operand(i, 0, index)
 

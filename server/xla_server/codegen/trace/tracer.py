@@ -1,5 +1,6 @@
 """From a computation to the scalar graph of one element of its result."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
@@ -10,6 +11,7 @@ from xla_server.codegen.trace.affine import Affine, Computed, linear, variable
 from xla_server.codegen.trace.graph import Apply, Fold, Literal, Load, Node, Position
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE, KernelType
 from xla_server.evaluator.evaluation_cost import COUNTED
+from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction
 
 T = TypeVar("T")
@@ -25,8 +27,11 @@ NEVER = Literal("b1(0)", "b1")
 Origins: TypeAlias = dict[Node | Fold, HloInstruction]
 """The instruction of HLO that a node, or the loop body of a fold, evaluates an element of."""
 
-Rule: TypeAlias = Callable[["Tracer", HloInstruction, Index, int], Node]
-"""One element of an instruction's result (of element `number` of its tuple) at an index."""
+Rule: TypeAlias = Callable[["Tracer", HloInstruction, Index, int], Node | Deep[Node]]
+"""One element of an instruction's result (of element `number` of its tuple) at an index.
+
+A rule that needs elements of operands is a deep function (ir/explicit_stack.py).
+"""
 
 
 class TooManyCopiesError(InternalError):
@@ -45,8 +50,14 @@ class Tracer:
         rules: Mapping[Opcode, Rule],
         arguments: Mapping[HloInstruction, int],
         origins: Origins | None = None,
+        ends: dict[HloInstruction, list[int]] | None = None,
     ) -> None:
-        """Record in `origins` which instruction each node or fold was made for."""
+        """Record in `origins` which instruction each node or reduction was made for.
+
+        Tracers of the same instructions may share `ends`, which has where the operands of each
+        concatenate end.
+        """
+        self._ends = {} if ends is None else ends
         self._rules = rules
         self._origins = origins
         self._arguments = dict(arguments)
@@ -60,21 +71,34 @@ class Tracer:
         """Where this is false the element is not needed, and may not exist."""
 
     def value(self, instruction: HloInstruction, index: Index, number: int = 0) -> Node:
-        """The element of `instruction` at `index`."""
-        if instruction.opcode is Opcode.GET_TUPLE_ELEMENT and instruction not in self._arguments:
-            return self.value(instruction.operands[0], index, instruction.attributes.index)
+        """The element of `instruction` at `index`. Rules yield `element` or `operand` instead."""
+        return result_of(self.element(instruction, index, number))
+
+    def element(self, instruction: HloInstruction, index: Index, number: int = 0) -> Deep[Node]:
+        """Return the element of `instruction` at `index`, as a deep function."""
+        while instruction.opcode is Opcode.GET_TUPLE_ELEMENT and instruction not in self._arguments:
+            number = instruction.attributes.index
+            instruction = instruction.operands[0]
         bound = self._bound.get(instruction)
         if bound is not None:
             return bound
         key = (instruction, index, number, self.guard)
         node = self._made.get(key)
         if node is None:
-            node = self._made[key] = self._make(instruction, index, number)
+            node = self._made[key] = yield self._make(instruction, index, number)
         return node
 
-    def operand(self, instruction: HloInstruction, number: int, index: Index) -> Node:
-        """The element of an operand at `index`."""
-        return self.value(instruction.operands[number], index)
+    def operand(self, instruction: HloInstruction, number: int, index: Index) -> Deep[Node]:
+        """Return the element of an operand at `index`, as a deep function."""
+        return self.element(instruction.operands[number], index)
+
+    def operands(self, instruction: HloInstruction, count: int, index: Index) -> Deep[list[Node]]:
+        """Return the elements of the first `count` operands at `index`, as a deep function."""
+        found = []
+        for number in range(count):
+            node: Node = yield self.operand(instruction, number, index)
+            found.append(node)
+        return found
 
     def apply(self, function: str, operands: Sequence[Node], type: str) -> Node:
         """A function of kernels applied to nodes."""
@@ -91,12 +115,13 @@ class Tracer:
             return node
         return self.apply(f"round_{element_type.text}", [node], kernel_type.computed)
 
-    def guarded(self, guard: Node, make: Callable[[], T]) -> T:
-        """What `make` gives while elements are needed only where `guard` holds."""
+    def guarded(self, guard: Node, call: Deep[T]) -> Deep[T]:
+        """Return what `call` gives while elements are needed only where `guard` holds."""
         outer = self.guard
         self.guard = guard if outer is None else self.apply("bit_and", [outer, guard], "b1")
         try:
-            return make()
+            result: T = yield call
+            return result
         finally:
             self.guard = outer
 
@@ -127,33 +152,51 @@ class Tracer:
         return variable(Computed(self.apply("minimum", [raised, integer(high)], "i64"), 0, high))
 
     def call(self, computation: HloComputation, arguments: Sequence[Node]) -> tuple[Node, ...]:
-        """The results of a computation on scalars."""
+        """The results of a computation on scalars. Rules yield `called` instead."""
+        return result_of(self.called(computation, arguments))
+
+    def called(
+        self, computation: HloComputation, arguments: Sequence[Node]
+    ) -> Deep[tuple[Node, ...]]:
+        """Return the results of a computation on scalars, as a deep function."""
         inner = Tracer(self._rules, {})
         inner._bound = dict(zip(computation.parameters, arguments, strict=True))
         root = computation.root
-        if root.opcode is Opcode.TUPLE:
-            return tuple(inner.value(operand, ()) for operand in root.operands)
-        return (inner.value(root, ()),)
+        results = []
+        for part in root.operands if root.opcode is Opcode.TUPLE else (root,):
+            node: Node = yield inner.element(part, ())
+            results.append(node)
+        return tuple(results)
 
     def enter(self, computation: HloComputation, operands: Sequence[HloInstruction]) -> None:
         """Bind a fusion's parameters to its operands."""
         self._bindings.update(zip(computation.parameters, operands, strict=True))
 
+    def ends_of(self, concatenate: HloInstruction) -> list[int]:
+        """Return where each operand of a concatenate ends in the result."""
+        ends = self._ends.get(concatenate)
+        if ends is None:
+            d = concatenate.attributes.dimension
+            sizes = (operand.shape.dimensions[d] for operand in concatenate.operands)
+            ends = self._ends[concatenate] = list(itertools.accumulate(sizes))
+        return ends
+
     def binding(self, parameter: HloInstruction) -> HloInstruction:
         """The operand that a parameter of an entered computation stands for."""
         return self._bindings[parameter]
 
-    def _make(self, instruction: HloInstruction, index: Index, number: int) -> Node:
+    def _make(self, instruction: HloInstruction, index: Index, number: int) -> Deep[Node]:
         argument = self._arguments.get(instruction)
         if argument is not None:
             shape = instruction.shape
             offset = linear(index, shape.dimensions)
             return Load(argument, KERNEL_TYPE[shape.element_type], offset, self.guard)
         self._count(instruction)
-        node = self._rules[instruction.opcode](self, instruction, index, number)
+        made = self._rules[instruction.opcode](self, instruction, index, number)
+        node: Node = made if isinstance(made, Node) else (yield made)
         if self._origins is not None and instruction.opcode in COUNTED:
-            made = self.folds.get((instruction, index, self.guard), node)
-            self._origins.setdefault(made, instruction)
+            origin = self.folds.get((instruction, index, self.guard), node)
+            self._origins.setdefault(origin, instruction)
         return node
 
     def _count(self, instruction: HloInstruction) -> None:

@@ -1,11 +1,14 @@
 """Which instructions of a fusion are stored because its kernel would evaluate them too often."""
 
 from collections.abc import Sequence
+from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.unit.codegen.compiled import interpreted, on_cpu
+from tests.corpus.jax_programs import lower
+from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from tests.unit.passes.passing import stated
 from xla_server.backends.compilation import Compilation, compile_module
 from xla_server.codegen.loops.block import calls_of
@@ -125,3 +128,14 @@ def test_what_the_parts_of_a_concatenate_repeat_is_stored() -> None:
     arguments = [random.standard_normal((16, 200)).astype(np.float32) for _ in range(2)]
     (found,), (expected,) = on_cpu(module, arguments), interpreted(module, arguments)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_the_only_result_is_written_though_its_reduction_is_before_the_loop() -> None:
+    def mean_of_stack(x: Any) -> Any:
+        top = jnp.max(x - jnp.mean(x, 0, keepdims=True), 0)
+        shifted = top - jnp.max(top, 0, keepdims=True)
+        return jnp.min(jnp.mean(jnp.stack([shifted, shifted, top, top], 0), 0), 0)
+
+    x = np.random.default_rng(0).standard_normal((4, 16384)).astype(np.float32)
+    (found,) = on_cpu(imported(lower(mean_of_stack, x)), [x])
+    np.testing.assert_allclose(found, mean_of_stack(x), rtol=1e-4)

@@ -89,3 +89,26 @@ def test_one_trip() -> None:
     # In the order of elements, the first element of all windows comes before the second of any.
     numbers = ScatterDimensionNumbers((0,), (0,), (0, 1), 1)
     assert division(numbers, (5000, 40), (30, 20_000)) is None
+
+
+def test_whole_neighbouring_dimensions_of_a_window_are_one() -> None:
+    def space(
+        numbers: ScatterDimensionNumbers, sizes: tuple[int, ...], updates: tuple[int, ...]
+    ) -> Space:
+        return Space.of(numbers, *(Shape.array(ElementType.F32, each) for each in (sizes, updates)))
+
+    rows = ScatterDimensionNumbers((1, 2, 3), (0,), (0,), 1)
+    merged = space(rows, (1348, 7, 42, 2), (4096, 7, 42, 2))
+    assert merged == space(ROWS, (1348, 588), (4096, 588))
+    # The window has a part of the last dimension: only the two before it are contiguous.
+    part = space(rows, (1348, 7, 42, 3), (4096, 7, 42, 2))
+    assert (part.sizes, part.updates) == ((1348, 294, 3), (4096, 294, 2))
+    # Batch dimensions of the updates behind the window keep their order.
+    behind = ScatterDimensionNumbers((0, 1), (2,), (2,), 1)
+    merged = space(behind, (7, 42, 1348), (7, 42, 4096))
+    assert (merged.updates, merged.batch_dims) == ((294, 4096), (1,))
+    # A dimension that an index reaches stays apart.
+    reached = ScatterDimensionNumbers((1, 2), (), (0,), 1)
+    assert space(reached, (90, 8), (5, 30, 8)).sizes == (90, 8)
+    crossed = ScatterDimensionNumbers((0, 2), (1,), (1,), 1)
+    assert space(crossed, (6, 9, 8), (6, 5, 8)).sizes == (6, 9, 8)

@@ -15,7 +15,13 @@ from tests.unit.codegen.compiled import imported, on_cpu
 from xla_server.backends.compilation import compile_module
 from xla_server.backends.cpu import Cpu
 from xla_server.codegen.lower.lowering import kernels_of
-from xla_server.codegen.lower.thin_product import MAX_ITEM_BYTES, ThinProduct
+from xla_server.codegen.lower.thin_product import (
+    EVEN_BYTES,
+    EVEN_ITEMS,
+    STREAMED_BYTES,
+    STREAMED_RUN,
+    ThinProduct,
+)
 from xla_server.codegen.routines.thin_products import OUTER_HEIGHTS, inner_heights
 from xla_server.ir.module import HloModule
 
@@ -115,10 +121,33 @@ def test_a_vector_and_a_large_matrix(is_first: bool) -> None:
     matrix, vector = _drawn(np.float32, 1201, 1103), _drawn(np.float32, 1201 if is_first else 1103)
     left, right = (vector, matrix) if is_first else (matrix, vector)
     module = _module(jnp.matmul, left, right)
-    name = "thin_outer_f32_1" if is_first else "thin_inner_f32_1"
+    name = "thin_outer_f32_1" if is_first else "thin_streamed_f32"
     assert any(name in text for text in _texts(module))
     (found,) = on_cpu(module, [left, right])
     np.testing.assert_allclose(found, left @ right, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("depth", [256, 271, 320, 1000, 1025, 2311])
+def test_rows_of_a_large_matrix_are_read_one_after_the_other(dtype: Any, depth: int) -> None:
+    count = STREAMED_BYTES // (4 * depth) + 3
+    matrix, vector = _drawn(dtype, count, depth), _drawn(dtype, depth)
+    module = _module(jnp.matmul, matrix, vector)
+    assert any("thin_streamed" in text for text in _texts(module))
+    (found,) = on_cpu(module, [matrix, vector])
+    _assert_product(found, matrix, vector)
+
+
+def test_rows_that_are_short_or_in_a_cache_are_read_together() -> None:
+    rows = STREAMED_BYTES // (4 * 1024)
+    assert _thin(rows, 1, 1024, inner=True).function == "thin_streamed_f32"
+    for count, vectors, depth in (
+        (rows - 1, 1, 1024),
+        (rows, 2, 1024),
+        (1 << 20, 1, STREAMED_RUN - 1),
+    ):
+        assert "streamed" not in _thin(count, vectors, depth, inner=True).function
+    assert "streamed" not in _thin(rows, 1, 1024, inner=False).function
 
 
 def test_a_vector_and_columns_of_the_left_matrix() -> None:
@@ -199,7 +228,7 @@ def test_work_items_cover_the_results_and_are_of_bounded_size(
     assert (thin.blocks - 1) * thin.block < count <= thin.blocks * thin.block
     assert 1 <= thin.run <= max(depth, 16)
     if inner and count > 8:
-        assert thin.block * depth * 4 <= 2 * MAX_ITEM_BYTES
+        assert thin.blocks >= min(EVEN_ITEMS, count * depth * 4 // EVEN_BYTES) // 2
     if count * depth > 1 << 24:
         assert thin.blocks >= 8
 

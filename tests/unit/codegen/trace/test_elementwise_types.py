@@ -19,6 +19,7 @@ from xla_contract.ops.bitcast_convert import width
 from xla_contract.ops.compare import ComparisonDirection, ComparisonType
 from xla_contract.ops.elementwise import BINARY, UNARY
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.ops.numeric import WITHOUT_NAN
 
 EVERY = [kind for kind in E if kind.is_array]
 REAL_FLOATS = [kind for kind in EVERY if kind.is_floating]
@@ -127,7 +128,12 @@ def test_compare_select_and_clamp(kind: E) -> None:
     assert_all(list(rows), results(list(rows.values()), arrays))
 
 
-@pytest.mark.parametrize("kind", [E.F16, E.BF16, E.F8E5M2], ids=lambda kind: kind.text)
+NARROW = [kind for kind in REAL_FLOATS if kind.bit_width < 32]
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in NARROW if kind not in WITHOUT_NAN], ids=lambda kind: kind.text
+)
 def test_the_total_order_tells_nans_apart(kind: E) -> None:
     """By the quiet bit too, which processors set when they make a half precision number wider."""
     codes = np.arange(1 << kind.bit_width, dtype=f"u{kind.byte_width}")
@@ -145,6 +151,25 @@ def test_the_total_order_tells_nans_apart(kind: E) -> None:
             [x.view(kind.dtype), y.view(kind.dtype)],
         ),
     )
+
+
+@pytest.mark.parametrize("kind", [E.F8E3M4, E.F8E4M3, E.F8E5M2], ids=lambda kind: kind.text)
+def test_a_select_keeps_the_payloads_of_nans_and_arithmetic_does_not(kind: E) -> None:
+    codes = np.arange(256, dtype=np.uint8)
+    x, y = codes.view(kind.dtype), codes[::-1].copy().view(kind.dtype)
+    order = ComparisonType.TOTALORDER
+
+    def function(x: Op, y: Op, p: Op) -> Op:
+        nan = x.builder.constant(codes[127:128].view(kind.dtype)[0])
+        results = [
+            ops.bitcast_convert_type(ops.select(p, x, y), E.U8),
+            ops.bitcast_convert_type(ops.add(x, y), E.U8),
+            ops.compare(x, nan, ComparisonDirection.LT, comparison_type=order),
+        ]
+        return ops.tuple(results, x.builder)
+
+    for compiled, expected in both(function, x, y, codes % 3 == 0):
+        np.testing.assert_array_equal(compiled, expected)
 
 
 @every_type

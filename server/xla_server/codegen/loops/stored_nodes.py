@@ -1,0 +1,31 @@
+"""The nodes that the stores of a kernel are computed from."""
+
+from collections.abc import Sequence
+
+from xla_server.codegen.loops.fold_groups import folds_of
+from xla_server.codegen.trace.affine import Variable
+from xla_server.codegen.trace.graph import Node, Store, nodes_of
+
+
+def prologue_of(stores: Sequence[Store]) -> set[Node]:
+    """Return the nodes evaluated before the first work item: they vary with no loop of the nest.
+
+    They may vary with the loops of reductions that are themselves evaluated there.
+    """
+    inside: set[Variable] = set()
+    for fold in folds_of(stores):
+        if fold.variables <= inside:
+            inside.update(fold.loops)
+    return {node for node in all_nodes(stores) if node.variables <= inside}
+
+
+def all_nodes(stores: Sequence[Store]) -> list[Node]:
+    """Return every node that the stores are computed from, each once."""
+    found: dict[Node, None] = {}
+    waiting = [node for store in stores for node in (store.value, *nodes_of(store.offset))]
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found[node] = None
+            waiting += node.inputs()
+    return list(found)

@@ -1,0 +1,130 @@
+"""Text that sums results of a convolution again where zeros of padding or holes made NaN."""
+
+import math
+from collections.abc import Sequence
+
+from xla_server.codegen.routines.exact_sums import PARAMETERS, SPATIAL
+from xla_server.ir.module import HloInstruction
+
+_ALL = 1 << 62
+
+
+def is_exact(i: HloInstruction) -> bool:
+    """Return whether no window meets padding or a hole, so that nothing is to be summed again."""
+    return all(
+        d.base_dilation == 1 and _inside(n, i, skips_holes=True) == (0, _result_size(n, i))
+        for n, d in enumerate(i.attributes.window.dimensions)
+    )
+
+
+def can_sum_exactly(i: HloInstruction) -> bool:
+    """Return whether `exact_sums` has as many dimensions as a convolution that is not exact."""
+    return len(i.attributes.window.dimensions) <= SPATIAL or is_exact(i)
+
+
+def exact_call(
+    i: HloInstruction,
+    orders: tuple[Sequence[int], Sequence[int], Sequence[int]],
+    bounds: tuple[str, str, str, str],
+    *,
+    skips_holes: bool = False,
+) -> list[str]:
+    """Return the statement that sums results again, in a kernel that names its three addresses.
+
+    Args:
+        i: the convolution, with up to three spatial dimensions.
+        orders: the dimensions of input, kernel and result as they are in memory.
+        bounds: texts of the results' first position and that behind the last one, counted without
+            features, and of the same of their features.
+        skips_holes: whether holes of a dilated input were not multiplied.
+    """
+    if is_exact(i):
+        return []
+    base_order, kernel_order, result_order = orders
+    numbers, window = i.attributes.dimension_numbers, i.attributes.window.dimensions
+    base, kernel = (operand.shape.dimensions for operand in i.operands)
+    result = i.shape.dimensions
+    read, weights = _strides(base, base_order), _strides(kernel, kernel_order)
+    feature, batch = numbers.output_feature_dimension, numbers.output_batch_dimension
+    positions = [d for d in result_order if d != feature]
+    apart = _strides(result, positions)
+    after = math.prod(result[d] for d in result_order[list(result_order).index(feature) + 1 :])
+    inputs = kernel[numbers.kernel_input_feature_dimension]
+    by_batch = i.attributes.batch_group_count
+    groups = i.attributes.feature_group_count * by_batch
+    group_read = inputs * read[numbers.input_feature_dimension]
+    if by_batch > 1:
+        group_read = result[batch] * read[numbers.input_batch_dimension]
+    last = positions[-1]
+    values: dict[str, int | str] = {
+        **{name: name for name in ("source", "weights", "result")},
+        **dict(zip(("p0", "p1", "f0", "f1"), bounds, strict=True)),
+        "after": after,
+        "features": result[feature],
+        "line": result[last],
+        "last_low": 0,
+        "last_high": result[last],
+        "group": result[feature] // groups,
+        "group_read": group_read,
+        "batch_apart": apart[batch],
+        "batches": result[batch],
+        "batch_read": read[numbers.input_batch_dimension],
+        "inputs": inputs,
+        "input_read": read[numbers.input_feature_dimension],
+        "input_weights": weights[numbers.kernel_input_feature_dimension],
+        "output_weights": weights[numbers.kernel_output_feature_dimension],
+    }
+    first_weight = 0
+    for n in range(SPATIAL):
+        if n >= len(window):
+            row = (1, 1, 0, 1, 0, 0, 1, 0, 1, 1, 0, 0)
+        else:
+            d, to = window[n], numbers.output_spatial_dimensions[n]
+            source = numbers.input_spatial_dimensions[n]
+            tap = weights[numbers.kernel_spatial_dimensions[n]]
+            if d.window_reversal:
+                first_weight += (d.size - 1) * tap
+                tap = -tap
+            low, high = _inside(n, i, skips_holes=skips_holes)
+            if to == last:
+                values |= {"last_low": low, "last_high": high}
+                low, high = 0, _ALL
+            row = (
+                *(apart[to], result[to], low, high),
+                *(-d.padding_low, d.stride, d.size, d.window_dilation),
+                *(base[source], d.base_dilation, read[source], tap),
+            )
+        values |= {f"{name}{n}": number for name, number in zip(_ROW, row, strict=True)}
+    values["first_weight"] = first_weight
+    given = ", ".join(str(values[name]) for name in PARAMETERS)
+    return [f"exact_sums_{i.shape.element_type.text}({given})"]
+
+
+_ROW = (
+    *("apart", "count", "low", "high", "start", "stride", "taps", "reach"),
+    *("size", "gap", "read", "tap"),
+)
+
+
+def _strides(dimensions: Sequence[int], order: Sequence[int]) -> dict[int, int]:
+    return {
+        d: math.prod(dimensions[other] for other in order[number + 1 :])
+        for number, d in enumerate(order)
+    }
+
+
+def _result_size(n: int, i: HloInstruction) -> int:
+    return int(i.shape.dimensions[i.attributes.dimension_numbers.output_spatial_dimensions[n]])
+
+
+def _inside(n: int, i: HloInstruction, *, skips_holes: bool) -> tuple[int, int]:
+    """Return the first result whose window is in the input, and that behind the last one."""
+    d, results = i.attributes.window.dimensions[n], _result_size(n, i)
+    if d.base_dilation > 1 and not skips_holes:
+        return 0, 0
+    source = i.attributes.dimension_numbers.input_spatial_dimensions[n]
+    end = (i.operands[0].shape.dimensions[source] - 1) * d.base_dilation
+    low = max(0, -(-d.padding_low // d.stride))
+    room = end + d.padding_low - (d.size - 1) * d.window_dilation
+    high = min(results, room // d.stride + 1) if room >= 0 else 0
+    return (low, high) if low < high else (0, 0)

@@ -1,0 +1,66 @@
+"""Fusions that fail to compile: counted, logged, and compiled instruction by instruction instead.
+
+A fault in fused code costs a program speed, not its answer. A program that also fails without
+fusion has an error of its own.
+"""
+
+import logging
+import secrets
+import threading
+
+from xla_contract.errors import InternalError, XlaError
+from xla_contract.opcode import Opcode
+from xla_server.ir.module import HloInstruction
+
+_LOG = logging.getLogger(__name__)
+
+
+class FusionFaults:
+    """The number of fusions that failed to compile. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+
+    @property
+    def count(self) -> int:
+        """Fusions that failed since the process began."""
+        return self._count
+
+    def record(self, error: BaseException, fusion: HloInstruction) -> None:
+        """Count and log a fusion that failed.
+
+        The log has an incident id, the class of the error and where it was raised, and nothing of
+        the program.
+        """
+        with self._lock:
+            self._count += 1
+            count = self._count
+        incident = secrets.token_hex(8)
+        trace, where = error.__traceback__, "unknown"
+        while trace is not None:
+            code = trace.tb_frame.f_code
+            where = f"{code.co_name}:{trace.tb_lineno}"
+            trace = trace.tb_next
+        _LOG.warning(
+            "incident %s: a fusion of %d instructions failed to compile (%s in %s) and is compiled "
+            "unfused, fault %d of this process",
+            incident,
+            len(fusion.called[0].instructions),
+            type(error).__name__,
+            where,
+            count,
+            extra={"incident": incident, "fusion_faults": count},
+        )
+
+
+FUSED = frozenset({Opcode.FUSION, Opcode.WHILE})
+"""Instructions that are compiled to one kernel though those inside could have their own kernels."""
+
+FUSION_FAULTS = FusionFaults()
+"""Those of this process."""
+
+
+def is_fault(error: Exception) -> bool:
+    """Return whether an error is a fault of the compiler, not of the program or of the machine."""
+    return not isinstance(error, (XlaError, MemoryError)) or isinstance(error, InternalError)

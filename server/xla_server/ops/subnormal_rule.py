@@ -1,0 +1,97 @@
+"""The elementwise operations that keep subnormal numbers; the others take them for zeros.
+
+Semantics: XLA's CPU backend, which sets the processor to flush them: arithmetic takes subnormal
+operands for zeros of their sign and makes zeros of subnormal results. Operations that only move
+or change bits keep them, as do functions that are their operand near zero, and C's fmod and pow.
+F16 is computed in F32, where its subnormal numbers are ordinary. docs/FUNCTIONS.md has the rule.
+"""
+
+import numpy as np
+
+from xla_contract.element_type import ElementType
+from xla_contract.opcode import Opcode
+from xla_server.ir.module import HloInstruction
+from xla_server.ir.splat import splat
+from xla_server.ops.numeric import FLUSHED
+
+KEPT = frozenset(
+    {
+        Opcode.ABS,
+        Opcode.ASIN,
+        Opcode.ASINH,
+        Opcode.ATAN,
+        Opcode.ATANH,
+        Opcode.COMPLEX,
+        Opcode.EXPONENTIAL_MINUS_ONE,
+        Opcode.IMAG,
+        Opcode.IS_FINITE,
+        Opcode.NEGATE,
+        Opcode.REAL,
+        Opcode.REMAINDER,
+        Opcode.SINE,
+        Opcode.SINH,
+        Opcode.TAN,
+        Opcode.TANH,
+    }
+)
+"""Operations that keep subnormal operands and results. TANH of F64 does not."""
+
+_EXACT_POWERS = (-1, 0.5, 2, 3, 4)
+"""Constant exponents of powers that are a quotient, a root or products, which flush operands."""
+
+
+def flushes_operands(instruction: HloInstruction) -> bool:
+    """Return whether an elementwise operation takes subnormal operands for zeros."""
+    opcode, kind = instruction.opcode, instruction.operands[0].shape.element_type
+    if kind not in FLUSHED:
+        return False
+    if opcode is Opcode.POWER:
+        exponent = splat(instruction.operands[1])
+        return exponent is not None and float(exponent) in _EXACT_POWERS
+    if opcode is Opcode.TANH:
+        return kind is ElementType.F64
+    return opcode not in KEPT
+
+
+def flushes_results(instruction: HloInstruction) -> bool:
+    """Return whether an elementwise operation makes zeros of subnormal results."""
+    is_of_power = instruction.opcode is Opcode.POWER
+    kind = instruction.operands[0].shape.element_type
+    return kind in FLUSHED and (is_of_power or flushes_operands(instruction))
+
+
+def unchanged_operand(instruction: HloInstruction) -> int | None:
+    """Return the number of the operand that an operation on real floats gives back as it is.
+
+    Such operations are left out of compiled programs, so that subnormal numbers stay.
+    """
+    opcode, operands = instruction.opcode, instruction.operands
+    if opcode in (Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.CLAMP):
+        if len(set(operands)) == 1:
+            return 0
+        return (
+            None
+            if opcode is Opcode.CLAMP
+            else _other_than(instruction, -np.inf if opcode is Opcode.MAXIMUM else np.inf)
+        )
+    if opcode in (Opcode.DIVIDE, Opcode.POWER, Opcode.SUBTRACT):
+        value = splat(operands[1])
+        neutral = 0 if opcode is Opcode.SUBTRACT else 1
+        return 0 if value is not None and _is(value, neutral) else None
+    if opcode is Opcode.ADD:
+        return _other_than(instruction, -0.0)
+    return _other_than(instruction, 1) if opcode is Opcode.MULTIPLY else None
+
+
+def _other_than(instruction: HloInstruction, neutral: float) -> int | None:
+    """Return the number of the operand beside a constant `neutral`."""
+    for number in (0, 1):
+        value = splat(instruction.operands[1 - number])
+        if value is not None and _is(value, neutral):
+            return number
+    return None
+
+
+def _is(value: "np.generic", number: float) -> bool:
+    plain = float(value)
+    return plain == number and bool(np.signbit(plain)) is bool(np.signbit(number))

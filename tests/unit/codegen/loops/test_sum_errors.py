@@ -1,0 +1,66 @@
+"""Errors of long sums of f32 of one sign, against exact ones."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.unit.codegen.compiled import on_cpu
+from tests.unit.passes.passing import imported
+
+HALF_UNIT = 2.0**-24
+"""The relative error of a correctly rounded result, at most."""
+
+
+def summed(x: Any, dimension: int, elements: str = "x") -> Any:
+    result = ",".join(str(size) for d, size in enumerate(x.shape) if d != dimension)
+    shape = f"f32[{','.join(map(str, x.shape))}]"
+    module = imported(
+        f"""HloModule sums
+        add {{ a = f32[] parameter(0)
+          b = f32[] parameter(1)
+          ROOT s = f32[] add(a, b) }}
+        ENTRY e {{ p = {shape} parameter(0)
+          x = {shape} copy(p)
+          y = {shape} multiply(p, p)
+          zero = f32[] constant(0)
+          ROOT r = f32[{result}] reduce({elements}, zero), dimensions={{{dimension}}},
+            to_apply=add }}"""
+    )
+    return on_cpu(module, [x])[0]
+
+
+def error(result: Any, rows: Any) -> float:
+    exact = [math.fsum(row) for row in rows]
+    return max(abs(float(a) - b) / b for a, b in zip(np.ravel(result), exact, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("size", [1 << 20, 1 << 22, (1 << 22) + 12345])
+def test_a_long_sum_is_all_but_correctly_rounded(size: int, seed: int) -> None:
+    x = np.random.default_rng(seed).random(size, np.float32)
+    assert error(summed(x, 0), [x]) <= 1.05 * HALF_UNIT
+
+
+def test_a_sum_of_2_to_the_24_elements() -> None:
+    x = np.random.default_rng(4).random(1 << 24, np.float32)
+    assert error(summed(x, 0), [x]) <= 1.05 * HALF_UNIT
+
+
+@pytest.mark.parametrize("shape", [(4, 1 << 20), (64, 1 << 16), (300, 7000)])
+def test_long_rows_and_columns(shape: tuple[int, int]) -> None:
+    x = np.random.default_rng(5).random(shape, np.float32)
+    assert error(summed(x, 1), x) <= 2 * HALF_UNIT
+    columns = np.ascontiguousarray(x.T)
+    assert error(summed(columns, 0), x) <= 2 * HALF_UNIT
+
+
+def test_equal_elements_whose_roundings_all_go_one_way() -> None:
+    x = np.full(1 << 22, 0.1, np.float32)
+    assert error(summed(x, 0), [x]) <= 2 * HALF_UNIT
+
+
+def test_sums_of_what_is_computed() -> None:
+    x = np.random.default_rng(6).random((64, 1 << 16), np.float32)
+    assert error(summed(x, 1, "y"), x * x) <= 2 * HALF_UNIT
