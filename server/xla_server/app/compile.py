@@ -4,46 +4,24 @@ import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
-from google.protobuf.message import DecodeError
-
-from xla_contract.errors import InvalidArgumentError, UnimplementedError
-from xla_contract.stubs import hlo_pb2
+from xla_contract.errors import UnimplementedError
+from xla_server.app.modules import load_module
 from xla_server.app.trial import trial_run
 from xla_server.backends.compilation import Compilation, compile_module
 from xla_server.backends.dump import Dump
 from xla_server.backends.dump_directory import DumpFiles
 from xla_server.backends.options import DumpOptions, Pattern
+from xla_server.backends.private_files import make_directories
 from xla_server.backends.signature import laid_out, relaid_bytes
 from xla_server.buffers.assignment import memory_use
 from xla_server.buffers.code import CopyThunk, HostThunk, KernelThunk
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
-from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.dot import print_dot
 from xla_server.ir.text.html import print_html
-from xla_server.ir.text.parser import parse_module
-from xla_server.ir.verifier import verify
 
 EVERY_PASS = DumpOptions("dump", passes=Pattern(""))
 """A dump of everything; the name is nobody's directory, as the command names its own."""
-
-
-def load_module(path: Path) -> HloModule:
-    """The verified module in a file: a message in .pb, HLO text in .txt and .hlo.
-
-    Raises XlaError for what is no such module, OSError for what cannot be read.
-    """
-    if path.suffix == ".pb":
-        module = import_module(_message(path.read_bytes()))
-        verify(module)
-        return module
-    if path.suffix not in (".txt", ".hlo"):
-        raise InvalidArgumentError(f"a module must be in .pb, .txt or .hlo, got {path.name}")
-    try:
-        text = path.read_text()
-    except UnicodeDecodeError as error:
-        raise InvalidArgumentError(f"HLO text must be UTF-8, got {error}") from error
-    return parse_module(text)
 
 
 def compile_file(
@@ -79,27 +57,8 @@ def compile_file(
 
 
 def _files(directory: Path) -> DumpFiles:
-    directory.mkdir(parents=True, exist_ok=True)
+    make_directories(directory)
     return DumpFiles(directory)
-
-
-def _message(data: bytes) -> hlo_pb2.HloModuleProto:
-    """The module in serialized bytes, alone or with what else an HloProto holds."""
-    try:
-        alone = hlo_pb2.HloModuleProto.FromString(data)
-        if alone.computations:
-            return alone
-    except DecodeError:
-        pass
-    try:
-        whole = hlo_pb2.HloProto.FromString(data)
-    except DecodeError as error:
-        raise InvalidArgumentError(
-            "the file must hold an HloModuleProto or an HloProto, got neither"
-        ) from error
-    if not whole.hlo_module.computations:
-        raise InvalidArgumentError("the module must have computations, got none")
-    return whole.hlo_module
 
 
 def _summary(module: HloModule, compilation: Compilation) -> Iterator[str]:

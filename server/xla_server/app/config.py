@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -17,8 +17,13 @@ from pydantic_settings import (
 )
 
 from xla_server.app.memory import available_memory
+from xla_server.app.mistakes import nearest, origin, unknown_variables
+from xla_server.app.sizes import format_size, parse_size
 
 ENVIRONMENT_PREFIX = "XLA_SERVER_"
+CONFIG_VARIABLE = f"{ENVIRONMENT_PREFIX}CONFIG"
+"""The variable that names the TOML file."""
+
 MAX_MESSAGE_BYTES = 2**31 - 1
 """What one protobuf message, and so one gRPC message of this contract, can be."""
 
@@ -32,7 +37,13 @@ class Platform(enum.StrEnum):
 
     INTERPRETER = "interpreter"
     CPU = "cpu"
-    CUDA = "cuda"
+
+
+class SocketMode(enum.StrEnum):
+    """Modes of the files of unix sockets: the users that may connect."""
+
+    OWNER = "0600"
+    GROUP = "0660"
 
 
 class LogLevel(enum.StrEnum):
@@ -56,7 +67,12 @@ def incident_directory(dump_dir: str) -> Path:
     """
     if dump_dir:
         return Path(dump_dir)
-    return _user_directory("XDG_STATE_HOME", "~/.local/state") / "xla-server" / "incidents"
+    return user_state() / "incidents"
+
+
+def user_state() -> Path:
+    """Where the XDG base directory specification has what a program keeps of its state."""
+    return _user_directory("XDG_STATE_HOME", "~/.local/state") / "xla-server"
 
 
 def _user_directory(variable: str, default: str) -> Path:
@@ -87,10 +103,32 @@ class Settings(BaseSettings):
         ge=1,
         description="bytes of values kept; by default half of the memory there is",
     )
+    spared_device_share: float = Field(
+        1 / 16,
+        ge=0,
+        le=0.5,
+        description="share of max-device-bytes that uploads in progress leave to others",
+    )
+    upload_silence_seconds: float = Field(
+        60.0, gt=0, le=86_400, description="how long the stream of an upload may send nothing"
+    )
     max_message_bytes: int = Field(
         MAX_MESSAGE_BYTES, ge=1024, le=MAX_MESSAGE_BYTES, description="bytes of one message"
     )
-    max_executables: int = Field(1024, ge=1, description="distinct executables in use")
+    max_executables: int = Field(
+        1024, ge=1, description="programs in use whose code is kept, the last ones called"
+    )
+    max_executable_bytes: int = Field(
+        default_factory=lambda: available_memory() // 8,
+        ge=0,
+        description="bytes of constants and code of these; by default an eighth of the memory",
+    )
+    max_program_bytes: int = Field(
+        default_factory=lambda: available_memory() // 16,
+        ge=1,
+        description="bytes of the modules of all programs in use; by default a sixteenth of the "
+        "memory there is",
+    )
     max_idle_executables: int = Field(32, ge=0, description="unused executables kept for reuse")
     max_idle_executable_bytes: int = Field(
         2**28, ge=0, description="bytes of constants and code of unused executables kept for reuse"
@@ -115,7 +153,7 @@ class Settings(BaseSettings):
         60.0, ge=0, le=86_400, description="how long a session is kept whose client has gone"
     )
     session_device_bytes: int = Field(
-        0, ge=0, description="bytes of values a session keeps; 0: as many as there may be in all"
+        0, ge=0, description="bytes of values a session keeps; 0: its connection's share of all"
     )
     session_executions: int = Field(
         64, ge=1, description="executions of a session at the same time"
@@ -125,11 +163,40 @@ class Settings(BaseSettings):
         ge=1,
         description="executions at the same time; a session without any may begin one even so",
     )
+    identity_share: float = Field(
+        0.875,
+        gt=0,
+        le=1,
+        description="largest share of sessions, executables, device bytes, executions, calls, "
+        "streams and compile seconds that one identity may have of what others leave: who is "
+        "authenticated, or else the host of a client; 1 for all",
+    )
+    connection_share: float = Field(
+        0.75,
+        gt=0,
+        le=1,
+        description="largest share of the same that one connection may have; 1 for all",
+    )
+    max_launches: int = Field(
+        16_384, ge=1, description="executions that were launched and have not ended"
+    )
+    execution_wait_seconds: float = Field(
+        60.0,
+        ge=0,
+        le=86_400,
+        description="how long an execution may wait for memory that others are running in",
+    )
     session_launches: int = Field(
         1024, ge=1, description="executions of a session that were launched and have not ended"
     )
     session_compile_seconds: float = Field(
         1800.0, gt=0, description="seconds a session may compile within an hour"
+    )
+    max_compile_seconds: float = Field(
+        0.0,
+        ge=0,
+        description="seconds that all sessions may compile within an hour; 0: all that the "
+        "threads that compile have",
     )
     session_answer_bytes: int = Field(
         default_factory=lambda: min(2**30, available_memory() // 16),
@@ -189,10 +256,57 @@ class Settings(BaseSettings):
     custom_calls: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Python modules that register targets of custom calls, commas between"
     )
+    tls_cert_file: str = Field(
+        "", description="PEM certificate of TLS on TCP ports, with those of its issuers behind"
+    )
+    tls_key_file: str = Field("", description="PEM key of tls-cert-file")
+    tls_self_signed: bool = Field(
+        False, description="make a key and a certificate in state-dir, which clients pin"
+    )
+    client_ca_file: str = Field(
+        "", description="PEM certificates of authorities, one of which every client must be of"
+    )
+    token_file: str = Field(
+        "", description="bearer tokens: lines NAME ROLE TOKEN or sha256:HEX, or one token alone"
+    )
+    jwt_keys_file: str = Field("", description="JSON Web Key Set that bearer tokens are signed by")
+    jwt_secret_file: str = Field("", description="shared secret that bearer tokens are signed by")
+    jwt_algorithms: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="algorithms of signatures, commas between; by default RS256, ES256 and EdDSA "
+        "with a key set, HS256 with a secret",
+    )
+    jwt_audience: str = Field("", description="what aud of a JSON Web Token must have")
+    jwt_issuer: str = Field("", description="what iss of a JSON Web Token must be")
+    jwt_role_claim: str = Field(
+        "", description="claim of a JSON Web Token with the caller's role; empty: all are users"
+    )
+    roles_file: str = Field(
+        "", description="roles of callers: lines IDENTITY ROLE, with * for those that have none"
+    )
+    socket_mode: SocketMode = Field(
+        SocketMode.OWNER,
+        description="mode of unix sockets: 0600 lets this user in, 0660 the process's group, too",
+    )
+    state_dir: str = Field(
+        default_factory=lambda: str(user_state()),
+        description="directory of what is made once, such as the token of a server without "
+        "credentials; by default xla-server in the user's state (~/.local/state)",
+    )
+    insecure: bool = Field(
+        False,
+        description="listen beyond loopback in plaintext; ask nobody for credentials where none "
+        "are configured",
+    )
 
-    @field_validator("custom_calls", mode="before")
+    @field_validator("*", mode="before")
     @classmethod
-    def _split_custom_calls(cls, value: Any) -> Any:
+    def _read_sizes(cls, value: Any, info: ValidationInfo) -> Any:
+        return parse_size(value) if is_size(info.field_name or "") else value
+
+    @field_validator("custom_calls", "jwt_algorithms", mode="before")
+    @classmethod
+    def _split_names(cls, value: Any) -> Any:
         return _split(value)
 
     @field_validator("listen", mode="before")
@@ -230,6 +344,11 @@ class Settings(BaseSettings):
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
 
 
+def is_size(name: str) -> bool:
+    """Return whether a field of Settings is a number of bytes."""
+    return name.endswith("_bytes")
+
+
 def described(name: str) -> str:
     """What a field of Settings is for, with its default.
 
@@ -245,6 +364,8 @@ def described(name: str) -> str:
         default = "yes" if default else "no"
     elif isinstance(default, float):
         default = f"{default:g}"
+    elif is_size(name):
+        default = format_size(default)
     return f"{field.description}; by default {default}"
 
 
@@ -258,14 +379,21 @@ def load_settings(flags: Mapping[str, Any], config: Path | None = None) -> Setti
     class WithFile(Settings):
         model_config = SettingsConfigDict(toml_file=config)
 
+    known = set(Settings.model_fields)
+    variables = set(os.environ) - {CONFIG_VARIABLE}
+    faults = unknown_variables(variables, ENVIRONMENT_PREFIX, known)
     if config is not None and not config.is_file():
-        raise ConfigurationError(f"{config}: there is no such file")
+        faults.append(f"{config}: there is no such file")
+        raise ConfigurationError("\n".join(faults))
     try:
-        return WithFile(**{name: value for name, value in flags.items() if value is not None})
+        settings = WithFile(**{name: value for name, value in flags.items() if value is not None})
     except ValidationError as error:
-        raise ConfigurationError("\n".join(map(_sentence, error.errors()))) from None
+        faults += [_sentence(each, flags, config) for each in error.errors()]
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise ConfigurationError(f"{config}: {error}") from None
+        faults.append(f"{config}: {error}")
+    if faults:
+        raise ConfigurationError("\n".join(faults))
+    return settings
 
 
 def _split(value: Any) -> Any:
@@ -286,9 +414,11 @@ def _check_address(address: str) -> None:
         raise ValueError(f"the port must be below 65536, got {port}")
 
 
-def _sentence(fault: Any) -> str:
-    name = ".".join(map(str, fault["loc"]))
+def _sentence(fault: Any, flags: Mapping[str, Any], config: Path | None) -> str:
+    """Return the sentence for a fault that pydantic found, after where the value was written."""
+    name = ".".join(map(str, fault["loc"][:1]))
+    place = origin(name, flags, os.environ, ENVIRONMENT_PREFIX, config)
     if fault["type"] == "extra_forbidden":
-        return f"{name}: there is no such option"
+        return f"{place}: there is no such option{nearest(name, Settings.model_fields)}"
     reason = str(fault.get("ctx", {}).get("error", fault["msg"]))
-    return f"{name}: {reason} (got {fault['input']!r:.200})"
+    return f"{place}: {reason} (got {fault['input']!r:.200})"

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 from collections.abc import Iterable
 from types import FrameType, TracebackType
 from typing import Self
@@ -18,6 +19,8 @@ class Events:
 
     def __init__(self, signals: Iterable[signal.Signals]) -> None:
         self._signals = frozenset(signals)
+        self._lock = threading.Lock()
+        self._is_open = False
 
     def __enter__(self) -> Self:
         self._reading, self._writing = os.pipe()
@@ -25,6 +28,7 @@ class Events:
         self._wakeup = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
         for number in self._signals:
             signal.signal(number, _noted)
+        self._is_open = True
         return self
 
     def __exit__(
@@ -34,12 +38,16 @@ class Events:
         traceback: TracebackType | None,
     ) -> None:
         signal.set_wakeup_fd(self._wakeup)
-        os.close(self._reading)
-        os.close(self._writing)
+        with self._lock:
+            self._is_open = False
+            os.close(self._reading)
+            os.close(self._writing)
 
     def put(self, word: int) -> None:
-        """Add a word, which must be the number of no signal; any thread may."""
-        os.write(self._writing, bytes([word]))
+        """Add a word, which must be the number of no signal; any thread may, in vain at the end."""
+        with self._lock:
+            if self._is_open:
+                os.write(self._writing, bytes([word]))
 
     def get(self) -> int:
         """Wait for the next signal or word."""

@@ -34,7 +34,7 @@ def trial_run(module: HloModule, profile: DumpFiles | None) -> Iterator[str]:
     assert isinstance(executable, CpuExecutable), "what has dynamic dimensions is refused before"
     random = np.random.default_rng(SEED)
     arguments = [
-        platform.to_device(_drawn(shape, random), device)
+        platform.to_device(drawn(shape, random), device)
         for shape in executable.program_shape.parameters
     ]
 
@@ -56,18 +56,19 @@ def trial_run(module: HloModule, profile: DumpFiles | None) -> Iterator[str]:
     yield f"code and constants: {measured.executable_size_in_bytes} bytes"
 
 
-def _drawn(shape: Shape, random: np.random.Generator) -> Literal:
+def drawn(shape: Shape, random: np.random.Generator) -> Literal:
+    """Return a random value: floats of the normal distribution, integers from 0 to 9, truth."""
     if shape.is_tuple:
-        return Literal.tuple_of([_drawn(part, random) for part in shape.tuple_shapes])
+        return Literal.tuple_of([drawn(part, random) for part in shape.tuple_shapes])
     if not shape.is_array:
         return Literal.token()
     kind, sizes = shape.element_type, shape.dimensions
     if kind.is_integer:
-        drawn: Any = random.integers(0, max(1, min(10, 1 << (kind.bit_width - 1))), sizes)
+        numbers: Any = random.integers(0, max(1, min(10, 1 << (kind.bit_width - 1))), sizes)
     elif kind is ElementType.PRED:
-        drawn = random.integers(0, 2, sizes)
+        numbers = random.integers(0, 2, sizes)
     else:
-        drawn = random.standard_normal(sizes)
+        numbers = random.standard_normal(sizes)
         if kind.is_complex:
-            drawn = drawn + 1j * random.standard_normal(sizes)
-    return Literal.from_numpy(np.asarray(drawn).astype(kind.dtype), shape)
+            numbers = numbers + 1j * random.standard_normal(sizes)
+    return Literal.from_numpy(np.asarray(numbers).astype(kind.dtype), shape)

@@ -2,49 +2,71 @@
 
 import contextlib
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 from xla_contract.errors import InvalidArgumentError
+from xla_server.app.access import Access, prepare_access
 from xla_server.app.config import ConfigurationError, Platform, Settings, incident_directory
 from xla_server.backends.backend import Backend
+from xla_server.backends.deferred import DeferredBackend
 from xla_server.backends.dump_directory import DumpDirectory
 from xla_server.backends.incidents import Incidents
 from xla_server.backends.interpreter import Interpreter
+from xla_server.backends.private_files import make_directories, others_may_write
+from xla_server.codegen.compiler.cache_directory import open_directory
 from xla_server.custom_calls.builtin import builtin_registry
 from xla_server.custom_calls.registry import Registry
 from xla_server.rpc.places import PlaceLimits
 from xla_server.rpc.pools import PoolSizes
 from xla_server.rpc.server import RpcOptions, RpcServer, serving
 from xla_server.rpc.threads import Threads
+from xla_server.sessions.caller_shares import CallerShares
 from xla_server.sessions.engine import Engine
-from xla_server.sessions.quotas import Quotas
+from xla_server.sessions.quotas import COMPILE_WINDOW_SECONDS, Quotas
 from xla_server.sessions.records import Limits
 from xla_server.sessions.registry import SessionRegistry
 
 
 @contextlib.contextmanager
-def create_server(settings: Settings, backend: Backend | None = None) -> Iterator[RpcServer]:
+def create_server(
+    settings: Settings, backend: Backend | None = None, access: Access | None = None
+) -> Iterator[RpcServer]:
     """A server that answers until the block ends, on `backend` or the platform of `settings`.
 
-    Raises as `create_backend`, and CannotListenError for an address that cannot be listened on.
+    `access` says who may call it, by default what `settings` say. Raises as `prepare_access` and
+    `create_backend`, and CannotListenError for an address that cannot be listened on.
     """
+    access = prepare_access(settings) if access is None else access
+    shares = CallerShares(settings.identity_share, settings.connection_share)
     limits = Limits(
         max_device_bytes=settings.max_device_bytes,
         max_message_bytes=settings.max_message_bytes,
         max_executables=settings.max_executables,
+        max_executable_bytes=settings.max_executable_bytes,
+        max_program_bytes=settings.max_program_bytes,
         max_idle_executables=settings.max_idle_executables,
         max_idle_executable_bytes=settings.max_idle_executable_bytes,
         max_answer_bytes=settings.max_answer_bytes,
         max_sessions=settings.max_sessions,
         max_executions=settings.max_executions,
+        max_launches=settings.max_launches,
+        max_compile_seconds=settings.max_compile_seconds
+        or settings.compile_threads * COMPILE_WINDOW_SECONDS,
+        shares=shares,
         upload_grace_seconds=settings.session_grace_seconds,
+        upload_silence_seconds=settings.upload_silence_seconds,
+        spared_device_bytes=int(settings.max_device_bytes * settings.spared_device_share),
+        execution_wait_seconds=settings.execution_wait_seconds,
         shared_memory_bytes=settings.shared_memory_bytes,
         session_shared_memory_bytes=settings.session_shared_memory_bytes,
     )
+    # A session is of one connection of one identity, and never gets more than those may have.
+    most_bytes = int(min(shares.identity, shares.connection) * settings.max_device_bytes)
     quotas = Quotas(
-        device_bytes=settings.session_device_bytes or settings.max_device_bytes,
+        device_bytes=min(settings.session_device_bytes or most_bytes, most_bytes),
         handles=settings.max_handles,
         queued_items=settings.feed_items,
         queued_bytes=settings.feed_bytes,
@@ -56,10 +78,10 @@ def create_server(settings: Settings, backend: Backend | None = None) -> Iterato
     # Each session may have one of each beyond what all share.
     executions = settings.max_executions + settings.max_sessions
     calls = PlaceLimits(
-        settings.max_concurrent_calls, settings.session_calls, reserve=settings.max_sessions
+        settings.max_concurrent_calls, settings.session_calls, settings.max_sessions, shares
     )
     streams = PlaceLimits(
-        settings.max_streams, settings.session_streams, reserve=settings.max_sessions
+        settings.max_streams, settings.session_streams, settings.max_sessions, shares
     )
     options = RpcOptions(
         listen=settings.listen,
@@ -72,8 +94,12 @@ def create_server(settings: Settings, backend: Backend | None = None) -> Iterato
             compile=settings.compile_threads,
             execute=settings.execute_threads,
             lent=executions,
+            shares=shares,
         ),
         streams=streams,
+        authenticator=access.authenticator,
+        certificates=access.certificates,
+        socket_mode=access.socket_mode,
     )
     threads = Threads(settings.execute_threads, "xla-execution", most_lent=executions)
     engine = Engine(backend or create_backend(settings), limits, quotas, threads)
@@ -92,20 +118,28 @@ def _interpreter(settings: Settings) -> Backend:
 
 
 def _cpu(settings: Settings) -> Backend:
-    # numba is only loaded where it is needed.
-    from xla_server.backends.cpu import Cpu
-
+    custom_calls, dumps = _custom_calls(settings), _dumps(settings)
+    directory = settings.compilation_cache_dir
     try:
+        if directory:
+            open_directory(Path(directory))
+    except InvalidArgumentError as error:
+        raise ConfigurationError(f"compilation_cache_dir: {error.message}") from error
+
+    def load() -> Backend:
+        # The compiler takes longer to load than all else together: the port is open before.
+        from xla_server.backends.cpu import Cpu
+
         return Cpu(
             settings.devices,
             max_value_bytes=settings.max_device_bytes,
-            custom_calls=_custom_calls(settings),
-            compilation_cache_dir=settings.compilation_cache_dir,
-            dumps=_dumps(settings),
+            custom_calls=custom_calls,
+            compilation_cache_dir=directory,
+            dumps=dumps,
             incidents=Incidents(incident_directory(settings.dump_dir)),
         )
-    except InvalidArgumentError as error:
-        raise ConfigurationError(f"compilation_cache_dir: {error.message}") from error
+
+    return DeferredBackend(Platform.CPU, settings.devices, load)
 
 
 PLATFORMS: Mapping[Platform, Callable[[Settings], Backend]] = MappingProxyType(
@@ -117,16 +151,9 @@ PLATFORMS: Mapping[Platform, Callable[[Settings], Backend]] = MappingProxyType(
 def create_backend(settings: Settings) -> Backend:
     """The platform of `settings`.
 
-    Raises ConfigurationError for one that is not there, and a module of custom calls that cannot be
-    loaded.
+    Raises ConfigurationError for a module of custom calls that cannot be loaded.
     """
-    make = PLATFORMS.get(settings.platform)
-    if make is None:
-        raise ConfigurationError(
-            f"platform: {settings.platform} is not part of this version, use "
-            f"{' or '.join(PLATFORMS)}"
-        )
-    return make(settings)
+    return PLATFORMS[settings.platform](settings)
 
 
 def _dumps(settings: Settings) -> DumpDirectory:
@@ -134,11 +161,17 @@ def _dumps(settings: Settings) -> DumpDirectory:
         return DumpDirectory()
     root = Path(settings.dump_dir)
     try:
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directories(root)
     except OSError as error:
         raise ConfigurationError(f"dump_dir: {root}: {error.strerror}") from error
     if not os.access(root, os.W_OK | os.X_OK):
         raise ConfigurationError(f"dump_dir: {root}: the server must be able to write there")
+    if others_may_write(root):
+        mode = stat.S_IMODE(root.stat().st_mode)
+        raise ConfigurationError(
+            f"dump_dir: {root}: others must not be able to replace what is written, got mode "
+            f"{mode:o}"
+        )
     return DumpDirectory(root)
 
 

@@ -6,8 +6,10 @@ from typing import NamedTuple, Protocol
 
 from xla_contract.literal import Literal
 from xla_contract.shape import ProgramShape, Shape
+from xla_server.backends.dump_directory import DumpFiles
 from xla_server.backends.options import DEFAULTS, CompileOptions
 from xla_server.buffers.assignment import MemoryUse
+from xla_server.buffers.work import ProgramWork
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import Channels
 from xla_server.evaluator.feeds import Feeds
@@ -102,6 +104,14 @@ class Executable(Protocol):
         """The bytes it takes as long as it lives: constants and code."""
 
     @property
+    def work(self) -> ProgramWork | None:
+        """The static count of its code; None where it has no code of its own."""
+
+    @property
+    def has_state(self) -> bool:
+        """True if executions change the results of later ones, as generators of numbers do."""
+
+    @property
     def channel_ends(self) -> tuple[frozenset[int], frozenset[int]]:
         """The channels the program sends on, and those it receives on."""
 
@@ -132,7 +142,7 @@ class Backend(Protocol):
 
     @property
     def platform(self) -> str:
-        """The platform's name: interpreter, cpu, cuda."""
+        """The platform's name: interpreter or cpu."""
 
     @property
     def devices(self) -> tuple[Device, ...]:
@@ -145,12 +155,14 @@ class Backend(Protocol):
         *,
         seed: int = 0,
         options: CompileOptions = DEFAULTS,
+        files: DumpFiles | None = None,
     ) -> Executable:
         """Verify `module` and make it ready to run with the layouts of `entry`.
 
         An array of `entry` without layout gets the default one. `seed` starts the random numbers
         of every execution; with 0 each starts from somewhere else. Of `options` a platform ignores
-        what has no meaning there. Raises InvalidArgumentError for a module that breaks a rule, an
+        what has no meaning there. A dump goes to `files` if they are given, and else where the
+        options say. Raises InvalidArgumentError for a module that breaks a rule, an
         `entry` that is not compatible with it, and options that name what there is not;
         ResourceExhaustedError for values larger than the platform takes, and executions that would
         not fit into its memory; UnimplementedError for operations it does not have; InternalError
@@ -158,10 +170,11 @@ class Backend(Protocol):
         """
 
     def prepare(self, is_over: Callable[[], bool] = ...) -> bool:
-        """Make ready what any program may need; other calls come first.
+        """Load the platform, and make ready what any program may need; other calls come first.
 
-        Returns when that is done, or soon after `is_over` says so: then False. Nothing but time
-        depends on it.
+        Returns when that is done, or soon after `is_over` says so: then False. Loading is done in
+        any case, and raises what keeps the platform from being used. The rest only
+        saves time later.
         """
 
     def to_device(self, literal: Literal, device: Device) -> Buffer:

@@ -60,8 +60,11 @@ def compile_module(
     lowerings: Mapping[Opcode, Lower] = LOWERINGS,
     custom_calls: Registry = BUILTIN,
     observer: Observer | None = None,
+    fuses: bool = True,
 ) -> Compilation:
     """Compile a copy of `module`, as far as kernels are source texts.
+
+    Without `fuses`, instructions inside of fusions have kernels of their own.
 
     Raises InvalidArgumentError for options that name no pass that can be left out,
     UnimplementedError for what has no kernel, ResourceExhaustedError for a program that is too long
@@ -78,7 +81,7 @@ def compile_module(
     run_once([step for step in steps if step.name in FUSIONS], changing, watch)
     if observer is not None:
         observer.optimised(changing)
-    code = lower(changing, lowerings, custom_calls)
+    code = lower(changing, lowerings, custom_calls, fuses=fuses)
     assignment = assign(code)
     if observer is not None:
         observer.lowered(code, assignment)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from xla_contract.errors import (
     InvalidArgumentError,
-    ResourceExhaustedError,
     XlaError,
 )
 from xla_contract.literal import Literal
@@ -19,18 +18,20 @@ from xla_server.backends.backend import Buffer, Device, Execution, Profile
 from xla_server.backends.compilation import compile_module
 from xla_server.backends.cpu_dynamic import DynamicExecutable
 from xla_server.backends.dump import Dump
-from xla_server.backends.dump_directory import DumpDirectory
+from xla_server.backends.dump_directory import DumpDirectory, DumpFiles
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.incidents import Incidents
 from xla_server.backends.options import DEFAULTS, CompileOptions
 from xla_server.backends.preparation import preparation
 from xla_server.backends.profile import measured_rows, write_profile
-from xla_server.backends.signature import argument_buffer, laid_out, relaid_bytes
+from xla_server.backends.signature import argument_buffer, has_state, laid_out, relaid_bytes
 from xla_server.backends.sized_programs import SizedPrograms
-from xla_server.buffers.assignment import MemoryUse, memory_use
+from xla_server.backends.support import require_supported
+from xla_server.buffers.assignment import memory_use, require_fit
 from xla_server.buffers.code import Code, KernelThunk
 from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.kernel import KernelError, Kernels
+from xla_server.codegen.lower.fusion_faults import FUSED, FUSION_FAULTS
 from xla_server.codegen.lower.lowering import Lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.custom_calls.builtin import BUILTIN
@@ -116,6 +117,7 @@ class Cpu:
         *,
         seed: int = 0,
         options: CompileOptions = DEFAULTS,
+        files: DumpFiles | None = None,
     ) -> "CpuExecutable | DynamicExecutable":
         """Verify `module` and compile it with the layouts of `entry`.
 
@@ -123,18 +125,24 @@ class Cpu:
         not fit into the device's memory.
         """
         with self._preparation.interrupted():
-            return self._executable(module, entry, seed, options)
+            return self._executable(module, entry, seed, options, files)
 
     def _executable(
-        self, module: HloModule, entry: ProgramShape, seed: int, options: CompileOptions
+        self,
+        module: HloModule,
+        entry: ProgramShape,
+        seed: int,
+        options: CompileOptions,
+        files: DumpFiles | None,
     ) -> "CpuExecutable | DynamicExecutable":
         verify(module, max_value_bytes=self._max_value_bytes)
         check_signature(entry, module.entry.program_shape)
+        require_supported(module, self._custom_calls)
         program_shape = laid_out(module.entry.program_shape, entry)
         if has_dynamic_shapes(module):
-            return self._dynamic(module, program_shape, seed, options)
+            return self._dynamic(module, program_shape, seed, options, files)
         key = fingerprint(module, program_shape)
-        dump = self._dump(module, options)
+        dump = self._dump(module, options, files)
         copies = relaid_bytes(program_shape)
         # Equal up to names: one that leaves nothing behind of its own can be had from another.
         name = (key, options.passes)
@@ -146,13 +154,25 @@ class Cpu:
                 self._programs[name] = program
         kept = dump if options.is_profiled else None
         return CpuExecutable(
-            program, program_shape, module.entry, key, seed=seed, dump=kept, name=module.name
+            program,
+            program_shape,
+            module.entry,
+            key,
+            seed=seed,
+            dump=kept,
+            name=module.name,
+            has_state=has_state(module),
         )
 
     def _dynamic(
-        self, module: HloModule, program_shape: ProgramShape, seed: int, options: CompileOptions
+        self,
+        module: HloModule,
+        program_shape: ProgramShape,
+        seed: int,
+        options: CompileOptions,
+        files: DumpFiles | None,
     ) -> DynamicExecutable:
-        dump = self._dump(module, options)
+        dump = self._dump(module, options, files)
         if dump is not None:
             dump.begin(module)
         # What is between draws is written into static programs, as all other steps are.
@@ -174,9 +194,11 @@ class Cpu:
             dump=dump if options.is_profiled else None,
         )
 
-    def _dump(self, module: HloModule, options: CompileOptions) -> Dump | None:
-        files = self._dumps.open(options.dump, module.name)
-        if options.is_profiled and not options.dump.name:
+    def _dump(
+        self, module: HloModule, options: CompileOptions, files: DumpFiles | None
+    ) -> Dump | None:
+        files = files or self._dumps.open(options.dump, module.name)
+        if options.is_profiled and files is None and not options.dump.name:
             raise InvalidArgumentError(
                 "xla_hlo_profile must come with a directory in xla_dump_to, where profiles are "
                 "written, got none"
@@ -194,6 +216,22 @@ class Cpu:
 
         `copies` are bytes that an execution takes besides what the code says.
         """
+        try:
+            return self._compiled(module, options, dump, copies, fuses=True)
+        except _FusionError as error:
+            FUSION_FAULTS.record(error.kernel_error, error.fusion)
+            return self._compiled(module, options, dump, copies, fuses=False)
+
+    def _compiled(
+        self,
+        module: HloModule,
+        options: CompileOptions,
+        dump: Dump | None,
+        copies: int,
+        *,
+        fuses: bool,
+    ) -> Program:
+        """The same, with or without fused kernels. Raises _FusionError if one does not compile."""
         code: Code | None = None
         try:
             compilation = compile_module(
@@ -202,12 +240,23 @@ class Cpu:
                 lowerings=self._lowerings,
                 custom_calls=self._custom_calls,
                 observer=dump,
+                fuses=fuses,
             )
             code = compilation.code
             use = memory_use(code, compilation.assignment)
-            self._check_memory(dataclasses.replace(use, copies=copies))
-            return Program(code, compilation.assignment, self._kernels, self._pool, self._blocks)
-        except (XlaError, MemoryError):
+            require_fit(dataclasses.replace(use, copies=copies), self._max_value_bytes)
+            try:
+                program = Program(
+                    code, compilation.assignment, self._kernels, self._pool, self._blocks
+                )
+                program.work = compilation.work
+                return program
+            except KernelError as error:
+                fusion = _origin(code, error.source)
+                if fuses and fusion is not None and fusion.opcode in FUSED:
+                    raise _FusionError(error, fusion) from error
+                raise
+        except (XlaError, MemoryError, _FusionError):
             raise
         except KernelError as error:
             raise self._incidents.report(
@@ -220,16 +269,18 @@ class Cpu:
         except Exception as error:
             raise self._incidents.report(error, module, options) from error
 
-    def _check_memory(self, use: MemoryUse) -> None:
-        limit = self._max_value_bytes
-        if limit is not None and use.peak > limit:
-            raise ResourceExhaustedError(
-                f"an execution must fit into the device's {limit} bytes of memory, got {use}"
-            )
-
     def to_device(self, literal: Literal, device: Device) -> HostBuffer:
         """Place a value on `device`."""
         return HostBuffer.placed(literal, device, self._blocks)
+
+
+class _FusionError(Exception):
+    """The kernel of a fusion does not compile."""
+
+    def __init__(self, kernel_error: KernelError, fusion: HloInstruction) -> None:
+        super().__init__()
+        self.kernel_error = kernel_error
+        self.fusion = fusion
 
 
 def _origin(code: Code, source: str) -> HloInstruction | None:
@@ -260,14 +311,17 @@ class CpuExecutable:
         seed: int = 0,
         dump: Dump | None = None,
         name: str = "",
+        has_state: bool = False,
     ) -> None:
         self.name = name
+        self.has_state = has_state
         self.program_shape = program_shape
         self.fingerprint = fingerprint
         self.channel_ends = channel_ends(entry)
         self.memory = dataclasses.replace(program.memory, copies=relaid_bytes(program_shape))
         # The constants are there already.
         self._room = self.memory.added - self.memory.constants
+        self.work = program.work
         self._byte_size = program.byte_size
         self.kept_bytes = self._byte_size + self.memory.constants
         self._dump = dump

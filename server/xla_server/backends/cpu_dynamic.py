@@ -20,7 +20,7 @@ from xla_server.backends.backend import Buffer, Device, Execution, Profile
 from xla_server.backends.dump import Dump
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.profile import write_profile
-from xla_server.backends.signature import argument_values, constant_bytes, owned
+from xla_server.backends.signature import argument_values, constant_bytes, has_state, owned
 from xla_server.backends.sized_programs import SizedProgram, SizedPrograms
 from xla_server.backends.walk_times import WalkTimes
 from xla_server.buffers.assignment import MemoryUse
@@ -31,6 +31,7 @@ from xla_server.evaluator.dynamic_shapes import ANY_SIZE, has_dynamic_shapes
 from xla_server.evaluator.feeds import Feeds
 from xla_server.evaluator.plan import Plan, Plans, Step
 from xla_server.evaluator.run import Run
+from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.evaluation import Evaluator, Frame, Value
@@ -86,6 +87,8 @@ class DynamicExecutable:
         arguments = sum(shape.byte_size for shape in program_shape.parameters)
         self.memory = MemoryUse(arguments, 0, program_shape.result.byte_size, 0)
         self.kept_bytes = constant_bytes(module)
+        self.has_state = has_state(module)
+        self.work = None
         self._entry = module.entry
         self._programs = programs
         self._seed = seed
@@ -181,8 +184,8 @@ class SizedRun(Run):
         """The source of random numbers, one for the host and for the programs."""
         return self._host.random
 
-    def call(self, computation: HloComputation, arguments: Sequence[Value]) -> Value:
-        """Evaluate a computation on arguments, and give its root's value."""
+    def enter(self, computation: HloComputation, arguments: Sequence[Value]) -> Deep[Value]:
+        """Return the value of a computation's root on arguments, as a deep function."""
         walk = _Walk(self._plans.of(computation), arguments, self)
         while walk.left:
             self._cancellation.checkpoint()
@@ -192,12 +195,13 @@ class SizedRun(Run):
             sized = self._sized(walk.left, walk.values, walk.constants, walk.root)
             if sized.program is None:
                 first = walk.left[0]
-                walk.put(first, self._evaluate(first, walk.operands(first)))
+                value: Value = yield self._evaluate(first, walk.operands(first))
+                walk.put(first, value)
             else:
                 walk.go_on(self._run(sized, walk.values), sized.segment.left)
         return walk.values[walk.root]
 
-    def loop(self, instruction: HloInstruction, carried: Value) -> Value:
+    def loop(self, instruction: HloInstruction, carried: Value) -> Deep[Value]:
         """A while loop: trip after trip, and all that remain at once when sizes stay the same."""
         body, condition = instruction.called
         step = Step(instruction, _evaluate_while, (0,), 1, (), is_large=False)
@@ -208,10 +212,10 @@ class SizedRun(Run):
                 rest = self._sized((step,), {0: carried}, {}, 1)
                 if rest.program is not None:
                     return self._run(rest, {0: carried})[1]
-            if not self.call(condition, (carried,)):
+            if not (yield self.enter(condition, (carried,))):
                 return carried
             self._cancellation.checkpoint()
-            carried = self.call(body, (carried,))
+            carried = yield self.enter(body, (carried,))
 
     def _sized(
         self,
@@ -238,10 +242,11 @@ class SizedRun(Run):
             self.byte_sizes[sized.name] = program.byte_size
         return given
 
-    def _evaluate(self, step: Step, operands: Sequence[Value]) -> Value:
+    def _evaluate(self, step: Step, operands: Sequence[Value]) -> Deep[Value]:
         i = step.instruction
         with self._timed(f"step {i.opcode}", f"{i.opcode} %{i.name}", "step"):
-            return super()._evaluate(step, operands)
+            value: Value = yield super()._evaluate(step, operands)
+            return value
 
     def _timed(
         self, what: str, instruction: str, category: str
@@ -255,7 +260,8 @@ class SizedRun(Run):
         for step in walk.left:
             if step.instruction.opcode in _AT_ONCE and walk.has_operands(step):
                 try:
-                    walk.values[step.result] = self._evaluate(step, walk.operands(step))
+                    value = result_of(self._evaluate(step, walk.operands(step)))
+                    walk.values[step.result] = value
                 except XlaError:
                     # It is said when the step is reached.
                     continue
@@ -273,7 +279,7 @@ class _Walk:
         for step in plan.steps:
             i = step.instruction
             if i.opcode is Opcode.CONSTANT:
-                self.values[step.result] = step.evaluate(i, (), frame)
+                self.values[step.result] = cast(Value, step.evaluate(i, (), frame))
                 if i.shape.byte_size <= LARGEST_CONSTANT:
                     self.constants[step.result] = i
             else:
@@ -313,7 +319,9 @@ def _evaluator_of(opcode: Opcode) -> Evaluator:
     if opcode in ANY_SIZE or opcode in HOST or opcode is Opcode.CONSTANT:
         return found
 
-    def evaluate(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+    def evaluate(
+        instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+    ) -> Value | Deep[Value]:
         if any(map(has_dynamic_shapes, instruction.called)):
             # It calls what has sizes of its own, which is walked in its turn.
             return found(instruction, operands, frame)
@@ -322,5 +330,7 @@ def _evaluator_of(opcode: Opcode) -> Evaluator:
     return evaluate
 
 
-def _evaluate_while(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+def _evaluate_while(
+    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+) -> Deep[Value]:
     return cast(SizedRun, frame).loop(instruction, operands[0])

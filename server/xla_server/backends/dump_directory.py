@@ -12,6 +12,11 @@ from xla_contract.errors import (
     ResourceExhaustedError,
 )
 from xla_server.backends.options import DumpOptions
+from xla_server.backends.private_files import (
+    make_directory,
+    make_or_close_directory,
+    write_file,
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -93,16 +98,31 @@ class DumpFiles:
                 self._put("left_out.txt", text.encode())
 
     def _put(self, name: str, content: bytes) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-        handle = os.open(self.directory / safe_name(name), flags, 0o644)
-        with open(handle, "wb") as file:
-            file.write(content)
+        write_file(self.directory / safe_name(name), content)
+
+
+class DumpInMemory(DumpFiles):
+    """The files of one module's dump as bytes, for whoever asked for them."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(Path(), max_bytes=max_bytes)
+        self.contents: dict[str, bytes] = {}
+        """Bytes by the names of the files."""
+
+    @property
+    def is_cut(self) -> bool:
+        """True if something was left out."""
+        return self._is_short
+
+    def _put(self, name: str, content: bytes) -> None:
+        self.contents[safe_name(name)] = content
 
 
 class DumpDirectory:
     """Where the dumps that clients ask for are written; without a root they are refused.
 
-    A client's name becomes a directory in the root, and in that each module gets its own.
+    A client's name becomes a directory in the root, and in that each module gets its own: closed to
+    other users, those that were there before too, while the root stays as the operator made it.
     """
 
     def __init__(
@@ -130,7 +150,7 @@ class DumpDirectory:
         if options.modules is not None and not options.modules.finds(module_name):
             return None
         try:
-            parent.mkdir(exist_ok=True)
+            make_or_close_directory(parent)
             number = len(os.listdir(parent))
             if 0 <= options.max_modules <= number:
                 return None
@@ -175,7 +195,7 @@ def _made(parent: Path, number: int, module_name: str) -> Path:
         number += 1
         path = parent / f"module_{number:04}.{safe_name(module_name)[:80]}"
         try:
-            path.mkdir()
+            make_directory(path)
         except FileExistsError:
             continue
         return path

@@ -11,6 +11,7 @@ from xla_contract.stubs import hlo_pb2
 from xla_server.backends.dump import constant_bytes
 from xla_server.backends.dump_directory import DumpFiles
 from xla_server.backends.options import CompileOptions
+from xla_server.backends.private_files import make_directories, make_directory
 from xla_server.ir.exporter import export_module
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.ir.text.printer import print_module
@@ -93,13 +94,13 @@ class Incidents:
         if self._directory is None:
             return None
         try:
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_directories(self._directory)
             kept = sum(name.startswith(_PREFIX) for name in os.listdir(self._directory))
             if kept >= self._max_kept:
                 _LOG.warning("there are %d reproducers in %s already", kept, self._directory)
                 return None
             directory = self._directory / f"{_PREFIX}{incident}"
-            directory.mkdir()
+            make_directory(directory)
             files = DumpFiles(directory)
             lines = [message, str(options.passes), *traceback.format_exception(error)]
             files.write("traceback.txt", "\n".join(lines))

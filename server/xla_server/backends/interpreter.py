@@ -8,22 +8,25 @@ from xla_contract.literal import Literal
 from xla_contract.shape import ProgramShape
 from xla_server.backends.backend import Buffer, Device, Execution, Profile
 from xla_server.backends.dump import Dump
-from xla_server.backends.dump_directory import DumpDirectory
+from xla_server.backends.dump_directory import DumpDirectory, DumpFiles
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.options import DEFAULTS, CompileOptions
 from xla_server.backends.signature import (
     argument_values,
     constant_bytes,
+    has_state,
     laid_out,
     owned,
 )
-from xla_server.buffers.assignment import MemoryUse
+from xla_server.backends.support import require_supported
+from xla_server.buffers.assignment import MemoryUse, require_fit
 from xla_server.custom_calls.builtin import BUILTIN
 from xla_server.custom_calls.registry import Registry
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import Channels, channel_ends
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.evaluator.feeds import Feeds
+from xla_server.evaluator.peak_memory import temporary_bytes
 from xla_server.evaluator.plan import Plans
 from xla_server.evaluator.run import evaluate
 from xla_server.ir.fingerprint import fingerprint
@@ -62,7 +65,7 @@ class Interpreter:
         self._blocks = BlockPool()
 
     def prepare(self, is_over: Callable[[], bool] = lambda: False) -> bool:
-        """Nothing, as Backend.prepare may: all there is has been loaded."""
+        """Return at once, as Backend.prepare may: the platform is loaded."""
         return True
 
     def compile(
@@ -72,6 +75,7 @@ class Interpreter:
         *,
         seed: int = 0,
         options: CompileOptions = DEFAULTS,
+        files: DumpFiles | None = None,
     ) -> "InterpreterExecutable":
         """Verify `module` and make it ready to run with the layouts of `entry`.
 
@@ -80,17 +84,20 @@ class Interpreter:
         """
         verify(module, max_value_bytes=self._max_value_bytes)
         check_signature(entry, module.entry.program_shape)
-        files = self._dumps.open(options.dump, module.name)
+        require_supported(module, self._custom_calls)
+        files = files or self._dumps.open(options.dump, module.name)
         if files is not None:
             Dump(files, options.dump).begin(module)
         program_shape = laid_out(module.entry.program_shape, entry)
-        return InterpreterExecutable(
+        executable = InterpreterExecutable(
             module,
             program_shape,
             seed=seed,
             check_values=self._check_values,
             custom_calls=self._custom_calls,
         )
+        require_fit(executable.memory, self._max_value_bytes)
+        return executable
 
     def to_device(self, literal: Literal, device: Device) -> HostBuffer:
         """Place a value on `device`."""
@@ -113,17 +120,17 @@ class InterpreterExecutable:
         self.program_shape = program_shape
         self.fingerprint = fingerprint(module, program_shape)
         self.channel_ends = channel_ends(module.entry)
-        # What there is between is known when it is made, where room is looked up.
-        arguments = sum(shape.byte_size for shape in program_shape.parameters)
-        self.memory = MemoryUse(arguments, 0, program_shape.result.byte_size, 0)
         self.kept_bytes = constant_bytes(module)
+        self.has_state = has_state(module)
+        self.work = None
         self._module = module
         self._seed = seed
         self._check_values = check_values
         self._plans = Plans(custom_calls, is_dynamic=has_dynamic_shapes(module))
         self._random_states = RandomStates()
-        for computation in module.computations:
-            self._plans.of(computation)
+        arguments = sum(shape.byte_size for shape in program_shape.parameters)
+        temporary = temporary_bytes(module, self._plans)
+        self.memory = MemoryUse(arguments, 0, program_shape.result.byte_size, temporary)
 
     def execute(
         self,

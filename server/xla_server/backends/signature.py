@@ -40,6 +40,11 @@ def relaid_bytes(program_shape: ProgramShape) -> int:
     )
 
 
+def has_state(module: HloModule) -> bool:
+    """Return whether executions of a module change the results of later ones."""
+    return any(i.opcode is Opcode.RNG_GET_AND_UPDATE_STATE for i in module.instructions())
+
+
 def constant_bytes(module: HloModule) -> int:
     """Bytes of the constants of a module."""
     return sum(
@@ -82,12 +87,17 @@ def argument_buffer(number: int, argument: Buffer, shape: Shape) -> HostBuffer:
 
 
 def owned(value: Value) -> Value:
-    """The value without ties to larger arrays: a slice would keep all it was cut from."""
+    """The value dense and row-major, without ties to larger arrays.
+
+    A slice would keep the whole array alive. A transposed view would be copied when a compiled
+    program reads it, in memory that was not reserved.
+    """
     if isinstance(value, tuple):
         return tuple(map(owned, value))
     if isinstance(value, np.ndarray):
         array = plain(value)
-        return array.copy() if _memory_held(array) > array.nbytes + _SPARE else array
+        is_own = array.flags.c_contiguous and _memory_held(array) <= array.nbytes + _SPARE
+        return array if is_own else array.copy()
     return value
 
 

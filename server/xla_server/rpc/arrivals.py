@@ -21,7 +21,9 @@ from typing import Any
 
 import grpc
 
+from xla_server.identity.identity import Identity
 from xla_server.rpc.call_places import CallPlaces
+from xla_server.rpc.gate import Gate
 from xla_server.rpc.threads import Job, Threads
 
 _LOG = logging.getLogger(__name__)
@@ -74,6 +76,29 @@ class Expected:
             return True
 
 
+class Begun:
+    """The unary calls of `Arrivals` that threads are answering. Any thread may use it.
+
+    Whoever takes a call out of `events` answers it.
+    """
+
+    def __init__(self) -> None:
+        self.events: dict[Any, Any] = {}
+        """Calls in progress: grpc's state of a call -> the event with which it arrived."""
+
+    def end_all(self, status_of: Callable[[bytes], grpc.Status | None]) -> int:
+        """End calls by the paths of their rpcs, whatever their threads do; returns how many."""
+        ended = 0
+        for state, event in self.events.copy().items():
+            status = status_of(event.call_details.method)
+            if status is None or self.events.pop(state, None) is None:
+                continue
+            with state.condition:
+                _end(importlib.import_module("grpc._server"), event, state, status)
+            ended += 1
+        return ended
+
+
 class Arrivals(ThreadPoolExecutor):
     """What grpc takes for the pool of handlers.
 
@@ -82,16 +107,26 @@ class Arrivals(ThreadPoolExecutor):
     (`is_streamed`), begin as grpc begins them. grpc takes nothing for a pool but that class;
     nothing of the class's own is used.
 
-    A call has a place among `places` until it is answered. One that is answered later, by a
-    behaviour that does not block, has it until its handler says `leave`.
+    A call that the gate refuses ends at once, before its request is asked for. Any other has a
+    place among `places` until it is answered. One that is answered later, by a behaviour that does
+    not block, has it until its handler says `leave`.
     """
 
     def __init__(
-        self, threads: Threads, expected: Expected, places: CallPlaces, *, is_streamed: bool = False
+        self,
+        threads: Threads,
+        expected: Expected,
+        places: CallPlaces,
+        *,
+        is_streamed: bool = False,
+        gate: Gate | None = None,
+        begun: Begun | None = None,
     ) -> None:
         self._taken_from = threads
         self._expected = expected.events
+        self._begun = (begun or Begun()).events
         self._places = places
+        self._gate = gate
         self._is_streamed = is_streamed
         self._server = known_server()
 
@@ -106,7 +141,7 @@ class Arrivals(ThreadPoolExecutor):
             serve, event, state, behavior, _, *transforms = arguments
             is_unary = serve is server._unary_response_in_pool
             if is_unary or serve is server._stream_response_in_pool:
-                refusal = self._places.admit(state, event)
+                refusal = self._refusal(server, state, event)
                 if refusal is not None:
                     _end(server, event, state, refusal)
                     return _ended_job()
@@ -114,6 +149,16 @@ class Arrivals(ThreadPoolExecutor):
                     return self._expect(server, do, is_unary, event, state, behavior)
                 return self._begin_parsed(do, is_unary, arguments)
         return self._taken_from.submit(do, *arguments, **named)
+
+    def _refusal(self, server: Any, state: Any, event: Any) -> grpc.Status | None:
+        """Admit a call and take a slot for it; return the status of one that is refused."""
+        if self._gate is None:
+            return self._places.admit(state, event)
+        context = server._Context(event, state, None)
+        found = self._gate.examine(context, event.call_details.method.decode())
+        if not isinstance(found, Identity):
+            return found
+        return self._places.admit(state, event, found.name if found.is_authenticated else "")
 
     def _begin_parsed(
         self, do: Callable[..., Any], is_unary: bool, arguments: tuple[Any, ...]
@@ -140,8 +185,9 @@ class Arrivals(ThreadPoolExecutor):
         behavior: Callable[..., Any],
     ) -> Job:
         """Ask for the request of a call; gives the job that begins when it is there."""
-        serve = _answer if is_unary else _stream
+        serve = functools.partial(_answer, self._begun) if is_unary else _stream
         job = Job(do, ())
+        job.caller = self._places.caller_of(state)
         call = event.call
         expected, leave = self._expected, self._places.leave
 
@@ -219,6 +265,7 @@ def _refuse(server: Any, event: Any, state: Any) -> None:
 
 
 def _answer(
+    begun: dict[Any, Any],
     server: Any,
     event: Any,
     state: Any,
@@ -230,15 +277,18 @@ def _answer(
     if not server._is_rpc_state_active(state):
         leave(state)
         return  # Given up while it stood in line.
+    begun[state] = event
     # The place is left before the answer: who has it may call again.
     try:
         response = behavior(request, server._Context(event, state, None))
     except Exception as error:
         leave(state)
-        _fail(server, event, state, error)
+        if begun.pop(state, None) is not None:
+            _fail(server, event, state, error)
     else:
         leave(state)
-        server._status(event, state, response)
+        if begun.pop(state, None) is not None:
+            server._status(event, state, response)
 
 
 def _fail(server: Any, event: Any, state: Any, error: Exception) -> None:

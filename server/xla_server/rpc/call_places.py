@@ -15,9 +15,11 @@ from typing import Any
 import grpc
 
 from xla_contract.errors import ResourceExhaustedError
+from xla_server.rpc.callers import host_of
 from xla_server.rpc.errors import status_of
 from xla_server.rpc.handlers import SESSION_KEY
 from xla_server.rpc.places import CALL_LIMITS, PlaceLimits, Places
+from xla_server.sessions.caller import Caller
 
 _LOG = logging.getLogger(__name__)
 
@@ -29,12 +31,14 @@ _KEPT_STATUSES = 64
 """Who is refused once is so again, with the same words: they cost more than the refusal."""
 
 
-def _is_none(_: str) -> bool:
-    return False
+def _no_session(_: str) -> None:
+    return None
 
 
 class CallPlaces(Places):
-    """The places of the calls of one server. `is_session` says which tokens are of live sessions.
+    """The slots of the calls of one server.
+
+    `account_of` gives whose resources the live session of a token uses; None for no such session.
 
     Keys are what grpc knows of a call, its state, or for calls on streams whatever stands for them.
     """
@@ -42,33 +46,40 @@ class CallPlaces(Places):
     def __init__(
         self,
         limits: PlaceLimits = CALL_LIMITS,
-        is_session: Callable[[str], bool] = _is_none,
+        account_of: Callable[[str], Caller | None] = _no_session,
     ) -> None:
         super().__init__(limits, "calls", "Wait for calls to end, or give some up.")
-        self._is_session = is_session
+        self._account_of = account_of
         self._refused = 0
         self._told_at = -_LOG_SECONDS
 
-    def admit(self, state: Any, event: Any) -> grpc.Status | None:
+    def admit(self, state: Any, event: Any, identity: str = "") -> grpc.Status | None:
         """Take a place for a call that came with an event of grpc's; without one, what it is told.
 
+        `identity` is the name of its caller, empty for one whom nobody asked for credentials.
         Called by the one thread in which calls come.
         """
         try:
-            self.enter(state, self._owner(event))
+            owner, caller = self.owner_of(event, identity)
+            self.enter(state, owner, caller)
         except ResourceExhaustedError as error:
             name = event.call_details.method.decode().rpartition("/")[2]
             self._note(error, name, event)
             return _status(name, error.message, error.hint)
         return None
 
-    def _owner(self, event: Any) -> str:
+    def owner_of(self, event: Any, identity: str = "") -> tuple[str, Caller]:
+        """Return the owner of a call's slot, its session or else its address, and its caller.
+
+        A call of no session, or of another caller's, counts for its identity, or else its host.
+        """
         for key, value in event.invocation_metadata or ():
-            if key == SESSION_KEY and self._is_session(value):
-                token: str = value
-                return token
-        peer: bytes = event.call.peer()
-        return peer.decode()
+            if key == SESSION_KEY:
+                account = self._account_of(value)
+                if account is not None and account.principal == identity:
+                    return value, account
+        peer: str = event.call.peer().decode()
+        return peer, Caller(identity or host_of(peer), peer, is_authenticated=bool(identity))
 
     def _note(self, error: ResourceExhaustedError, name: str, event: Any) -> None:
         self._refused += 1

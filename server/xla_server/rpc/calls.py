@@ -5,7 +5,12 @@ from collections.abc import Callable, Iterator
 
 import grpc
 
-from xla_contract.errors import CancelledError, DeadlineExceededError, UnavailableError
+from xla_contract.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    UnavailableError,
+    XlaError,
+)
 from xla_server.evaluator.cancellation import Cancellation
 
 
@@ -16,6 +21,7 @@ class Calls:
         self._running: set[Cancellation] = set()
         self._open: set[Cancellation] = set()
         self._serves_others: dict[Cancellation, Callable[[], bool]] = {}
+        self._answers: dict[Cancellation, Callable[[XlaError], object]] = {}
         self._closed = False
         self.are_refused = False
         """Whether calls that come are not begun any more."""
@@ -58,6 +64,18 @@ class Calls:
         """End what `begin` began."""
         self._running.discard(cancellation)
         self._serves_others.pop(cancellation, None)
+        self._answers.pop(cancellation, None)
+
+    def note_answer(self, cancellation: Cancellation, fail: Callable[[XlaError], object]) -> None:
+        """Say how a call in progress is answered while its thread is busy."""
+        self._answers[cancellation] = fail
+
+    def end_busy(self) -> int:
+        """Answer all calls that can be although their threads are busy; returns how many."""
+        answers = list(self._answers.values())
+        for fail in answers:
+            fail(shutting_down())
+        return len(answers)
 
     def note_serving_others(self, cancellation: Cancellation, is_idle: Callable[[], bool]) -> None:
         """Say that a call in progress has nothing to do without others while `is_idle` holds."""

@@ -78,11 +78,13 @@ class DeferredHandler:
         boundary: Boundary,
         arrivals: Arrivals,
         *,
+        is_stateless: bool = False,
         decode: Decode | None = None,
     ) -> None:
         self._rpc = rpc
         self._method = method
         self._boundary = boundary
+        self._is_stateless = is_stateless
         self._decode = decode
         self.experimental_thread_pool = arrivals
 
@@ -123,8 +125,12 @@ class DeferredHandler:
         answer = Answer(finish, self.experimental_thread_pool)
         try:
             token = session_token(context.invocation_metadata())
-            session = uses.enter_context(boundary.sessions.using(token, context.peer()))
+            caller = boundary.callers.of(context, rpc.path, with_connection=token is None)
+            session = uses.enter_context(
+                boundary.sessions.using(token, caller, is_stateless=self._is_stateless)
+            )
             cancellation = uses.enter_context(boundary.calls.running(context))
+            boundary.calls.note_answer(cancellation, answer.failed)
             service = session.service
             uses.enter_context(service.calling(cancellation))
             parsed = boundary.parse(rpc, request, self._decode)

@@ -8,18 +8,23 @@ import grpc
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health, health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from xla_contract.descriptors import EXTENSION, EXTENSION_NAME, SERVICE, SERVICE_NAME
+from xla_server.identity.identity import Identity
 from xla_server.rpc.arrivals import Arrivals, Expected
 from xla_server.rpc.call_places import CallPlaces
+from xla_server.rpc.gate import Gate
 from xla_server.rpc.silent_streams import Silence
 from xla_server.rpc.threads import Threads
 
 _OWN_SERVICES = ("", SERVICE_NAME, EXTENSION_NAME)
 """Names health is known under; the empty one is the server as a whole."""
 
+
+_WATCH_PATH = f"/{health.SERVICE_NAME}/Watch"
+_REFLECTION_PATH = f"/{reflection.SERVICE_NAME}/ServerReflectionInfo"
 
 _REFLECTION_THREADS = 4
 _CHECK_THREADS = 4
@@ -28,7 +33,7 @@ _WATCH_THREADS = 64
 
 
 class _Check:
-    """The unary rpc of health, whose threads wait for nobody."""
+    """The unary rpc of health, whose threads wait for no other call. It needs no credentials."""
 
     def __init__(
         self, servicer: health.HealthServicer, expected: Expected, calls: CallPlaces
@@ -64,15 +69,17 @@ class _Watch:
     """
 
     def __init__(
-        self, servicer: health.HealthServicer, expected: Expected, calls: CallPlaces
+        self, servicer: health.HealthServicer, expected: Expected, calls: CallPlaces, gate: Gate
     ) -> None:
         self._servicer = servicer
+        self._gate = gate
         self._threads = Threads(_WATCH_THREADS, "health-watch")
         # Read by grpc.
-        self.experimental_thread_pool = Arrivals(self._threads, expected, calls)
+        self.experimental_thread_pool = Arrivals(self._threads, expected, calls, gate=gate)
 
     def __call__(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
         """Say how a service is, and again whenever that changes."""
+        _require_admitted(self._gate, context, _WATCH_PATH)
         for answer in self._servicer.Watch(_parsed("Watch", request, context), context):
             yield answer.SerializeToString()
 
@@ -85,17 +92,21 @@ class _Reflection:
     """The one rpc of reflection, in threads of its own: a stream holds one while it is open."""
 
     def __init__(
-        self, expected: Expected, silences: dict[Silence, None], calls: CallPlaces
+        self, expected: Expected, silences: dict[Silence, None], calls: CallPlaces, gate: Gate
     ) -> None:
+        self._gate = gate
         names = (SERVICE_NAME, EXTENSION_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME)
         self._servicer: Any = reflection.ReflectionServicer(names, _reflection_pool())
         self._silences = silences
         self._threads = Threads(_REFLECTION_THREADS, "reflection")
         # Read by grpc; in the server's default threads open streams would hold up health.
-        self.experimental_thread_pool = Arrivals(self._threads, expected, calls, is_streamed=True)
+        self.experimental_thread_pool = Arrivals(
+            self._threads, expected, calls, is_streamed=True, gate=gate
+        )
 
     def __call__(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
         """Answer the questions of one stream."""
+        _require_admitted(self._gate, context, _REFLECTION_PATH)
         silence = Silence(context.peer(), lambda _: context.cancel(), context.cancel)
         # Nothing is lost with a stream: each question is one by itself.
         silence.is_idle = lambda: True
@@ -131,13 +142,15 @@ class Discovery:
         expected: Expected,
         silences: dict[Silence, None],
         calls: CallPlaces,
+        gate: Gate | None = None,
     ) -> None:
+        gate = Gate() if gate is None else gate
         self._health = health.HealthServicer(experimental_non_blocking=False)
         self._check = _Check(self._health, expected, calls)
-        self._watch = _Watch(self._health, expected, calls)
+        self._watch = _Watch(self._health, expected, calls, gate)
         watch: Any = grpc.unary_stream_rpc_method_handler(self._watch)
         check: Any = grpc.unary_unary_rpc_method_handler(self._check)
-        self._reflection = _Reflection(expected, silences, calls)
+        self._reflection = _Reflection(expected, silences, calls, gate)
         handler = grpc.stream_stream_rpc_method_handler(
             self._reflection,
             request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
@@ -170,6 +183,13 @@ class Discovery:
         self._health.enter_graceful_shutdown()
 
 
+def _require_admitted(gate: Gate, context: grpc.ServicerContext, path: str) -> None:
+    """End a call that the gate refuses."""
+    found = gate.examine(context, path)
+    if not isinstance(found, Identity):
+        context.abort_with_status(found)
+
+
 def _parsed(name: str, request: bytes, context: grpc.ServicerContext) -> Any:
     """The request of an rpc of health; ends the call where it is none."""
     try:
@@ -180,24 +200,6 @@ def _parsed(name: str, request: bytes, context: grpc.ServicerContext) -> Any:
             f"{name}: the request must be a {health_pb2.HealthCheckRequest.DESCRIPTOR.full_name} "
             f"message, got {len(request)} bytes that are none",
         )
-
-
-def is_healthy(target: str, timeout: float) -> bool:
-    """Whether the server at `target` reports, within `timeout` seconds, that it serves.
-
-    No answer comes in no time; grpc sometimes lets one through.
-    """
-    if timeout <= 0:
-        return False
-    with grpc.insecure_channel(target) as channel:
-        stub = health_pb2_grpc.HealthStub(channel)
-        try:
-            answer = stub.Check(
-                health_pb2.HealthCheckRequest(service=SERVICE_NAME), timeout=timeout
-            )
-        except grpc.RpcError:
-            return False
-    return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
 
 
 def _reflection_pool() -> DescriptorPool:

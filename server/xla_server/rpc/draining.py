@@ -88,6 +88,15 @@ class Draining:
             if left <= 0 or pause(min(left, _ROUND_SECONDS)):
                 return False
 
+    def end_busy(self) -> int:
+        """Answer unary calls whose threads have not seen that they are to end; returns how many."""
+
+        def status(path: bytes) -> grpc.Status | None:
+            rpc = _RPCS.get(path)
+            return None if rpc is None else _status(rpc)
+
+        return self._pools.begun.end_all(status) + self._calls.end_busy()
+
     def linger(self, seconds: float, cut_short: threading.Event) -> None:
         """Refuse calls until none comes for a moment, `seconds` in all, or `cut_short` is set.
 

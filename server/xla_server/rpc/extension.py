@@ -4,9 +4,17 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_server.rpc import extension_feeds, extension_run, extension_shared, extension_transfers
+from xla_server.rpc import (
+    extension_feeds,
+    extension_modules,
+    extension_run,
+    extension_shared,
+    extension_transfers,
+)
+from xla_server.rpc.extension_server import ServerRpcs
 from xla_server.rpc.extension_session import SessionRpcs
 from xla_server.rpc.methods import Row
+from xla_server.rpc.pools import Pools
 from xla_server.sessions.registry import SessionRegistry
 
 CAPABILITIES: Sequence[extension_pb2.Capability] = (
@@ -17,16 +25,23 @@ CAPABILITIES: Sequence[extension_pb2.Capability] = (
     extension_pb2.CAPABILITY_LAUNCH,
     extension_pb2.CAPABILITY_DESCRIBE_HANDLES,
     extension_pb2.CAPABILITY_RUN_PARTS,
+    extension_pb2.CAPABILITY_MODULES,
+    extension_pb2.CAPABILITY_ANALYSIS,
 )
 """What this server has, for clients to ask for."""
 
 
 def extension_rows(
-    sessions: SessionRegistry, max_message_bytes: int, shared_memory_socket: str = ""
+    sessions: SessionRegistry,
+    max_message_bytes: int,
+    shared_memory_socket: str = "",
+    pools: Pools | None = None,
+    max_resident_bytes: int = 0,
 ) -> dict[str, Row]:
     """Rpc name -> how it is answered.
 
-    Without a socket for it there is no shared memory, and clients are told so.
+    Without a socket for it there is no shared memory, and clients are told so. DescribeServer tells
+    of the pools and of the limit of resident memory.
     """
     capabilities = list(CAPABILITIES)
     if shared_memory_socket:
@@ -34,9 +49,11 @@ def extension_rows(
         capabilities.append(extension_pb2.CAPABILITY_SHARED_PIECES)
     groups: Sequence[Mapping[str, Row]] = (
         SessionRpcs(sessions, capabilities, max_message_bytes, shared_memory_socket).rows,
+        ServerRpcs(sessions, pools, max_resident_bytes).rows,
         extension_transfers.ROWS,
         extension_feeds.ROWS,
         extension_run.ROWS,
+        extension_modules.ROWS,
         extension_shared.ROWS,
     )
     return dict(itertools.chain.from_iterable(group.items() for group in groups))

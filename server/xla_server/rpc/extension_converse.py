@@ -18,6 +18,7 @@ from xla_contract.errors import (
     CancelledError,
     DeadlineExceededError,
     InvalidArgumentError,
+    PermissionDeniedError,
     ResourceExhaustedError,
     UnimplementedError,
     XlaError,
@@ -48,7 +49,7 @@ _IN_PLACE = frozenset({Pool.SHORT, Pool.EXECUTE})
 """Calls that the reading thread answers. Others have few threads, which all clients share."""
 
 Begin: TypeAlias = Callable[[Any, bytes, Cancellation, Answer], None]
-"""Begins a call on a service, given the bytes of its request; does not raise."""
+"""Begins a call on a service, or of a Caller, given the bytes of its request; does not raise."""
 
 _Outgoing: TypeAlias = tuple[bytes, AnswerRoom | None]
 """An answer, and the room it has until it is sent."""
@@ -72,6 +73,11 @@ class Conversations:
             for path, (rpc, row) in rows.items()
             if isinstance(row, Unary | Deferred)
         }
+        self.without_session = {
+            path
+            for path, (_, row) in rows.items()
+            if isinstance(row, Unary) and not row.has_session
+        }
 
     def serve(self, session: Session, stream: Stream, cancellation: Cancellation) -> None:
         """Answer the calls of one stream until it ends."""
@@ -88,7 +94,9 @@ class Conversations:
                 finally:
                     if stream.silence.ended_at is not None:
                         # The client need not know before its next call, and is there until then.
-                        self.boundary.sessions.keep(session, stream.silence.peer)
+                        # Only its end is decided by this, so an address will do.
+                        name = stream.caller.connection or stream.silence.peer
+                        self.boundary.sessions.keep(session, name)
         finally:
             with self._lock:
                 self._open.discard(conversation)
@@ -114,7 +122,7 @@ def _begin(rpc: Rpc, row: Unary | Deferred, pools: Pools, boundary: Boundary) ->
             answer.failed(error)
 
     def in_pool(service: Any, request: bytes, cancellation: Cancellation, answer: Answer) -> None:
-        executor.submit(in_place, service, request, cancellation, answer)
+        pools.submit(row.pool, service.caller, in_place, service, request, cancellation, answer)
 
     return in_place if row.pool in _IN_PLACE or isinstance(row, Deferred) else in_pool
 
@@ -216,7 +224,7 @@ class Conversation:
         """The turn in which the thread that reads is answering; 0 while it reads."""
         self._shared = shared
         self._session = session
-        self._owner = session.token or session.peer
+        self._owner = session.token or session.connection
         self.answers = session.service.answers
         self._stream = stream
         self._cancellation = cancellation
@@ -319,7 +327,7 @@ class Conversation:
     def status(self, rpc: Rpc, error: BaseException, started: float) -> bytes:
         """The serialized status that tells of an error."""
         seconds = time.monotonic() - started
-        return self.boundary.status_bytes(rpc, error, self._session.peer, seconds)
+        return self.boundary.status_bytes(rpc, error, self._stream.silence.peer, seconds)
 
     def _keep_back(self, outgoing: "_Outgoing") -> None:
         """Leave an answer to the thread that is sending. Under the lock."""
@@ -384,7 +392,9 @@ class Conversation:
             return
         rpc, begin = self._shared.methods.get(request.method, (_CONVERSE, _refuse))
         call = _Call(self, request, rpc)
-        refusal = self._refusal(request) or self._place_refusal(call)
+        refusal = (
+            self._refusal(request) or self._role_refusal(rpc.path) or self._place_refusal(call)
+        )
         with self._lock:
             self._unanswered += 1
             if refusal is None:
@@ -395,7 +405,9 @@ class Conversation:
         if self._cancellation.is_cancelled:
             self._cancel_all()
         answer = _ConversationAnswer(call.finish, self._shared.threads)
-        begin(self._session.service, request.request, call.cancellation, answer)
+        has_session = request.method not in self._shared.without_session
+        subject = self._session.service if has_session else self._stream.caller
+        begin(subject, request.request, call.cancellation, answer)
 
     def _refusal(self, request: extension_pb2.ConverseRequest) -> XlaError | None:
         """Why a call is not begun."""
@@ -418,10 +430,18 @@ class Conversation:
             )
         return None
 
+    def _role_refusal(self, path: str) -> XlaError | None:
+        """Why a call needs another role than the stream's; None where it does not."""
+        try:
+            self._stream.lease.authorise(path)
+        except PermissionDeniedError as error:
+            return error
+        return None
+
     def _place_refusal(self, call: _Call) -> XlaError | None:
         """Take a place among the session's calls; gives why there is none."""
         try:
-            self._shared.calls.enter(call, self._owner)
+            self._shared.calls.enter(call, self._owner, self._session.service.caller)
         except ResourceExhaustedError as error:
             return error
         return None

@@ -20,6 +20,7 @@ from xla_server.rpc.pools import Pool
 from xla_server.rpc.waiting import wait
 from xla_server.sessions.answer_memory import AnswerRoom
 from xla_server.sessions.batch import Batch
+from xla_server.sessions.data import Reservation
 from xla_server.sessions.executions import executions_of
 from xla_server.sessions.pending import NotYetError
 from xla_server.sessions.service import XlaService
@@ -32,16 +33,21 @@ def _run(
     with contextlib.closing(prepare_run(service, request)) as run:
         for value in run.pending:
             value.result()
-        service.running.take()
-        try:
-            size = run.sent_back_bytes
-            if size < LARGE_BYTES:
-                return _execute(service, run, cancellation)
-            return held(service.answers, size, lambda: _execute(service, run, cancellation))
-        finally:
-            # Who sees that it runs no more sees its memory free.
-            run.close()
-            service.running.give_back()
+        # Before a slot is taken: who waits for memory holds none.
+        with run.reserve(cancellation) as memory:
+            service.running.take()
+            try:
+                size = run.sent_back_bytes
+                if size < LARGE_BYTES:
+                    return _execute(service, run, cancellation, memory)
+                return held(
+                    service.answers, size, lambda: _execute(service, run, cancellation, memory)
+                )
+            finally:
+                # A client that sees the run ended also sees its memory free.
+                run.close()
+                memory.release()
+                service.running.give_back()
 
 
 def run_in_place(
@@ -57,13 +63,14 @@ def run_in_place(
     with contextlib.closing(prepare_run(service, request)) as run:
         if run.sent_back_bytes and room is not None:
             room.grow(run.sent_back_bytes)
-        return _execute(service, run, cancellation)
+        memory = run.reserve(cancellation, service.running)
+        return _execute(service, run, cancellation, memory)
 
 
 def _execute(
-    service: XlaService, run: PreparedRun, cancellation: Cancellation
+    service: XlaService, run: PreparedRun, cancellation: Cancellation, memory: Reservation
 ) -> extension_pb2.RunResponse:
-    with run.executing(cancellation) as outcomes:
+    with run.executing(cancellation, memory) as outcomes:
         response = extension_pb2.RunResponse()
         for outcome in outcomes:
             _fill_result(response.results.add(), outcome)

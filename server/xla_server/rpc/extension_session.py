@@ -13,6 +13,7 @@ from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.messages import data_handles
 from xla_server.rpc.methods import Row, Unary
 from xla_server.rpc.pools import Pool
+from xla_server.sessions.caller import Caller
 from xla_server.sessions.descriptions import (
     Description,
     ExecutableDescription,
@@ -23,6 +24,9 @@ from xla_server.sessions.descriptions import (
 from xla_server.sessions.quotas import Quotas
 from xla_server.sessions.registry import SessionRegistry
 from xla_server.sessions.service import XlaService
+
+SERVER_NAME = f"xla-service {importlib.metadata.version('xla-service')}"
+"""The name and version that clients are told."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -63,19 +67,21 @@ class SessionRpcs:
         )
 
     def _open(
-        self, _: None, request: extension_pb2.OpenSessionRequest, __: Cancellation
+        self, caller: Caller, request: extension_pb2.OpenSessionRequest, _: Cancellation
     ) -> extension_pb2.OpenSessionResponse:
-        session = self._sessions.open(request.resume_token)
+        session = self._sessions.open(request.resume_token, caller)
         known = set(request.capabilities or self._capabilities)
-        _LOG.info("session opened by %s", request.client[:_LONGEST_NAME] or "a client")
+        client = request.client[:_LONGEST_NAME] or "a client"
+        _LOG.info("session opened by %s", client, extra={"identity": caller.identity})
         return extension_pb2.OpenSessionResponse(
             token=session.token,
             capabilities=[each for each in self._capabilities if each in known],
-            quotas=_quotas(self._sessions.engine.quotas),
+            quotas=quotas_proto(self._sessions.engine.quotas),
             grace_seconds=self._sessions.grace_seconds,
-            server=f"xla-service {importlib.metadata.version('xla-service')}",
+            server=SERVER_NAME,
             shared_memory_socket=self._shared_memory_socket,
             max_message_bytes=self._max_message_bytes,
+            server_instance=self._sessions.instance,
         )
 
     def _close(
@@ -88,12 +94,13 @@ class SessionRpcs:
         self, service: XlaService, _: extension_pb2.DescribeSessionRequest, __: Cancellation
     ) -> extension_pb2.DescribeSessionResponse:
         return extension_pb2.DescribeSessionResponse(
-            quotas=_quotas(service.quotas),
-            use=_quotas(service.use()),
+            quotas=quotas_proto(service.quotas),
+            use=quotas_proto(service.use()),
             server_device_bytes=service.engine.memory.used_bytes,
             server_sessions=len(self._sessions),
             server_shared_bytes=service.engine.arenas.lent_bytes,
             server_answer_bytes=service.engine.answers.used_bytes,
+            server_waiting_executions=len(service.engine.queue),
         )
 
 
@@ -153,7 +160,8 @@ def _description(handle: int, description: Description) -> extension_pb2.HandleD
     return proto
 
 
-def _quotas(quotas: Quotas) -> extension_pb2.Quotas:
+def quotas_proto(quotas: Quotas) -> extension_pb2.Quotas:
+    """Return the message of quotas, or of their use."""
     return extension_pb2.Quotas(
         device_bytes=quotas.device_bytes,
         handles=quotas.handles,

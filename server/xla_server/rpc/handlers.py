@@ -21,6 +21,7 @@ from xla_contract.errors import (
 )
 from xla_contract.parsed_size import SMALL_BYTES, require_parsable
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.callers import Callers
 from xla_server.rpc.calls import Calls
 from xla_server.rpc.errors import as_xla_error, status_of, status_proto_of
 from xla_server.rpc.held_answers import LARGE_BYTES, Response, discard, release_at_end, room_of
@@ -47,6 +48,7 @@ class Boundary:
     sessions: SessionRegistry
     calls: Calls
     max_bytes: int
+    callers: Callers = dataclasses.field(default_factory=Callers)
 
     def parse(self, rpc: Rpc, request: bytes, decode: Decode | None = None) -> Any:
         """The request, by protobuf or `decode`.
@@ -135,6 +137,7 @@ class Handler:
         executor: ThreadPoolExecutor,
         *,
         has_session: bool = True,
+        is_stateless: bool = False,
         decode: Decode | None = None,
     ) -> None:
         self._rpc = rpc
@@ -142,6 +145,7 @@ class Handler:
         self._method = method
         self._boundary = boundary
         self._has_session = has_session
+        self._is_stateless = is_stateless
         # Read by grpc, which otherwise runs all behaviours in one pool.
         self.experimental_thread_pool = executor
 
@@ -173,11 +177,14 @@ class Handler:
         boundary = self._boundary
         if not self._has_session:
             with boundary.calls.running(context) as cancellation:
-                response = self._method(None, boundary.parse(self._rpc, request), cancellation)
+                caller = boundary.callers.of(context, self._rpc.path)
+                response = self._method(caller, boundary.parse(self._rpc, request), cancellation)
                 return boundary.serialize(self._rpc, response)
         token = session_token(context.invocation_metadata())
+        path = self._rpc.path
+        caller = boundary.callers.of(context, path, with_connection=token is None)
         # As with `using`, `running` and `calling`, whose generators cost a tenth of a small call.
-        session = boundary.sessions.enter(token, context.peer() if token is None else "")
+        session = boundary.sessions.enter(token, caller, is_stateless=self._is_stateless)
         service = session.service
         cancellation = boundary.calls.begin(context)
         try:

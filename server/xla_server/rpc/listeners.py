@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 _PREFIXES = ("unix://", "unix:")
 _ABSTRACT = "unix-abstract:"
-_PRIVATE = stat.S_IRUSR | stat.S_IWUSR
+PRIVATE_MODE = stat.S_IRUSR | stat.S_IWUSR
+"""Mode of a socket that only this user may connect to."""
+
 _PROBE_SECONDS = 1.0
 
 
@@ -37,12 +39,18 @@ class _SocketFile:
 class Listeners:
     """What was bound. `close` removes the sockets' files."""
 
-    def __init__(self, addresses: Sequence[str], bind: Callable[[str], int]) -> None:
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        bind: Callable[[str], int],
+        socket_mode: int = PRIVATE_MODE,
+    ) -> None:
         """Bind all addresses with `bind`, grpc's, which gives the port or raises RuntimeError.
 
-        Only this user may connect to unix sockets. The file of one that nobody listens on is
-        replaced. Raises CannotListenError, with nothing left behind.
+        `socket_mode` says who may connect to unix sockets, by default this user alone. The file of
+        one that nobody listens on is replaced. Raises CannotListenError, with nothing left behind.
         """
+        self._socket_mode = socket_mode
         self._files: list[_SocketFile] = []
         self.addresses: list[str] = []
         """As clients name them, with the ports that were found."""
@@ -63,15 +71,20 @@ class Listeners:
         if path:
             _make_way(address, path)
         try:
-            with _private_files() if path else contextlib.nullcontext():
+            with _files_of_mode(self._socket_mode) if path else contextlib.nullcontext():
                 port = bind(address)
         except RuntimeError:
             raise CannotListenError(f"cannot listen on {address}: {_reason(address)}") from None
         if path:
             found = os.lstat(path)
             self._files.append(_SocketFile(path, found.st_dev, found.st_ino))
-        is_unix = path or address.startswith(_ABSTRACT)
-        self.addresses.append(address if is_unix else f"{address.rpartition(':')[0]}:{port}")
+        is_tcp = not is_socket(address)
+        self.addresses.append(f"{address.rpartition(':')[0]}:{port}" if is_tcp else address)
+
+
+def is_socket(address: str) -> bool:
+    """Return whether an address is that of a unix socket, in the file system or not."""
+    return bool(socket_path(address)) or address.startswith(_ABSTRACT)
 
 
 def socket_path(address: str) -> str:
@@ -106,9 +119,9 @@ def _make_way(address: str, path: str) -> None:
 
 
 @contextlib.contextmanager
-def _private_files() -> Iterator[None]:
-    """Sockets made meanwhile are this user's alone from their first moment."""
-    before = os.umask(0o777 & ~_PRIVATE)
+def _files_of_mode(mode: int) -> Iterator[None]:
+    """Sockets made meanwhile have this mode from their first moment."""
+    before = os.umask(0o777 & ~mode)
     try:
         yield
     finally:

@@ -22,7 +22,9 @@ class Unary:
     pool: Pool
     method: Method
     has_session: bool = True
-    """Whether the call belongs to a session; without, the method gets None for its service."""
+    """False for a call of no session, whose method gets its Caller for the service."""
+    is_stateless: bool = False
+    """True if the call neither needs nor leaves anything in its session."""
     decode: Decode | None = None
     """What reads requests, where protobuf's own parser does not."""
 
@@ -114,7 +116,9 @@ def _waiting_handler(
 ) -> "grpc.RpcMethodHandler[Any, Any]":
     executor = pools.arrivals(row.pool)
     method = deferring(row.method, executor)
-    deferred = DeferredHandler(rpc, method, boundary, executor, decode=row.decode)
+    deferred = DeferredHandler(
+        rpc, method, boundary, executor, is_stateless=row.is_stateless, decode=row.decode
+    )
     return grpc.unary_stream_rpc_method_handler(deferred)
 
 
@@ -137,6 +141,7 @@ def _handler(
         boundary,
         pools.arrivals(row.pool),
         has_session=row.has_session,
+        is_stateless=row.is_stateless,
         decode=row.decode,
     )
     return grpc.unary_unary_rpc_method_handler(handler)

@@ -3,6 +3,11 @@
 import urllib.parse
 
 
+def is_unix(peer: str) -> bool:
+    """Return whether a peer comes over a unix socket."""
+    return peer.startswith("unix:")
+
+
 def tcp_address(peer: str) -> str | None:
     """The "host:port" of a peer, in the form of `address`; None where it does not come over TCP."""
     kind, _, name = peer.partition(":")

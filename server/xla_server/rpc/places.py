@@ -5,6 +5,8 @@ import dataclasses
 from collections.abc import Hashable, Iterator
 
 from xla_contract.errors import ResourceExhaustedError
+from xla_server.sessions.caller import Caller
+from xla_server.sessions.caller_shares import EVERYTHING, CallerShares, CallerUse
 from xla_server.sessions.shares import Shares
 
 
@@ -16,6 +18,8 @@ class PlaceLimits:
     each: int
     reserve: int = 4096
     """For clients that have none, when those of `limit` are taken."""
+    shares: CallerShares = EVERYTHING
+    """The largest shares of `limit` for one identity and one connection."""
 
     @property
     def most(self) -> int:
@@ -41,19 +45,25 @@ class Places:
         self._hint = hint
         self._shares = Shares(limits.limit, limits.reserve)
         self._used: dict[str, int] = {}
-        self._owners: dict[Hashable, str] = {}
+        self._callers = CallerUse(limits.shares)
+        self._owners: dict[Hashable, tuple[str, Caller | None]] = {}
 
     @property
     def used(self) -> int:
         """Places that are taken."""
         return self._shares.used
 
+    @property
+    def limit(self) -> int:
+        """The number of slots of all clients together."""
+        return self._shares.limit
+
     def used_by(self, owner: str) -> int:
         """Those of one owner."""
         return self._used.get(owner, 0)
 
-    def enter(self, key: Hashable, owner: str) -> None:
-        """Take a place for what `key` names until `leave`.
+    def enter(self, key: Hashable, owner: str, caller: Caller | None = None) -> None:
+        """Take a slot for what `key` names until `leave`, one of `owner`'s and of `caller`'s.
 
         Raises ResourceExhaustedError, with the limits and the use, when there is none.
         """
@@ -61,10 +71,17 @@ class Places:
         with shares.lock:
             mine, others = used.get(owner, 0), shares.used
             has_room = mine < self._each and shares.has_room(mine)
+            if has_room and caller is not None:
+                level = self._callers.exceeded(caller, 1, others, shares.limit, shares.reserve)
+                if level is not None:
+                    raise self._callers.refusal(
+                        level, 1, others, shares.limit, self._noun, self._hint
+                    )
+                self._callers.add(caller, 1)
             if has_room:
                 used[owner] = mine + 1
                 shares.used = others + 1
-                self._owners[key] = owner
+                self._owners[key] = owner, caller
         if not has_room:
             raise ResourceExhaustedError(
                 f"a session may have {self._each} {self._noun} at the same time, all sessions "
@@ -76,23 +93,31 @@ class Places:
     def leave(self, key: Hashable) -> None:
         """Give the place back that `key` has; harmless when it has none, or was here before."""
         # One step, so that only one of those who tell of an end goes on.
-        owner = self._owners.pop(key, None)
-        if owner is None:
+        found = self._owners.pop(key, None)
+        if found is None:
             return
+        owner, caller = found
         used, shares = self._used, self._shares
         with shares.lock:
             shares.used -= 1
+            if caller is not None:
+                self._callers.add(caller, -1)
             left = used[owner] - 1
             if left:
                 used[owner] = left
             else:
                 del used[owner]
 
+    def caller_of(self, key: Hashable) -> Caller | None:
+        """Return the caller of the slot that `key` has, if any."""
+        found = self._owners.get(key)
+        return None if found is None else found[1]
+
     @contextlib.contextmanager
-    def taken(self, owner: str) -> Iterator[None]:
+    def taken(self, owner: str, caller: Caller | None = None) -> Iterator[None]:
         """A place as long as the block; raises as `enter` does."""
         key = object()
-        self.enter(key, owner)
+        self.enter(key, owner, caller)
         try:
             yield
         finally:

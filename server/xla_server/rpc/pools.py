@@ -6,14 +6,18 @@ import enum
 import itertools
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-from xla_server.rpc.arrivals import Arrivals, Expected
+from xla_server.rpc.arrivals import Arrivals, Begun, Expected
 from xla_server.rpc.call_places import CallPlaces
+from xla_server.rpc.gate import Gate
 from xla_server.rpc.places import STREAM_LIMITS, PlaceLimits, Places
 from xla_server.rpc.silent_streams import Silence
-from xla_server.rpc.threads import Threads
+from xla_server.rpc.threads import Job, Threads
+from xla_server.sessions.caller import Caller
+from xla_server.sessions.caller_shares import EVERYTHING, CallerShares
 
 _numbers = itertools.count(1)
 
@@ -47,6 +51,8 @@ class PoolSizes:
     """Beside those of the streams that there are."""
     lent: int = 1 << 13
     """More of each kind, for programs that wait or run for long."""
+    shares: CallerShares = EVERYTHING
+    """The largest shares of the threads that compile for one identity and one connection."""
 
 
 class Pools:
@@ -57,6 +63,7 @@ class Pools:
         sizes: PoolSizes,
         streams: PlaceLimits | None = None,
         calls: CallPlaces | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self.calls = calls or CallPlaces()
         self.streams = Places(
@@ -64,18 +71,31 @@ class Pools:
         )
         self._prefix = f"xla-{next(_numbers)}-"
         self._executors: Mapping[Pool, Threads] = {
-            pool: Threads(getattr(sizes, pool), f"{self._prefix}{pool}", most_lent=sizes.lent)
+            pool: Threads(
+                getattr(sizes, pool),
+                f"{self._prefix}{pool}",
+                most_lent=sizes.lent,
+                # These calls take long, and their threads wait for no client.
+                shares=sizes.shares if pool is Pool.COMPILE else None,
+            )
             for pool in Pool
         }
         self.refusals = Threads(_REFUSAL_THREADS, f"{self._prefix}refusals")
         """For calls that are not begun, and so no work that is in progress."""
         self.expected = Expected()
         """The calls whose requests are not there yet."""
+        self.begun = Begun()
+        """The unary calls that threads are answering."""
         self.silences: dict[Silence, None] = {}
         """Those of the streams that grpc has, the oldest first."""
         self._arrivals = {
             (pool, is_streamed): Arrivals(
-                threads, self.expected, self.calls, is_streamed=is_streamed
+                threads,
+                self.expected,
+                self.calls,
+                is_streamed=is_streamed,
+                begun=self.begun,
+                gate=gate,
             )
             for pool, threads in self._executors.items()
             for is_streamed in (False, True)
@@ -84,6 +104,14 @@ class Pools:
     def serving_stream(self) -> contextlib.AbstractContextManager[None]:
         """More threads as long as one stream is there, which is served in one of its kind's."""
         return self._executors[Pool.STREAM].larger(_THREADS_OF_A_STREAM)
+
+    def submit(
+        self, pool: Pool, caller: Caller, do: Callable[..., object], *arguments: Any
+    ) -> None:
+        """Let a thread of a pool call `do` when it is the caller's turn; raises RuntimeError."""
+        job = Job(do, arguments)
+        job.caller = caller
+        self._executors[pool].begin(job)
 
     def executor(self, pool: Pool) -> ThreadPoolExecutor:
         """The executor of a kind of calls."""
@@ -95,6 +123,10 @@ class Pools:
         One with a stream of requests (`is_streamed`) has it at once.
         """
         return self._arrivals[pool, is_streamed]
+
+    def threads(self) -> Mapping[Pool, Threads]:
+        """Return the threads of each kind of calls."""
+        return self._executors
 
     def is_idle(self, *, besides: Pool | None = None) -> bool:
         """Whether no thread of any kind of calls, or of all `besides` one, has something to do."""

@@ -5,21 +5,26 @@ import dataclasses
 import logging
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
 from xla_contract.descriptors import EXTENSION_NAME, EXTENSION_RPCS, RPCS, SERVICE_NAME
+from xla_server.identity.authenticator import Authenticator
+from xla_server.identity.certificates import ReloadedKeyPair
 from xla_server.rpc.arrivals import known_server
 from xla_server.rpc.call_places import CallPlaces
+from xla_server.rpc.callers import Callers
 from xla_server.rpc.calls import Calls, shutting_down
+from xla_server.rpc.connections import connected_server
 from xla_server.rpc.discovery import Discovery
 from xla_server.rpc.draining import Draining
 from xla_server.rpc.extension import extension_rows
 from xla_server.rpc.extension_converse import Conversations
+from xla_server.rpc.gate import Gate
 from xla_server.rpc.handlers import Boundary
-from xla_server.rpc.listeners import Listeners
+from xla_server.rpc.listeners import PRIVATE_MODE, Listeners, is_socket
 from xla_server.rpc.memory_pressure import MemoryPressure
 from xla_server.rpc.methods import ServiceHandler, Streaming
 from xla_server.rpc.places import CALL_LIMITS, STREAM_LIMITS, PlaceLimits
@@ -27,18 +32,27 @@ from xla_server.rpc.pools import Pools, PoolSizes
 from xla_server.rpc.presence import Presence
 from xla_server.rpc.servicer import ROWS
 from xla_server.rpc.shared_memory_socket import SharedMemorySocket
+from xla_server.rpc.tls import server_credentials
 from xla_server.sessions.registry import SessionRegistry
 
 _LOG = logging.getLogger(__name__)
 
-_ANSWER_SECONDS = 1.0
-"""How long calls that were told to stop get for saying so to their clients."""
+_ANSWER_SECONDS = 0.5
+"""How long calls that were cancelled get to end. Then they are answered, whatever they do."""
 
-_STOP_SECONDS = 0.25
+_STOP_SECONDS = 0.1
 """How long grpc's own stop waits for clients that do not leave, when no call is in progress."""
+
+_CLOSE_SECONDS = 0.1
+"""How long grpc, and threads, get to end after that. All of it together is less than a second."""
 
 _UNREAD_CALLS = 1024
 """Of a connection, beyond those that may be in progress: further ones wait in its client."""
+
+_PENDING_CALLS = 16_384
+"""Calls of all connections together; each takes a few KiB."""
+
+_PENDING_SECONDS = 3600
 
 _ENDING_CALLS = 1024
 """Those that grpc still counts after their places were left."""
@@ -56,6 +70,41 @@ class RpcOptions:
     calls: PlaceLimits = CALL_LIMITS
     streams: PlaceLimits = STREAM_LIMITS
     shared_memory_connections: int = 256
+    authenticator: Authenticator | None = None
+    """Says who calls; without one anybody may."""
+    certificates: ReloadedKeyPair | None = None
+    """Key pair for TLS on TCP ports; without one they speak plaintext."""
+    socket_mode: int = PRIVATE_MODE
+    """Mode of the files of unix sockets."""
+
+
+def channel_arguments(options: RpcOptions) -> list[tuple[str, int]]:
+    """The arguments of grpc's server, which grpc's core reads by name."""
+    return [
+        ("grpc.max_receive_message_length", options.max_message_bytes),
+        ("grpc.max_send_message_length", options.max_message_bytes),
+        # Connections are told from each other by it.
+        ("grpc.enable_channelz", 1),
+        # An answer that is not read is no call in progress any more, but takes memory.
+        ("grpc.max_concurrent_streams", options.calls.limit + _UNREAD_CALLS),
+        # A second server on the port must fail, not take half of the calls.
+        ("grpc.so_reuseport", 0),
+        # A client that vanished without a word must not wait in a queue for ever.
+        ("grpc.keepalive_time_ms", 30_000),
+        ("grpc.keepalive_timeout_ms", 10_000),
+        # Pings that measure the way, too: while one is not answered no other is sent.
+        ("grpc.http2.ping_timeout_ms", 40_000),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+        # Else a ping that comes just after a call has ended is taken for one too many.
+        ("grpc.keepalive_permit_without_calls", 1),
+        # Calls that wait for Python to take them. Beyond 1,000 grpc would cancel some at random,
+        # and all after 30 seconds: a client that behaves would pay for one that does not. Those
+        # that wait too long end at their deadlines.
+        ("grpc.server.max_pending_requests", _PENDING_CALLS),
+        ("grpc.server.max_pending_requests_hard_limit", 2 * _PENDING_CALLS),
+        ("grpc.server_max_unrequested_time_in_server", _PENDING_SECONDS),
+    ]
 
 
 class RpcServer:
@@ -65,42 +114,31 @@ class RpcServer:
         self._sessions = sessions
         self._calls = Calls()
         self._is_cancelled = threading.Event()
+        gate = Gate(options.authenticator)
+        self._has_drained: bool | None = None
         self._pools = Pools(
-            options.pool_sizes, options.streams, CallPlaces(options.calls, sessions.has)
+            options.pool_sizes,
+            options.streams,
+            CallPlaces(options.calls, sessions.account_of),
+            gate,
         )
         self._memory_pressure = MemoryPressure(
             self._pools.expected, self._pools.silences, options.max_resident_bytes
         )
         # All handlers name threads of their own; grpc wants some all the same.
         self._default_threads = ThreadPoolExecutor(1, thread_name_prefix="grpc")
-        self._server = grpc.server(
-            self._default_threads,
-            maximum_concurrent_rpcs=_most_calls(options),
-            options=[
-                ("grpc.max_receive_message_length", options.max_message_bytes),
-                ("grpc.max_send_message_length", options.max_message_bytes),
-                # An answer that is not read is no call in progress any more, but takes memory.
-                ("grpc.max_concurrent_streams", options.calls.limit + _UNREAD_CALLS),
-                # A second server on the port must fail, not take half of the calls.
-                ("grpc.so_reuseport", 0),
-                # A client that vanished without a word must not wait in a queue for ever.
-                ("grpc.keepalive_time_ms", 30_000),
-                ("grpc.keepalive_timeout_ms", 10_000),
-                # Pings that measure the way, too: while one is not answered no other is sent.
-                ("grpc.http2.ping_timeout_ms", 40_000),
-                ("grpc.http2.max_pings_without_data", 0),
-                ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-                # Else a ping that comes just after a call has ended is taken for one too many.
-                ("grpc.keepalive_permit_without_calls", 1),
-            ],
-        )
+        self._server, self._connections = connected_server(lambda: self._made(options))
         self._shared_memory = _shared_memory(sessions, options)
-        boundary = Boundary(sessions, self._calls, options.max_message_bytes)
+        callers = Callers(self._connections, gate)
+        self._leases = callers.leases
+        boundary = Boundary(sessions, self._calls, options.max_message_bytes, callers)
         self._draining = Draining(self._calls, sessions.engine.launched, self._pools)
         extension = extension_rows(
             sessions,
             options.max_message_bytes,
             self._shared_memory.path if self._shared_memory is not None else "",
+            self._pools,
+            options.max_resident_bytes,
         )
         self._conversations = Conversations(
             {rpc.path[1:]: (rpc, ROWS[rpc.name]) for rpc in RPCS}
@@ -120,12 +158,35 @@ class RpcServer:
             handler = ServiceHandler(name, rpcs, rows, self._pools, boundary)
             self._server.add_generic_rpc_handlers((handler,))
         pools = self._pools
-        self._discovery = Discovery(self._server, pools.expected, pools.silences, pools.calls)
+        self._discovery = Discovery(self._server, pools.expected, pools.silences, pools.calls, gate)
         try:
-            self._listeners = Listeners(options.listen, self._server.add_insecure_port)
+            self._listeners = Listeners(
+                options.listen, self._binder(options.certificates), options.socket_mode
+            )
         except BaseException:
             self._close_shared_memory()
             raise
+
+    def _made(self, options: RpcOptions) -> grpc.Server:
+        return grpc.server(
+            self._default_threads,
+            maximum_concurrent_rpcs=_most_calls(options),
+            options=channel_arguments(options),
+        )
+
+    def _binder(self, certificates: ReloadedKeyPair | None) -> Callable[[str], int]:
+        """Return what binds an address: TLS is for those that are not on this machine alone."""
+        insecure = self._server.add_insecure_port
+        if certificates is None:
+            return insecure
+        credentials = server_credentials(certificates)
+
+        def bind(address: str) -> int:
+            if is_socket(address):
+                return insecure(address)
+            return self._server.add_secure_port(address, credentials)
+
+        return bind
 
     @property
     def addresses(self) -> Sequence[str]:
@@ -139,8 +200,9 @@ class RpcServer:
 
     def start(self) -> None:
         """Begin to answer."""
-        self._presence = Presence(self._sessions)
+        self._presence = Presence(self._sessions, self._connections)
         self._memory_pressure.start()
+        self._leases.start()
         self._server.start()
         self._discovery.set_serving()
 
@@ -165,8 +227,14 @@ class RpcServer:
 
         Calls that come, over connections that there are or new ones, are told UNAVAILABLE at once;
         health says NOT_SERVING. Gives False when threads are still busy at the end: a call in the
-        middle of one long operation sees its cancellation only after it.
+        middle of one long operation sees its cancellation only after it, and is answered all the
+        same. Less than a second after the grace period all is over; a second time nothing is done.
         """
+        if self._has_drained is None:
+            self._has_drained = self._drain(grace_seconds)
+        return self._has_drained
+
+    def _drain(self, grace_seconds: float) -> bool:
         engine = self._sessions.engine
         self._discovery.set_draining()
         self._draining.begin()
@@ -181,18 +249,20 @@ class RpcServer:
             )
         self._draining.linger(grace_seconds, self._is_cancelled)
         self.cancel()
-        self._draining.wait(2 * _ANSWER_SECONDS)
+        if not self._draining.wait(_ANSWER_SECONDS):
+            _LOG.warning("answered %d calls that are busy", self._draining.end_busy())
         # A call that comes in this moment may hang, or be cancelled, for as long as this takes.
-        all_ended = self._server.stop(_STOP_SECONDS).wait(_STOP_SECONDS + _ANSWER_SECONDS)
+        all_ended = self._server.stop(_STOP_SECONDS).wait(_STOP_SECONDS + _CLOSE_SECONDS)
         if all_ended:  # grpc may otherwise still hand calls to the threads.
             self._default_threads.shutdown(wait=False, cancel_futures=True)
             self._discovery.close()
         self._presence.close()
+        self._leases.close()
         self._memory_pressure.close()
-        is_idle = self._pools.close(_ANSWER_SECONDS) and all_ended
+        is_idle = self._pools.close(_CLOSE_SECONDS) and all_ended
         self._close_shared_memory()
         self._sessions.close_all()
-        is_idle = engine.close(_ANSWER_SECONDS) and is_idle
+        is_idle = engine.close(_CLOSE_SECONDS) and is_idle
         self._listeners.close()
         return is_idle
 

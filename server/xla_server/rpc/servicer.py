@@ -213,8 +213,10 @@ ROWS: Mapping[str, Row] = MappingProxyType(
         "DeconstructTuple": Unary(Pool.SHORT, _deconstruct_tuple),
         "Unpack": Unary(Pool.SHORT, _unpack),
         "GetShape": Unary(Pool.SHORT, _get_shape),
-        "GetComputationGraphStats": Unary(Pool.COMPILE, _get_computation_graph_stats),
-        "LoadData": Unary(Pool.SHORT, _load_data),
+        "GetComputationGraphStats": Unary(
+            Pool.COMPILE, _get_computation_graph_stats, is_stateless=True
+        ),
+        "LoadData": Unary(Pool.SHORT, _load_data, is_stateless=True),
         "TransferToClient": Unary(Pool.SHORT, _transfer_to_client),
         "TransferToServer": Unary(
             Pool.SHORT,
@@ -228,8 +230,8 @@ ROWS: Mapping[str, Row] = MappingProxyType(
         ),
         "TransferFromOutfeed": Deferred(Pool.SHORT, _transfer_from_outfeed),
         "ResetDevice": Unary(Pool.SHORT, _reset_device),
-        "ComputeConstantGraph": Unary(Pool.EXECUTE, _compute_constant_graph),
-        "GetDeviceHandles": Unary(Pool.SHORT, _get_device_handles),
+        "ComputeConstantGraph": Unary(Pool.EXECUTE, _compute_constant_graph, is_stateless=True),
+        "GetDeviceHandles": Unary(Pool.SHORT, _get_device_handles, is_stateless=True),
         "CreateChannelHandle": Unary(Pool.SHORT, _create_channel_handle),
         "Compile": Unary(Pool.COMPILE, _compile),
         "Execute": Unary(Pool.EXECUTE, _execute),

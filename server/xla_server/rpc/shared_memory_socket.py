@@ -201,7 +201,8 @@ class SharedMemorySocket:
         try:
             token, space, offset = client.received[:-1].decode("ascii").partition(" ")
             client.received = b""
-            with self._sessions.using(token, "") as session:
+            # Only this process's own user may connect: the token is all that is needed.
+            with self._sessions.using(token, None) as session:
                 if space:
                     self._add_line(client, shared_memory.of(session.service), _number(offset))
                     return

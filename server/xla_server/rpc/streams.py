@@ -13,8 +13,10 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.ending import SendResponse, end_call
 from xla_server.rpc.handlers import Boundary, session_token
 from xla_server.rpc.held_answers import Response
+from xla_server.rpc.leases import Lease
 from xla_server.rpc.pools import Pool, Pools
 from xla_server.rpc.silent_streams import Silence, never_idle
+from xla_server.sessions.caller import Caller
 from xla_server.sessions.registry import Session
 
 StreamMethod: TypeAlias = Callable[[Session, "Stream", Cancellation], None]
@@ -33,8 +35,12 @@ class Stream:
         send: SendResponse,
         cancellation: Cancellation,
         silence: Silence,
+        caller: Caller,
+        lease: Lease,
     ) -> None:
         self.silence = silence
+        self.caller = caller
+        self.lease = lease
         self._rpc = rpc
         self._boundary = boundary
         self._requests = requests
@@ -155,11 +161,13 @@ class StreamHandler:
 
         try:
             token = session_token(context.invocation_metadata())
+            caller = boundary.callers.of(context, self._rpc.path)
             with (
                 # First of all, so that no thread waits for a stream that is one too many.
-                self._pools.streams.taken(token or context.peer()),
+                self._pools.streams.taken(token or caller.connection or caller.identity, caller),
                 self._pools.serving_stream(),
                 boundary.calls.running(context) as cancellation,
+                boundary.callers.leases.holding(context, self._rpc.path, cancellation) as lease,
             ):
                 # A thread that waits for a message is woken by the end of the call.
                 forget = cancellation.add_callback(lambda: end(_cause(cancellation)))
@@ -174,12 +182,14 @@ class StreamHandler:
                     send_response_callback,
                     cancellation,
                     silence,
+                    caller,
+                    lease,
                 )
                 try:
                     if token is None:
                         stream.require_first()
                     with (
-                        boundary.sessions.using(token, context.peer()) as session,
+                        boundary.sessions.using(token, caller) as session,
                         session.service.calling(cancellation),
                     ):
                         self._method(session, stream, cancellation)

@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from xla_server.rpc.fair_queue import FairQueue
+from xla_server.sessions.caller import Caller
+from xla_server.sessions.caller_shares import CallerShares
 from xla_server.sessions.lending import work_for
 
 _LOG = logging.getLogger(__name__)
@@ -18,11 +21,13 @@ _LOG = logging.getLogger(__name__)
 class Job:
     """Something to be done, whose end can be told."""
 
-    __slots__ = ("_callbacks", "_do", "_is_over", "arguments")
+    __slots__ = ("_callbacks", "_do", "_is_over", "arguments", "caller")
 
     def __init__(self, do: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         self._do = do
         self.arguments = arguments
+        self.caller: Caller | None = None
+        """The caller whose turn it takes, in a pool where callers take turns."""
         self._callbacks: list[Callable[[Job], object]] = []
         self._is_over = False
 
@@ -56,17 +61,29 @@ class Threads(ThreadPoolExecutor):
     Those that wait for others can lend their places (`sessions.lending`), `most_lent` at the same
     time. Where the system has no more threads, jobs wait for those there are.
 
+    With `shares` callers take turns, and none has more than its share of the threads; else jobs
+    begin in order.
+
     The futures of Python's own pool, with a condition variable each, and its count of idle
     threads cost a small call a few percent. grpc takes nothing for a pool but that class, though
     it only ever asks when a job is over; nothing of the class's own is used.
     """
 
-    def __init__(self, size: int, name: str, *, most_lent: int = 1024) -> None:
+    def __init__(
+        self,
+        size: int,
+        name: str,
+        *,
+        most_lent: int = 1024,
+        shares: CallerShares | None = None,
+    ) -> None:
         self._size = size
         self._most_lent = most_lent
         self._lent = 0
         self._names = (f"{name}_{number}" for number in itertools.count())
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._turns = None if shares is None else FairQueue(size, shares)
+        # Without turns a queue of Python's own, which costs a small call less.
+        self._jobs: Any = queue.SimpleQueue() if self._turns is None else self._turns
         self._started: list[threading.Thread] = []
         self._spare = 0
         """Threads that wait for a job; below 0, jobs that wait for a thread."""
@@ -108,6 +125,16 @@ class Threads(ThreadPoolExecutor):
         """Be as large as before; a thread too many leaves after its job."""
         with self._changing:
             self._lent -= 1
+
+    @property
+    def waiting(self) -> int:
+        """Jobs that wait for a thread."""
+        return max(0, -self._spare)
+
+    @property
+    def count(self) -> int:
+        """Threads there are."""
+        return len(self._started)
 
     def is_idle(self) -> bool:
         """Whether no job is being done or waits."""
@@ -167,6 +194,8 @@ class Threads(ThreadPoolExecutor):
         while (job := self._jobs.get()) is not None:
             job.run()
             job.end()
+            if self._turns is not None:
+                self._turns.done(job)
             # It holds the call, which must not last as long as this thread has nothing to do.
             del job
             with self._changing:

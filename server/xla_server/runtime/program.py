@@ -8,6 +8,7 @@ import numpy as np
 
 from xla_server.buffers.assignment import Assignment, MemoryUse, assign, memory_use
 from xla_server.buffers.code import Code, HostThunk, Row, Value
+from xla_server.buffers.work import ProgramWork
 from xla_server.codegen.kernel import Kernels
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.runtime import executor
@@ -47,6 +48,8 @@ class Program:
         threads.start()
         self._walk = executor.walker(kernels)
         self._encoded = encode(code, assignment, kernels)
+        self.work: ProgramWork | None = None
+        """The static count of its code, where somebody has counted."""
         self.results = assignment.results
         """The place of each result: in its own memory, in a parameter's or in a constant's."""
         arrays = list(code.constants.values())

@@ -6,7 +6,8 @@ given away never serves another session. A session uses the same pages again and
 fresh ones that are dear: a copy into them takes ten times as long.
 
 The file has its full size from the beginning, and seals forbid to change it: nobody can make the
-server touch what is not there. Memory is taken where parts are allocated, and only there.
+server touch what is not there. Memory is taken where parts are allocated. A client may write to
+other pages too: those count as well, and are taken back every few seconds and where there is need.
 """
 
 import contextlib
@@ -34,6 +35,9 @@ _POPULATE_WRITE = 23
 
 _PUNCH_HOLE_AND_KEEP_SIZE = 2 | 1
 
+_BLOCK_BYTES = 512
+"""The unit of st_blocks."""
+
 _NO_PART = -1
 """An offset at which no part begins."""
 
@@ -56,6 +60,7 @@ class Arena:
         self._users: dict[int, int] = {}
         self._given_back: set[int] = set()
         self._backed = 0
+        self._stray = 0
         self._idle_since: float | None = time.monotonic()
         self._lock = threading.Lock()
         self._descriptor = _sealed_file(capacity)
@@ -74,8 +79,46 @@ class Arena:
 
     @property
     def backed_bytes(self) -> int:
-        """Bytes that have memory: up to the end of the farthest part since the last `trim`."""
-        return self._backed
+        """Bytes that have memory: up to the end of the farthest part since the last `trim`.
+
+        And what the client has written elsewhere.
+        """
+        self.look()
+        return self._backed + self._stray
+
+    @property
+    def stray_bytes(self) -> int:
+        """Bytes that the client has written where nothing was allocated, when last looked at."""
+        return self._stray
+
+    def look(self) -> None:
+        """Count what the client has written where nothing was allocated, unless in use just now."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._count_strays()
+            finally:
+                self._lock.release()
+
+    def drop_strays(self) -> None:
+        """Take the memory of what is beyond all parts, unless in use just now."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._drop_strays()
+            finally:
+                self._lock.release()
+
+    def _drop_strays(self) -> None:
+        self._count_strays()
+        if self._stray:
+            _discard(self._descriptor, self._backed, self.capacity - self._backed)
+            self._count_strays()
+
+    def _count_strays(self) -> None:
+        if self._memory is None:
+            self._stray = 0
+        else:
+            actual = os.fstat(self._descriptor).st_blocks * _BLOCK_BYTES
+            self._stray = max(0, actual - self._backed)
 
     @property
     def is_closed(self) -> bool:
@@ -102,6 +145,7 @@ class Arena:
             before, end = self._backed, offset + size
             try:
                 if end > before:
+                    self._drop_strays()
                     self._grow(end - before)
                     self._backed = end
             except BaseException:
@@ -199,7 +243,7 @@ class Arena:
                 return
             self._memory = None
             self._shrink(self._backed)
-            self._backed = 0
+            self._backed = self._stray = 0
             if not self._users:
                 os.close(self._descriptor)
 

@@ -39,7 +39,7 @@ class ArenaPool:
     @property
     def used_bytes(self) -> int:
         """Bytes of memory behind all arenas, the one kept ahead included."""
-        return self._used
+        return self._used + self._stray_bytes()
 
     @property
     def lent_bytes(self) -> int:
@@ -77,9 +77,13 @@ class ArenaPool:
         arena.close()
 
     def trim_idle(self) -> None:
-        """Take most of the memory of arenas that have been idle for a while."""
+        """Take most of the memory of arenas that have been idle for a while.
+
+        And of all what clients have written beyond their parts.
+        """
         now = time.monotonic()
         for arena in self._lent():
+            arena.drop_strays()
             if arena.idle_seconds(now) >= IDLE_SECONDS:
                 arena.trim(self._warm_bytes, blocking=False)
 
@@ -115,17 +119,26 @@ class ArenaPool:
             warming.join()
         self._drop_spare()
         for arena in self._lent():
+            arena.drop_strays()
             arena.trim(0, blocking=False)
         if not self._take(byte_size):
             raise ResourceExhaustedError(
                 f"shared memory of all sessions may take {self.max_bytes} bytes, got {byte_size} "
-                f"bytes more with {self._used} in use",
+                f"bytes more with {self.used_bytes} in use",
                 hint="Transfer in chunks, or raise shared_memory_bytes.",
             )
 
+    def _stray_bytes(self) -> int:
+        """Bytes that clients have written beyond their parts."""
+        lent = self._lent()
+        for arena in lent:
+            arena.look()
+        return sum(arena.stray_bytes for arena in lent)
+
     def _take(self, byte_size: int) -> bool:
+        strays = self._stray_bytes()
         with self._lock:
-            if self._used + byte_size > self.max_bytes:
+            if self._used + strays + byte_size > self.max_bytes:
                 return False
             self._used += byte_size
             return True

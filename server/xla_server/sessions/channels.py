@@ -196,6 +196,8 @@ class ServerChannels:
 
     def __init__(self, handles: HandleFactory, *, max_items: int, max_bytes: int) -> None:
         self._handles = handles
+        self.has_any = False
+        """True once a channel was made."""
         self._queues = ChannelQueues(max_items=max_items, max_bytes=max_bytes)
 
     def create(self, channel_type: int) -> tuple[int, ChannelType]:
@@ -207,6 +209,7 @@ class ServerChannels:
             raise InvalidArgumentError(
                 f"channel_type must be one of {names}, got {channel_type}"
             ) from None
+        self.has_any = True
         return self._handles.issue(_KINDS[known]), known
 
     def send(self, channel_id: int, value: Value, shape: Shape, cancellation: Cancellation) -> None:

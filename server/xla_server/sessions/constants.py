@@ -1,5 +1,8 @@
 """Evaluation of programs that depend on nothing: ComputeConstantGraph."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, UnimplementedError
 from xla_contract.layout import Layout
 from xla_contract.literal import Literal
@@ -7,7 +10,11 @@ from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import program_shape_from_proto
 from xla_contract.stubs import hlo_pb2
+from xla_server.buffers.assignment import MemoryUse
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
+from xla_server.evaluator.peak_memory import temporary_bytes
+from xla_server.evaluator.plan import Plans
 from xla_server.evaluator.run import evaluate
 from xla_server.ir.effects import SIDE_EFFECTS
 from xla_server.ir.importer import import_module
@@ -25,12 +32,14 @@ def compute_constant(
     *,
     max_bytes: int,
     cancellation: Cancellation,
+    reserve: Callable[[MemoryUse], AbstractContextManager[object]] = nullcontext,
 ) -> Literal:
     """The value of a program without parameters, by the interpreter whatever the platform.
 
     Raises InvalidArgumentError when it has parameters, is not constant or breaks a rule of HLO,
     or when `output_layout` does not fit its result; UnimplementedError for custom calls;
-    ResourceExhaustedError for values over `max_bytes`; what `cancellation` raises.
+    ResourceExhaustedError for values over `max_bytes`; what `cancellation` raises. It is evaluated
+    as long as what `reserve` gives lasts, which raises where there is no room.
     """
     declared = program_shape_from_proto(program.host_program_shape)
     if declared.parameters:
@@ -45,7 +54,10 @@ def compute_constant(
         raise ResourceExhaustedError(
             f"a value may take {max_bytes} bytes, got {shape.byte_size} for the result {shape}"
         )
-    return _literal(evaluate(module, (), cancellation=cancellation), shape)
+    plans = Plans(is_dynamic=has_dynamic_shapes(module))
+    use = MemoryUse(0, 0, shape.byte_size, temporary_bytes(module, plans))
+    with reserve(use):
+        return _literal(evaluate(module, (), cancellation=cancellation, plans=plans), shape)
 
 
 def _check_constant(module: HloModule) -> None:

@@ -3,42 +3,78 @@
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, UnimplementedError
 from xla_contract.shape import Shape
 from xla_server.backends.backend import Buffer
 from xla_server.sessions.device_memory import DeviceMemory
 from xla_server.sessions.handles import HandleFactory, HandleKind, HandleTable
+from xla_server.sessions.memory_account import MemoryAccount
 from xla_server.sessions.pending import PendingValue
 
 
 class Reservation:
-    """Bytes set aside for values about to be made."""
+    """Bytes set aside for values about to be made; as a context manager, until the block ends."""
 
-    __slots__ = ("_byte_size", "_table")
+    __slots__ = ("_byte_size", "_is_running", "_on_release", "_table")
 
-    def __init__(self, table: "DataTable", byte_size: int) -> None:
+    def __init__(
+        self,
+        table: "DataTable",
+        byte_size: int,
+        is_running: bool = False,
+        on_release: Callable[[int], None] | None = None,
+    ) -> None:
         self._table = table
         self._byte_size = byte_size
+        self._is_running = is_running
+        self._on_release = on_release
+
+    def grow(self, byte_size: int, purpose: object, *, spared: int = 0) -> None:
+        """Reserve more, up to `byte_size` bytes; raises as `DataTable.reserve`."""
+        missing = byte_size - self._byte_size
+        if missing > 0:
+            self._table._charge(missing, purpose, spared=spared)
+            self._byte_size = byte_size
 
     def keep(self, buffer: Buffer) -> int:
         """Keep a value under a new handle, in place of the bytes set aside."""
         byte_size, self._byte_size = self._byte_size, 0
-        return self._table._keep(buffer, byte_size)
+        try:
+            return self._table._keep(buffer, byte_size, self._is_running)
+        finally:
+            if self._on_release is not None:
+                self._on_release(byte_size)
+
+    def split(self, byte_size: int) -> "Reservation":
+        """Return a reservation of its own for a part of the bytes."""
+        self._byte_size -= byte_size
+        return Reservation(self._table, byte_size, self._is_running, self._on_release)
 
     def shrink(self, byte_size: int) -> None:
         """Give back all but so many bytes."""
         excess = self._byte_size - byte_size
         if excess > 0:
             self._byte_size = byte_size
-            self._table._give_back(excess)
+            self._give_back(excess)
+
+    def __enter__(self) -> "Reservation":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     def release(self) -> None:
         """Give back the bytes, if no value took their place."""
         byte_size, self._byte_size = self._byte_size, 0
         if byte_size:
-            self._table._give_back(byte_size)
+            self._give_back(byte_size)
+
+    def _give_back(self, byte_size: int) -> None:
+        self._table._give_back(byte_size, self._is_running)
+        if self._on_release is not None:
+            self._on_release(byte_size)
 
 
 @dataclasses.dataclass(slots=True)
@@ -59,7 +95,12 @@ class DataTable:
     """
 
     def __init__(
-        self, handles: HandleFactory, memory: DeviceMemory, *, max_bytes: int, max_handles: int
+        self,
+        handles: HandleFactory,
+        memory: DeviceMemory | MemoryAccount,
+        *,
+        max_bytes: int,
+        max_handles: int,
     ) -> None:
         self.max_bytes = max_bytes
         self._memory = memory
@@ -69,6 +110,7 @@ class DataTable:
         self._held: dict[int, _Held] = {}
         self._used = 0
         self._reserved = 0
+        self._running = 0
         self._lock = threading.Lock()
 
     @property
@@ -80,6 +122,11 @@ class DataTable:
     def reserved_bytes(self) -> int:
         """Bytes set aside for values about to be made."""
         return self._reserved
+
+    @property
+    def staying_bytes(self) -> int:
+        """Bytes in use that running executions do not give back when they end."""
+        return self._used + self._reserved - self._running
 
     def __len__(self) -> int:
         return len(self._buffers)
@@ -97,27 +144,63 @@ class DataTable:
         finally:
             reservation.release()
 
-    def reserve(self, byte_size: int, purpose: object) -> Reservation:
+    def reserve(
+        self,
+        byte_size: int,
+        purpose: object,
+        *,
+        is_running: bool = False,
+        on_release: Callable[[int], None] | None = None,
+    ) -> Reservation:
         """As `reserving`, for who keeps or releases the reservation by itself.
+
+        `is_running` says that it is for an execution that will give it back; `on_release` is called
+        with the bytes that are given back.
 
         Raises InvalidArgumentError for a negative number of bytes too, which is what a shape of an
         unbounded dimension takes: it would make room for others until it is refused.
         """
+        self._charge(byte_size, purpose, is_running=is_running)
+        return Reservation(self, byte_size, is_running, on_release)
+
+    def require(self, byte_size: int, purpose: object, *, spared: int = 0) -> None:
+        """Raise as `reserve` if so many bytes have no room now."""
+        with self._lock:
+            self._require_room(byte_size, purpose)
+            self._memory.require(byte_size, purpose, spared=spared)
+
+    def reserve_later(self, byte_size: int, purpose: object, *, spared: int) -> Reservation:
+        """An empty reservation, to `grow` up to `byte_size` bytes as they arrive.
+
+        Raises as `reserve` if that many bytes have no room now, so that no client sends in vain.
+        """
+        self.require(byte_size, purpose, spared=spared)
+        return Reservation(self, 0)
+
+    def _charge(
+        self, byte_size: int, purpose: object, *, spared: int = 0, is_running: bool = False
+    ) -> None:
+        """Reserve bytes of the session and of the devices: every reservation passes here."""
+        with self._lock:
+            self._require_room(byte_size, purpose)
+            running = byte_size if is_running else 0
+            self._memory.take(byte_size, purpose, spared=spared, running=running)
+            self._reserved += byte_size
+            self._running += running
+
+    def _require_room(self, byte_size: int, purpose: object) -> None:
+        """Raise if the session may not have so many bytes more. Called with the lock held."""
         if byte_size < 0:
             raise InvalidArgumentError(
                 f"values must have bounded sizes, got {byte_size} bytes for {purpose}"
             )
-        with self._lock:
-            use = self._used + self._reserved
-            if use + byte_size > self.max_bytes:
-                raise ResourceExhaustedError(
-                    f"values of a session may take {self.max_bytes} bytes on the devices, got "
-                    f"{byte_size} bytes more for {purpose} with {use} in use",
-                    hint="Unregister values that are no longer needed.",
-                )
-            self._memory.take(byte_size, purpose)
-            self._reserved += byte_size
-        return Reservation(self, byte_size)
+        use = self._used + self._reserved
+        if use + byte_size > self.max_bytes:
+            raise ResourceExhaustedError(
+                f"values of a session may take {self.max_bytes} bytes on the devices, got "
+                f"{byte_size} bytes more for {purpose} with {use} in use",
+                hint="Unregister values that are no longer needed.",
+            )
 
     def get(self, handle: int) -> Buffer:
         """The value; InvalidArgumentError when it was freed, NotFoundError when there never was.
@@ -235,15 +318,17 @@ class DataTable:
             for buffer in self._buffers.close():
                 self._discount(buffer)
 
-    def _keep(self, buffer: Buffer, reserved: int) -> int:
+    def _keep(self, buffer: Buffer, reserved: int, is_running: bool) -> int:
         with self._lock:
             taken = -reserved
             try:
                 handle = self._buffers.add(buffer)
                 taken += self._added(buffer)
             finally:
+                running = reserved if is_running else 0
                 self._reserved -= reserved
-                self._memory.change(taken)
+                self._running -= running
+                self._memory.change(taken, running=-running)
         return handle
 
     def _count(self, buffer: Buffer) -> None:
@@ -273,10 +358,12 @@ class DataTable:
                 self._used -= leaf.byte_size
                 self._memory.change(-leaf.byte_size)
 
-    def _give_back(self, byte_size: int) -> None:
+    def _give_back(self, byte_size: int, is_running: bool) -> None:
         with self._lock:
+            running = byte_size if is_running else 0
             self._reserved -= byte_size
-            self._memory.change(-byte_size)
+            self._running -= running
+            self._memory.change(-byte_size, running=-running)
 
 
 def _buffer_of(entry: Buffer | PendingValue) -> Buffer:

@@ -68,7 +68,7 @@ def describe(service: "XlaService", handle: int) -> Description:
     """
     if service.executables.has_issued(handle):
         compiled = service.executables.get(handle)
-        return ExecutableDescription(compiled.name, compiled.executable.program_shape)
+        return ExecutableDescription(compiled.name, compiled.program_shape)
     if service.handles.was_issued(handle, HandleKind.EXECUTION):
         return _execution(executions_of(service).get(handle))
     entry = service.data.entry(handle)

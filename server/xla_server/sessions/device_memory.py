@@ -1,6 +1,7 @@
 """The bytes that all sessions together keep on the devices."""
 
 import threading
+from collections.abc import Callable
 
 from xla_contract.errors import ResourceExhaustedError
 
@@ -10,7 +11,10 @@ class DeviceMemory:
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
+        self.on_change: Callable[[], object] | None = None
+        """Called, with locks held, when it may matter to who waits: not for bytes to run in."""
         self._used = 0
+        self._running = 0
         self._lock = threading.Lock()
 
     @property
@@ -18,22 +22,55 @@ class DeviceMemory:
         """Bytes of the values kept, and of those set aside for values about to be made."""
         return self._used
 
-    def take(self, byte_size: int, purpose: object) -> None:
-        """Set bytes aside.
+    @property
+    def staying_bytes(self) -> int:
+        """Bytes in use that running executions do not give back when they end."""
+        return self._used - self._running
 
-        Raises ResourceExhaustedError, with str(purpose), the limit and the use, when there is no
-        room.
+    def has_room(self, byte_size: int) -> bool:
+        """Return whether so many bytes are free."""
+        return self._used + byte_size <= self.max_bytes
+
+    def take(self, byte_size: int, purpose: object, *, spared: int = 0, running: int = 0) -> None:
+        """Reserve bytes, of which `running` are for executions; raises as `require`."""
+        with self._lock:
+            self._require(byte_size, purpose, spared)
+            self._used += byte_size
+            self._running += running
+        if not running:
+            self._changed()
+
+    def require(self, byte_size: int, purpose: object, *, spared: int = 0) -> None:
+        """Raise ResourceExhaustedError if so many bytes more would leave fewer than `spared`.
+
+        The message has str(purpose), the limit and the use.
         """
         with self._lock:
-            if self._used + byte_size > self.max_bytes:
-                raise ResourceExhaustedError(
-                    f"values may take {self.max_bytes} bytes on the devices, got {byte_size} "
-                    f"bytes more for {purpose} with {self._used} in use",
-                    hint="Unregister values that are no longer needed, or raise max_device_bytes.",
-                )
-            self._used += byte_size
+            self._require(byte_size, purpose, spared)
 
-    def change(self, byte_size: int) -> None:
-        """Count bytes that came without being set aside, or (negative) went."""
+    def _require(self, byte_size: int, purpose: object, spared: int) -> None:
+        if self._used + byte_size <= self.max_bytes - spared:
+            return
+        if spared:
+            raise ResourceExhaustedError(
+                f"uploads in progress leave {spared} of {self.max_bytes} bytes on the devices to "
+                f"others, got {byte_size} bytes more for {purpose} with {self._used} in use",
+                hint="Unregister values that are no longer needed, or upload later.",
+            )
+        raise ResourceExhaustedError(
+            f"values may take {self.max_bytes} bytes on the devices, got {byte_size} bytes more "
+            f"for {purpose} with {self._used} in use",
+            hint="Unregister values that are no longer needed, or raise max_device_bytes.",
+        )
+
+    def change(self, byte_size: int, *, running: int = 0) -> None:
+        """Count bytes that came without being reserved, or (negative) went; `running` as `take`."""
         with self._lock:
             self._used += byte_size
+            self._running += running
+        self._changed()
+
+    def _changed(self) -> None:
+        on_change = self.on_change
+        if on_change is not None:
+            on_change()

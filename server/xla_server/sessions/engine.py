@@ -7,9 +7,12 @@ from xla_server.backends.backend import Backend
 from xla_server.runtime.blocks import BlockPool
 from xla_server.sessions.answer_memory import AnswerMemory
 from xla_server.sessions.arena_pool import ArenaPool
+from xla_server.sessions.caller_shares import CallerUse
+from xla_server.sessions.compile_share import CompileShare
 from xla_server.sessions.device_memory import DeviceMemory
 from xla_server.sessions.executables import SharedExecutables
 from xla_server.sessions.launched import Launched
+from xla_server.sessions.memory_queue import MemoryQueue
 from xla_server.sessions.quotas import Quotas, SharedSlots
 from xla_server.sessions.records import Limits
 from xla_server.sessions.turns import Turns
@@ -36,6 +39,14 @@ class Engine:
         self.limits = limits
         self.quotas = quotas or Quotas(device_bytes=limits.max_device_bytes)
         self.memory = DeviceMemory(limits.max_device_bytes)
+        self.memory_use = CallerUse(limits.shares)
+        """The bytes that each caller has on the devices."""
+        self.queue = MemoryQueue(
+            self.memory,
+            wait_seconds=limits.execution_wait_seconds,
+            spared_bytes=limits.spared_device_bytes,
+        )
+        """Executions that wait for memory."""
         self.answers = AnswerMemory(limits.max_answer_bytes)
         self.blocks = BlockPool()
         """Memory that values arrive in."""
@@ -45,14 +56,20 @@ class Engine:
         self.execution_threads = execution_threads or ThreadPoolExecutor(
             _EXECUTIONS, thread_name_prefix="xla-execution"
         )
-        self.executing = SharedSlots(limits.max_executions, reserve=limits.max_sessions)
+        self.executing = SharedSlots(limits.max_executions, limits.max_sessions, limits.shares)
         """The places of the executions of all sessions."""
+        self.launching = SharedSlots(limits.max_launches, limits.max_sessions, limits.shares)
+        """The slots of executions that were launched and have not ended."""
+        self.compiling = CompileShare(limits.max_compile_seconds, limits.shares)
         self.turns = Turns()
         self.launched = Launched()
         self.programs = SharedExecutables(
             max_executables=limits.max_executables,
+            max_executable_bytes=limits.max_executable_bytes,
+            max_program_bytes=limits.max_program_bytes,
             max_idle=limits.max_idle_executables,
             max_idle_bytes=limits.max_idle_executable_bytes,
+            shares=limits.shares,
         )
 
     def close(self, timeout: float) -> bool:

@@ -6,6 +6,7 @@ begin when the outputs are there: they are chained by callbacks, and no thread w
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import threading
 from collections.abc import Callable
@@ -23,7 +24,9 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.backend import Profile
 from xla_server.backends.incidents import new_incident
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.sessions.data import Reservation
 from xla_server.sessions.handles import HandleKind, HandleTable
+from xla_server.sessions.memory_queue import Waiter
 from xla_server.sessions.pending import Completion, NotYetError, PendingValue, copy_of
 from xla_server.sessions.quotas import Slots
 from xla_server.sessions.records import located
@@ -109,6 +112,8 @@ class Executions:
             quotas.launched_executions,
             "executions that were launched and have not ended",
             "Wait for one to end.",
+            service.engine.launching,
+            service.caller,
         )
 
     def __len__(self) -> int:
@@ -214,9 +219,11 @@ class Executions:
         except (InvalidArgumentError, NotFoundError):
             return None
 
-    def _line_up(self, execution: LaunchedExecution) -> None:
+    def _line_up(self, execution: LaunchedExecution, waiter: Waiter | None = None) -> None:
         threads = self._engine.execution_threads
-        self._service.running.take_in_turn(lambda: _submit(threads.submit, self._run, execution))
+        self._service.running.take_in_turn(
+            lambda: _submit(threads.submit, functools.partial(self._run, waiter=waiter), execution)
+        )
 
     def _on_cancel(self, execution: LaunchedExecution) -> None:
         # One that runs sees it by itself.
@@ -230,16 +237,28 @@ class Executions:
             self._end(execution, self._named(execution, error))
             execution.finish()
 
-    def _run(self, execution: LaunchedExecution) -> None:
-        """Run what has a place; the place is left at the end, before that is told."""
-        error: XlaError | None = None
+    def _run(self, execution: LaunchedExecution, waiter: Waiter | None = None) -> None:
+        """Run an execution that has a slot; it gives the slot back before its end is told.
+
+        An execution that has to wait for memory gives the slot back, too. It comes back with
+        `waiter`, which has the memory.
+        """
+        error = None if waiter else self._error_of_arguments(execution)
+        room: Reservation | None = None
         try:
-            if not execution.claim():
-                return
-            error = self._error_of_arguments(execution)
             if error is None:
                 try:
-                    with execution.run.executing(execution.cancellation) as outcomes:
+                    entered = waiter.result() if waiter else self._enter(execution)
+                    if entered is None:
+                        return
+                    room = entered
+                except BaseException as caught:
+                    error = self._named(execution, caught)
+            if not execution.claim():
+                return
+            if room is not None:
+                try:
+                    with execution.run.executing(execution.cancellation, room) as outcomes:
                         execution.run.close()
                         self._keep(execution, outcomes)
                 except BaseException as caught:
@@ -247,8 +266,24 @@ class Executions:
                     error = self._named(execution, caught)
             self._end(execution, error)
         finally:
+            if room is not None:
+                room.release()
             self._service.running.give_back()
         execution.finish()
+
+    def _enter(self, execution: LaunchedExecution) -> Reservation | None:
+        """Reserve memory for an execution; None where it waits, after which it lines up again."""
+
+        def on_left(waiter: Waiter) -> None:
+            # Who has cancelled it ends it.
+            if not waiter.was_given_up:
+                self._line_up(execution, waiter)
+
+        entered = execution.run.enter(on_left)
+        if isinstance(entered, Reservation):
+            return entered
+        execution.cancellation.add_callback(lambda: self._engine.queue.leave(entered))
+        return None
 
     def _error_of_arguments(self, execution: LaunchedExecution) -> XlaError | None:
         """The error of the execution that failed before: it is told as it is."""

@@ -24,14 +24,18 @@ from xla_contract.errors import (
 V = TypeVar("V")
 
 _ROUNDS = 4
-_HALF_BITS = 31
+_HALF_BITS = 26
 _HALF_MASK = (1 << _HALF_BITS) - 1
 _FACTOR_MASK = (1 << 59) - 1
 _SHIFT = 29
 """Where the bits of a product begin that most bits of both factors have to do with."""
 _KIND_BITS = 3
 HANDLE_BITS = 2 * _HALF_BITS
-"""Handles are positive int64: the permutation works on 62 bits."""
+"""Bits of the permutation: below the 53 that a double holds, as JavaScript and JSON have numbers.
+
+One of a million live handles of a session is guessed in one of 2**32 tries, and only by a caller of
+that session: every handle is looked up in the session of the call.
+"""
 
 
 class HandleKind(enum.IntEnum):
@@ -68,7 +72,7 @@ class HandleFactory:
         self._lock = threading.Lock()
 
     def issue(self, kind: HandleKind) -> int:
-        """A handle never given out before; between 1 and 2**62 - 1."""
+        """A handle never given out before; between 1 and 2**52 - 1."""
         with self._lock:
             handle, count = 0, self._issued[kind]
             while handle == 0:  # One counter value falls on 0, which proto3 cannot tell from unset.

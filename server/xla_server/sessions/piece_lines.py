@@ -10,7 +10,7 @@ import collections
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -140,12 +140,18 @@ class PieceLines:
 
 
 def receive_pieces(
-    line: socket.socket, ring: Array, target: Array, piece_bytes: int, cancellation: Cancellation
+    line: socket.socket,
+    ring: Array,
+    target: Array,
+    piece_bytes: int,
+    cancellation: Cancellation,
+    reserve: Callable[[int], object],
 ) -> None:
     """Copy a value out of a ring, uint8[places * piece_bytes], into `target`, uint8[value's size].
 
-    Raises InvalidArgumentError for a place that is not there, AbortedError when the line ends or
-    the client is silent, and the error of `cancellation`.
+    `reserve` is called, before a piece is copied, with the bytes of the value up to its end. Raises
+    what that raises, InvalidArgumentError for a place that is not there, AbortedError when the line
+    ends or the client is silent, and the error of `cancellation`.
     """
     count = ring.size // piece_bytes
     places: collections.deque[int] = collections.deque()
@@ -161,6 +167,7 @@ def receive_pieces(
                     f"a piece must lie in one of {count} places, got {place}"
                 )
             piece = target[start : start + piece_bytes]
+            reserve(start + piece.size)
             np.copyto(piece, ring[place * piece_bytes :][: piece.size])
             _tell(line, place)
     finally:

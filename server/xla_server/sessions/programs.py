@@ -9,7 +9,7 @@ from xla_contract.shape import ProgramShape, Shape
 from xla_contract.shape_proto import program_shape_from_proto, shape_from_proto
 from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_pb2
 from xla_server.backends.backend import Device
-from xla_server.backends.options import CompileOptions
+from xla_server.backends.options import CompileOptions, DumpOptions
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.sessions.compile_options import compile_options
@@ -19,15 +19,36 @@ from xla_server.sessions.compile_options import compile_options
 class Program:
     """A program in wire form, what it is compiled with, and the key of all."""
 
-    proto: hlo_pb2.HloModuleProto
+    data: bytes
+    """The serialized module."""
     entry: ProgramShape
     seed: int
     options: CompileOptions
     key: bytes
+    proto: hlo_pb2.HloModuleProto | None = None
+    """The module as it came, which spares reading it once more."""
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes of the module."""
+        return len(self.data)
 
     def import_module(self, max_literal_bytes: int) -> HloModule:
         """The module, read and checked; raises as `ir.importer.import_module` does."""
-        return import_module(self.proto, max_literal_bytes=max_literal_bytes)
+        proto = self.proto
+        if proto is None:
+            proto = hlo_pb2.HloModuleProto.FromString(self.data)
+        return import_module(proto, max_literal_bytes=max_literal_bytes)
+
+    def kept(self) -> "Program":
+        """The program as it is kept, to be compiled again: without what was read of it.
+
+        Only the first compilation writes a dump, unless executions write their profiles into it.
+        """
+        options = self.options
+        if not options.is_profiled:
+            options = dataclasses.replace(options, dump=DumpOptions())
+        return dataclasses.replace(self, proto=None, options=options)
 
 
 def require_program(
@@ -47,10 +68,12 @@ def require_program(
 def prepare_program(
     proto: hlo_pb2.HloModuleProto,
     options: xla_pb2.ExecutionOptions,
-    arguments: Sequence[Shape],
+    arguments: Sequence[Shape] | None,
     device: Device,
 ) -> Program:
     """The program with the layouts of `arguments` and of the options' result shape.
+
+    Without `arguments` the parameters are those of the module's host_program_shape.
 
     Raises InvalidArgumentError when there is not one compatible argument per parameter, when the
     result shape is not compatible, when the device assignment does not name `device`, and as
@@ -61,11 +84,14 @@ def prepare_program(
     entry = ProgramShape(
         _parameters(declared, arguments), _result(declared, options), declared.parameter_names
     )
-    key = _key(proto, options, entry)
-    return Program(proto, entry, options.seed, compile_options(options), key)
+    data = proto.SerializeToString(deterministic=True)
+    key = _key(data, options, entry)
+    return Program(data, entry, options.seed, compile_options(options), key, proto)
 
 
-def _parameters(declared: ProgramShape, arguments: Sequence[Shape]) -> tuple[Shape, ...]:
+def _parameters(declared: ProgramShape, arguments: Sequence[Shape] | None) -> tuple[Shape, ...]:
+    if arguments is None:
+        arguments = declared.parameters
     if len(arguments) != len(declared.parameters):
         raise InvalidArgumentError(
             f"there must be one argument per parameter, got {len(arguments)} for "
@@ -137,16 +163,14 @@ def _check_assignment(
         )
 
 
-def _key(
-    proto: hlo_pb2.HloModuleProto, options: xla_pb2.ExecutionOptions, entry: ProgramShape
-) -> bytes:
+def _key(data: bytes, options: xla_pb2.ExecutionOptions, entry: ProgramShape) -> bytes:
     relevant = xla_pb2.ExecutionOptions()
     relevant.CopyFrom(options)
     for field in ("device_handles", "launch_id", "shape_with_output_layout", "device_assignment"):
         relevant.ClearField(field)
     digest = hashlib.sha256()
     for part in (
-        proto.SerializeToString(deterministic=True),
+        data,
         relevant.SerializeToString(deterministic=True),
         repr(entry).encode(),
     ):

@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from xla_contract.errors import ResourceExhaustedError
+from xla_server.sessions.caller import LOCAL, Caller
+from xla_server.sessions.caller_shares import EVERYTHING, CallerShares, CallerUse, Level
 from xla_server.sessions.shares import Shares
 
 COMPILE_WINDOW_SECONDS = 3600.0
@@ -32,11 +34,17 @@ class Quotas:
 class Slots:
     """Places for what happens at the same time. Any thread may use it.
 
-    With `shared` they are places of all sessions, of which this one may take `limit` at most.
+    With `shared` they are places of all sessions, of which this one, of `caller`, may take `limit`
+    at most.
     """
 
     def __init__(
-        self, limit: int, noun: str, hint: str, shared: "SharedSlots | None" = None
+        self,
+        limit: int,
+        noun: str,
+        hint: str,
+        shared: "SharedSlots | None" = None,
+        caller: Caller = LOCAL,
     ) -> None:
         self.limit = limit
         self.used = 0
@@ -44,6 +52,7 @@ class Slots:
         self._hint = hint
         self._shared = SharedSlots(sys.maxsize) if shared is None else shared
         self._shares = self._shared.shares
+        self._caller = caller
         self._line: deque[Callable[[], None]] = deque()
 
     def take(self) -> None:
@@ -51,15 +60,17 @@ class Slots:
         shares = self._shares
         with shares.lock:
             mine, used = self.used, shares.used
-            if mine < self.limit and shares.has_room(mine):
-                self.used = mine + 1
-                shares.used = used + 1
+            exceeded = self._shared.exceeded(self._caller)
+            if mine < self.limit and shares.has_room(mine) and exceeded is None:
+                self._count(1)
                 return
         if mine >= self.limit:
             raise ResourceExhaustedError(
                 f"a session may have {self.limit} {self._noun}, got one more with {mine} there",
                 hint=self._hint,
             )
+        if exceeded is not None:
+            raise self._shared.refusal(exceeded, self._noun, self._hint)
         raise ResourceExhaustedError(
             f"all sessions may have {shares.limit} {self._noun}, and one of them no more than are "
             f"left, got one more with {used} there, {mine} of them this session's",
@@ -81,8 +92,7 @@ class Slots:
         """Leave a place, to the first in line if there is one who may have it."""
         shares = self._shares
         with shares.lock:
-            self.used -= 1
-            shares.used -= 1
+            self._count(-1)
             if not self._line and not self._shared.held_up:
                 return
             ready = self._admitted()
@@ -107,9 +117,13 @@ class Slots:
         """Those in line who have a place now. Under the lock."""
         ready: list[Callable[[], None]] = []
         shares, line, held_up = self._shares, self._line, self._shared.held_up
-        while line and self.used < self.limit and shares.has_room(self.used):
-            self.used += 1
-            shares.used += 1
+        while (
+            line
+            and self.used < self.limit
+            and shares.has_room(self.used)
+            and self._shared.exceeded(self._caller) is None
+        ):
+            self._count(1)
             ready.append(line.popleft())
         held_up.pop(self, None)
         if line and self.used < self.limit:
@@ -117,14 +131,34 @@ class Slots:
             held_up[self] = None
         return ready
 
+    def _count(self, amount: int) -> None:
+        """Count a slot taken or left. Under the lock."""
+        self.used += amount
+        self._shares.used += amount
+        self._shared.use.add(self._caller, amount)
+
 
 class SharedSlots:
     """Places of all sessions, and those sessions in whose lines others of theirs would be next."""
 
-    def __init__(self, limit: int, reserve: int = 0) -> None:
+    def __init__(
+        self, limit: int, reserve: int = 0, caller_shares: CallerShares = EVERYTHING
+    ) -> None:
         self.shares = Shares(limit, reserve)
+        self.use = CallerUse(caller_shares)
+        """The use of each caller; under the lock of `shares`."""
         self.held_up: dict[Slots, None] = {}
         """Sessions that wait for places of others; changed under the lock of `shares`."""
+
+    def exceeded(self, caller: Caller) -> Level | None:
+        """Return the level of a caller that may not have one more. Under the lock."""
+        shares = self.shares
+        return self.use.exceeded(caller, 1, shares.used, shares.limit, shares.reserve)
+
+    def refusal(self, level: Level, noun: str, hint: str) -> ResourceExhaustedError:
+        """Return the error for a level that `exceeded` gave."""
+        with self.shares.lock:
+            return self.use.refusal(level, 1, self.shares.used, self.shares.limit, noun, hint)
 
 
 class CompileBudget:

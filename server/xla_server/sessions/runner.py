@@ -2,21 +2,24 @@
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Sequence
 
 from xla_contract.errors import (
     FailedPreconditionError,
     InternalError,
     InvalidArgumentError,
-    NotFoundError,
     UnimplementedError,
     XlaError,
 )
 from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2, xla_pb2
 from xla_server.backends.backend import Buffer, Device, Executable, Execution, Profile
+from xla_server.backends.dump_directory import DumpFiles
+from xla_server.backends.options import CompileOptions
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import Channels
+from xla_server.sessions.caller import LOCAL, Caller
 from xla_server.sessions.channels import CallChannels
 from xla_server.sessions.data import DataTable, Reservation
 from xla_server.sessions.devices import REPLICA_COUNT, Devices
@@ -30,13 +33,12 @@ from xla_server.sessions.records import Executed, GraphRequest, located, part_of
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Launch:
-    """A program ready to run: compiled, its arguments found, room for its result set aside."""
+    """A program ready to run: compiled, its arguments found."""
 
     number: int
     compiled: Compiled
     arguments: Sequence[Buffer]
     device: Device
-    reservation: Reservation
 
 
 class ProgramRunner:
@@ -52,10 +54,12 @@ class ProgramRunner:
         channels: Channels,
         running: Slots,
         compiling: CompileBudget,
+        caller: Caller = LOCAL,
     ) -> None:
         self._backend = engine.backend
         self._programs = engine.programs
         self._turns = engine.turns
+        self._queue = engine.queue
         self._limits = engine.limits
         self._quotas = engine.quotas
         self._devices = devices
@@ -64,6 +68,8 @@ class ProgramRunner:
         self._channels = channels
         self._running = running
         self._compiling = compiling
+        self._shared_compiling = engine.compiling
+        self._caller = caller
 
     def compile(
         self,
@@ -74,6 +80,8 @@ class ProgramRunner:
     ) -> int:
         """Compile a program for the default device and give its executable a handle.
 
+        Without `argument_shapes` it takes what the module's host_program_shape says.
+
         Raises as `require_program`, `prepare_program` and `Backend.compile`, and
         InvalidArgumentError for several device handles in the options.
         """
@@ -83,7 +91,8 @@ class ProgramRunner:
                 "a program is compiled for at most one device handle, got "
                 f"{len(options.device_handles)}"
             )
-        prepared = prepare_program(proto, options, argument_shapes, self._devices.resolve(None))
+        default = self._devices.resolve(None)
+        prepared = prepare_program(proto, options, argument_shapes or None, default)
         compiled = self._compiled(prepared, cancellation)
         return self._executables.keep(dataclasses.replace(compiled, name=proto.name))
 
@@ -92,20 +101,20 @@ class ProgramRunner:
     ) -> Executed:
         """Run an executable on the default device and wait for its result.
 
-        Raises InvalidArgumentError when the handle names no executable and when the arguments
-        do not equal the compiled parameters in number, shape and layout; and what running raises.
+        Raises as `compiled_under`, InvalidArgumentError when the arguments do not equal the
+        compiled parameters in number, type and dimensions; and what running raises.
         """
         compiled = self.compiled_under(handle)
-        executable = compiled.executable
-        buffers = self._arguments(arguments)
-        _check_arguments(buffers, executable.program_shape.parameters)
-        reservation = self.reserve(compiled)
+        buffers = self.checked_arguments(compiled, arguments)
+        # Before a slot is taken: who waits for memory holds none.
+        reservation = self.reserve(compiled, cancellation)
         try:
             self._running.take()
             try:
                 turn = self._turns.begin(cancellation)
                 try:
-                    execution = self.run(executable, buffers, self._devices.default, cancellation)
+                    device = self._devices.default
+                    execution = self.run(compiled, buffers, device, cancellation)
                 finally:
                     self._turns.end(turn)
                 return Executed(reservation.keep(execution.output), profile_of(execution, compiled))
@@ -131,15 +140,16 @@ class ProgramRunner:
                 self._prepare(number, request, device, cancellation, stack)
                 for number, (request, device) in enumerate(zip(requests, devices, strict=True))
             ]
+            reservations = self._reserve_all(launches, cancellation, stack)
             channels = CallChannels(
-                [launch.compiled.executable.channel_ends for launch in launches],
+                [launch.compiled.channel_ends for launch in launches],
                 self._channels,
                 max_items=self._quotas.queued_items,
                 max_bytes=self._quotas.queued_bytes,
             )
             jobs = [self._job(launch, channels) for launch in launches]
             executions = run_together(jobs, cancellation)
-            return self._keep_all(launches, executions)
+            return self._keep_all(launches, executions, reservations)
 
     def _prepare(
         self,
@@ -149,7 +159,7 @@ class ProgramRunner:
         cancellation: Cancellation,
         stack: contextlib.ExitStack,
     ) -> _Launch:
-        """Make one request ready; its executable and its memory are held until `stack` closes."""
+        """Make one request ready; its executable is held until `stack` closes."""
         with part_of_request(f"request {number}"):
             proto = require_program(request.program, InternalError)
             arguments = self._arguments(request.arguments)
@@ -157,19 +167,36 @@ class ProgramRunner:
             program = prepare_program(proto, request.options, shapes, device)
             compiled = self._compiled(program, cancellation)
             stack.callback(self._programs.release, compiled)
-            reservation = stack.enter_context(self._reserving(compiled))
-            return _Launch(number, compiled, arguments, device, reservation)
+            return _Launch(number, compiled, arguments, device)
+
+    def _reserve_all(
+        self,
+        launches: Sequence[_Launch],
+        cancellation: Cancellation,
+        stack: contextlib.ExitStack,
+    ) -> list[Reservation]:
+        """Reserve memory for all at once, so that none waits while another one has some."""
+        sizes = [launch.compiled.room.byte_size for launch in launches]
+        largest = launches[sizes.index(max(sizes))]
+        with part_of_request(f"request {largest.number}"):
+            room = stack.enter_context(
+                self._queue.reserve(self._data, sum(sizes), largest.compiled.room, cancellation)
+            )
+        return [stack.enter_context(room.split(size)) for size in sizes]
 
     def _job(self, launch: _Launch, channels: CallChannels) -> Callable[[Cancellation], Execution]:
         def run(cancellation: Cancellation) -> Execution:
-            executable = launch.compiled.executable
             with (
                 part_of_request(f"request {launch.number}"),
                 self._running.taken(),
                 self._turns.taken(cancellation),
             ):
                 execution = self.run(
-                    executable, launch.arguments, launch.device, cancellation, channels=channels
+                    launch.compiled,
+                    launch.arguments,
+                    launch.device,
+                    cancellation,
+                    channels=channels,
                 )
             # A failure cancels the others, and is to be the error that is told.
             channels.ended(launch.number)
@@ -178,13 +205,16 @@ class ProgramRunner:
         return run
 
     def _keep_all(
-        self, launches: Sequence[_Launch], executions: Sequence[Execution]
+        self,
+        launches: Sequence[_Launch],
+        executions: Sequence[Execution],
+        reservations: Sequence[Reservation],
     ) -> list[Executed]:
         kept: list[Executed] = []
         try:
-            for launch, execution in zip(launches, executions, strict=True):
+            for launch, execution, room in zip(launches, executions, reservations, strict=True):
                 profile = profile_of(execution, launch.compiled)
-                kept.append(Executed(launch.reservation.keep(execution.output), profile))
+                kept.append(Executed(room.keep(execution.output), profile))
         except XlaError:
             for executed in kept:
                 self._data.remove(executed.output)
@@ -194,20 +224,54 @@ class ProgramRunner:
     def _compiled(self, program: Program, cancellation: Cancellation) -> Compiled:
         if not self._programs.has(program.key):
             # Before others can wait for it: they are not to get an error of this session's own.
-            self._compiling.require()
+            self._require_compiling()
 
-        def compile_program() -> Executable:
-            with self._compiling.spending():
-                module = program.import_module(self._limits.max_device_bytes)
-                return self._backend.compile(
-                    module, program.entry, seed=program.seed, options=program.options
-                )
+        compile_program = functools.partial(self._compile, program)
+        return self._programs.acquire(program, compile_program, cancellation, self._caller)
 
-        return self._programs.acquire(program.key, compile_program, cancellation)
+    def _require_compiling(self) -> None:
+        """Raise ResourceExhaustedError if the session may compile no more."""
+        self._compiling.require()
+        self._shared_compiling.require(self._caller)
+
+    @contextlib.contextmanager
+    def _spending(self) -> Iterator[None]:
+        with self._compiling.spending(), self._shared_compiling.spending(self._caller):
+            yield
+
+    @contextlib.contextmanager
+    def counted_as_compiling(self) -> Iterator[None]:
+        """Count the time of the block as the session's compiling.
+
+        Raises ResourceExhaustedError if the session may compile no more.
+        """
+        self._require_compiling()
+        with self._spending():
+            yield
+
+    def compile_once(
+        self, program: Program, options: CompileOptions, files: DumpFiles
+    ) -> Executable:
+        """Compile a program for this call alone, with the dump in `files`.
+
+        Raises as `Backend.compile`, and ResourceExhaustedError if the session may compile no more.
+        """
+        with self.counted_as_compiling():
+            module = program.import_module(self._limits.max_device_bytes)
+            return self._backend.compile(
+                module, program.entry, seed=program.seed, options=options, files=files
+            )
+
+    def _compile(self, program: Program) -> Executable:
+        with self._spending():
+            module = program.import_module(self._limits.max_device_bytes)
+            return self._backend.compile(
+                module, program.entry, seed=program.seed, options=program.options
+            )
 
     def run(
         self,
-        executable: Executable,
+        compiled: Compiled,
         arguments: Sequence[Buffer],
         device: Device,
         cancellation: Cancellation,
@@ -217,10 +281,32 @@ class ProgramRunner:
     ) -> Execution:
         """Run in a place of `running` that the caller has taken; raises as `Executable.execute`.
 
-        `donated` are numbers of arguments that nobody else uses; `label` is the handle of the
-        execution, where it was launched, for who asks what waits; `channels` are the session's
-        unless others are given.
+        A program whose code is gone is compiled again, which takes no leave: time of it counts as
+        the session's compiling, and may exceed what it has. `donated` are numbers of arguments
+        that nobody else uses; `label` is the handle of the execution, where it was launched, for
+        who asks what waits; `channels` are the session's unless others are given.
         """
+        code, executable = self._programs.begin_use(
+            compiled, functools.partial(self._compile, compiled.program), cancellation
+        )
+        try:
+            return self.run_executable(
+                executable, arguments, device, cancellation, donated, label, channels
+            )
+        finally:
+            self._programs.end_use(code)
+
+    def run_executable(
+        self,
+        executable: Executable,
+        arguments: Sequence[Buffer],
+        device: Device,
+        cancellation: Cancellation,
+        donated: Sequence[int] = (),
+        label: int = 0,
+        channels: Channels | None = None,
+    ) -> Execution:
+        """Run code that is at hand; otherwise as `run`."""
         return executable.execute(
             self._all_on(device, arguments) if arguments else (),
             device=device,
@@ -275,30 +361,29 @@ class ProgramRunner:
                 raise located(f"argument {number}", error) from error.__cause__
         return buffers
 
-    def reserve(self, compiled: Compiled) -> Reservation:
-        """Set room aside for an execution, the arguments aside: they are kept already.
+    def checked_arguments(self, compiled: Compiled, handles: Sequence[int | None]) -> list[Buffer]:
+        """The values of these handles, which must fit the parameters; raises as `execute`."""
+        buffers = self._arguments(handles)
+        _check_arguments(buffers, compiled.program_shape.parameters)
+        return buffers
 
-        Raises ResourceExhaustedError, with the limit and the use, where there is none.
+    def reserve(self, compiled: Compiled, cancellation: Cancellation) -> Reservation:
+        """Reserve memory for an execution, without its arguments, which are kept already.
+
+        Waits and raises as `MemoryQueue.reserve`.
         """
-        return self._data.reserve(compiled.room.byte_size, compiled.room)
-
-    @contextlib.contextmanager
-    def _reserving(self, compiled: Compiled) -> Iterator[Reservation]:
-        reservation = self.reserve(compiled)
-        try:
-            yield reservation
-        finally:
-            reservation.release()
+        room = compiled.room
+        return self._queue.reserve(self._data, room.byte_size, room, cancellation)
 
     def compiled_under(self, handle: int | None) -> Compiled:
-        """The executable of a handle; InvalidArgumentError when it names none."""
+        """Return the executable of a handle.
+
+        Raises InvalidArgumentError without a handle and for one that was freed, NotFoundError for
+        one that was never given to this session.
+        """
         if handle is None:
             raise InvalidArgumentError("the request must hold an executable's handle, got none")
-        try:
-            return self._executables.get(handle)
-        except NotFoundError as error:
-            # As in the reference, so that NOT_FOUND always speaks of an argument.
-            raise InvalidArgumentError(error.message) from None
+        return self._executables.get(handle)
 
 
 def profile_of(execution: Execution, compiled: Compiled) -> Profile:
@@ -314,8 +399,17 @@ def _check_arguments(arguments: Sequence[Buffer], parameters: Sequence[Shape]) -
             f"{len(parameters)} parameters"
         )
     for number, (argument, parameter) in enumerate(zip(arguments, parameters, strict=True)):
-        if not argument.shape.equal(parameter):
+        if not same_but_for_layout(argument.shape, parameter):
             raise InvalidArgumentError(
-                f"argument {number} must equal its compiled parameter, layout included, got "
+                f"argument {number} must have the type and dimensions of its parameter, got "
                 f"{argument.shape} for {parameter}"
             )
+
+
+def same_but_for_layout(argument: Shape, parameter: Shape) -> bool:
+    """Return whether a value of one shape can be the argument for a parameter of the other.
+
+    Platforms keep values dense and row-major whatever layout a shape says, so an argument in
+    another layout needs no copy: its elements are read where they are.
+    """
+    return argument == parameter or argument.without_layout() == parameter.without_layout()

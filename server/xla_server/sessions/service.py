@@ -22,21 +22,24 @@ from xla_contract.literal import Literal
 from xla_contract.literal_decoding import ReceivedLiteral
 from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2, xla_pb2
+from xla_server.buffers.assignment import MemoryUse
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.cost import Cost, module_cost
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
 from xla_server.sessions.answer_memory import SessionAnswers
+from xla_server.sessions.caller import LOCAL, Caller
 from xla_server.sessions.channels import ChannelType, ServerChannels
 from xla_server.sessions.constants import compute_constant
-from xla_server.sessions.data import DataTable
+from xla_server.sessions.data import DataTable, Reservation
 from xla_server.sessions.devices import DeviceHandle, Devices
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.executables import ExecutableTable
-from xla_server.sessions.executions import executions_of
+from xla_server.sessions.executions import Executions, executions_of
 from xla_server.sessions.feed_waiters import Done
 from xla_server.sessions.feeds import DeviceFeeds, LentLiteral
 from xla_server.sessions.handles import HandleFactory, HandleKind
+from xla_server.sessions.memory_account import MemoryAccount
 from xla_server.sessions.programs import require_program
 from xla_server.sessions.quotas import CompileBudget, Quotas, Slots
 from xla_server.sessions.records import Executed, GraphRequest, present
@@ -69,14 +72,19 @@ class XlaService:
     Any thread may call any method, until `close`.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, caller: Caller = LOCAL) -> None:
         self.engine = engine
+        self.caller = caller
+        """The caller whose resources it uses."""
         self.limits = engine.limits
         self.quotas = quotas = engine.quotas
         handles = HandleFactory()
         self.handles = handles
         self.data = DataTable(
-            handles, engine.memory, max_bytes=quotas.device_bytes, max_handles=quotas.handles
+            handles,
+            MemoryAccount(engine.memory, engine.memory_use, caller),
+            max_bytes=quotas.device_bytes,
+            max_handles=quotas.handles,
         )
         self.answers = SessionAnswers(
             engine.answers,
@@ -96,6 +104,7 @@ class XlaService:
             "executions at the same time",
             "Wait for one to end, or launch them: those stand in line.",
             engine.executing,
+            caller,
         )
         self.compiling = CompileBudget(quotas.compile_seconds)
         self.runner = ProgramRunner(
@@ -106,6 +115,7 @@ class XlaService:
             channels=self.channels,
             running=self.running,
             compiling=self.compiling,
+            caller=caller,
         )
         self._calls: set[Cancellation] = set()
         self._parts: dict[type[Closing], Closing] = {}
@@ -180,6 +190,13 @@ class XlaService:
             compile_seconds=self.compiling.used,
             answer_bytes=self.answers.used_bytes,
         )
+
+    @property
+    def is_empty(self) -> bool:
+        """True if it has no values, executables, channels, queues or executions."""
+        parts = [part for part in self._parts.values() if not isinstance(part, Executions) or part]
+        kept = self.data or self.executables or parts or self.devices.all_feeds()
+        return not kept and not self.channels.has_any
 
     @property
     def is_closed(self) -> bool:
@@ -373,12 +390,20 @@ class XlaService:
 
         Raises as `compute_constant`, and ResourceExhaustedError when the session runs too many.
         """
+
+        def reserve(use: MemoryUse) -> Reservation:
+            purpose = f"a constant ({use})"
+            return self.engine.queue.reserve(
+                self.data, use.added, purpose, cancellation, self.running
+            )
+
         with self.running.taken(), self.engine.turns.taken(cancellation):
             return compute_constant(
                 require_program(program),
                 output_layout,
                 max_bytes=min(self.limits.max_device_bytes, self.limits.max_message_bytes),
                 cancellation=cancellation,
+                reserve=reserve,
             )
 
     def get_computation_graph_stats(self, program: hlo_pb2.HloModuleProto | None) -> Cost:

@@ -167,14 +167,23 @@ class SharedMemory:
                     f"what comes in pieces must be row-major without padding, got {checked}"
                 )
             ring_bytes = _ring_bytes(arena.size(offset), piece_bytes)
+            data, spared = self._service.data, self._service.limits.spared_device_bytes
+            purpose = f"an upload of {checked}"
             with (
                 arena.using(offset, ring_bytes) as ring,
-                self._service.data.reserving(checked.byte_size, f"an upload of {checked}") as place,
+                data.reserve_later(checked.byte_size, purpose, spared=spared) as place,
             ):
                 block = self._service.engine.blocks.take(block_size(checked.byte_size))
                 memory = np.asarray(block)[: checked.byte_size]
                 with lent_place():  # The client may take its time.
-                    receive_pieces(line, ring, memory, piece_bytes, cancellation)
+                    receive_pieces(
+                        line,
+                        ring,
+                        memory,
+                        piece_bytes,
+                        cancellation,
+                        lambda byte_size: place.grow(byte_size, purpose, spared=spared),
+                    )
                 literal = literal_in_memory(checked, memory)
                 return place.keep(self._service.engine.backend.to_device(literal, target))
 

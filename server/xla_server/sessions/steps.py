@@ -6,13 +6,10 @@ to earlier steps and donations.
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from xla_contract.errors import (
-    InvalidArgumentError,
-    XlaError,
-)
+from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, XlaError
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
@@ -22,10 +19,12 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.data import Reservation
 from xla_server.sessions.devices import checked_device
 from xla_server.sessions.donations import Donations, Path, Root
-from xla_server.sessions.executables import Compiled
+from xla_server.sessions.executables import Compiled, ExecutionRoom
+from xla_server.sessions.memory_queue import Waiter
 from xla_server.sessions.pending import PendingValue
+from xla_server.sessions.quotas import Slots
 from xla_server.sessions.records import located
-from xla_server.sessions.runner import profile_of
+from xla_server.sessions.runner import profile_of, same_but_for_layout
 from xla_server.sessions.step_outputs import (
     Outputs,
     PartOutcome,
@@ -70,7 +69,7 @@ class Step:
     @property
     def result(self) -> Shape:
         """The shape of the result."""
-        return self.compiled.executable.program_shape.result
+        return self.compiled.program_shape.result
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -117,39 +116,76 @@ class PreparedRun:
             donated, self._donated = self._donated, []
             self._service.data.remove_all(donated)
 
+    def reserve(self, cancellation: Cancellation, slots: Slots | None = None) -> Reservation:
+        """Reserve memory for all steps; waits and raises as `MemoryQueue.reserve`.
+
+        All of it at once, so that no run waits for memory while it has some.
+        """
+        size, room, number = self._need()
+        try:
+            queue = self._service.engine.queue
+            return queue.reserve(self._service.data, size, room, cancellation, slots)
+        except ResourceExhaustedError as error:
+            raise self._located(number, error) from error.__cause__
+
+    def enter(self, on_left: Callable[[Waiter], None]) -> "Reservation | Waiter":
+        """Reserve as `reserve` does, but wait without a thread; see `MemoryQueue.enter`."""
+        size, room, number = self._need()
+        try:
+            return self._service.engine.queue.enter(self._service.data, size, room, on_left)
+        except ResourceExhaustedError as error:
+            raise self._located(number, error) from error.__cause__
+
+    def _need(self) -> tuple[int, ExecutionRoom, int]:
+        """Return the bytes to reserve, what for, and the step that needs most."""
+        needs = self._needs()[:-1]
+        number = needs.index(max(needs))
+        return needs[number], self.steps[number].compiled.room, number
+
+    def _needs(self) -> list[int]:
+        """Return the bytes that each step needs, with the results before it, and all in the end."""
+        needs: list[int] = []
+        results: dict[int, int] = {}
+        for number, step in enumerate(self.steps):
+            needs.append(sum(results.values()) + step.compiled.room.byte_size)
+            results[number] = step.result.byte_size
+            for done in step.done_with:
+                if not self.steps[done].output.is_used:
+                    del results[done]
+        return [*needs, sum(results.values())]
+
     @contextlib.contextmanager
-    def executing(self, cancellation: Cancellation) -> Iterator[list[Outcome]]:
-        """Run the steps; their results have room as long as the block, in which they are kept.
+    def executing(
+        self, cancellation: Cancellation, room: Reservation | None = None
+    ) -> Iterator[list[Outcome]]:
+        """Run the steps in `room`, which lasts as long as the block, in which results are kept.
 
         Raises NotYetError when an argument is not there, why it never will be, what running
-        raises, and ResourceExhaustedError where there is no room.
+        raises, and without `room` as `reserve`.
         """
         service, results = self._service, dict[int, Buffer]()
-        rooms: dict[int, Reservation] = {}
+        room = self.reserve(cancellation) if room is None else room
+        needs = self._needs()
         outcomes: list[Outcome] = []
         turns = service.engine.turns
         turn = turns.begin(cancellation)
         try:
             for number, step in enumerate(self.steps):
                 try:
-                    rooms[number] = service.runner.reserve(step.compiled)
                     if not number:
                         self.free_donated()
                     cancellation.check()
                     outcomes.append(self._execute(number, step, results, cancellation))
-                    rooms[number].shrink(step.result.byte_size)
                 except XlaError as error:
                     raise self._located(number, error) from error.__cause__
                 for done in step.done_with:
                     results.pop(done, None)
-                    if not self.steps[done].output.is_used:
-                        rooms[done].release()
+                room.shrink(max(needs[number + 1 :]))
             results.clear()
             yield outcomes
         finally:
             turns.end(turn)
-            for room in rooms.values():
-                room.release()
+            room.release()
 
     def close(self) -> None:
         """Let go of the arguments; harmless when done before."""
@@ -173,7 +209,7 @@ class PreparedRun:
         if step.donated:
             donated = [each for each in step.donated if self._may_overwrite(step, each, arguments)]
         execution = self._service.runner.run(
-            step.compiled.executable, arguments, self.device, cancellation, donated, self.label
+            step.compiled, arguments, self.device, cancellation, donated, self.label
         )
         output, result = step.output, execution.output
         if step.done_with != [number]:
@@ -267,7 +303,7 @@ class _Preparation:
     def _step(self, number: int, step: extension_pb2.RunStep, kinds: Sequence[str | None]) -> Step:
         handle = step.executable.handle if step.HasField("executable") else None
         compiled = self._service.runner.compiled_under(handle)
-        parameters = compiled.executable.program_shape.parameters
+        parameters = compiled.program_shape.parameters
         if len(kinds) != len(parameters):
             raise InvalidArgumentError(
                 f"there must be one argument per parameter, got {len(kinds)} for "
@@ -291,7 +327,7 @@ class _Preparation:
                 self._last_use[source.step] = number
         if donated or self._donations:
             self._check_donations(number, step, donated)
-        output = self._outputs.read(step.output, compiled.executable.program_shape.result)
+        output = self._outputs.read(step.output, compiled.program_shape.result)
         return Step(compiled, sources, donated, output)
 
     def _source(
@@ -307,9 +343,9 @@ class _Preparation:
         else:
             source = _FromStep(argument.result.step, tuple(argument.result.index))
             shape = self._shape_of(source)
-        if shape is not parameter and not shape.equal(parameter):
+        if shape is not parameter and not same_but_for_layout(shape, parameter):
             raise InvalidArgumentError(
-                f"it must equal its compiled parameter, layout included, got {shape} for "
+                f"it must have the type and dimensions of its parameter, got {shape} for "
                 f"{parameter}"
             )
         return source

@@ -20,14 +20,20 @@ from xla_server.sessions.service import XlaService
 
 
 class Upload:
-    """The array that `writer` makes, for a device; `reservation` has its memory set aside.
+    """The array that `writer` makes, for a device; `reservation` grows with what has arrived.
 
-    Any thread may call any method. The lock is held while a chunk is copied, never while one is
-    waited for. Times are those of the caller's clock.
+    Uploads leave at least `spared` bytes of the devices to others. Any thread may call any method.
+    The lock is held while a chunk is copied, never while one is waited for. Times are those of the
+    caller's clock.
     """
 
     def __init__(
-        self, writer: LinearWriter, device: Device, reservation: Reservation, now: float
+        self,
+        writer: LinearWriter,
+        device: Device,
+        reservation: Reservation,
+        now: float,
+        spared: int = 0,
     ) -> None:
         self.size = writer.shape.byte_size
         self.received = 0
@@ -35,6 +41,8 @@ class Upload:
         self._device = device
         self._writer: LinearWriter | None = writer
         self._reservation = reservation
+        self._spared = spared
+        self._active_at = now
         self._checksum = 0
         self._owner: object = None
         self._tell_owner: Callable[[XlaError], object] | None = None
@@ -53,7 +61,9 @@ class Upload:
                 f"an upload must keep its device, got {device} for one to {self._device}"
             )
 
-    def take_over(self, owner: object, offset: int, tell: Callable[[XlaError], object]) -> None:
+    def take_over(
+        self, owner: object, offset: int, tell: Callable[[XlaError], object], now: float
+    ) -> None:
         """Give the upload to another stream, and end the one before.
 
         Raises FailedPreconditionError when `offset` is not what has arrived. The stream before has
@@ -64,6 +74,7 @@ class Upload:
             before, self._tell_owner = self._tell_owner, tell
             self._owner = owner
             self._left_at = None
+            self._active_at = now
             received = self.received
         if before is not None:
             before(_taken_over())
@@ -84,21 +95,31 @@ class Upload:
         """Whether the upload has waited for a stream since before `moment`."""
         return self._left_at is not None and self._left_at <= moment
 
-    def write(self, owner: object, chunk: ChunkView) -> None:
+    def was_silent_since(self, moment: float) -> bool:
+        """Return whether a stream has the upload and sent no chunk since before `moment`."""
+        return self._owner is not None and self._active_at <= moment
+
+    def write(self, owner: object, chunk: ChunkView, now: float) -> None:
         """Take in the next chunk; raises as `IncomingUpload.write` does."""
         with self._lock:
             self._check_owner(owner)
             assert self._writer is not None
             check_follows(chunk, self.received, self.size)
+            arrived = self.received + len(chunk.data)
+            self._reservation.grow(arrived, self, spared=self._spared)
+            self._active_at = now
             self._writer.write(chunk.offset, chunk.data)
             self._checksum = crc32(chunk.data, self._checksum)
-            self.received += len(chunk.data)
+            self.received = arrived
             if chunk.checksum is not None and chunk.checksum != self._checksum:
                 raise DataLossError(
                     f"the bytes must have the checksum sent, got {self._checksum:#010x} for "
                     f"{self.size} bytes sent as {chunk.checksum:#010x}",
                     hint="Upload the value again.",
                 )
+
+    def __str__(self) -> str:
+        return f"an upload of {self._shape} after {self.received} of {self.size} bytes"
 
     def check_complete(self, owner: object) -> None:
         """Raise InvalidArgumentError unless all bytes have arrived."""

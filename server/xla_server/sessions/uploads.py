@@ -1,7 +1,8 @@
 """Values that arrive in chunks, over one stream or, where streams break off, several.
 
-An upload has memory set aside and a destination of its final size from its start on. Its chunks
-follow one another, so what has arrived is told by one number. The destination becomes the value.
+An upload has a destination of its final size from its start on; memory is reserved as chunks arrive
+and touch it. They follow one another, so what has arrived is told by one number. The destination
+becomes the value.
 """
 
 import dataclasses
@@ -21,6 +22,7 @@ from xla_contract.errors import (
     NotFoundError,
     ResourceExhaustedError,
     UnauthenticatedError,
+    UnavailableError,
     XlaError,
 )
 from xla_contract.linear_chunks import LinearWriter
@@ -65,6 +67,7 @@ class Uploads:
     def __init__(self, service: XlaService, clock: Callable[[], float] = time.monotonic) -> None:
         self._service = service
         self._grace_seconds = service.limits.upload_grace_seconds
+        self._silence_seconds = service.limits.upload_silence_seconds
         self._clock = clock
         self._under_way: dict[bytes, Upload] = {}
         self._finished: OrderedDict[bytes, _Finished] = OrderedDict()
@@ -85,7 +88,8 @@ class Uploads:
         must not wait. Raises InvalidArgumentError for an id or a shape that cannot be, and another
         shape than at first; FailedPreconditionError for an offset that is not the one the upload
         has come to; ResourceExhaustedError, before anything is allocated, when there are too many
-        uploads or there is no room for the value; UnauthenticatedError when the session has ended.
+        uploads or there is no room for the value now; UnauthenticatedError when the session has
+        ended.
         """
         if not 0 < len(upload_id) <= MAX_ID_BYTES:
             raise InvalidArgumentError(
@@ -135,8 +139,13 @@ class Uploads:
         upload.drop(AbortedError("the upload was abandoned"))
 
     def expire(self) -> None:
-        """Drop what broke off, and forget what finished, longer ago than the grace period."""
-        oldest = self._clock() - self._grace_seconds
+        """Drop what broke off, and forget what finished, longer ago than the grace period.
+
+        Uploads whose streams have sent no chunk for `upload_silence_seconds` are dropped too.
+        """
+        now = self._clock()
+        oldest = now - self._grace_seconds
+        since = now - self._silence_seconds
         with self._lock:
             while self._finished:
                 upload_id, first = next(iter(self._finished.items()))
@@ -144,9 +153,20 @@ class Uploads:
                     break
                 del self._finished[upload_id]
             over = [key for key, each in self._under_way.items() if each.was_left_before(oldest)]
+            mute = [key for key, each in self._under_way.items() if each.was_silent_since(since)]
             dropped = [self._under_way.pop(key) for key in over]
+            silent = [self._under_way.pop(key) for key in mute]
         for upload in dropped:
             upload.drop(AbortedError("the upload broke off and was not gone on with in time"))
+        for upload in silent:
+            upload.drop(self._too_silent(upload))
+
+    def _too_silent(self, upload: Upload) -> XlaError:
+        return UnavailableError(
+            f"the next chunk of an upload must come within {self._silence_seconds:g} s, got none "
+            f"after {upload.received} of {upload.size} bytes, which were given up",
+            hint="Upload the value again.",
+        )
 
     def close(self) -> None:
         """Free all that has arrived; nothing can be begun any more."""
@@ -198,13 +218,17 @@ class Uploads:
                 f"{len(self._under_way)} there",
                 hint="Abandon those that will not go on.",
             )
-        reservation = self._service.data.reserve(checked.byte_size, f"an upload of {checked}")
+        spared = self._service.limits.spared_device_bytes
+        reservation = self._service.data.reserve_later(
+            checked.byte_size, f"an upload of {checked}", spared=spared
+        )
         try:
             if checked.byte_size >= LARGE:
                 require_bytes(checked.byte_size, checked)
             block = self._service.engine.blocks.take(block_size(checked.byte_size))
             memory = np.asarray(block)[: checked.byte_size]
-            return Upload(LinearWriter(checked, memory), target, reservation, self._clock())
+            writer = LinearWriter(checked, memory)
+            return Upload(writer, target, reservation, self._clock(), spared)
         except BaseException:
             reservation.release()
             raise
@@ -224,7 +248,7 @@ class IncomingUpload:
     def take_over(self, offset: int, tell: Callable[[XlaError], object]) -> "IncomingUpload":
         """Become the upload's only stream; raises as `Uploads.begin` does."""
         try:
-            self._upload.take_over(self, offset, tell)
+            self._upload.take_over(self, offset, tell, self._uploads.now())
         except BaseException:
             self.leave()
             raise
@@ -235,11 +259,12 @@ class IncomingUpload:
 
         Raises InvalidArgumentError for bytes that do not follow, are too many or are no values of
         the shape; DataLossError, after which there is no such upload any more, for another
-        checksum than the chunk says; AbortedError when the upload was taken over or given up.
+        checksum than the chunk says, and ResourceExhaustedError, likewise, where there is no room
+        for it; AbortedError when the upload was taken over or given up.
         """
         try:
-            self._upload.write(self, chunk)
-        except DataLossError as error:
+            self._upload.write(self, chunk, self._uploads.now())
+        except (DataLossError, ResourceExhaustedError) as error:
             self._uploads.forget(self._id, self._upload, error)
             raise
 

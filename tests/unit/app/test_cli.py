@@ -5,9 +5,9 @@ import logging
 
 import pytest
 
-from xla_server.app.cli import serve
 from xla_server.app.config import Settings, described
 from xla_server.app.logs import JsonFormatter
+from xla_server.app.serve import serve
 
 
 def test_every_setting_is_a_flag():
@@ -22,7 +22,7 @@ def test_every_setting_is_a_flag():
         ("platform", "runs the programs; by default cpu"),
         ("short_threads", "short calls; by default 16"),
         ("grace_seconds", "after SIGTERM; by default 30"),
-        ("session_device_bytes", "as there may be in all; by default 0"),
+        ("session_device_bytes", "its connection's share of all; by default 0"),
         ("prepare", "the server is ready; by default yes"),
         # What depends on the machine, and what is empty, the description says.
         ("max_device_bytes", "; by default half of the memory there is"),

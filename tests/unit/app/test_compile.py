@@ -9,13 +9,13 @@ from typer.testing import CliRunner
 
 from tests.corpus.hlo_text import VECTOR_LOOP
 from xla_contract.stubs import hlo_pb2
-from xla_server.app.cli import cli
+from xla_server.app.commands import app
 from xla_server.ir.exporter import export_module
 from xla_server.ir.text.parser import parse_module
 
 
 def run(*arguments: object) -> tuple[int, str]:
-    result = CliRunner().invoke(cli, ["compile", *map(str, arguments)])
+    result = CliRunner().invoke(app, ["compile", *map(str, arguments)])
     return result.exit_code, result.output
 
 
@@ -110,7 +110,7 @@ BAD = {
     "noise.pb": (b"\xff\xff\xff", "the file must hold an HloModuleProto or an HloProto"),
     "noise.txt": (b"\xff\xff\xff", "HLO text must be UTF-8"),
     "wrong.hlo": (b"HloModule m\nf { x = f32[] foo() }", "foo %x: an opcode must be one of"),
-    "module.mlir": (b"", "a module must be in .pb, .txt or .hlo, got module.mlir"),
+    "module.onnx": (b"", "a module must be HLO text in .hlo or .txt, an HloModuleProto in .pb or"),
     "dynamic.hlo": (
         b"HloModule m\nENTRY e { ROOT x = f32[<=4] parameter(0) }",
         "compiled at the sizes that it meets when it runs, got dynamic dimensions in m",

@@ -116,3 +116,34 @@ def test_all_modules_of_a_server_share_its_bytes(tmp_path: Path) -> None:
         DumpFiles(directory, budget=budget).write("a", b"x" * 6)
     assert os.listdir(first) == ["a"]
     assert os.listdir(second) == ["left_out.txt"]
+
+
+def test_dumps_are_for_the_server_s_user_alone(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "mine").mkdir(mode=0o755)
+    before = os.umask(0)
+    try:
+        files = DumpDirectory(tmp_path).open(DumpOptions("mine"), "m")
+        assert files is not None
+        files.write("a.txt", "text")
+        files.leave_out("b.txt", "5 bytes")
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert modes == {
+        "mine": 0o700,
+        "module_0001.m": 0o700,
+        "a.txt": 0o600,
+        "left_out.txt": 0o600,
+    }
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_directory_of_another_user_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine").mkdir()
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    rule = "must be able to write there, got it belongs to another user"
+    with pytest.raises(FailedPreconditionError, match=rule):
+        DumpDirectory(tmp_path).open(DumpOptions("mine"), "m")

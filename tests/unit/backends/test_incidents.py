@@ -21,9 +21,16 @@ def test_ids_are_not_used_twice() -> None:
 
 def test_the_directory_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     directory = tmp_path / "state" / "incidents"
-    error = report(Incidents(directory))
+    before = os.umask(0)
+    try:
+        error = report(Incidents(directory))
+    finally:
+        os.umask(before)
     assert os.listdir(directory) == [f"incident_{error.incident}"]
-    assert directory.stat().st_mode & 0o077 == 0
+    made = [tmp_path / "state", *(tmp_path / "state").rglob("*")]
+    assert len(made) > 4
+    for path in made:
+        assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600)
 
 
 def test_only_so_many_are_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

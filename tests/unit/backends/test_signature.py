@@ -69,6 +69,14 @@ def test_a_result_does_not_keep_what_it_was_cut_from() -> None:
     assert nested[0] is large
 
 
+def test_a_result_is_dense_and_row_major() -> None:
+    # A transposed view would be copied by the next program that reads it, unreserved.
+    turned = owned(np.zeros((3, 5), np.float32).T)
+    assert isinstance(turned, np.ndarray)
+    assert turned.flags.c_contiguous
+    assert turned.base is None
+
+
 @pytest.mark.parametrize("backend", [CPU, PLATFORM], ids=lambda backend: backend.platform)
 def test_an_executable_tells_the_bytes_of_its_constants(backend: Cpu | Interpreter) -> None:
     table = np.arange(10_000, dtype=np.float32)

@@ -9,11 +9,13 @@ import grpc
 import pytest
 
 from tests.fault.plain import until
-from xla_contract.errors import ResourceExhaustedError
+from xla_contract.errors import ResourceExhaustedError, UnauthenticatedError
+from xla_server.identity.identity import Identity
 from xla_server.rpc import arrivals
-from xla_server.rpc.arrivals import Arrivals, Expected, known_server
+from xla_server.rpc.arrivals import Arrivals, Begun, Expected, known_server
 from xla_server.rpc.call_places import CallPlaces
 from xla_server.rpc.errors import status_of
+from xla_server.rpc.gate import Gate
 from xla_server.rpc.places import CALL_LIMITS, PlaceLimits
 from xla_server.rpc.threads import Job, Threads
 
@@ -27,11 +29,14 @@ class Service:
         self._server = grpc.server(ThreadPoolExecutor(1), maximum_concurrent_rpcs=2)
         self.expected = Expected()
         self.places = CallPlaces(limits)
-        pool = Arrivals(threads, self.expected, self.places)
+        self.begun = Begun()
+        self.may_end = threading.Event()
+        pool = Arrivals(threads, self.expected, self.places, begun=self.begun)
         streamed = Arrivals(threads, self.expected, self.places, is_streamed=True)
         rows = {
             "Echo": grpc.unary_unary_rpc_method_handler(_in(pool, lambda request, _: request)),
             "Abort": grpc.unary_unary_rpc_method_handler(_in(pool, _abort)),
+            "Hold": grpc.unary_unary_rpc_method_handler(_in(pool, self._hold)),
             "Count": grpc.unary_unary_rpc_method_handler(_in(pool, self._count)),
             "CountLater": grpc.unary_stream_rpc_method_handler(_in(pool, self._count)),
             "Code": grpc.unary_unary_rpc_method_handler(_in(pool, _set_code)),
@@ -72,6 +77,12 @@ class Service:
     def wait_until_forgotten(self) -> None:
         """Wait until grpc's server knows of no call."""
         until(lambda: not self._server._state.rpc_states)
+
+    def _hold(self, request: bytes, _: object) -> bytes:
+        self.may_end.wait(20)
+        if request == b"fail":
+            raise ValueError("too late")
+        return request
 
     def _count(self, request: bytes, _: object) -> bytes:
         self.counted.append(request)
@@ -391,3 +402,63 @@ def test_another_grpc_is_known_as_such(monkeypatch):
         patch.setattr(observability, "_OBSERVABILITY_PLUGIN", object())
         assert known_server() is None
     assert known_server() is server
+
+
+class _Strict(Gate):
+    """A gate that nobody passes, and the paths of those who tried."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.paths: list[str] = []
+
+    def admit(self, context: grpc.ServicerContext, path: str) -> Identity:
+        self.paths.append(path)
+        raise UnauthenticatedError("a call must carry credentials, got none")
+
+
+def test_a_call_that_the_gate_refuses_takes_no_place_and_is_not_read() -> None:
+    threads, expected, places, gate = Threads(1, "t"), Expected(), CallPlaces(), _Strict()
+    never = threading.Event()
+    served: list[bytes] = []
+
+    def serve(request: bytes, _: grpc.ServicerContext) -> bytes:
+        served.append(request)
+        return b""
+
+    def requests() -> Iterator[bytes]:
+        never.wait()
+        yield b""
+
+    server = grpc.server(ThreadPoolExecutor(1))
+    handler = grpc.unary_unary_rpc_method_handler(
+        _in(Arrivals(threads, expected, places, gate=gate), serve)
+    )
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("s", {"Echo": handler}),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        # The request never comes; the answer does.
+        call = channel.stream_unary("/s/Echo").future(requests(), timeout=60)
+        assert call.code() is grpc.StatusCode.UNAUTHENTICATED
+        assert call.details() == "Echo: a call must carry credentials, got none"
+        never.set()
+    assert gate.paths == ["/s/Echo"]
+    assert (served, expected.events, places.used) == ([], {}, 0)
+    server.stop(None).wait()
+    threads.shutdown()
+
+
+@pytest.mark.parametrize("request_", [b"answer", b"fail"])
+def test_a_call_whose_thread_is_busy_may_be_answered_by_another_once(single, request_):
+    status = status_of(ResourceExhaustedError("enough"))
+    call = single.channel.unary_unary("/s/Hold").future(request_, timeout=20)
+    until(lambda: len(single.begun.events) == 1)
+    assert single.begun.end_all(lambda path: None) == 0
+    assert single.begun.end_all(lambda path: status if path == b"/s/Hold" else None) == 1
+    assert (call.code(), call.details()) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "enough")
+    assert single.begun.end_all(lambda path: status) == 0
+    single.may_end.set()
+    single.wait_until_forgotten()
+    until(lambda: single.places.used == 0)
+    assert single.call("Hold") == b"request"
+    assert single.begun.events == {}

@@ -7,8 +7,10 @@ from google.rpc import status_pb2
 
 from xla_server.rpc.call_places import CallPlaces
 from xla_server.rpc.places import PlaceLimits
+from xla_server.sessions.caller import Caller
 
 TOKEN = "t" * 43
+OWNER = Caller("ada", "7")
 
 
 def _event(peer: str, *metadata: tuple[str, Any]) -> Any:
@@ -21,7 +23,7 @@ def _event(peer: str, *metadata: tuple[str, Any]) -> Any:
 
 
 def _places(each: int = 2) -> CallPlaces:
-    return CallPlaces(PlaceLimits(16, each), {TOKEN}.__contains__)
+    return CallPlaces(PlaceLimits(16, each), {TOKEN: OWNER}.get)
 
 
 def test_a_call_is_of_its_live_session_or_else_of_its_connection() -> None:
@@ -39,6 +41,8 @@ def test_a_call_is_of_its_live_session_or_else_of_its_connection() -> None:
         assert places.admit(number, event) is None
     counts = {owner: places.used_by(owner) for owner in ("ipv4:1", TOKEN, "unix:", "ipv4:2")}
     assert counts == {"ipv4:1": 3, TOKEN: 2, "unix:": 1, "ipv4:2": 0}
+    callers = [places.caller_of(number) for number in (0, 3, 4, 5)]
+    assert callers == [Caller("local", "ipv4:1"), OWNER, OWNER, Caller("local", "unix:")]
     for number in range(6):
         places.leave(number)
     assert places.used == 0
@@ -68,3 +72,19 @@ def test_who_is_refused_is_told_why_and_the_log_now_and_then(
     assert places.used == 2
     places.leave(0)
     assert places.admit("one more", event) is None
+
+
+def test_a_call_of_an_identity_is_its_own_whatever_session_it_names() -> None:
+    ada = Caller("token:ada", "7", is_authenticated=True)
+    places = CallPlaces(PlaceLimits(16, 8), {TOKEN: ada}.get)
+    named, unnamed = _event("ipv4:1", ("xla-session", TOKEN)), _event("ipv4:1")
+    for number, (event, identity) in enumerate(
+        ((named, "token:ada"), (unnamed, "token:ada"), (named, "token:eve"), (named, ""))
+    ):
+        assert places.admit(number, event, identity) is None
+    callers = [places.caller_of(number) for number in range(4)]
+    assert callers[0] == ada
+    assert callers[1] == Caller("token:ada", "ipv4:1", is_authenticated=True)
+    assert callers[2] == Caller("token:eve", "ipv4:1", is_authenticated=True)
+    assert callers[3] == Caller("local", "ipv4:1")
+    assert (places.used_by(TOKEN), places.used_by("ipv4:1")) == (1, 3)

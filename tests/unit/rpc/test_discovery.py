@@ -23,7 +23,8 @@ from xla_contract.descriptors import (
 from xla_server.rpc import discovery
 from xla_server.rpc.arrivals import Expected
 from xla_server.rpc.call_places import CallPlaces
-from xla_server.rpc.discovery import Discovery, is_healthy
+from xla_server.rpc.discovery import Discovery
+from xla_server.rpc.health_check import health_fault
 from xla_server.rpc.silent_streams import Silence
 
 Question = reflection_pb2.ServerReflectionRequest
@@ -73,13 +74,13 @@ def test_health_is_known_from_serving_to_draining(served: Served, service: str) 
         error: Any = caught.value
         assert error.code() is grpc.StatusCode.NOT_FOUND
         assert f"one of this server's, got '{service}'" in error.details()
-    assert not is_healthy(served.target, 10)
+    assert health_fault(served.target, 10)
     served.discovery.set_serving()
     assert served.health(service) == Status.SERVING
-    assert is_healthy(served.target, 10)
+    assert not health_fault(served.target, 10)
     served.discovery.set_draining()
     assert served.health(service) == Status.NOT_SERVING
-    assert not is_healthy(served.target, 10)
+    assert health_fault(served.target, 10)
 
 
 def test_bytes_that_are_no_question_are_refused(served: Served) -> None:
@@ -125,15 +126,15 @@ def test_health_is_told_as_it_changes(served: Served) -> None:
 
 
 def test_nobody_is_not_healthy(served: Served) -> None:
-    assert not is_healthy("unix:/nowhere", 0.5)
+    assert health_fault("unix:/nowhere", 0.5)
 
 
 def test_nobody_is_found_healthy_in_no_time(served: Served) -> None:
     served.discovery.set_serving()
     for _ in range(20):
-        assert not is_healthy(served.target, 0)
-    assert not is_healthy(served.target, -1)
-    assert is_healthy(served.target, 10)
+        assert health_fault(served.target, 0)
+    assert health_fault(served.target, -1)
+    assert not health_fault(served.target, 10)
 
 
 def test_the_services_are_listed(served: Served) -> None:

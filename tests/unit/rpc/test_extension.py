@@ -11,6 +11,7 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc import extension_feeds, extension_run, extension_shared, extension_transfers
 from xla_server.rpc.extension import CAPABILITIES, extension_rows
 from xla_server.rpc.methods import Row, Unary
+from xla_server.sessions.caller import LOCAL
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.records import Limits
 from xla_server.sessions.registry import SessionRegistry
@@ -35,7 +36,7 @@ def opened(
     assert isinstance(row, Unary)
     assert not row.has_session
     request = extension_pb2.OpenSessionRequest(capabilities=capabilities)  # type: ignore[arg-type]
-    response = row.method(None, request, Cancellation())  # type: ignore[arg-type]
+    response = row.method(LOCAL, request, Cancellation())
     assert isinstance(response, extension_pb2.OpenSessionResponse)
     return response
 

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 import grpc
 import pytest
 
+from tests.unit.rpc.fixed_caller import CALLER, always
 from xla_contract.descriptors import RPCS
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.interpreter import Interpreter
@@ -27,7 +28,7 @@ def pools():
 @pytest.fixture
 def boundary():
     engine = Engine(Interpreter(), Limits(max_device_bytes=1000))
-    return Boundary(SessionRegistry(engine), Calls(), 1000)
+    return Boundary(SessionRegistry(engine), Calls(), 1000, always(CALLER))
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from google.protobuf.message import Message
 
+from tests.unit.rpc.fixed_caller import CALLER, always
 from xla_contract.descriptors import RPCS
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.literal import Literal
@@ -86,12 +87,12 @@ class Context:
 def boundary() -> Boundary:
     limits = Limits(1 << 20, max_message_bytes=1 << 20)
     engine = Engine(Interpreter(), limits, Quotas(1 << 20, answer_bytes=LIMIT))
-    return Boundary(SessionRegistry(engine), Calls(), 1 << 20)
+    return Boundary(SessionRegistry(engine), Calls(), 1 << 20, always(CALLER))
 
 
 @pytest.fixture
 def service(boundary: Boundary) -> XlaService:
-    return boundary.sessions.enter(None, Context().peer()).service
+    return boundary.sessions.enter(None, CALLER).service
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ import pytest
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.rpc.places import PlaceLimits, Places
+from xla_server.sessions.caller import Caller
+from xla_server.sessions.caller_shares import CallerShares
 
 
 def test_one_client_cannot_take_the_places_of_all() -> None:
@@ -69,3 +71,22 @@ def test_places_are_counted_whichever_threads_come_and_go() -> None:
     assert len(ends) == 4
     assert places.used == 0
     assert not places._used
+
+
+def test_a_caller_cannot_take_all_places_by_many_sessions() -> None:
+    limits = PlaceLimits(8, 4, 8, CallerShares(0.875, 0.75))
+    places = Places(limits, "calls", "Wait.")
+    mine = Caller("ada", "1")
+    for number in range(6):
+        places.enter(number, f"session {number}", mine)
+    assert places.caller_of(5) is mine
+    told = "a connection may have 0.75 of the 8 calls .* got 1 more with 6 in use"
+    with pytest.raises(ResourceExhaustedError, match=told) as refused:
+        places.enter(6, "session 6", mine)
+    assert refused.value.hint == "Wait."
+    places.enter(6, "another's", Caller("eve", "2"))
+    for number in range(7):
+        places.leave(number)
+    assert places.used == 0
+    assert places._callers._used == {}
+    assert places.caller_of(5) is None

@@ -34,7 +34,7 @@ def test_a_paused_program_takes_no_time(
         begun.set()
         with pytest.raises(CancelledError):
             service.runner.run(
-                service.runner.compiled_under(handle).executable,
+                service.runner.compiled_under(handle),
                 [service.data.get(value)],
                 service.devices.resolve(None),
                 cancellation,

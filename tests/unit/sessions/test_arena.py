@@ -269,6 +269,62 @@ def test_idle_arenas_are_trimmed_after_a_while(monkeypatch):
     pool.close()
 
 
+def write(arena, offset, size):
+    """Write as a client does, who has a descriptor."""
+    descriptor = arena.duplicate()
+    try:
+        os.pwrite(descriptor, b"x" * size, offset)
+    finally:
+        os.close(descriptor)
+
+
+def test_what_the_other_side_writes_counts_from_the_first_byte(arena, account):
+    assert arena.backed_bytes == 0
+    write(arena, 5 * MIB, 1)
+    assert (arena.backed_bytes, account.used) == (PAGE, 0)
+    write(arena, 6 * MIB, 2 * MIB)
+    assert arena.backed_bytes == 2 * MIB + PAGE
+    # Inside of what was allocated it has been counted; the rest went.
+    offset, _ = arena.allocate(MIB)
+    write(arena, offset, MIB)
+    assert arena.backed_bytes == pages(arena) == account.used == MIB
+    arena.close()
+    assert arena.backed_bytes == account.used == 0
+
+
+def test_what_the_other_side_writes_beyond_its_parts_is_taken_back(arena, account):
+    arena.allocate(MIB)
+    write(arena, 0, 4 * MIB)
+    arena.drop_strays()
+    assert pages(arena) == arena.backed_bytes == account.used == MIB
+    with arena.using(0, MIB) as memory:
+        assert (memory == ord("x")).all()
+
+
+def test_pages_that_nobody_allocated_count_against_the_limit_and_give_way():
+    pool = ArenaPool(max_bytes=8 * MIB, session_bytes=64 * MIB, warm_bytes=0)
+    first, second = pool.acquire(), pool.acquire()
+    write(first, 0, 6 * MIB)
+    assert pool.used_bytes == pool.lent_bytes == 6 * MIB
+    second.allocate(4 * MIB)
+    assert (pages(first), pool.used_bytes) == (0, 4 * MIB)
+    # Nor do they stand in the way of the client's own parts.
+    second.free(0)
+    second.trim(0)
+    write(second, 0, 6 * MIB)
+    assert pool.used_bytes == 6 * MIB
+    second.allocate(5 * MIB)
+    assert (pages(second), pool.used_bytes) == (5 * MIB, 5 * MIB)
+    second.free(0)
+    second.trim(4 * MIB)
+    write(first, 0, 6 * MIB)
+    assert pool.used_bytes == 10 * MIB
+    pool.trim_idle()
+    assert pool.used_bytes == 4 * MIB
+    pool.close()
+    assert pool.used_bytes == 0
+
+
 def test_an_arena_that_cannot_be_made_leaves_nothing(monkeypatch, account):
     before = _memory_files()
     monkeypatch.setattr(arena_module.mmap, "mmap", _refused)

@@ -182,3 +182,20 @@ def test_nothing_is_left_of_a_session_that_ends_amid_calls(seed: int) -> None:
     assert engine.arenas.lent_bytes == 0
     assert engine.close(10)
     assert engine.arenas.used_bytes == 0
+
+
+def test_a_service_is_empty_until_it_has_something() -> None:
+    engine = Engine(Interpreter(), Limits(1 << 20))
+    service = XlaService(engine)
+    assert service.is_empty
+    service.use()  # Asks for executions, of which there are none.
+    assert service.is_empty
+    handle = kept(service, np.ones(4, np.float32))
+    assert not service.is_empty
+    service.unregister([handle])
+    assert service.is_empty
+    compiled(service, DOUBLE)
+    assert not service.is_empty
+    another = XlaService(engine)
+    another.create_channel_handle(1)
+    assert not another.is_empty

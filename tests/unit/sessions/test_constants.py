@@ -1,5 +1,8 @@
 """Programs that depend on nothing, and those that only say so."""
 
+import contextlib
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
@@ -15,6 +18,7 @@ from xla_contract.literal import Literal
 from xla_contract.opcode import Opcode
 from xla_contract.ops.rng_get_and_update_state import RngGetAndUpdateStateAttributes
 from xla_contract.stubs import hlo_pb2
+from xla_server.buffers.assignment import MemoryUse
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.constants import compute_constant
 
@@ -146,3 +150,21 @@ def test_a_program_that_breaks_a_rule_is_refused() -> None:
     proto.computations[0].instructions[-1].shape.dimensions[0] = 7
     with pytest.raises(InvalidArgumentError, match=r"^add %.*f32\[7,3\]"):
         computed(proto)
+
+
+def test_room_is_reserved_for_all_values_at_once() -> None:
+    builder = Builder("wide")
+    wide = ops.broadcast(builder.constant(np.float32(1)), [100])
+    program = builder.build(ops.slice((wide + wide) * (wide - wide), [0], [1]))
+
+    @contextlib.contextmanager
+    def refuse(use: MemoryUse) -> Iterator[None]:
+        raise ResourceExhaustedError(str(use))
+        yield
+
+    with pytest.raises(
+        ResourceExhaustedError, match=r"1200 bytes .* 1196 of temporary .* 4 of res"
+    ):
+        compute_constant(
+            program.proto, None, max_bytes=1000, cancellation=Cancellation(), reserve=refuse
+        )

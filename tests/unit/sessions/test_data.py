@@ -140,3 +140,21 @@ def test_a_reservation_shrinks_and_never_grows():
         assert (table.reserved_bytes, memory.used_bytes) == (30, 30)
         _keep(table, _buffer(np.zeros(15, np.float32)))
     assert (table.reserved_bytes, memory.used_bytes) == (0, 60)
+
+
+def test_a_reservation_grows_as_far_as_there_is_room():
+    memory = DeviceMemory(100)
+    table = _table(memory, max_bytes=80)
+    with table.reserve_later(70, "a test", spared=30) as reservation:
+        assert memory.used_bytes == 0
+        reservation.grow(40, "a test", spared=30)
+        reservation.grow(20, "a test", spared=30)
+        assert (table.reserved_bytes, memory.used_bytes) == (40, 40)
+        with pytest.raises(ResourceExhaustedError, match=r"leave 30 of 100 bytes.*31 .*40 in use"):
+            reservation.grow(71, "a test", spared=30)
+        with pytest.raises(ResourceExhaustedError, match=r"session may take 80.*50 .*40 in use"):
+            reservation.grow(90, "a test")
+        assert memory.used_bytes == 40
+    assert (table.reserved_bytes, memory.used_bytes) == (0, 0)
+    with pytest.raises(ResourceExhaustedError, match=r"leave 30 of 100 bytes.*71 .*with 0 in use"):
+        table.reserve_later(71, "a test", spared=30)

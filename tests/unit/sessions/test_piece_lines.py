@@ -51,20 +51,38 @@ def writing(line, ring, data):
 def test_a_value_passes_whatever_its_size(pair, places, size):
     data = np.random.default_rng(size).integers(0, 256, size, np.uint8)
     ring, target = np.zeros(places * PIECE, np.uint8), np.zeros(size, np.uint8)
+    reserved: list[int] = []
     with writing(pair[1], ring, data):
-        receive_pieces(pair[0], ring, target, PIECE, Cancellation())
+        receive_pieces(pair[0], ring, target, PIECE, Cancellation(), reserved.append)
     assert np.array_equal(target, data)
+    assert reserved == [*range(PIECE, size, PIECE), size]
 
 
 def test_a_value_of_no_bytes_waits_for_none(pair):
     receive_pieces(
-        pair[0], np.zeros(2 * PIECE, np.uint8), np.zeros(0, np.uint8), PIECE, Cancellation()
+        pair[0],
+        np.zeros(2 * PIECE, np.uint8),
+        np.zeros(0, np.uint8),
+        PIECE,
+        Cancellation(),
+        lambda _: None,
     )
+
+
+def test_a_piece_without_room_is_not_copied(pair):
+    def refuse(byte_size: int) -> None:
+        raise ResourceExhaustedError(f"no room for {byte_size} bytes")
+
+    ring, target = np.ones(2 * PIECE, np.uint8), np.zeros(PIECE, np.uint8)
+    pair[1].send(b"\0")
+    with pytest.raises(ResourceExhaustedError, match=f"no room for {PIECE} bytes"):
+        receive_pieces(pair[0], ring, target, PIECE, Cancellation(), refuse)
+    assert not target.any()
 
 
 def received(line, cancellation=None):
     ring, target = np.zeros(2 * PIECE, np.uint8), np.zeros(9 * PIECE, np.uint8)
-    receive_pieces(line, ring, target, PIECE, cancellation or Cancellation())
+    receive_pieces(line, ring, target, PIECE, cancellation or Cancellation(), lambda _: None)
 
 
 def test_a_place_must_be_there(pair):

@@ -97,6 +97,14 @@ def test_there_is_one_argument_that_fits_per_parameter(arguments: list[str], rul
         prepared(*arguments)
 
 
+def test_without_arguments_they_are_those_that_the_program_declares() -> None:
+    matrix = program("matrix").proto
+    matrix.host_program_shape.parameters[0].CopyFrom(shape_to_proto(Shape.parse("f32[2,2]{0,1}")))
+    found = prepare_program(matrix, Options(), None, DEVICE)
+    assert found.entry.parameters == (Shape.parse("f32[2,2]{0,1}"),)
+    assert prepare_program(program(ADD).proto, Options(), None, DEVICE).entry == prepared().entry
+
+
 def test_the_result_shape_must_be_that_of_the_program() -> None:
     options = Options(shape_with_output_layout=shape_to_proto(Shape.parse("f32[5]{0}")))
     with pytest.raises(

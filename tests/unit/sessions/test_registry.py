@@ -13,9 +13,11 @@ from xla_contract.literal import Literal
 from xla_contract.literal_decoding import ReceivedLiteral
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.sessions.caller import Caller
+from xla_server.sessions.caller_shares import CallerShares
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.records import Limits
-from xla_server.sessions.registry import SessionRegistry
+from xla_server.sessions.registry import Session, SessionRegistry
 
 
 def _received(value: object) -> ReceivedLiteral:
@@ -48,31 +50,42 @@ def there(_: str) -> bool:
     return True
 
 
+def over(connection: str) -> Caller:
+    return Caller("ipv4:127.0.0.1", connection)
+
+
+def named(identity: str, connection: str = "") -> Caller:
+    return Caller(identity, connection, is_authenticated=True)
+
+
 def test_a_call_has_the_session_of_its_token_or_else_of_its_connection(
     sessions: SessionRegistry,
 ) -> None:
     opened = sessions.open()
-    with sessions.using(opened.token, "ipv4:1") as found:
+    with sessions.using(opened.token, over("1")) as found:
         assert found is opened
-    with sessions.using(None, "ipv4:1") as mine, sessions.using(None, "ipv4:2") as other:
+    with sessions.using(None, over("1")) as mine, sessions.using(None, over("2")) as other:
         assert len({id(mine), id(other), id(opened)}) == 3
-    with sessions.using(None, "ipv4:1") as again:
+    with sessions.using(None, over("1")) as again:
         assert again is mine
     assert sessions.of(mine.service) is mine
 
 
-def test_it_is_known_which_tokens_are_of_live_sessions(sessions: SessionRegistry) -> None:
-    opened = sessions.open()
-    assert sessions.has(opened.token)
-    assert not sessions.has("t" * 43)
-    with sessions.using(None, "ipv4:1"):
-        assert not sessions.has("ipv4:1")
+def test_it_is_known_whose_resources_a_token_uses(sessions: SessionRegistry) -> None:
+    opened = sessions.open(caller=named("ada", "4"))
+    assert sessions.account_of(opened.token) == named("ada", "4")
+    assert sessions.account_of("t" * 43) is None
+    with sessions.using(None, over("1")):
+        assert sessions.account_of("1") is None
     sessions.close(opened)
-    assert not sessions.has(opened.token)
+    assert sessions.account_of(opened.token) is None
 
 
 def test_a_token_of_no_session_is_refused(sessions: SessionRegistry) -> None:
-    with pytest.raises(UnauthenticatedError, match="must be the token"), sessions.using("x", "y"):
+    with (
+        pytest.raises(UnauthenticatedError, match="must be the token"),
+        sessions.using("x", over("1")),
+    ):
         pass
     token = sessions.open().token
     other = token[:-1] + ("A" if token[-1] != "A" else "B")
@@ -117,7 +130,7 @@ def test_a_session_ends_when_nobody_used_it_for_the_grace_period(
     assert sessions.open(session.token) is session
     clock.now += 9
     assert sessions.expire(gone) == 0
-    with sessions.using(session.token, ""):
+    with sessions.using(session.token, None):
         clock.now += 20
         assert sessions.expire(gone) == 0
     clock.now += 9
@@ -144,7 +157,7 @@ def test_a_session_whose_stream_the_server_ended_stays_as_long_as_its_connection
 ) -> None:
     session = sessions.open()
     with sessions.attached(session):
-        sessions.keep(session, "ipv4:1")
+        sessions.keep(session, "1")
     clock.now += 100
     assert sessions.expire(there) == 0
     clock.now += 9
@@ -161,24 +174,88 @@ def test_a_session_whose_stream_the_server_ended_stays_as_long_as_its_connection
 def test_a_default_session_is_kept_by_its_own_connection(
     sessions: SessionRegistry, clock: Clock
 ) -> None:
-    with sessions.using(None, "ipv4:1") as session:
-        sessions.keep(session, "ipv4:2")
-    clock.now += 10
-    assert sessions.expire(lambda peer: peer == "ipv4:2") == 1
+    with sessions.using(None, over("1")) as session:
+        sessions.keep(session, "2")
+    assert sessions.expire(lambda name: name == "2") == 1
 
 
 def test_a_default_session_stays_as_long_as_its_connection(
     sessions: SessionRegistry, clock: Clock
 ) -> None:
-    with sessions.using(None, "ipv4:1") as session:
+    with sessions.using(None, over("1")) as session:
         pass
-    clock.now += 100
+        clock.now += 100
+        assert sessions.expire(gone) == 0
     assert sessions.expire(there) == 0
-    clock.now += 9
-    assert sessions.expire(gone) == 0
-    clock.now += 1
     assert sessions.expire(gone) == 1
     assert session.service.is_closed
+    with sessions.using(None, over("1")) as again:
+        assert again is not session
+
+
+def test_a_connection_that_came_after_the_look_at_them_is_not_taken_for_gone(
+    sessions: SessionRegistry,
+) -> None:
+    with sessions.using(None, over("1")):
+        pass
+
+    def is_connected(name: str) -> bool:
+        with sessions.using(None, over("2")):
+            return name != "2"
+
+    assert sessions.expire(is_connected) == 0
+    assert len(sessions) == 2
+
+
+def test_a_call_without_token_is_refused_where_its_connection_cannot_be_told(
+    sessions: SessionRegistry,
+) -> None:
+    with pytest.raises(UnauthenticatedError, match="tell from all others") as caught:
+        sessions.enter(None, over(""))
+    assert "OpenSession" in caught.value.hint
+    with sessions.using(None, over(""), is_stateless=True) as one:
+        assert one.service.get_device_handles(1)
+        assert len(sessions) == 0
+    assert one.service.is_closed
+
+
+def test_a_session_is_of_the_identity_that_opened_it(sessions: SessionRegistry) -> None:
+    mine = sessions.open(caller=named("ada"))
+    assert sessions.open(mine.token, named("ada", "5")) is mine
+    with sessions.using(mine.token, named("ada", "6")) as found:
+        assert found is mine
+    for other in (named("eve"), over("1")):
+        # In the words for a token that never was.
+        for code, call in (
+            (UnauthenticatedError, lambda token, other=other: sessions.enter(token, other)),
+            (NotFoundError, lambda token, other=other: sessions.open(token, other)),
+        ):
+            told = []
+            for token in (mine.token, "x" * 43):
+                with pytest.raises(code) as caught:
+                    call(token)
+                told.append((str(caught.value), caught.value.hint))
+            assert told[0] == told[1]
+
+
+def test_a_session_of_nobody_in_particular_goes_with_its_token_alone(
+    sessions: SessionRegistry,
+) -> None:
+    session = sessions.open(caller=over("1"))
+    elsewhere = Caller("ipv4:10.0.0.1", "2")
+    assert sessions.open(session.token, elsewhere) is session
+    with sessions.using(session.token, elsewhere) as found:
+        assert found is session
+
+
+def test_a_connection_of_several_identities_has_the_session_of_the_first(
+    sessions: SessionRegistry,
+) -> None:
+    with (
+        sessions.using(None, named("ada", "1")),
+        pytest.raises(UnauthenticatedError, match="identity of the first"),
+    ):
+        sessions.enter(None, named("eve", "1"))
 
 
 def test_closing_cancels_what_runs(sessions: SessionRegistry) -> None:
@@ -197,20 +274,87 @@ def test_closing_cancels_what_runs(sessions: SessionRegistry) -> None:
 
 def test_a_default_session_cannot_be_closed(sessions: SessionRegistry) -> None:
     with (
-        sessions.using(None, "ipv4:1") as session,
+        sessions.using(None, over("1")) as session,
         pytest.raises(FailedPreconditionError, match="ends with it"),
     ):
         sessions.close(session)
 
 
 def test_there_are_at_most_so_many(sessions: SessionRegistry) -> None:
-    sessions.open()
-    sessions.open()
-    with sessions.using(None, "ipv4:1"):
+    for _ in range(2):
+        _filled(sessions.open())
+    with sessions.using(None, over("1")):
         pass
-    for call in (sessions.open, lambda: sessions.enter(None, "ipv4:2")):
+    for call in (sessions.open, lambda: sessions.enter(None, over("2"))):
         with pytest.raises(ResourceExhaustedError, match=r"at most 3 sessions.*with 3 there"):
             call()
+
+
+def _filled(session: Session) -> Session:
+    session.service.transfer_to_server(_received(np.float32(1)), None)
+    return session
+
+
+def test_idle_sessions_end_where_room_is_needed(sessions: SessionRegistry, clock: Clock) -> None:
+    kept = _filled(sessions.open())
+    older = sessions.open()
+    clock.now += 1
+    newer = sessions.open()
+    assert len(sessions) == 3
+    with sessions.using(older.token, None):
+        another = sessions.open()
+        assert newer.service.is_closed
+        with sessions.attached(another), pytest.raises(ResourceExhaustedError, match="at most 3"):
+            sessions.open()
+    assert not older.service.is_closed
+    assert not kept.service.is_closed
+    assert sessions.open()
+    assert [older.service.is_closed, another.service.is_closed] == [True, False]
+
+
+def test_a_caller_cannot_take_the_sessions_of_all(clock: Clock) -> None:
+    limits = Limits(1000, max_sessions=16, shares=CallerShares(0.875, 0.75))
+    sessions = SessionRegistry(Engine(Interpreter(), limits), clock=clock)
+    ada = [named("ada", str(number)) for number in range(3)]
+    held = [_filled(sessions.open(caller=ada[0])) for _ in range(12)]
+    with pytest.raises(ResourceExhaustedError, match=r"a connection may have 0.75 of the 16 sess"):
+        sessions.open(caller=ada[0])
+    held.append(_filled(sessions.open(caller=ada[1])))
+    idle = sessions.open(caller=ada[2])
+    # What is attached is not idle.
+    with (
+        sessions.attached(idle),
+        pytest.raises(ResourceExhaustedError, match=r"an identity may have 0.875 .*14 in use"),
+    ):
+        sessions.open(caller=ada[1])
+    assert sessions.open(caller=named("eve", "9"))
+    # Its own idle session makes room, and not the one of somebody else.
+    assert sessions.open(caller=ada[1])
+    assert idle.service.is_closed
+    assert len(sessions) == 15
+    # A session over a connection that cannot be told shares with no other.
+    names = {sessions.open(caller=Caller("local")).service.caller.connection for _ in range(2)}
+    assert len(names) == 2
+
+
+def test_the_idle_sessions_of_who_has_most_end_first(sessions: SessionRegistry) -> None:
+    modest = sessions.open(caller=named("ada", "1"))
+    greedy = [sessions.open(caller=named("eve", "2")) for _ in range(2)]
+    sessions.open(caller=named("eve", "2"))
+    assert greedy[0].service.is_closed
+    assert not modest.service.is_closed
+
+
+def test_a_session_that_was_never_used_goes_with_the_connection_that_opened_it(
+    sessions: SessionRegistry,
+) -> None:
+    unused, used, resumed = (sessions.open(caller=over("1")) for _ in range(3))
+    with sessions.using(used.token, over("1")):
+        pass
+    sessions.open(resumed.token, over("2"))
+    assert sessions.expire(there) == 0
+    assert sessions.expire(gone) == 1
+    assert [each.service.is_closed for each in (unused, used, resumed)] == [True, False, False]
 
 
 def test_parts_are_made_once_and_closed_with_the_session(sessions: SessionRegistry) -> None:

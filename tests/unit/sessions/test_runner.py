@@ -105,12 +105,10 @@ def test_a_program_is_compiled_for_one_device(service: XlaService) -> None:
 def test_an_executable_is_needed(service: XlaService) -> None:
     with pytest.raises(InvalidArgumentError, match=r"must hold an executable's handle, got none$"):
         service.execute(None, [], Cancellation())
-    # NOT_FOUND speaks of arguments only.
     argument = kept(service, ONES)
     for handle in (12345, argument):
-        with pytest.raises(InvalidArgumentError, match=str(handle)) as caught:
+        with pytest.raises(NotFoundError, match=f"of this session is needed, got {handle}"):
             service.execute(handle, [], Cancellation())
-        assert type(caught.value) is InvalidArgumentError
     gone = compiled(service, DOUBLE)
     service.unregister([gone])
     with pytest.raises(InvalidArgumentError, match="unregistered"):
@@ -129,8 +127,8 @@ def test_arguments_are_what_the_program_was_compiled_for(service: XlaService) ->
         assert service.data.reserved_bytes == 0
 
     bad(add, [one], InvalidArgumentError, "one argument per parameter, got 1 for 2 parameters$")
-    bad(add, [one, turned], InvalidArgumentError, r"argument 1 must equal .*\{0,1\} for f32\[4\]")
-    bad(matrix, [turned], InvalidArgumentError, r"layout included, got f32\[2,2\]\{0,1\} for f32\[")
+    bad(add, [one, turned], InvalidArgumentError, r"argument 1 must have .*\{0,1\} for f32\[4\]")
+    assert service.data.shape(service.execute(matrix, [turned], Cancellation()).output).rank == 2
     bad(add, [one, None], InvalidArgumentError, "^argument 1: .*must hold a data handle, got none")
     bad(add, [one, 12345], NotFoundError, "^argument 1: .*12345")
     service.unregister([one])

@@ -1,6 +1,8 @@
 import pytest
 
 from xla_contract.errors import ResourceExhaustedError
+from xla_server.sessions.caller import Caller
+from xla_server.sessions.caller_shares import CallerShares
 from xla_server.sessions.quotas import SharedSlots, Slots
 from xla_server.sessions.shares import Shares
 
@@ -81,3 +83,24 @@ def test_a_session_s_own_limit_holds_in_line_too() -> None:
     assert (turns, shared.held_up) == ([0], {})
     slots.give_back()
     assert turns == [0, 1]
+
+
+def test_a_caller_cannot_take_the_places_of_all_by_sessions() -> None:
+    shared = SharedSlots(8, reserve=8, caller_shares=CallerShares(0.875, 0.75))
+    mine, other = Caller("ada", "1"), Caller("eve", "2")
+    greedy = [Slots(100, NOUN, "Wait.", shared, mine) for _ in range(8)]
+    for slots in greedy[:6]:
+        slots.take()
+    told = "a connection may have 0.75 of the 8 executions at .* got 1 more with 6 in use"
+    with pytest.raises(ResourceExhaustedError, match=told) as caught:
+        greedy[6].take()
+    assert caught.value.hint == "Wait."
+    turns: list[str] = []
+    greedy[7].take_in_turn(lambda: turns.append("greedy"))
+    modest = Slots(100, NOUN, "Wait.", shared, other)
+    modest.take_in_turn(lambda: turns.append("modest"))
+    assert turns == ["modest"]
+    modest.give_back()
+    assert turns == ["modest"]
+    greedy[0].give_back()
+    assert turns == ["modest", "greedy"]

@@ -23,6 +23,7 @@ from tests.unit.sessions.runs import (
     value,
 )
 from xla_contract.errors import (
+    CancelledError,
     InvalidArgumentError,
     NotFoundError,
     ResourceExhaustedError,
@@ -149,7 +150,7 @@ def test_all_is_checked_before_anything_runs(service: XlaService) -> None:
     refused("step 1: argument 0: .*before it, got step 1 with 1", good, step(double, result_of(1)))
     refused("step 1: argument 0: .*got step -1", good, step(double, result_of(-1)))
     refused(r"argument 0: .*got \[2\]", step(pair, value(ONES)), step(double, result_of(0, 2)))
-    refused("argument 0: it must equal", step(pair, value(ONES)), step(double, result_of(0)))
+    refused("argument 0: it must have", step(pair, value(ONES)), step(double, result_of(0)))
     refused("fetch_bytes must not be negative, got -1", step(double, value(ONES), fetch=-1))
     row = extension_pb2.RunOutput(shape_with_layout=shape_to_proto(Shape.parse("f32[4]")))
     refused("must say its layout", step(double, value(ONES), output=row))
@@ -205,7 +206,7 @@ def test_what_was_donated_must_not_be_used_again(service: XlaService) -> None:
     execute(service, step(double, argument_of(held)), first)
 
 
-def test_an_error_of_a_later_step_leaves_nothing_but_donations(service: XlaService) -> None:
+def test_a_run_whose_later_step_has_no_room_does_not_begin(service: XlaService) -> None:
     double, big = compiled(service, DOUBLE), compiled(service, "big")
     held = kept(service, ONES)
     with pytest.raises(ResourceExhaustedError, match=r"step 1: .*1000 bytes.*in use"):
@@ -214,7 +215,53 @@ def test_an_error_of_a_later_step_leaves_nothing_but_donations(service: XlaServi
             step(double, argument_of(held, donate=True), output=keep()),
             step(big, value(ONES)),
         )
+    np.testing.assert_array_equal(service.data.get(held).to_literal().to_numpy(), ONES)
+
+
+def test_an_error_of_a_later_step_leaves_nothing_but_donations(service: XlaService) -> None:
+    double, held = compiled(service, DOUBLE), kept(service, ONES)
+    cancellation = Cancellation()
+    original = service.runner.run
+
+    def run_and_cancel(*arguments: object) -> object:
+        ended = original(*arguments)  # type: ignore[arg-type]
+        cancellation.cancel(CancelledError("between two steps"))
+        return ended
+
+    service.runner.run = run_and_cancel  # type: ignore[method-assign,assignment]
+    with pytest.raises(CancelledError, match="step 1: between two steps"):
+        execute(
+            service,
+            step(double, argument_of(held, donate=True), output=keep()),
+            step(double, value(ONES)),
+            cancellation=cancellation,
+        )
     assert len(service.data) == 0
+    assert service.data.reserved_bytes == 0
+
+
+def test_memory_is_reserved_for_all_steps_and_given_back_as_they_end(service: XlaService) -> None:
+    double, pair = compiled(service, DOUBLE), compiled(service, "pair")
+    room = ONES.nbytes
+    request = run_request(
+        step(pair, value(ONES)),
+        step(double, result_of(0, 0), output=keep()),
+        step(double, value(ONES)),
+    )
+    original, reserved = service.runner.run, list[int]()
+
+    def watched(*arguments: object) -> object:
+        reserved.append(service.data.reserved_bytes - sent)
+        return original(*arguments)  # type: ignore[arg-type]
+
+    service.runner.run = watched  # type: ignore[method-assign,assignment]
+    with contextlib.closing(prepare_run(service, request)) as run:
+        sent = service.data.reserved_bytes
+        with run.executing(Cancellation()) as outcomes:
+            assert len(outcomes) == 3
+            assert service.data.reserved_bytes - sent == room
+    # The pair, and the double of its first part; then two doubles.
+    assert reserved == [3 * room, 3 * room, 2 * room]
 
 
 def test_values_sent_along_and_back_have_limits(service: XlaService) -> None:

@@ -14,6 +14,7 @@ from xla_contract.errors import (
     DataLossError,
     FailedPreconditionError,
     InvalidArgumentError,
+    ResourceExhaustedError,
     UnauthenticatedError,
     XlaError,
 )
@@ -38,15 +39,16 @@ class Case:
         self.service = XlaService(Engine(Interpreter(2), Limits(max_device_bytes=1000)))
         self.device = self.service.engine.backend.devices[1]
         memory = np.empty(SIZE, np.uint8)
-        self.upload = Upload(
-            LinearWriter(shape, memory), self.device, self.service.data.reserve(SIZE, "a test"), 5.0
-        )
+        self.now = 5.0
+        reservation = self.service.data.reserve_later(SIZE, "a test", spared=0)
+        self.upload = Upload(LinearWriter(shape, memory), self.device, reservation, self.now)
         self.owner = object()
         self.told: list[XlaError] = []
-        self.upload.take_over(self.owner, 0, self.told.append)
+        self.upload.take_over(self.owner, 0, self.told.append, 5.0)
 
     def write(self, start: int = 0, stop: int = SIZE, checksum: int | None = None) -> None:
-        self.upload.write(self.owner, ChunkView(start, memoryview(BYTES)[start:stop], checksum))
+        chunk = ChunkView(start, memoryview(BYTES)[start:stop], checksum)
+        self.upload.write(self.owner, chunk, self.now)
 
     @property
     def reserved(self) -> int:
@@ -101,7 +103,7 @@ def test_chunks_follow_one_another() -> None:
             case.write(start, stop)
     too_much = ChunkView(10, memoryview(bytes(SIZE)), None)
     with pytest.raises(InvalidArgumentError, match=f"{SIZE} bytes"):
-        case.upload.write(case.owner, too_much)
+        case.upload.write(case.owner, too_much, 5.0)
     assert case.upload.received == 10
     with pytest.raises(InvalidArgumentError, match=f"its end after 10 of {SIZE} bytes$"):
         case.upload.check_complete(case.owner)
@@ -123,7 +125,7 @@ def test_another_stream_takes_over_and_the_one_before_is_told() -> None:
     case = Case()
     case.write(0, 10)
     before, told, second = case.owner, case.told, object()
-    case.upload.take_over(second, 10, lambda error: None)
+    case.upload.take_over(second, 10, lambda error: None, 5.0)
     assert [type(error) for error in told] == [AbortedError]
     assert "over another stream" in told[0].message
     with pytest.raises(AbortedError, match="goes on over another stream"):
@@ -144,7 +146,7 @@ def test_who_takes_over_at_another_offset_has_it_and_is_told_to_ask() -> None:
     with pytest.raises(
         FailedPreconditionError, match="where it broke off, got offset 9 after 10 bytes"
     ) as caught:
-        case.upload.take_over(second, 9, lambda error: None)
+        case.upload.take_over(second, 9, lambda error: None, 5.0)
     assert "GetUpload" in caught.value.hint
     # Nobody else can write, so the offset stays.
     assert len(case.told) == 1
@@ -159,9 +161,53 @@ def test_it_is_left_when_its_stream_has_ended() -> None:
     case.upload.leave(case.owner, 7.0)
     assert case.upload.was_left_before(7.0)
     assert not case.upload.was_left_before(6.9)
-    case.upload.take_over(object(), 0, case.told.append)
+    case.upload.take_over(object(), 0, case.told.append, 8.0)
     assert case.told == []
     assert not case.upload.was_left_before(1000.0)
+
+
+def test_memory_is_reserved_for_the_bytes_that_have_arrived() -> None:
+    case = Case()
+    assert case.reserved == 0
+    for stop in (4, 10, SIZE):
+        case.write(case.upload.received, stop)
+        assert case.reserved == stop
+    case.upload.keep(case.service)
+    assert (case.reserved, case.service.data.used_bytes) == (0, SIZE)
+    case.end()
+
+
+def test_a_chunk_without_room_does_not_arrive_and_says_how_far_it_came() -> None:
+    case = Case()
+    case.write(0, 4)
+    with case.service.data.reserve(1000 - 4 - 8, "others"):
+        rule = rf"16 bytes more for an upload of s32\[2,3\].* after 4 of {SIZE} .* with 992 in use"
+        with pytest.raises(ResourceExhaustedError, match=rule):
+            case.write(4, 20)
+        assert (case.upload.received, case.reserved) == (4, 992)
+    case.write(4)
+    case.upload.drop(AbortedError("over"))
+    case.end()
+
+
+def test_it_is_silent_while_a_stream_has_it_and_sends_no_chunk() -> None:
+    case = Case()
+    assert case.upload.was_silent_since(5.0)
+    assert not case.upload.was_silent_since(4.9)
+    case.now = 6.0
+    case.write(0, 4)
+    assert not case.upload.was_silent_since(5.9)
+    case.upload.take_over(object(), 4, case.told.append, 7.0)
+    assert not case.upload.was_silent_since(6.9)
+    assert case.upload.was_silent_since(7.0)
+    case.upload.leave(case.owner, 7.0)  # Of the stream before.
+    assert case.upload.was_silent_since(7.0)
+
+
+def test_an_upload_that_no_stream_has_is_not_silent() -> None:
+    case = Case()
+    case.upload.leave(case.owner, 7.0)
+    assert not case.upload.was_silent_since(1000.0)
 
 
 def test_an_upload_that_no_stream_has_had_is_left_from_the_start() -> None:
@@ -184,10 +230,10 @@ def test_what_is_dropped_gives_its_memory_back_once_and_says_why() -> None:
     for use in (
         lambda: case.write(10),
         lambda: case.upload.check_complete(case.owner),
-        lambda: case.upload.take_over(object(), 10, case.told.append),
+        lambda: case.upload.take_over(object(), 10, case.told.append, 8.0),
         lambda: case.upload.keep(case.service),
     ):
-        with pytest.raises(AbortedError, match=r"^given up$") as caught:
+        with pytest.raises(AbortedError, match=r"(?m)^given up$") as caught:
             use()
         assert caught.value.hint == "begin again"
         assert caught.value is not reason

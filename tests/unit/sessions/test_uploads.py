@@ -14,6 +14,7 @@ from xla_contract.errors import (
     NotFoundError,
     ResourceExhaustedError,
     UnauthenticatedError,
+    UnavailableError,
     XlaError,
 )
 from xla_contract.shape import Shape
@@ -26,6 +27,7 @@ from xla_server.sessions.service import XlaService
 from xla_server.sessions.uploads import MAX_FINISHED, MAX_UPLOADS, IncomingUpload, Uploads
 
 GRACE = 60.0
+SILENCE = 90.0
 VALUE = np.arange(8, dtype=np.int32)
 BYTES = VALUE.tobytes()
 SHAPE = Shape.parse("s32[8]{0}")
@@ -41,8 +43,13 @@ class Clock:
 class Case:
     """A session with its uploads, and what streams were told."""
 
-    def __init__(self, max_bytes: int = 1000) -> None:
-        limits = Limits(max_device_bytes=max_bytes, upload_grace_seconds=GRACE)
+    def __init__(self, max_bytes: int = 1000, spared: int = 0) -> None:
+        limits = Limits(
+            max_device_bytes=max_bytes,
+            upload_grace_seconds=GRACE,
+            upload_silence_seconds=SILENCE,
+            spared_device_bytes=spared,
+        )
         self.service = XlaService(Engine(Interpreter(2), limits))
         self.clock = Clock()
         self.uploads = self.service.part(Uploads, lambda service: Uploads(service, self.clock))
@@ -72,8 +79,9 @@ def _write(
 
 def test_chunks_become_a_value_and_nothing_stays_set_aside(case: Case):
     upload = case.begin()
-    assert case.reserved == 32
+    assert case.reserved == 0
     _write(upload, 0, 5)
+    assert case.reserved == 5
     assert case.uploads.state(b"1") == uploads.UploadState(5, 32)
     _write(upload, 5, 32, zlib.crc32(BYTES))
     handle = upload.finish()
@@ -207,7 +215,7 @@ def test_a_second_stream_takes_over(case: Case):
         with pytest.raises(AbortedError, match="over another stream"):
             late()
     first.leave()
-    case.clock.now += 2 * GRACE
+    case.clock.now += GRACE
     _write(second, 4)
     assert case.value(second.finish()).tolist() == VALUE.tolist()
 
@@ -246,17 +254,79 @@ def test_only_what_is_there_goes_on(case: Case):
 
 def test_what_breaks_off_is_kept_for_the_grace_period(case: Case):
     upload = case.begin()
-    case.clock.now += 2 * GRACE
+    _write(upload, 0, 5)
+    case.clock.now += GRACE
     case.service.expire()
-    assert case.reserved == 32
+    assert case.reserved == 5
     upload.leave()
     case.clock.now += GRACE - 1
     case.service.expire()
-    assert case.reserved == 32
+    assert case.reserved == 5
     case.clock.now += 1
     case.service.expire()
     assert case.reserved == 0
     assert case.told == []
+
+
+def test_starts_alone_take_nothing_from_others(case: Case):
+    large = Shape.parse("f32[250]{0}")
+    for number in range(12):
+        case.begin(key=b"%d" % number, shape=large)
+    case.service.data.reserve(1000, "everything").release()
+
+
+def test_a_start_without_room_for_all_that_would_come_is_refused(case: Case):
+    with (
+        case.service.data.reserve(969, "others"),
+        pytest.raises(ResourceExhaustedError, match=r"32 bytes more for an upload of s32\[8\]"),
+    ):
+        case.begin()
+    case.begin()
+
+
+def test_a_chunk_without_room_gives_everything_back_at_once(case: Case):
+    upload = case.begin()
+    _write(upload, 0, 16)
+    with case.service.data.reserve(970, "others"):
+        with pytest.raises(ResourceExhaustedError, match=r"16 bytes more .* after 16 of 32 bytes"):
+            _write(upload, 16)
+        assert case.reserved == 970
+    assert case.uploads._under_way == {}
+    with pytest.raises(ResourceExhaustedError):
+        upload.finish()
+
+
+def test_uploads_in_progress_leave_a_share_to_others():
+    case = Case(max_bytes=100, spared=40)
+    first, second = case.begin(), case.begin(key=b"2")
+    _write(first)
+    _write(second, 0, 24)
+    with pytest.raises(ResourceExhaustedError, match=r"leave 40 of 100 bytes.*8 bytes more.*56 in"):
+        _write(second, 24)
+    with pytest.raises(ResourceExhaustedError, match=r"leave 40 of 100 bytes.*32 bytes more.*32"):
+        case.begin(key=b"3")
+    first.finish()
+    case.service.data.reserve(68, "a value that arrived at once").release()
+
+
+def test_an_upload_whose_stream_is_silent_ends_and_frees_what_arrived(case: Case):
+    upload = case.begin()
+    case.clock.now += SILENCE - 1
+    _write(upload, 0, 16)
+    case.clock.now += SILENCE - 1
+    case.service.expire()
+    assert (case.reserved, case.told) == (16, [])
+    case.clock.now += 1
+    case.service.expire()
+    assert case.reserved == 0
+    (told,) = case.told
+    assert isinstance(told, UnavailableError)
+    assert "must come within 90 s, got none after 16 of 32 bytes" in told.message
+    with pytest.raises(UnavailableError):
+        _write(upload, 16)
+    with pytest.raises(NotFoundError):
+        case.uploads.state(b"1")
+    upload.leave()
 
 
 def test_a_finished_upload_is_remembered_for_a_while(case: Case):
@@ -311,12 +381,12 @@ def test_abandoning_what_finished_keeps_the_value(case: Case):
 
 
 def test_the_end_of_the_session_frees_everything(case: Case):
-    case.begin()
+    _write(case.begin(), 0, 8)
     done = case.begin(key=b"2")
     _write(done)
     done.finish()
     memory = case.service.engine.memory
-    assert memory.used_bytes == 64
+    assert memory.used_bytes == 40
     case.service.close()
     assert memory.used_bytes == 0
     assert [type(each) for each in case.told] == [AbortedError]

@@ -1,0 +1,1 @@
+"""Calls of a server from the command line."""

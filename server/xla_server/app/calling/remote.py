@@ -1,0 +1,160 @@
+"""Calls of a server from the command line: one channel, one session where one is needed."""
+
+import contextlib
+import hashlib
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+from cryptography import x509
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
+
+from xla_contract.descriptors import EXTENSION, SERVICE, Rpc, rpcs_of
+from xla_contract.errors import (
+    ERROR_BY_CODE,
+    StatusCode,
+    UnavailableError,
+    UnimplementedError,
+    UnknownError,
+    XlaError,
+)
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_server.app.calling.credentials import ClientCredentials, CredentialsOptionError
+
+_ANY_SIZE: list[tuple[str, Any]] = [
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+]
+_FETCH_SECONDS = 10.0
+"""How long a server may take to show a certificate that is pinned."""
+
+_RPCS: dict[str, Rpc] = {rpc.name: rpc for each in (SERVICE, EXTENSION) for rpc in rpcs_of(each)}
+
+
+class Remote:
+    """A server at a target, as its unary rpcs by name. Closed with the block it is made in."""
+
+    def __init__(self, target: str, credentials: ClientCredentials, timeout: float | None) -> None:
+        """Make the channel; nothing is sent yet.
+
+        Args:
+            target: HOST:PORT or unix:PATH.
+            credentials: Who calls, and how.
+            timeout: Seconds until DeadlineExceededError, for each call; None for no deadline.
+
+        Raises CredentialsOptionError for files that cannot be read, and UnavailableError where the
+        server has another certificate than the one pinned.
+        """
+        self._target = target
+        self._timeout = timeout
+        self._metadata: list[tuple[str, str]] = []
+        if credentials.token:
+            self._metadata.append(("authorization", f"Bearer {credentials.token}"))
+        self._channel = _channel(target, credentials)
+
+    def __enter__(self) -> "Remote":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._channel.close()
+
+    def call(self, name: str, request: Any) -> Any:
+        """Call the unary rpc of a name; raises the XlaError that its status stands for."""
+        rpc = _RPCS[name]
+        method: Any = self._channel.unary_unary(
+            rpc.path,
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=rpc.response.FromString,
+        )
+        try:
+            return method(request, timeout=self._timeout, metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise _error_of(error, name, self._target) from None
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[None]:
+        """Have all calls of the block belong to a session, which ends with it."""
+        opened = self.call("OpenSession", extension_pb2.OpenSessionRequest(client="xla-run"))
+        self._metadata.append(("xla-session", opened.token))
+        try:
+            yield
+        finally:
+            # A server that is gone has ended the session by itself.
+            with contextlib.suppress(XlaError):
+                self.call("CloseSession", extension_pb2.CloseSessionRequest())
+            self._metadata.pop()
+
+
+def _error_of(error: Any, name: str, target: str) -> XlaError:
+    code = StatusCode(error.code().value[0])
+    message, hint = error.details() or code.name, ""
+    status = rpc_status.from_call(error)
+    if status is None and code is StatusCode.UNAVAILABLE:
+        return UnavailableError(f"no server answers at {target}: {message}")
+    if status is None and code is StatusCode.UNIMPLEMENTED:
+        return UnimplementedError(f"the server at {target} must have the rpc {name}: {message}")
+    for detail in status.details if status is not None else ():
+        info = error_details_pb2.ErrorInfo()
+        if detail.Unpack(info):
+            hint = info.metadata.get("hint", "")
+    return ERROR_BY_CODE.get(code, UnknownError)(message, hint=hint)
+
+
+def _channel(target: str, credentials: ClientCredentials) -> grpc.Channel:
+    if not credentials.speaks_tls:
+        return grpc.insecure_channel(target, options=_ANY_SIZE)
+    options = list(_ANY_SIZE)
+    roots, chain, key = map(
+        _bytes_of, (credentials.ca_file, credentials.cert_file, credentials.key_file)
+    )
+    if credentials.fingerprint:
+        roots = _pinned(target, credentials.fingerprint)
+        # It is the only one that is trusted, so its name says nothing more.
+        options.append(("grpc.ssl_target_name_override", _name_in(roots)))
+    made = grpc.ssl_channel_credentials(roots, key, chain)
+    return grpc.secure_channel(target, made, options=options)
+
+
+def _pinned(target: str, fingerprint: str) -> bytes:
+    """Return the certificate of a server in PEM; raises UnavailableError if it is another one."""
+    host, _, port = target.removeprefix("dns:").lstrip("/").rpartition(":")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    try:
+        with (
+            socket.create_connection((host.strip("[]"), int(port)), _FETCH_SECONDS) as connection,
+            context.wrap_socket(connection) as wrapped,
+        ):
+            der = wrapped.getpeercert(binary_form=True) or b""
+    except (OSError, ValueError) as error:
+        raise UnavailableError(f"no server shows a certificate at {target}: {error}") from None
+    found = f"sha256:{hashlib.sha256(der).hexdigest()}"
+    if found != fingerprint.lower():
+        raise UnavailableError(
+            f"the server at {target} must have the certificate {fingerprint}, got {found}"
+        )
+    return ssl.DER_cert_to_PEM_cert(der).encode()
+
+
+def _name_in(pem: bytes) -> str:
+    certificate = x509.load_pem_x509_certificate(pem)
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return ""
+    return next(iter(names.get_values_for_type(x509.DNSName)), "")
+
+
+def _bytes_of(path: str) -> bytes | None:
+    if not path:
+        return None
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise CredentialsOptionError(f"{path}: {error.strerror}") from None

@@ -1,0 +1,130 @@
+"""Programs from files: HLO text, serialized HLO, and StableHLO where jaxlib is installed."""
+
+import re
+import sys
+from pathlib import Path
+
+from google.protobuf.message import DecodeError
+
+from xla_contract.errors import InvalidArgumentError, UnimplementedError, XlaError
+from xla_contract.stubs import hlo_pb2
+from xla_server.ir.importer import import_module
+from xla_server.ir.module import HloModule
+from xla_server.ir.text.parser import parse_module
+from xla_server.ir.verifier import verify
+
+STANDARD_INPUT = "-"
+"""The name that stands for standard input, whose format is told by its first bytes."""
+
+_BYTECODE = b"ML\xefR"
+"""The first bytes of MLIR bytecode, which jax.export writes."""
+
+_HLO_TEXT = re.compile(rb"\s*(//[^\n]*\n\s*|/\*.*?\*/\s*)*HloModule\b", re.DOTALL)
+_MLIR_TEXT = re.compile(
+    rb"\s*(//[^\n]*\n\s*|#[^\n]*\n\s*)*(module|\"builtin\.module\"|func\.func)\b"
+)
+_CONVERTER = re.compile(r"^(?:[A-Z_]+: )?-:(\d+:\d+): (?:error: )?(.*)$")
+"""How the converter begins an error: status, file, line and column."""
+
+_PLACE = re.compile(r" at (\d+:\d+)$")
+
+
+def load_module(path: Path) -> HloModule:
+    """Return the verified module in a file, or on standard input if the path is `-`.
+
+    The format is told by the file's ending: .txt and .hlo hold HLO text, .pb a serialized
+    HloModuleProto or HloProto, .mlir StableHLO as text or bytecode.
+
+    Raises XlaError, which names the file and for HLO text line and column, for what is no such
+    module; UnimplementedError for StableHLO without jaxlib; OSError for what cannot be read.
+    """
+    if str(path) == STANDARD_INPUT:
+        name, data = "standard input", sys.stdin.buffer.read()
+        kind = _kind_of(data)
+    else:
+        name, kind = str(path), path.suffix
+        if kind not in _READERS:
+            raise InvalidArgumentError(
+                "a module must be HLO text in .hlo or .txt, an HloModuleProto in .pb or StableHLO "
+                f"in .mlir, got {path.name}"
+            )
+        data = path.read_bytes()
+    try:
+        return _READERS[kind](data)
+    except XlaError as error:
+        raise _in_file(error, name) from error
+
+
+def _in_file(error: XlaError, name: str) -> XlaError:
+    """The same error with the file in front, and the line and column in it if they are known."""
+    place = _PLACE.search(error.message)
+    where = f"{name}:{place[1]}" if place is not None else name
+    message = error.message[: place.start()] if place is not None else error.message
+    return type(error)(f"{where}: {message}", hint=error.hint)
+
+
+def _kind_of(data: bytes) -> str:
+    if data.startswith(_BYTECODE) or _MLIR_TEXT.match(data):
+        return ".mlir"
+    return ".hlo" if _HLO_TEXT.match(data) else ".pb"
+
+
+def _read_text(data: bytes) -> HloModule:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(f"HLO text must be UTF-8, got {error}") from error
+    return parse_module(text)
+
+
+def _read_message(data: bytes) -> HloModule:
+    module = import_module(_message(data))
+    verify(module)
+    return module
+
+
+def _read_stablehlo(data: bytes) -> HloModule:
+    """Return the module that XLA's own converter makes of StableHLO; jaxlib has that."""
+    try:
+        from jaxlib import _jax
+
+        convert = _jax.mlir.mlir_module_to_xla_computation
+    except (ImportError, AttributeError):
+        raise UnimplementedError(
+            "StableHLO is converted by jaxlib, got none that can: pip install jaxlib, or use HLO: "
+            "jax.jit(f).lower(x).compiler_ir('hlo').as_serialized_hlo_module_proto() in a .pb"
+        ) from None
+    try:
+        computation = convert(data, use_tuple_args=False, return_tuple=False)
+    except Exception as error:
+        # The first line has position and reason; the others are about versions of StableHLO.
+        reason = _CONVERTER.sub(r"\2 at \1", str(error).splitlines()[0])
+        raise InvalidArgumentError(f"the module must be StableHLO, got {reason}") from error
+    return _read_message(computation.as_serialized_hlo_module_proto())
+
+
+_READERS = {
+    ".hlo": _read_text,
+    ".txt": _read_text,
+    ".pb": _read_message,
+    ".mlir": _read_stablehlo,
+}
+
+
+def _message(data: bytes) -> hlo_pb2.HloModuleProto:
+    """The module in serialized bytes, alone or with what else an HloProto holds."""
+    try:
+        alone = hlo_pb2.HloModuleProto.FromString(data)
+        if alone.computations:
+            return alone
+    except DecodeError:
+        pass
+    try:
+        whole = hlo_pb2.HloProto.FromString(data)
+    except DecodeError as error:
+        raise InvalidArgumentError(
+            "the file must hold an HloModuleProto or an HloProto, got neither"
+        ) from error
+    if not whole.hlo_module.computations:
+        raise InvalidArgumentError("the module must have computations, got none")
+    return whole.hlo_module

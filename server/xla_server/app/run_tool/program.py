@@ -1,0 +1,98 @@
+"""The work of xla-run: read, run, compare, write."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xla_contract.literal import Literal
+from xla_server.app.calling.credentials import checked_target, credentials_for
+from xla_server.app.calling.remote import Remote
+from xla_server.app.config import load_settings
+from xla_server.app.modules import load_module
+from xla_server.app.run_tool.array_files import (
+    leaves_of,
+    read_arguments,
+    require_outputs,
+    write_results,
+)
+from xla_server.app.run_tool.comparison import compared
+from xla_server.app.run_tool.runners import Outcome, run_on_backend, run_on_jax, run_on_server
+from xla_server.app.wiring import create_backend
+from xla_server.backends.interpreter import Interpreter
+from xla_server.ir.module import HloModule
+
+_PRINTED_ELEMENTS = 100
+"""Elements of a result that are printed; of a larger one the corners are."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wanted:
+    """The options of a run."""
+
+    target: str | None
+    credentials: Mapping[str, Any]
+    """Flags of the command, for a target."""
+    platform: str
+    compare: str | None
+    is_timed: bool
+    outputs: Sequence[Path]
+
+
+def read_program(
+    path: Path, inputs: Sequence[Path], outputs: Sequence[Path], seed: int | None
+) -> tuple[HloModule, list[Literal]]:
+    """Return a program and its arguments.
+
+    Raises as `load_module`, `require_outputs` and `read_arguments` do.
+    """
+    module = load_module(path)
+    require_outputs(outputs, module.entry_program_shape.result)
+    return module, read_arguments(inputs, module.entry_program_shape, seed)
+
+
+def run_program(
+    module: HloModule, arguments: Sequence[Literal], wanted: Wanted
+) -> Iterator[tuple[str, bool]]:
+    """Run a program; gives lines to print, and False with those of results that do not fit.
+
+    Raises XlaError where the program or the server fails, CredentialsOptionError and
+    ConfigurationError for options, OSError for outputs.
+    """
+    outcome = _run(module, arguments, wanted)
+    if wanted.is_timed:
+        yield (
+            f"compile: {outcome.compile_ms:.3f} ms, first run: {outcome.first_ms:.3f} ms, second "
+            f"run, computing alone: {outcome.compute_ms:.3f} ms",
+            True,
+        )
+    leaves = [leaf for leaf in leaves_of(outcome.result) if leaf.shape.is_array]
+    if wanted.outputs:
+        write_results(wanted.outputs, outcome.result)
+    elif wanted.compare is None:
+        with np.printoptions(threshold=_PRINTED_ELEMENTS):
+            for leaf in leaves:
+                yield f"{leaf.shape.without_layout()}", True
+                yield str(leaf.actual), True
+    if wanted.compare is not None:
+        ours = [np.asarray(leaf.actual) for leaf in leaves]
+        yield from compared(ours, _reference(module, arguments, wanted.compare), wanted.compare)
+
+
+def _run(module: HloModule, arguments: Sequence[Literal], wanted: Wanted) -> Outcome:
+    repeats = 2 if wanted.is_timed else 1
+    if wanted.target is None:
+        backend = create_backend(load_settings({"platform": wanted.platform}))
+        return run_on_backend(backend, module, arguments, repeats)
+    target = checked_target(wanted.target)
+    with Remote(target, credentials_for(target, wanted.credentials), None) as remote:
+        return run_on_server(remote, module, arguments, repeats)
+
+
+def _reference(module: HloModule, arguments: Sequence[Literal], name: str) -> list[Any]:
+    if name == "jax":
+        return run_on_jax(module, arguments)
+    result = run_on_backend(Interpreter(), module, arguments, 1).result
+    return [np.asarray(leaf.actual) for leaf in leaves_of(result) if leaf.shape.is_array]

@@ -1,0 +1,141 @@
+"""Where xla-run runs a program: in this process, on a server, or on jaxlib's CPU."""
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xla_contract.errors import UnimplementedError
+from xla_contract.literal import Literal
+from xla_contract.literal_proto import literal_from_proto, literal_to_proto
+from xla_contract.shape_proto import shape_to_proto
+from xla_contract.stubs import xla_pb2
+from xla_server.app.calling.remote import Remote
+from xla_server.backends.backend import Backend
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.evaluator.channels import NoChannels
+from xla_server.evaluator.feeds import NoFeeds
+from xla_server.ir.exporter import export_module
+from xla_server.ir.module import HloModule
+
+_MS_PER_NS = 1e-6
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of a program, and what it took in milliseconds."""
+
+    result: Literal
+    compile_ms: float
+    first_ms: float
+    """The first execution, the network included."""
+    compute_ms: float
+    """The last execution alone, as the platform measured it."""
+
+
+def run_on_backend(
+    backend: Backend, module: HloModule, arguments: Sequence[Literal], repeats: int
+) -> Outcome:
+    """Compile and run a program in this process, `repeats` times at least once."""
+    device = backend.devices[0]
+    started = time.perf_counter()
+    executable = backend.compile(module, module.entry_program_shape)
+    compiled = time.perf_counter()
+    buffers = [backend.to_device(literal, device) for literal in arguments]
+    placed = time.perf_counter()
+    executions = []
+    first = 0.0
+    for _ in range(repeats):
+        executions.append(
+            executable.execute(
+                buffers,
+                device=device,
+                feeds=NoFeeds(),
+                channels=NoChannels(),
+                cancellation=Cancellation(),
+            )
+        )
+        first = first or time.perf_counter() - placed
+    last = executions[-1]
+    return Outcome(
+        last.output.to_literal(),
+        (compiled - started) * 1e3,
+        first * 1e3,
+        last.profile.compute_time_ns * _MS_PER_NS,
+    )
+
+
+def run_on_server(
+    remote: Remote, module: HloModule, arguments: Sequence[Literal], repeats: int
+) -> Outcome:
+    """Compile and run a program on a server, in a session that ends with it."""
+    with remote.session():
+        parameters = module.entry_program_shape.parameters
+        request = xla_pb2.CompileRequest(
+            computation=export_module(module),
+            input_shape_with_layout=[shape_to_proto(shape) for shape in parameters],
+        )
+        started = time.perf_counter()
+        handle = remote.call("Compile", request).handle
+        compiled = time.perf_counter()
+        data = [
+            remote.call(
+                "TransferToServer",
+                xla_pb2.TransferToServerRequest(literal=literal_to_proto(literal)),
+            ).data
+            for literal in arguments
+        ]
+        placed = time.perf_counter()
+        execute = xla_pb2.ExecuteRequest(handle=handle, arguments=data)
+        first, answer = 0.0, None
+        for _ in range(repeats):
+            answer = remote.call("Execute", execute)
+            first = first or time.perf_counter() - placed
+        assert answer is not None, "a program runs at least once"
+        transfer = xla_pb2.TransferToClientRequest(data=answer.output)
+        result = literal_from_proto(remote.call("TransferToClient", transfer).literal)
+    return Outcome(
+        result,
+        (compiled - started) * 1e3,
+        first * 1e3,
+        answer.profile.compute_time_ns * _MS_PER_NS,
+    )
+
+
+def run_on_jax(module: HloModule, arguments: Sequence[Literal]) -> list[Any]:
+    """Return the arrays of a program's result, flat, by XLA's own compiler for CPUs.
+
+    Raises UnimplementedError without jax, for arguments that are tuples, and where jax fails.
+    """
+    try:
+        import jax
+        from jax._src import lib
+        from jax._src.compiler import get_compile_options
+
+        # jax's public names compile Python functions alone, and no modules.
+        internals: Any = lib
+        to_stablehlo = internals._jax.mlir.hlo_to_stablehlo
+        device_list = internals.xla_client.DeviceList
+    except (ImportError, AttributeError):
+        raise UnimplementedError(
+            "--compare jax needs jax 0.6 or later, got none: pip install jax, or compare with the "
+            "interpreter"
+        ) from None
+    if any(not literal.shape.is_array for literal in arguments):
+        raise UnimplementedError("--compare jax takes arrays, got a parameter that is none")
+    devices = tuple(jax.devices("cpu")[:1])
+    # These are the options of jax.jit; without them max(1, NaN) is 1.
+    options = get_compile_options(num_replicas=1, num_partitions=1)
+    client: Any = devices[0].client
+    try:
+        converted = to_stablehlo(export_module(module).SerializeToString())
+        executable = client.compile_and_load(converted, device_list(devices), options)
+        with jax.enable_x64(True):
+            placed = [jax.device_put(np.asarray(each.value), devices[0]) for each in arguments]
+            return [np.asarray(result) for result in executable.execute(placed)]
+    except Exception as error:
+        # Errors of jax are of many kinds.
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UnimplementedError(f"--compare jax must be able to run it, got {reason}") from error

@@ -1,0 +1,81 @@
+"""The command xla-server serve: the options of a server as flags."""
+
+import gc
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from xla_server.app.config import (
+    CONFIG_VARIABLE,
+    ConfigurationError,
+    Settings,
+    described,
+    is_size,
+    load_settings,
+)
+from xla_server.app.endings import EXIT_FAILED, EXIT_USAGE, fail
+from xla_server.app.logs import configure_logs
+
+
+def serve(
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="TOML file with any of these options", envvar=CONFIG_VARIABLE, show_default=False
+        ),
+    ] = None,
+    **flags: Any,
+) -> None:
+    """Serve until SIGTERM or SIGINT, then drain and exit 0.
+
+    Options come from flags, else the environment, else the TOML file, else defaults: --feed-items
+    is XLA_SERVER_FEED_ITEMS in the environment and feed_items in the file. A SIZE is a number of
+    bytes, or one with KiB, MiB, GiB, TiB (1024) or kB, MB, GB, TB (1000): 4GiB, 1.5GB.
+    """
+    # Collecting garbage takes a good part of the time in which modules are loaded.
+    gc.disable()
+    try:
+        settings = load_settings(flags | {"listen": flags["listen"] or None}, config)
+        # These modules load most of the server; a wrong option is told before.
+        from xla_server.app.run import PlatformError, run_until_signalled
+        from xla_server.rpc.listeners import CannotListenError
+    except ConfigurationError as error:
+        fail(str(error), EXIT_USAGE)
+    configure_logs(settings.log_level)
+    try:
+        run_until_signalled(settings)
+    except ConfigurationError as error:
+        fail(str(error), EXIT_USAGE)
+    except (CannotListenError, PlatformError) as error:
+        fail(str(error), EXIT_FAILED)
+
+
+def _flags() -> Iterator[inspect.Parameter]:
+    """Return a parameter for each field of Settings; None leaves the option to the next source."""
+    for name, field in Settings.model_fields.items():
+        kind: Any = field.annotation
+        metavar = None
+        if is_size(name):
+            # Settings reads it.
+            kind, metavar = str, "SIZE"
+        elif kind == tuple[str, ...]:
+            kind = list[str] if name == "listen" else str
+        option = typer.Option(help=described(name), show_default=False, metavar=metavar)
+        yield inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[kind | None, option],
+        )
+
+
+_CONFIG = inspect.signature(serve).parameters["config"]
+
+# typer reads the flags from the signature.
+serve.__signature__ = inspect.Signature([_CONFIG, *_flags()])  # type: ignore[attr-defined]
+serve.__annotations__ = {
+    each.name: each.annotation for each in inspect.signature(serve).parameters.values()
+}

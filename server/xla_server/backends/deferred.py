@@ -1,0 +1,95 @@
+"""A platform that is loaded behind a server's open port.
+
+Loading the compiler takes longer than everything else that happens before a server listens, and
+clients that connect, upload or open sessions do not need it.
+"""
+
+import threading
+from collections.abc import Callable
+
+from xla_contract.errors import InternalError, InvalidArgumentError
+from xla_contract.literal import Literal
+from xla_contract.shape import ProgramShape
+from xla_server.backends.backend import Backend, Buffer, Device, Executable
+from xla_server.backends.dump_directory import DumpFiles
+from xla_server.backends.host_buffer import HostBuffer
+from xla_server.backends.options import DEFAULTS, CompileOptions
+from xla_server.ir.module import HloModule
+from xla_server.runtime.blocks import BlockPool
+
+
+class DeferredBackend:
+    """A platform of this process's processor whose code is loaded by its first user.
+
+    Implements xla_server.backends.backend.Backend. The first call of `prepare` or `compile` loads
+    the platform; others wait for it. Values are placed without it. Thread-safe.
+    """
+
+    def __init__(self, platform: str, device_count: int, load: Callable[[], Backend]) -> None:
+        """Take what makes the platform.
+
+        Args:
+            platform: Its name, which the loaded one must have.
+            device_count: The number of its devices, at least one.
+            load: Makes it; called once, in the thread of its first user.
+
+        Raises InvalidArgumentError for less than one device.
+        """
+        if device_count < 1:
+            raise InvalidArgumentError(f"a platform needs at least one device, got {device_count}")
+        self.platform = platform
+        self.devices = tuple(Device(number, platform) for number in range(device_count))
+        self._load = load
+        self._lock = threading.Lock()
+        self._loaded: Backend | None = None
+        self._failure: Exception | None = None
+        self._blocks = BlockPool()
+
+    @property
+    def is_loaded(self) -> bool:
+        """True if compiling waits for nothing."""
+        return self._loaded is not None
+
+    def prepare(self, is_over: Callable[[], bool] = lambda: False) -> bool:
+        """Load the platform, in any case, and then make ready what Backend.prepare says.
+
+        Raises what loading it raises, each time.
+        """
+        return self._backend().prepare(is_over)
+
+    def compile(
+        self,
+        module: HloModule,
+        entry: ProgramShape,
+        *,
+        seed: int = 0,
+        options: CompileOptions = DEFAULTS,
+        files: DumpFiles | None = None,
+    ) -> Executable:
+        """Compile as Backend.compile says; InternalError where the platform cannot be loaded."""
+        try:
+            backend = self._backend()
+        except Exception as error:
+            raise InternalError("the platform must be loaded, got a failure to load it") from error
+        return backend.compile(module, entry, seed=seed, options=options, files=files)
+
+    def to_device(self, literal: Literal, device: Device) -> Buffer:
+        """Copy a value to `device`."""
+        loaded = self._loaded
+        if loaded is None:
+            return HostBuffer.placed(literal, device, self._blocks)
+        return loaded.to_device(literal, device)
+
+    def _backend(self) -> Backend:
+        if self._loaded is not None:
+            return self._loaded
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            if self._loaded is None:
+                try:
+                    self._loaded = self._load()
+                except Exception as error:
+                    self._failure = error
+                    raise
+            return self._loaded

@@ -1,0 +1,1 @@
+"""Credentials, identities and roles of callers. Knows no gRPC."""

@@ -1,0 +1,78 @@
+"""Where a server may listen with which credentials."""
+
+import dataclasses
+import enum
+import ipaddress
+from collections.abc import Sequence
+
+_UNIX = "unix:"
+_ABSTRACT = "unix-abstract:"
+
+
+class Reach(enum.IntEnum):
+    """The set of users that can connect to an address."""
+
+    OWNER = 0
+    """Those whom the mode of a socket's file lets in."""
+    MACHINE = 1
+    """All users of the machine: loopback, and abstract sockets, which have no file."""
+    NETWORK = 2
+    """Everybody who has a route."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Protection:
+    """Protection of the addresses of a server."""
+
+    has_tls: bool = False
+    has_identity: bool = False
+    """True if tokens or client certificates identify callers."""
+    is_insecure: bool = False
+    """True if the operator accepts that some of it is missing."""
+
+
+def reach_of(address: str) -> Reach:
+    """Return who can connect to HOST:PORT or a unix socket.
+
+    Only literal addresses and `localhost` count as loopback: any other name may change its mind.
+    """
+    if address.startswith(_ABSTRACT):
+        return Reach.MACHINE
+    if address.startswith(_UNIX):
+        return Reach.OWNER
+    host = address.rpartition(":")[0].strip("[]")
+    if host == "localhost":
+        return Reach.MACHINE
+    try:
+        parsed = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return Reach.NETWORK
+    mapped = getattr(parsed, "ipv4_mapped", None)
+    return Reach.MACHINE if (mapped or parsed).is_loopback else Reach.NETWORK
+
+
+def trusts_sockets(addresses: Sequence[str]) -> bool:
+    """Return whether callers over unix sockets are those whom the mode of a file lets in.
+
+    grpc reports the same peer for all sockets, and any local user can open an abstract one.
+    """
+    return not any(each.startswith(_ABSTRACT) for each in addresses)
+
+
+def needs_token(addresses: Sequence[str], protection: Protection) -> bool:
+    """Return whether the server is to make a token: nothing else tells its callers apart."""
+    is_open = not protection.has_identity and not protection.is_insecure
+    return is_open and any(reach_of(each) > Reach.OWNER for each in addresses)
+
+
+def plaintext_faults(addresses: Sequence[str], protection: Protection) -> list[str]:
+    """Return a sentence for each address that must not be listened on in plaintext."""
+    if protection.has_tls or protection.is_insecure:
+        return []
+    return [
+        f"listen: an address beyond loopback must have TLS, got {address} in plaintext: give "
+        "--tls-cert-file and --tls-key-file, or --tls-self-signed, or --insecure where all who "
+        "can reach it are trusted"
+        for address in addresses
+        if reach_of(address) is Reach.NETWORK
+    ]

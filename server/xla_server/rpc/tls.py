@@ -1,0 +1,53 @@
+"""TLS of a server's TCP ports, with certificates that follow their files."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from xla_server.identity.certificates import KeyPair, ReloadedKeyPair
+
+_LOG = logging.getLogger(__name__)
+
+
+def server_credentials(pair: ReloadedKeyPair) -> grpc.ServerCredentials:
+    """Return credentials that look at the files of `pair` at each handshake.
+
+    Clients must have a certificate of the pair's authority, where it has one. Connections that
+    there are keep the certificates they were made with.
+    """
+
+    def changed() -> Any:
+        try:
+            found = pair.reload()
+        except Exception:  # grpc would refuse the handshake, and all that follow.
+            _LOG.exception("reading certificates again failed")
+            return None
+        return None if found is None else _configuration(found)
+
+    credentials: grpc.ServerCredentials = grpc.dynamic_ssl_server_credentials(
+        _configuration(pair.current),
+        changed,
+        require_client_authentication=pair.current.client_ca is not None,
+    )
+    return credentials
+
+
+def channel_credentials(
+    ca: Path | None, certificate: Path | None = None, key: Path | None = None
+) -> grpc.ChannelCredentials | None:
+    """Return credentials of a client that trusts `ca`; None without it. Raises OSError."""
+    if ca is None:
+        return None
+    return grpc.ssl_channel_credentials(
+        ca.read_bytes(),
+        key.read_bytes() if key is not None else None,
+        certificate.read_bytes() if certificate is not None else None,
+    )
+
+
+def _configuration(pair: KeyPair) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration(
+        [(pair.key, pair.chain)], root_certificates=pair.client_ca
+    )

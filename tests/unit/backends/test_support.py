@@ -1,0 +1,54 @@
+import pytest
+
+from tests.corpus.hlo_text import parse_hlo
+from xla_contract.errors import UnimplementedError
+from xla_server.backends.cpu import Cpu
+from xla_server.backends.interpreter import Interpreter
+from xla_server.backends.support import require_supported
+from xla_server.custom_calls.builtin import BUILTIN
+from xla_server.custom_calls.registry import Registry
+from xla_server.ir.importer import import_module
+from xla_server.ir.module import HloModule
+
+UNCALLED = {
+    "custom call": """HloModule m
+unused { x = f32[4] parameter(0)
+  ROOT c = f32[4] custom-call(x), custom_call_target="nothing" }
+ENTRY main { ROOT y = f32[4] parameter(0) }
+""",
+    "send": """HloModule m
+unused { x = f32[4] parameter(0)
+  t = token[] after-all()
+  ROOT s = (f32[4], u32[], token[]) send(x, t), channel_id=1, is_host_transfer=true }
+ENTRY main { ROOT y = f32[4] parameter(0) }
+""",
+    "recv": """HloModule m
+unused { t = token[] after-all()
+  ROOT s = (f32[4], u32[], token[]) recv(t), channel_id=1, is_host_transfer=true }
+ENTRY main { ROOT y = f32[4] parameter(0) }
+""",
+}
+
+
+def module(name: str) -> HloModule:
+    return import_module(parse_hlo(UNCALLED[name]))
+
+
+@pytest.mark.parametrize("name", UNCALLED)
+def test_what_nobody_calls_must_be_possible(name: str) -> None:
+    with pytest.raises(UnimplementedError):
+        require_supported(module(name), BUILTIN)
+
+
+def test_a_registered_target_is_supported() -> None:
+    registry = Registry()
+    registry.register_function("nothing", lambda x: x)
+    require_supported(module("custom call"), registry)
+
+
+@pytest.mark.parametrize("platform", [Cpu, Interpreter])
+@pytest.mark.parametrize("name", UNCALLED)
+def test_both_platforms_refuse_it(platform: type[Cpu] | type[Interpreter], name: str) -> None:
+    program = module(name)
+    with pytest.raises(UnimplementedError):
+        platform().compile(program, program.entry_program_shape)

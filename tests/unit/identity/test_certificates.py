@@ -1,0 +1,133 @@
+import datetime
+import logging
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from tests.certificates import DAY, Authority, Pair
+from xla_contract.errors import UnauthenticatedError
+from xla_server.identity.certificates import (
+    KeyPairFiles,
+    ReloadedKeyPair,
+    client_identity,
+    fingerprint,
+    self_signed,
+)
+from xla_server.identity.identity import Role
+from xla_server.identity.watched_file import CredentialsError
+
+AUTHORITY = Authority()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> KeyPairFiles:
+    key, chain = AUTHORITY.issue("server", hosts=("localhost",)).write(tmp_path, "server")
+    return KeyPairFiles(key, chain, AUTHORITY.write(tmp_path / "ca.crt"))
+
+
+def test_a_pair_follows_its_files(files: KeyPairFiles):
+    pair = ReloadedKeyPair(files)
+    assert pair.reload() is None
+    renewed = AUTHORITY.issue("server")
+    renewed.write(files.key.parent, "server")
+    found = pair.reload()
+    assert found is pair.current
+    assert (found.key, found.chain, found.client_ca) == (*renewed, AUTHORITY.pem)
+    assert pair.reload() is None
+    # So does the authority of clients.
+    assert files.client_ca is not None
+    other = Authority("other")
+    other.write(files.client_ca)
+    found = pair.reload()
+    assert found is not None
+    assert found.client_ca == other.pem
+
+
+def test_a_pair_of_which_one_half_was_replaced_is_none_yet(
+    files: KeyPairFiles, caplog: pytest.LogCaptureFixture
+):
+    pair = ReloadedKeyPair(files)
+    before = pair.current
+    renewed = AUTHORITY.issue("server")
+    with caplog.at_level(logging.WARNING):
+        files.chain.write_bytes(renewed.certificate)
+        assert pair.reload() is None
+        assert pair.reload() is None
+    assert pair.current == before
+    assert len(caplog.records) == 1
+    assert "must be the certificate of the key" in caplog.text
+    files.key.write_bytes(renewed.key)
+    assert pair.reload() is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "complaint"),
+    [
+        ("server.key", b"no key", "must hold a PEM key without password"),
+        ("server.crt", b"no certificate", "must hold PEM certificates"),
+        ("ca.crt", b"", "must hold PEM certificates"),
+        ("server.key", AUTHORITY.issue("other").key, "must be the certificate of the key"),
+        ("server.key", None, "server.key: No such file"),
+    ],
+)
+def test_files_that_are_no_pair(files: KeyPairFiles, name: str, data: bytes | None, complaint: str):
+    path = files.key.with_name(name)
+    path.unlink()
+    if data is not None:
+        path.write_bytes(data)
+    with pytest.raises(CredentialsError, match=complaint):
+        ReloadedKeyPair(files)
+
+
+@pytest.mark.parametrize(
+    ("issued", "name"),
+    [
+        (AUTHORITY.issue("alice"), "cert:alice"),
+        (AUTHORITY.issue("a b\n", hosts=("h",)), "cert:a%20b%0A"),
+        (AUTHORITY.issue("alice", uris=("spiffe://team/bob",)), "cert:spiffe://team/bob"),
+        (AUTHORITY.issue("alice", uris=("u://a", "u://b")), "cert:alice"),
+        (AUTHORITY.issue(hosts=("worker.example", "other")), "cert:worker.example"),
+    ],
+)
+def test_a_certificate_names_its_client(issued: Pair, name: str):
+    found = client_identity(issued.certificate)
+    end = x509.load_pem_x509_certificate(issued.certificate).not_valid_after_utc
+    assert (found.name, found.role, found.expires_at) == (name, Role.USER, end.timestamp())
+
+
+@pytest.mark.parametrize(
+    ("pem", "complaint"),
+    [(AUTHORITY.issue().certificate, "got none of them"), (b"x", "cannot be parsed")],
+)
+def test_certificates_that_name_nobody(pem: bytes, complaint: str):
+    with pytest.raises(UnauthenticatedError, match=complaint):
+        client_identity(pem)
+
+
+def test_a_certificate_is_made_once(tmp_path: Path):
+    path, copy = tmp_path / "state" / "tls.pem", tmp_path / "state" / "tls.crt"
+    assert self_signed(path, copy)
+    pair = KeyPairFiles(path, path).read()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert b"PRIVATE" not in copy.read_bytes()
+    assert fingerprint(copy.read_bytes()) == fingerprint(pair.chain)
+    leaf = x509.load_pem_x509_certificate(copy.read_bytes())
+    assert leaf.not_valid_after_utc - leaf.not_valid_before_utc > 3650 * DAY
+    assert leaf.not_valid_before_utc < datetime.datetime.now(datetime.UTC)
+    names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert {"xla-server", "localhost"} <= set(names.get_values_for_type(x509.DNSName))
+    # What was made stays: clients have pinned it. The copy is written again.
+    copy.unlink()
+    assert not self_signed(path, copy)
+    assert KeyPairFiles(path, path).read() == pair
+    assert fingerprint(copy.read_bytes()) == fingerprint(pair.chain)
+    path.chmod(0o644)
+    with pytest.raises(CredentialsError, match="mode 0600, got mode 0644"):
+        self_signed(path, copy)
+
+
+def test_a_fingerprint_is_of_the_first_certificate():
+    first, second = AUTHORITY.issue("a").certificate, AUTHORITY.issue("b").certificate
+    assert fingerprint(first + second) == fingerprint(first) != fingerprint(second)
+    assert fingerprint(first).startswith("sha256:")

@@ -1,0 +1,84 @@
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from xla_server.identity.identity import Role
+from xla_server.identity.tokens import (
+    digest_of,
+    kept_token,
+    new_token,
+    parse_tokens,
+    token_line,
+)
+from xla_server.identity.watched_file import CredentialsError
+
+TOKEN = "abcdefghijklmnop"
+
+
+def test_a_token_is_plain_or_hashed():
+    hashed = hashlib.sha256(b"the other token!").hexdigest()
+    tokens = parse_tokens(f"# team\nalice user {TOKEN}\n\nbob viewer sha256:{hashed}\n".encode())
+    alice, bob = tokens.find(digest_of(TOKEN)), tokens.find(digest_of("the other token!"))
+    assert alice is not None
+    assert bob is not None
+    assert (alice.name, alice.role) == ("token:alice", Role.USER)
+    assert (bob.name, bob.role) == ("token:bob", Role.VIEWER)
+    assert tokens.find(digest_of("another")) is None
+    # The hash itself lets nobody in.
+    assert tokens.find(digest_of(f"sha256:{hashed}")) is None
+
+
+def test_a_token_alone_is_the_owners():
+    found = parse_tokens(f"{TOKEN}\n".encode()).find(digest_of(TOKEN))
+    assert found is not None
+    assert (found.name, found.role) == ("token:owner", Role.ADMIN)
+
+
+def test_the_line_of_a_token_lets_it_in_and_does_not_have_it():
+    token = new_token()
+    assert len(token) == 43
+    line = token_line("alice", Role.VIEWER, token)
+    assert token not in line
+    found = parse_tokens(line.encode()).find(digest_of(token))
+    assert found is not None
+    assert (found.name, found.role) == ("token:alice", Role.VIEWER)
+    with pytest.raises(ValueError, match="a name must match"):
+        token_line("a b", Role.USER, token)
+
+
+def test_a_name_may_have_several_tokens():
+    both = parse_tokens(f"alice user {TOKEN}1\nalice user {TOKEN}2\n".encode())
+    assert both.find(digest_of(f"{TOKEN}1")) == both.find(digest_of(f"{TOKEN}2"))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (f"alice {TOKEN}", "line 1: must be NAME ROLE TOKEN"),
+        (f"\nali:ce user {TOKEN}", "line 2: must be NAME ROLE TOKEN"),
+        (f"alice root {TOKEN}", "line 1: a role must be one of"),
+        (f"alice user {TOKEN[:-1]}", "line 1: .* at least 16 .* got 15"),
+        (TOKEN[:-1], "line 1: .* at least 16 .* got 15"),
+        (f"alice user {TOKEN}\u00e9", "line 1: .* characters of ASCII"),
+        (f"alice user {TOKEN}\nbob user {TOKEN}", "line 2: a token must have one line"),
+        (f"alice user {TOKEN}1\nalice admin {TOKEN}2", "line 2: .* got admin and user for alice"),
+    ],
+)
+def test_lines_that_are_none_and_no_secret_is_told(text: str, complaint: str):
+    with pytest.raises(ValueError, match=complaint) as caught:
+        parse_tokens(text.encode())
+    assert TOKEN[:8] not in str(caught.value)
+
+
+def test_a_token_is_made_once_and_kept_from_others(tmp_path: Path):
+    path = tmp_path / "state" / "token"
+    assert kept_token(path)
+    token = path.read_text().strip()
+    assert parse_tokens(path.read_bytes()).find(digest_of(token)) is not None
+    assert not kept_token(path)
+    assert path.read_text().strip() == token
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o644)
+    with pytest.raises(CredentialsError, match="mode 0600, got mode 0644"):
+        kept_token(path)
