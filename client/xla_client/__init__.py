@@ -4,9 +4,9 @@
     import xla_client as xc
 
     b = xc.Builder("axpy")
-    alpha = b.parameter(0, xc.Shape.parse("f32[]"), "alpha")
-    x = b.parameter(1, xc.Shape.parse("f32[3]"), "x")
-    y = b.parameter(2, xc.Shape.parse("f32[3]"), "y")
+    alpha = b.parameter(0, "f32[]", "alpha")
+    x = b.parameter(1, "f32[3]", "x")
+    y = b.parameter(2, "f32[3]", "y")
     axpy = b.build(alpha * x + y)
 
     with xc.connect("localhost:1685") as client:
@@ -17,17 +17,19 @@ Programs are written with a Builder and `xla_client.ops`, or loaded from HLO mad
 `Computation.from_serialized`. Errors are the classes of `xla_contract.errors`, re-exported here.
 """
 
-from xla_client import ops
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from xla_client import _grpc_log as _grpc_log
 from xla_client.buffer import Buffer
-from xla_client.builder import Builder, Op
 from xla_client.client import (
     ChannelHandle,
     Client,
     ComputationStats,
     Launch,
-    connect,
 )
 from xla_client.computation import Computation
+from xla_client.connecting import aconnect, connect
 from xla_client.description import (
     ExecutableDescription,
     ExecutionDescription,
@@ -40,34 +42,29 @@ from xla_client.executable import Executable
 from xla_client.execution import Execution, ExecutionProfile
 from xla_client.feeds import FeedState, FeedStates, FeedWaiter
 from xla_client.infeed import Infeed
+from xla_client.introspection import CostAnalysis, Explanation, MemoryAnalysis, Work
 from xla_client.local import Local
 from xla_client.outfeed import Outfeed
 from xla_client.pipeline import Pipeline
 from xla_client.step_result import StepResult
-from xla_contract.dimension_numbers import (
-    ConvolutionDimensionNumbers,
-    DotDimensionNumbers,
-    GatherDimensionNumbers,
-    PaddingConfig,
-    PaddingDimension,
-    ScatterDimensionNumbers,
-    Window,
-    WindowDimension,
-)
+from xla_client.tls import Tls
 from xla_contract.element_type import ElementType
 from xla_contract.errors import (
     AbortedError,
     AlreadyExistsError,
+    ArgumentTypeError,
     CancelledError,
     DataLossError,
     DeadlineExceededError,
     FailedPreconditionError,
     InternalError,
     InvalidArgumentError,
+    LostError,
     NotFoundError,
     OutOfRangeError,
     PermissionDeniedError,
     ResourceExhaustedError,
+    SessionEndedError,
     ShapeError,
     StatusCode,
     UnauthenticatedError,
@@ -80,9 +77,28 @@ from xla_contract.layout import Layout
 from xla_contract.literal import Literal
 from xla_contract.shape import ProgramShape, Shape
 
+if TYPE_CHECKING:
+    from xla_client import lib, ops
+    from xla_client.builder import Builder
+    from xla_client.op import Op
+    from xla_contract.dimension_numbers import (
+        ConvolutionDimensionNumbers,
+        DotDimensionNumbers,
+        GatherDimensionNumbers,
+        PaddingConfig,
+        PaddingDimension,
+        ScatterDimensionNumbers,
+        Window,
+        WindowDimension,
+    )
+
+    __version__: str
+    """The version of the package."""
+
 __all__ = [
     "AbortedError",
     "AlreadyExistsError",
+    "ArgumentTypeError",
     "Buffer",
     "Builder",
     "CancelledError",
@@ -91,6 +107,7 @@ __all__ = [
     "Computation",
     "ComputationStats",
     "ConvolutionDimensionNumbers",
+    "CostAnalysis",
     "DataLossError",
     "DeadlineExceededError",
     "Device",
@@ -101,6 +118,7 @@ __all__ = [
     "Execution",
     "ExecutionDescription",
     "ExecutionProfile",
+    "Explanation",
     "FailedPreconditionError",
     "FeedState",
     "FeedStates",
@@ -113,6 +131,8 @@ __all__ = [
     "Layout",
     "Literal",
     "Local",
+    "LostError",
+    "MemoryAnalysis",
     "NotFoundError",
     "Op",
     "OutOfRangeError",
@@ -126,10 +146,12 @@ __all__ = [
     "ResourceExhaustedError",
     "ScatterDimensionNumbers",
     "SessionDescription",
+    "SessionEndedError",
     "Shape",
     "ShapeError",
     "StatusCode",
     "StepResult",
+    "Tls",
     "UnauthenticatedError",
     "UnavailableError",
     "UnimplementedError",
@@ -137,7 +159,49 @@ __all__ = [
     "ValueDescription",
     "Window",
     "WindowDimension",
+    "Work",
     "XlaError",
+    "__version__",
+    "aconnect",
     "connect",
+    "lib",
     "ops",
 ]
+
+_PARTS = {
+    "Builder": "xla_client.builder",
+    "Op": "xla_client.op",
+    **dict.fromkeys(
+        (
+            "ConvolutionDimensionNumbers",
+            "DotDimensionNumbers",
+            "GatherDimensionNumbers",
+            "PaddingConfig",
+            "PaddingDimension",
+            "ScatterDimensionNumbers",
+            "Window",
+            "WindowDimension",
+        ),
+        "xla_contract.dimension_numbers",
+    ),
+}
+"""Names that write programs, with their modules: clients that only run programs do without."""
+
+_PACKAGES = ("lib", "ops")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return importlib.import_module(f"xla_client.{name}")
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("xla-service")
+    if name not in _PARTS:
+        raise AttributeError(f"module 'xla_client' has no attribute {name!r}", name=name)
+    value = globals()[name] = getattr(importlib.import_module(_PARTS[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xla_client._transport import Pending
-from xla_client.execution import Buffers, Execution
+from xla_client.execution import Execution
 from xla_contract.errors import CancelledError, UnimplementedError, XlaError
 
 
@@ -34,13 +34,13 @@ class Calling:
             pending.cancel()
 
 
-class BackgroundExecution(Execution):
+class BackgroundExecution(Execution[Any]):
     """A run whose calls are made in a thread of its own: `work` makes them and gives the result.
 
     For servers that cannot launch what is to be run.
     """
 
-    def __init__(self, work: Callable[[Calling], Buffers]) -> None:
+    def __init__(self, work: Callable[[Calling], Any]) -> None:
         super().__init__()
         self._calling = Calling()
         threading.Thread(target=self._run, args=(work,), name="xla-run", daemon=True).start()
@@ -55,7 +55,7 @@ class BackgroundExecution(Execution):
         )
 
     @property
-    def buffers(self) -> Buffers:
+    def buffers(self) -> Any:
         """The result; waits for it."""
         return self.result()
 
@@ -69,7 +69,7 @@ class BackgroundExecution(Execution):
     def _watch(self) -> None:
         """The thread sets the future whether anybody asks or not."""
 
-    def _run(self, work: Callable[[Calling], Buffers]) -> None:
+    def _run(self, work: Callable[[Calling], Any]) -> None:
         try:
             result = work(self._calling)
         except XlaError as error:

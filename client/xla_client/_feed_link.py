@@ -7,9 +7,16 @@ from types import TracebackType
 from typing import Any, Self
 
 from xla_client._changes import Changes
+from xla_client._public import public, public_coroutine
 from xla_client._session import Session
 from xla_client._stream import ClientStream
-from xla_contract.errors import CancelledError, DeadlineExceededError, UnavailableError, XlaError
+from xla_contract.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    SessionEndedError,
+    UnavailableError,
+    XlaError,
+)
 
 RECONNECT_SECONDS = 30.0
 """How long a lost connection is sought before UnavailableError."""
@@ -21,6 +28,18 @@ END_SECONDS = 5.0
 
 class FeedBlock(abc.ABC):
     """A feed as `with` and `async with` use it."""
+
+    _session: Session
+
+    @public
+    def _call(self, name: str, request: Any, timeout: float | None) -> Any:
+        """Make a call of the device's queues; raises XlaError."""
+        return self._session.call(name, request, timeout)
+
+    @public_coroutine
+    async def _acall(self, name: str, request: Any, timeout: float | None) -> Any:
+        """Make a call as `_call` does, without blocking the event loop."""
+        return await self._session.acall(name, request, timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -70,6 +89,9 @@ class FeedLink(abc.ABC):
         self.wake_at: float | None = None
         """When `next_message` is to be asked again though nothing has changed."""
         self._rpc = rpc
+        self._generation = session.generation
+        self._has_begun = False
+        """True once the server has answered a stream of this link."""
         self._stream: ClientStream | None = None
         """What to send on, once the server has answered."""
         self._serving: ClientStream | None = None
@@ -106,6 +128,15 @@ class FeedLink(abc.ABC):
         )
         for thread in self._threads:
             thread.start()
+
+    @property
+    def state(self) -> str:
+        """Return whether the link is connected, in words."""
+        if self.error is not None:
+            return f"failed: {self.error}"
+        if self.is_over:
+            return "closed"
+        return "connected" if self.is_connected else "connecting"
 
     @property
     def is_connected(self) -> bool:
@@ -165,7 +196,8 @@ class FeedLink(abc.ABC):
         while True:
             try:
                 self._serve()
-            except UnavailableError as error:
+            # Whoever ends the link here has said so: this is a server that stops.
+            except (UnavailableError, CancelledError) as error:
                 now = time.monotonic()
                 with self.changes:
                     self._stream = None
@@ -178,6 +210,12 @@ class FeedLink(abc.ABC):
                         self._end(error)
                         return
                     self.changes.wait_for(lambda: self.is_over, pause)
+            except SessionEndedError as error:
+                try:
+                    self.session.renew(self._generation, error)
+                except XlaError as still:
+                    self._end(still)
+                    return
             except XlaError as error:
                 self._end(error)
                 return
@@ -190,8 +228,12 @@ class FeedLink(abc.ABC):
         with self.changes:
             if self.is_over:
                 return
+            generation = self.session.generation
+            if self._generation is not generation and self._has_begun:
+                raise self.session.lost("a feed").at(self._rpc)
+            self._generation = generation
             request = self.start_request()
-        stream = self.session.transport.stream(self._rpc)
+        stream = self.session.transport.stream(self._rpc, session=generation)
         try:
             with self.changes:
                 # From now on who ends the link ends the call, whatever the server says.
@@ -206,7 +248,7 @@ class FeedLink(abc.ABC):
                     # By what was taken in, too: garbage is collected in any thread.
                     if self.is_over:
                         return
-                    self._has_served = True
+                    self._has_served = self._has_begun = True
                     self._stream = stream
                     self.changes.notify()
         finally:

@@ -21,7 +21,7 @@ class Calls(Way):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._steps: list[tuple[Executable, list[Buffer | StepResult], Sequence[int]]] = []
+        self._steps: list[tuple[Executable[Any], list[Buffer | StepResult], Sequence[int]]] = []
 
     def add(self, recording: Recording) -> None:
         executable, arguments, donate = (
@@ -37,7 +37,7 @@ class Calls(Way):
             try:
                 if isinstance(argument, StepResult):
                     argument.require_of(recording.pipeline)
-                    argument.require_equal(shape)
+                    argument.require_fit(shape)
                     recorded.append(argument)
                 else:
                     timeout = recording.timeout
@@ -57,7 +57,7 @@ class Calls(Way):
             calling.stop()
             raise
 
-    def submit(self, outputs: Sequence[Output], timeout: float | None) -> Execution:
+    def submit(self, outputs: Sequence[Output], timeout: float | None) -> Execution[Any]:
         return BackgroundExecution(lambda calling: self._run(outputs, timeout, calling))
 
     def _run(

@@ -6,8 +6,11 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from google.protobuf.message import Message
+
 from xla_client import runs
 from xla_client._background_execution import BackgroundExecution, Calling
+from xla_client._public import public, public_coroutine
 from xla_client._session import Session
 from xla_client._transport import Pending
 from xla_client.arguments import Argument
@@ -15,6 +18,7 @@ from xla_client.buffer import Buffer
 from xla_client.executable import Executable
 from xla_client.execution import Execution, LaunchedExecution
 from xla_client.step_result import StepResult
+from xla_contract.errors import XlaError
 from xla_contract.shape import Shape
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
@@ -52,7 +56,7 @@ class Recording:
 
     pipeline: "Pipeline"
     place: str
-    executable: Executable
+    executable: Executable[Any]
     arguments: Sequence[Argument]
     donate: Sequence[int]
     timeout: float | None
@@ -77,7 +81,7 @@ class Way(abc.ABC):
         """Run all, without holding up the event loop; who is cancelled gives the run up."""
 
     @abc.abstractmethod
-    def submit(self, outputs: Sequence[Output], timeout: float | None) -> Execution:
+    def submit(self, outputs: Sequence[Output], timeout: float | None) -> Execution[Any]:
         """Start to run all and return at once; every output is to be kept."""
 
 
@@ -88,8 +92,9 @@ class OneRun(Way):
         super().__init__(session)
         self._steps: list[runs.Step] = []
         # They must live until the server has the run.
-        self._executables: list[Executable] = []
+        self._executables: list[Executable[Any]] = []
         self._room = INLINE_BYTES
+        self._generation = session.generation
 
     def add(self, recording: Recording) -> None:
         step = runs.make_step(
@@ -112,7 +117,7 @@ class OneRun(Way):
         request = self._request(outputs)
         is_freed = False
         try:
-            response = self._session.call("Run", request, timeout)
+            response = self._call("Run", request, timeout)
             is_freed = True
         finally:
             self._end_donations(is_freed=is_freed)
@@ -122,7 +127,7 @@ class OneRun(Way):
         request = self._request(outputs)
         is_freed = False
         try:
-            response = await self._session.acall("Run", request, timeout)
+            response = await self._acall(request, timeout)
             is_freed = True
         finally:
             self._end_donations(is_freed=is_freed)
@@ -133,13 +138,13 @@ class OneRun(Way):
             )
         return tuple(received)
 
-    def submit(self, outputs: Sequence[Output], timeout: float | None) -> Execution:
+    def submit(self, outputs: Sequence[Output], timeout: float | None) -> Execution[Any]:
         session, request = self._session, self._request(outputs)
         if extension_pb2.CAPABILITY_LAUNCH not in session.transport.capabilities:
             return self._called(outputs, session.start("Run", request, timeout))
         is_freed = False
         try:
-            response = session.call("Launch", extension_pb2.LaunchRequest(run=request), timeout)
+            response = self._call("Launch", extension_pb2.LaunchRequest(run=request), timeout)
             is_freed = True
         finally:
             self._end_donations(is_freed=is_freed)
@@ -148,7 +153,7 @@ class OneRun(Way):
         limit = session.transport.timeout if timeout is None else timeout
         return LaunchedExecution(session, response.execution.handle, buffers, limit)
 
-    def _called(self, outputs: Sequence[Output], pending: Pending[Any]) -> Execution:
+    def _called(self, outputs: Sequence[Output], pending: Pending[Any]) -> Execution[Any]:
         """A call of Run that somebody else waits for."""
         # Until it is answered nobody knows whether the server has what they name.
         steps = list(self._steps)
@@ -172,6 +177,39 @@ class OneRun(Way):
             else:
                 parts.add(index=output.result.index, keep=True)
         return extension_pb2.RunRequest(steps=[step.message for step in self._steps])
+
+    @public
+    def _call(self, name: str, request: Message, timeout: float | None) -> Any:
+        """Make a call of the steps, in the present session."""
+        self._bring_up_to_date(request)
+        return self._session.call(name, request, timeout)
+
+    @public_coroutine
+    async def _acall(self, request: extension_pb2.RunRequest, timeout: float | None) -> Any:
+        """Make a call of Run as `_call` does, without blocking the event loop."""
+        if self._generation is not self._session.generation:
+            await asyncio.to_thread(self._bring_up_to_date, request)
+        return await self._session.acall("Run", request, timeout)
+
+    def _bring_up_to_date(self, request: Any) -> None:
+        """Name the executables as they are in the present session.
+
+        Compiles anew those of a session that is gone. Raises LostError for a step that names a
+        value of that session.
+        """
+        generation = self._session.generation
+        if self._generation is generation:
+            return
+        run = request.run if isinstance(request, extension_pb2.LaunchRequest) else request
+        steps = zip(run.steps, self._steps, self._executables, strict=True)
+        for number, (message, step, executable) in enumerate(steps):
+            try:
+                for buffer in step.alive:
+                    buffer.require_present()
+                message.executable.handle = executable.handle
+            except XlaError as error:
+                raise error.at(f"step {number} ({executable.name})") from error.__cause__
+        self._generation = generation
 
     def _end_donations(self, *, is_freed: bool) -> None:
         for step in self._steps:

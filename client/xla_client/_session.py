@@ -3,10 +3,12 @@
 import asyncio
 import atexit
 import contextlib
+import logging
 import os
+import threading
 import weakref
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from google.protobuf.message import Message
 
@@ -23,7 +25,7 @@ from xla_client.shared_memory import SharedMemory, is_enabled
 from xla_client.transfers import ChunkedTransfers, Progress
 from xla_contract import malloc
 from xla_contract.aligned import with_aligned_elements
-from xla_contract.errors import InvalidArgumentError, XlaError
+from xla_contract.errors import InvalidArgumentError, LostError, NotFoundError, XlaError
 from xla_contract.literal import Literal
 from xla_contract.literal_encoding import encode_literal_message
 from xla_contract.shape import Shape
@@ -33,11 +35,17 @@ from xla_contract.stubs.xla_extension_pb2 import (
     CAPABILITY_CHUNKED_TRANSFERS,
     CAPABILITY_SHARED_PIECES,
     CloseSessionRequest,
+    OpenSessionResponse,
 )
 
 CLOSE_TIMEOUT = 5.0
 """Seconds that closing may spend on telling the server what is free."""
 
+
+_LOG = logging.getLogger("xla_client")
+
+Generation: TypeAlias = OpenSessionResponse | None
+"""A session on the server, by identity; None where it is that of the connection."""
 
 _OPEN: "weakref.WeakSet[Session]" = weakref.WeakSet()
 
@@ -72,24 +80,93 @@ class Session:
 
     def __init__(self, transport: Transport, shared_memory: bool | None = None) -> None:
         self.transport = transport
+        self.is_shared = transport.is_resumed
+        """True if others may know the token, and so have ended the session."""
+        self.feeds: weakref.WeakSet[Heir] = weakref.WeakSet()
+        """Objects with threads of their own, for a forked child to leave."""
+        self._wants_shared_memory = is_enabled(shared_memory)
+        self._renewing = threading.Lock()
+        self._loss = ""
+        self._prepare(transport.session)
+        _OPEN.add(self)
+
+    @property
+    def generation(self) -> Generation:
+        """The session of the calls on the server; what is of another one is lost."""
+        return self.transport.session
+
+    def _prepare(self, opened: Generation) -> None:
+        """Make what goes with a session on the server."""
+        transport = self.transport
+        capabilities = frozenset[int]() if opened is None else frozenset(opened.capabilities)
+        self.reclaimer = Reclaimer(self._free)
         self.shared_memory: SharedMemory | None = None
         """Where large values pass, if the server is on this host."""
-        self.reclaimer = Reclaimer(self._free)
-        opened = transport.session
-        if opened is not None and opened.shared_memory_socket and is_enabled(shared_memory):
+        if opened is not None and opened.shared_memory_socket and self._wants_shared_memory:
             in_pieces = None
-            if CAPABILITY_SHARED_PIECES in transport.capabilities:
+            if CAPABILITY_SHARED_PIECES in capabilities:
                 in_pieces = Calls(transport.call, self.reclaimer.due)
             self.shared_memory = SharedMemory(
                 opened.shared_memory_socket, opened.token, self.call, in_pieces
             )
         self.chunks: ChunkedTransfers | None = None
         """How large values travel otherwise, if the server takes them so."""
-        if opened is not None and CAPABILITY_CHUNKED_TRANSFERS in transport.capabilities:
+        if opened is not None and CAPABILITY_CHUNKED_TRANSFERS in capabilities:
             self.chunks = ChunkedTransfers(transport, opened.max_message_bytes)
-        self.feeds: weakref.WeakSet[Heir] = weakref.WeakSet()
-        """What has threads here."""
-        _OPEN.add(self)
+
+    def renew(self, generation: Generation, error: XlaError) -> None:
+        """Go on in another session after `error` said that the one of `generation` is gone.
+
+        This does nothing if another thread has done it. A session whose token others know is
+        replaced only after a restart of the server, because one of them may have ended it; a
+        session that `connect` resumed by its token is never replaced. `error` is raised for these.
+        """
+        with self._renewing:
+            if self.generation is not generation:
+                return
+            if isinstance(error, NotFoundError):
+                raise error
+            before, opened = self.transport.session, self.transport.open_another()
+            assert before is not None
+            was_restarted = before.server_instance != opened.server_instance
+            happened = f"the server at {self.transport.target} "
+            if was_restarted:
+                happened += "was started again"
+            else:
+                happened += f"ended the session, which it keeps {before.grace_seconds:g} s for a "
+                happened += "client that is away"
+            if self.transport.is_resumed or (self.is_shared and not was_restarted):
+                with contextlib.suppress(XlaError):
+                    self.transport.end(opened)
+                if not was_restarted:
+                    raise error
+                raise type(error)(
+                    f"{error.message}: {happened}",
+                    op=error.op,
+                    hint="connect() without a session opens another one. What was in this one is "
+                    "lost.",
+                )
+            last = self.shared_memory
+            self._loss = happened
+            self._prepare(opened)
+            # Threads that see the other session find all that belongs to it, so this comes last.
+            self.transport.use(opened)
+            if last is not None:
+                last.close()
+        _LOG.warning("%s: there is another session, and what was in the last one is lost", happened)
+
+    def require_present(self, generation: Generation, what: str) -> None:
+        """Raise LostError for something of a session that is gone; `what` names it."""
+        if generation is not self.generation:
+            raise self.lost(what)
+
+    def lost(self, what: str) -> LostError:
+        """Return the error of something of a session that is gone; `what` names it."""
+        return LostError(
+            f"what a call uses must be of the client's present session, got {what}, which was lost "
+            f"when {self._loss}",
+            hint="Make it anew. Executables are compiled anew by themselves.",
+        )
 
     def call(self, name: str, request: Message | bytes, timeout: float | None = None) -> Any:
         """Make a call, after freeing what has gathered; raises XlaError."""
@@ -138,7 +215,7 @@ class Session:
             return upload_elements(self, literal, target, timeout, progress)
         handle = None
         if self.shared_memory is not None:
-            handle = self.shared_memory.upload(literal, target, timeout)
+            handle = self.shared_memory.upload(literal, target, timeout, progress)
         if handle is None and self.chunks is not None and self.chunks.can_upload(shape):
             self.reclaimer.free_if_due()
             handle = self.chunks.upload(literal, target, self._limit(timeout), progress)
@@ -163,7 +240,7 @@ class Session:
             return download_elements(self, handle, shape, timeout, progress)
         wanted, literal = shape_to_proto(shape), None
         if self.shared_memory is not None:
-            literal = self.shared_memory.download(handle, shape, timeout)
+            literal = self.shared_memory.download(handle, shape, timeout, progress)
         if literal is None and self.chunks is not None and self.chunks.can_download(shape):
             self.reclaimer.free_if_due()
             literal = self.chunks.download(handle, shape, self._limit(timeout), progress)
@@ -178,6 +255,21 @@ class Session:
             progress(shape.byte_size, shape.byte_size)
         return literal
 
+    async def adownload(self, handle: int, shape: Shape, timeout: float | None = None) -> Literal:
+        """Fetch a value in one message as `download` does, without blocking the event loop."""
+        request = xla_pb2.TransferToClientRequest(
+            data=xla_data_pb2.GlobalDataHandle(handle=handle),
+            shape_with_layout=shape_to_proto(shape),
+        )
+        response = await self.acall("TransferToClient", request, timeout)
+        return _literal_of("TransferToClient", response)
+
+    async def aupload(self, literal: Literal, device: int, timeout: float | None = None) -> int:
+        """Upload a value in one message as `upload` does, without blocking the event loop."""
+        request = xla_pb2.TransferToServerRequest(device_handle=device_handle(device))
+        message = encode_literal_message(request, literal)
+        return int((await self.acall("TransferToServer", message, timeout)).data.handle)
+
     def _limit(self, timeout: float | None) -> float | None:
         return self.transport.timeout if timeout is None else timeout
 
@@ -191,10 +283,7 @@ class Session:
 
     def receive(self, name: str, request: Message, timeout: float | None = None) -> Literal:
         """Make a call whose response carries a literal, and give that; raises XlaError."""
-        received = self.call(name, request, timeout).literal
-        if received is None:
-            raise InvalidArgumentError(f"{name}: the response must hold a literal, got none")
-        literal = with_aligned_elements(received.read())
+        literal = _literal_of(name, self.call(name, request, timeout))
         malloc.transferred(literal.shape.byte_size)
         return literal
 
@@ -259,6 +348,13 @@ class Session:
 def device_handle(ordinal: int) -> xla_data_pb2.DeviceHandle:
     """The handle of the device with this ordinal: the last of a set that ends with it."""
     return xla_data_pb2.DeviceHandle(handle=ordinal, device_count=ordinal + 1)
+
+
+def _literal_of(name: str, response: Any) -> Literal:
+    """The literal that a response carries; InvalidArgumentError if there is none."""
+    if response.literal is None:
+        raise InvalidArgumentError(f"{name}: the response must hold a literal, got none")
+    return with_aligned_elements(response.literal.read())
 
 
 def _unregister(handles: Sequence[int]) -> xla_pb2.UnregisterRequest:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import Message
 
+from xla_client._shared_progress import Progress
 from xla_client._shared_socket import GREETING_SECONDS, greet
 from xla_contract.errors import (
     AbortedError,
@@ -73,10 +74,10 @@ class Ring:
         self._line = line
         self._free = list(range(PLACES))
 
-    def write(self, data: Array) -> None:
+    def write(self, data: Array, progress: Progress | None = None) -> None:
         """Write all of `data`, uint8[size], piece by piece, as places become free.
 
-        Raises OSError when the line ends.
+        `progress` is told of each but the last. Raises OSError when the line ends.
         """
         for start in range(0, data.size, PIECE_BYTES):
             if len(self._free) <= PLACES - WARM_PLACES:
@@ -86,6 +87,8 @@ class Ring:
             piece, place = data[start : start + PIECE_BYTES], self._free.pop()
             np.copyto(self._places[place][: piece.size], piece)
             self._line.send(bytes((place,)))
+            if progress is not None and start + PIECE_BYTES < data.size:
+                progress(start + PIECE_BYTES, data.size)
 
     def settle(self) -> None:
         """After an upload: see all places free for the next; raises OSError."""
@@ -137,7 +140,11 @@ class Pieces:
         self._turns = threading.Semaphore(max(1, (os.cpu_count() or 2) // 2))
 
     def upload(
-        self, literal: Literal, device: xla_data_pb2.DeviceHandle, timeout: float | None
+        self,
+        literal: Literal,
+        device: xla_data_pb2.DeviceHandle,
+        timeout: float | None,
+        progress: Progress | None = None,
     ) -> int | None:
         """Keep an array on a device; gives its data handle, None if it has to go another way.
 
@@ -160,7 +167,8 @@ class Pieces:
                     xla_data_pb2.GlobalDataHandle(handle=handle) for handle in self._calls.due()
                 ],
             )
-            return self._pass(ring, value.reshape(-1).view(np.uint8), request, timeout)
+            data = value.reshape(-1).view(np.uint8)
+            return self._pass(ring, data, request, timeout, progress)
         finally:
             self._turns.release()
 
@@ -186,13 +194,22 @@ class Pieces:
         data: Array,
         request: extension_pb2.UploadSharedPiecesRequest,
         timeout: float | None,
+        progress: Progress | None,
     ) -> int | None:
         """Upload the bytes of an array through a ring, which is kept or freed then."""
         is_settled = False
+        failed: list[BaseException] = []
 
         def write() -> None:
-            with contextlib.suppress(OSError):  # The answer of the call says why.
-                ring.write(data)
+            try:
+                ring.write(data, progress)
+            except OSError:  # The answer of the call says why.
+                pass
+            except (
+                BaseException
+            ) as error:  # `progress` raised it: it is raised again in the caller's thread.
+                failed.append(error)
+                ring.shut()
 
         writer = threading.Thread(target=write, name="pieces", daemon=True)
         try:
@@ -208,6 +225,8 @@ class Pieces:
                 ring.settle()
                 is_settled = True
         except _OTHERWISE as error:
+            if failed:
+                raise failed[0] from None
             _LOG.debug("an array does not go in pieces: %s", error)
             return None
         finally:

@@ -69,7 +69,7 @@ class ClientStream:
             except StopIteration:
                 return None
             except grpc.RpcError as error:
-                raise self._as_exception(self._name, error) from error
+                raise self._as_exception(self._name, error) from None
 
     def error(self) -> XlaError:
         """Why the call has ended; waits for its end."""

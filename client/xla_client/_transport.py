@@ -1,7 +1,6 @@
 """The client's only knowledge of grpc: a channel, calls by name, and errors as exceptions."""
 
 import functools
-import importlib.metadata
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -14,10 +13,13 @@ from xla_client._direct_stream import open_direct_stream
 from xla_client._errors import error_of, error_of_status
 from xla_client._interrupts import HeldBack
 from xla_client._stream import ClientStream
+from xla_client.tls import Tls
 from xla_contract.descriptors import EXTENSION_RPCS, RPCS, Rpc
 from xla_contract.errors import (
     CancelledError,
     DeadlineExceededError,
+    PermissionDeniedError,
+    SessionEndedError,
     UnauthenticatedError,
     UnavailableError,
     UnimplementedError,
@@ -35,13 +37,15 @@ Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
 _OPTIONS = (
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
+    # grpc's default is two minutes, in which calls fail although the server is back.
+    ("grpc.max_reconnect_backoff_ms", 1000),
 )
 KEEPALIVE_SECONDS = 30.0, 10.0
 """How long a connection with calls under way may be silent before the server is asked whether it is
 there, and how long it may take to answer."""
 
 _SESSION_KEY = "xla-session"
-_CLIENT = f"xla_client {importlib.metadata.version('xla-service')}"
+_AUTHORIZATION_KEY = "authorization"
 _CAPABILITIES: list[Any] = [number for number in xla_extension_pb2.Capability.values() if number]
 
 _NO_LIMIT = 1e9
@@ -65,6 +69,15 @@ _CONVERSED = _REPEATABLE | {
 }
 """Calls that are made on a stream: their answers are small."""
 
+_REFUSALS = (UnauthenticatedError, PermissionDeniedError)
+"""Errors of a stream that an ordinary call meets, too."""
+
+CONNECT_SECONDS = 10.0
+"""How long a server that listens may take to answer where `connect` is not told."""
+
+_OBSTACLE_SECONDS = 1.0
+"""How long a connection that does not come about is tried once more, to say why."""
+
 _CONVERSED_BYTES = 1 << 18
 """The largest request that is sent on the stream."""
 
@@ -85,15 +98,15 @@ class Pending(Generic[M]):
         """
         try:
             response: M = self._call.result(timeout)
-        except grpc.FutureTimeoutError as error:
+        except grpc.FutureTimeoutError:
             raise DeadlineExceededError(
                 f"the answer must come within the time given, got none in {timeout} s",
                 op=self._name,
-            ) from error
-        except grpc.FutureCancelledError as error:
-            raise CancelledError(f"{self._name}: the caller cancelled the call") from error
+            ) from None
+        except grpc.FutureCancelledError:
+            raise CancelledError(f"{self._name}: the caller cancelled the call") from None
         except grpc.RpcError as error:
-            raise _exception(self._name, error) from error
+            raise _exception(self._name, error) from None
         return response
 
     def done(self) -> bool:
@@ -116,20 +129,21 @@ class Transport:
         self,
         target: str,
         *,
-        credentials: ChannelCredentials | None,
+        credentials: ChannelCredentials | Tls | None,
         metadata: Metadata,
         timeout: float | None,
         keepalive: tuple[float, float] = KEEPALIVE_SECONDS,
+        token: Callable[[], str] | None = None,
     ) -> None:
+        """Connect when the first call is made; raises as `Tls.material`.
+
+        `token` gives the bearer token of a call, when it begins.
+        """
         self.target = target
         self.timeout = timeout
         self._metadata = tuple(metadata)
-        options = (*_OPTIONS, *keepalive_options(*keepalive))
-        self._channel = (
-            grpc.insecure_channel(target, options=options)
-            if credentials is None
-            else grpc.secure_channel(target, credentials, options=options)
-        )
+        self._token = token
+        self._channel = _channel(target, credentials, (*_OPTIONS, *keepalive_options(*keepalive)))
         self._calls = {
             rpc.name: self._channel.unary_unary(
                 rpc.path,
@@ -151,26 +165,34 @@ class Transport:
         }
         self._conversation: Conversation | None = None
         self._closed = False
+        self.is_resumed = False
+        """True if the session is one that another client opened."""
         self._instead = "a closed one"
         self.session: xla_extension_pb2.OpenSessionResponse | None = None
         """What the server said of the session; None where it has none to offer."""
         self.capabilities: frozenset[int] = frozenset()
         """What the server has beside the rpcs of XlaService."""
 
-    def open(self, timeout: float, resume_token: str = "") -> None:
+    def open(self, timeout: float | None, resume_token: str = "") -> None:
         """Connect and open a session, or go on with one, in one call.
 
-        A server without sessions has one for the connection. Raises UnavailableError when the
-        connection does not come about, NotFoundError when there is no live session to go on with,
-        InvalidArgumentError for what cannot be a token, and UnimplementedError for one that is
-        given to a server without sessions.
+        With `timeout` this waits as many seconds for a server that does not listen yet; without,
+        only for one that listens and has not answered, CONNECT_SECONDS. A server without sessions
+        has one for the connection. Raises UnavailableError when the connection does not come
+        about, NotFoundError when there is no live session to go on with, InvalidArgumentError for
+        what cannot be a token, and UnimplementedError for one that is given to a server without
+        sessions.
         """
+        self.is_resumed = bool(resume_token)
         request = xla_extension_pb2.OpenSessionRequest(
-            resume_token=resume_token, client=_CLIENT, capabilities=_CAPABILITIES
+            resume_token=resume_token, client=_client(), capabilities=_CAPABILITIES
         )
         try:
             session = self._calls["OpenSession"](
-                request, timeout=timeout, metadata=self._metadata, wait_for_ready=True
+                request,
+                timeout=CONNECT_SECONDS if timeout is None else timeout,
+                metadata=self._headers(),
+                wait_for_ready=timeout is not None,
             )
         except grpc.RpcError as error:
             raised = _exception("connect", error)
@@ -181,25 +203,49 @@ class Transport:
                     "connect: a server must have sessions with tokens to go on with one, got one "
                     f"that has none at {self.target}",
                     op="connect",
-                ) from error
-            if isinstance(raised, DeadlineExceededError):
-                raise UnavailableError(
-                    "connect: a server must listen at the target, got no answer from "
-                    f"{self.target} in {timeout} s",
-                    op="connect",
-                    hint="is the server up (xla-server serve), and do both ends agree about TLS?",
-                ) from error
-            raise raised from error
-        self.session = session
+                ) from None
+            raise self._no_connection(request, error, timeout) or raised from None
+        self.use(session)
+
+    def open_another(self) -> xla_extension_pb2.OpenSessionResponse:
+        """Open a session beside that of the calls, which stays as it is; raises XlaError."""
+        request = xla_extension_pb2.OpenSessionRequest(client=_client(), capabilities=_CAPABILITIES)
+        self._check_open("OpenSession")
+        try:
+            opened: xla_extension_pb2.OpenSessionResponse = self._calls["OpenSession"](
+                request, timeout=CONNECT_SECONDS, metadata=self._headers_in(None)
+            )
+        except grpc.RpcError as error:
+            raise _exception("OpenSession", error) from None
+        return opened
+
+    def end(self, session: xla_extension_pb2.OpenSessionResponse) -> None:
+        """End a session that is not that of the calls; raises XlaError."""
+        request = xla_extension_pb2.CloseSessionRequest()
+        headers = self._headers_in(session)
+        try:
+            self._calls["CloseSession"](request, timeout=CONNECT_SECONDS, metadata=headers)
+        except grpc.RpcError as error:
+            raise _exception("CloseSession", error) from None
+
+    def use(self, session: xla_extension_pb2.OpenSessionResponse) -> None:
+        """Make all calls from now on in this session."""
         self.capabilities = frozenset(session.capabilities)
-        self._metadata = (*self._metadata, (_SESSION_KEY, session.token))
+        # One step: a call has either session.
+        self.session = session
+        last, self._conversation = self._conversation, None
         if xla_extension_pb2.CAPABILITY_CONVERSE in self.capabilities:
-            self._conversation = Conversation(self._begin_conversation)
-            self._conversation.open()
+            conversation = Conversation(self._begin_conversation)
+            conversation.open()
+            self._conversation = conversation
+        if last is not None:
+            last.close()
 
     def _begin_conversation(self) -> Exchanges:
         path = self._streams["Converse"].path
-        direct = open_direct_stream("Converse", self._channel, path, self._metadata, _exception)
+        headers = self._headers()
+        exception = functools.partial(self._exception_of_stream, headers)
+        direct = open_direct_stream("Converse", self._channel, path, headers, exception)
         return self.stream("Converse", parse=False) if direct is None else direct
 
     def stream(
@@ -209,11 +255,12 @@ class Transport:
         timeout: float | None = None,
         *,
         parse: bool = True,
+        session: xla_extension_pb2.OpenSessionResponse | None = None,
     ) -> ClientStream:
         """Begin a streaming call, with its one request where only the server streams.
 
         `timeout` limits the whole of it; None is no limit. Without `parse` the server's messages
-        are given as bytes.
+        are given as bytes. `session` is one of the past that the call is to be in, if it is there.
         """
         self._check_open(name)
         if timeout is not None:
@@ -225,12 +272,14 @@ class Transport:
             rpc.path, response_deserializer=rpc.response.FromString if parse else None
         )
         first = None if request is None else serialize(request)
+        headers = self._headers_in(self.session if session is None else session)
 
         def begin(requests: Any) -> Any:
             source = requests if first is None else first
-            return method(source, timeout=timeout, metadata=self._metadata)
+            return method(source, timeout=timeout, metadata=headers)
 
-        return ClientStream(name, begin, serialize, _exception)
+        exception = functools.partial(self._exception_of_stream, headers)
+        return ClientStream(name, begin, serialize, exception)
 
     def call(self, name: str, request: Message | bytes, timeout: float | None = None) -> Any:
         """Make a call and wait for its response; raises XlaError.
@@ -250,9 +299,9 @@ class Transport:
                     return answer
             request = data
         try:
-            return self._calls[name](request, timeout=deadline, metadata=self._metadata)
+            return self._calls[name](request, timeout=deadline, metadata=self._headers())
         except grpc.RpcError as error:
-            raise _exception(name, error) from error
+            raise _exception(name, error) from None
 
     def _converse(self, conversation: Conversation, name: str, request: bytes) -> Any:
         """Make a call on the stream; None when it is to be made otherwise."""
@@ -261,14 +310,14 @@ class Transport:
             answer = conversation.call(path, request)
         except BrokenOffError as error:
             # Where the session has ended nothing is made twice: an ordinary call says so.
-            if name in _REPEATABLE or isinstance(error.__cause__, UnauthenticatedError):
+            if name in _REPEATABLE or isinstance(error.__cause__, _REFUSALS):
                 return None
             raise UnavailableError(
                 f"{name}: the connection must last until the answer, got its end: "
                 f"{error.__cause__}",
                 op=name,
                 hint="The server may have made the call.",
-            ) from error
+            ) from None
         if answer is None:
             return None
         if answer.status:
@@ -283,7 +332,7 @@ class Transport:
         deadline = self._deadline(name, timeout)
         # It waits for nobody, and what nobody holds is given up.
         with HeldBack(lambda: None):
-            call = self._calls[name].future(request, timeout=deadline, metadata=self._metadata)
+            call = self._calls[name].future(request, timeout=deadline, metadata=self._headers())
         return Pending(name, call)
 
     def close(self) -> None:
@@ -303,12 +352,78 @@ class Transport:
         """Whether `close` was called, or this is another process than that which connected."""
         return self._closed
 
+    def _headers(self) -> tuple[tuple[str, str | bytes], ...]:
+        """The metadata of a call that begins now."""
+        return self._headers_in(self.session)
+
+    def _headers_in(
+        self, session: xla_extension_pb2.OpenSessionResponse | None
+    ) -> tuple[tuple[str, str | bytes], ...]:
+        """The metadata of a call in a session, or in none."""
+        headers = self._metadata
+        if session is not None:
+            headers = (*headers, (_SESSION_KEY, session.token))
+        if self._token is not None:
+            headers = (*headers, (_AUTHORIZATION_KEY, f"Bearer {self._token()}"))
+        return headers
+
+    def _exception_of_stream(self, headers: Metadata, rpc: str, error: grpc.RpcError) -> XlaError:
+        """Return `_exception`, or UnavailableError if a newer token has replaced the stream's."""
+        raised = _exception(rpc, error)
+        if isinstance(raised, SessionEndedError):
+            return raised
+        if isinstance(raised, UnauthenticatedError) and self._headers() != headers:
+            return UnavailableError(
+                f"{rpc}: a stream must have credentials that are valid, got the end of those it "
+                "began with; there are new ones",
+                op=rpc,
+            )
+        return raised
+
+    def _no_connection(
+        self, request: Message, error: grpc.RpcError, timeout: float | None
+    ) -> UnavailableError | None:
+        """Return what to raise where no server answered `open`, with grpc's cause; else None."""
+        call: Any = error
+        waited, cause = "", ""
+        if call.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+            waited = f" in {CONNECT_SECONDS if timeout is None else timeout:g} s"
+            cause = self._obstacle(request)
+        elif call.code() is grpc.StatusCode.UNAVAILABLE and _status_of(call) is None:
+            cause = f": {call.details()}"
+        else:
+            return None
+        return UnavailableError(
+            f"connect: a server must listen at the target, got no answer from {self.target}"
+            f"{waited}{cause}",
+            op="connect",
+            hint="is the server up (xla-server serve), and do both ends agree about TLS? "
+            "connect_timeout=30 waits for one that is starting",
+        )
+
+    def _obstacle(self, request: Message) -> str:
+        """Return why there is no connection, for the end of a sentence; empty if that is unknown.
+
+        grpc reports the reason only to calls that do not wait for a connection.
+        """
+        try:
+            self._calls["OpenSession"](
+                request, timeout=_OBSTACLE_SECONDS, metadata=self._metadata, wait_for_ready=False
+            )
+        except grpc.RpcError as error:
+            call: Any = error
+            if call.code() is grpc.StatusCode.UNAVAILABLE:
+                return f": {call.details()}"
+        return ""
+
     def _deadline(self, name: str, timeout: float | None) -> float | None:
         """The seconds a call may take; DeadlineExceededError where it has none.
 
         grpc would send such a call, and sometimes take its answer.
         """
         seconds = self.timeout if timeout is None else timeout
+        if seconds is not None and not isinstance(seconds, int | float):
+            raise TypeError(f"timeout must be a number of seconds or None, got {seconds!r:.100}")
         if seconds is not None and seconds >= _NO_LIMIT:
             return None
         if seconds is not None and seconds <= 0:
@@ -320,6 +435,29 @@ class Transport:
     def _check_open(self, name: str) -> None:
         if self._closed:
             raise UnavailableError(f"{name}: the client must be open, got {self._instead}", op=name)
+
+
+def _channel(
+    target: str,
+    credentials: ChannelCredentials | Tls | None,
+    options: tuple[tuple[str, int | str], ...],
+) -> grpc.Channel:
+    if credentials is None:
+        return grpc.insecure_channel(target, options=options)
+    if isinstance(credentials, Tls):
+        material = credentials.material(target)
+        if material.server_name:
+            options += (("grpc.ssl_target_name_override", material.server_name),)
+        credentials = grpc.ssl_channel_credentials(material.roots, material.key, material.chain)
+    return grpc.secure_channel(target, credentials, options=options)
+
+
+@functools.cache
+def _client() -> str:
+    """The name and version that the server's log has of the client."""
+    from importlib.metadata import version  # It takes as long as a tenth of the whole client.
+
+    return f"xla_client {version('xla-service')}"
 
 
 def keepalive_options(quiet: float, patience: float) -> tuple[tuple[str, int], ...]:
@@ -349,8 +487,12 @@ def _deserializer(rpc: Rpc) -> Callable[[bytes], Any]:
 def _exception(rpc: str, error: grpc.RpcError) -> XlaError:
     """The exception the server raised, or the one that says what happened on the way."""
     call: Any = error
+    return error_of(rpc, call.code().value[0], call.details() or "", _status_of(call))
+
+
+def _status_of(call: Any) -> Any:
+    """Return the google.rpc.Status that a server sent with a call's end; None without one."""
     try:
-        details = rpc_status.from_call(call)
+        return rpc_status.from_call(call)
     except ValueError:
-        details = None
-    return error_of(rpc, call.code().value[0], call.details() or "", details)
+        return None

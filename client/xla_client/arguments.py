@@ -5,13 +5,17 @@ from typing import Any, TypeAlias
 
 from xla_client._session import Session
 from xla_client.buffer import Buffer
+from xla_client.coercion import literals
 from xla_client.step_result import StepResult
-from xla_contract.errors import InvalidArgumentError
+from xla_contract.errors import InvalidArgumentError, LostError
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 
 Argument: TypeAlias = Any
-"""A Buffer, a Literal, or anything numpy makes an array of; tuples for tuple parameters."""
+"""A Buffer, a Literal, or anything numpy makes an array of; tuples for tuple parameters.
+
+Python's numbers and lists of them take the element type of the parameter; see `coercion.literals`.
+"""
 
 
 def on_device(
@@ -31,7 +35,7 @@ def on_device(
     for number, (argument, shape) in enumerate(zip(arguments, parameters, strict=True)):
         try:
             buffers.append(as_buffer(session, argument, shape, device, timeout))
-        except InvalidArgumentError as error:
+        except (InvalidArgumentError, LostError) as error:
             raise error.at(f"argument {number}") from error.__cause__
     return buffers
 
@@ -55,14 +59,13 @@ def require_compatible(buffer: Buffer, shape: Shape) -> Buffer:
 
 
 def as_literal(value: Argument, shape: Shape | None = None) -> Literal:
-    """The value in the type and layout of `shape`; raises InvalidArgumentError."""
-    if isinstance(value, Literal):
-        return value if shape is None else value.relayout(shape)
+    """The value in the type and layout of `shape`, else by the rule of literals.
+
+    Raises InvalidArgumentError as `xla_client.coercion.as_literal` does.
+    """
     if isinstance(value, Buffer | StepResult):
         raise InvalidArgumentError(f"a value on this side is needed, got {value!r}")
-    if hasattr(value, "__array__"):
-        value = value.__array__()
-    return Literal.from_numpy(value, shape, copy=False)
+    return literals.as_literal(value, shape, copy=False)
 
 
 def as_buffer(
@@ -72,4 +75,5 @@ def as_buffer(
     if not isinstance(argument, Buffer):
         literal = as_literal(argument, shape)
         return Buffer(session, session.upload(literal, device, timeout), literal.shape)
+    argument.require_present()
     return require_compatible(argument, shape)

@@ -1,28 +1,42 @@
 """Values that live on the server."""
 
-from typing import Any
+import asyncio
+import math
+import operator
+from collections.abc import Iterator
+from typing import Any, NoReturn, cast
 
+import numpy as np
 from numpy.typing import DTypeLike
 
+from xla_client._public import public, public_coroutine
 from xla_client._session import Session
+from xla_client.display.tables import human_bytes, table
 from xla_client.transfers import Progress
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.layout import Layout
-from xla_contract.literal import Array, Literal, Nested
+from xla_contract.literal import Array, Literal
 from xla_contract.shape import Shape
 from xla_contract.stubs import xla_data_pb2, xla_pb2
+
+_MESSAGE_BYTES = 1 << 18
+"""The largest value that coroutines fetch by a call; others are fetched in a thread."""
 
 
 class Buffer:
     """A value on a device of the server.
 
     It is freed by `delete`, some time after it is garbage collected, or when its client closes.
+    What asks for its elements fetches the whole value, each time: `float(buffer)`, `buffer[0]`,
+    `for row in buffer`, `np.asarray(buffer)`. Its shape, `dtype`, `ndim`, `size` and `nbytes` are
+    known here.
     """
 
-    __slots__ = ("__weakref__", "_finalizer", "_handle", "_session", "_shape")
+    __slots__ = ("__weakref__", "_finalizer", "_generation", "_handle", "_session", "_shape")
 
     def __init__(self, session: Session, handle: int, shape: Shape) -> None:
         self._session = session
+        self._generation = session.generation
         self._handle = handle
         self._shape = shape
         self._finalizer = session.hold(self, handle, shape.byte_size)
@@ -34,7 +48,11 @@ class Buffer:
 
     @property
     def handle(self) -> int:
-        """The data handle on the wire; raises InvalidArgumentError once deleted."""
+        """The data handle on the wire.
+
+        Raises InvalidArgumentError once deleted, and LostError once the server was started again.
+        """
+        self.require_present()
         if not self._finalizer.alive:
             raise InvalidArgumentError(
                 f"a buffer must be alive to be used, got the deleted {self._shape}"
@@ -46,13 +64,25 @@ class Buffer:
         """Whether `delete` was called."""
         return not self._finalizer.alive
 
-    def to_numpy(self, *, timeout: float | None = None, progress: Progress | None = None) -> Nested:
+    @property
+    def is_lost(self) -> bool:
+        """True if its session is gone, as after a restart of the server."""
+        return self._generation is not self._session.generation
+
+    def require_present(self) -> None:
+        """Raise LostError if it is lost."""
+        self._session.require_present(self._generation, f"a value of {self._shape}")
+
+    def to_numpy(self, *, timeout: float | None = None, progress: Progress | None = None) -> Array:
         """Fetch the value: an array, a tuple for a tuple, None for a token. Read only.
 
-        `progress` is told, now and then, how many bytes have come, and of how many.
+        Checkers of types take it for an array. `progress` is told, now and then, how many bytes
+        have come, and of how many; through shared memory from another thread.
         """
-        return self.to_literal(timeout=timeout, progress=progress).to_numpy()
+        value: Any = self.to_literal(timeout=timeout, progress=progress).to_numpy()
+        return cast(Array, value)
 
+    @public
     def to_literal(
         self,
         layout: Layout | None = None,
@@ -70,6 +100,25 @@ class Buffer:
         wanted = shape.with_default_layout()
         return self._session.download(self.handle, wanted, timeout, progress)
 
+    async def ato_numpy(
+        self, *, timeout: float | None = None, progress: Progress | None = None
+    ) -> Array:
+        """Fetch the value as `to_numpy` does, without blocking the event loop."""
+        if self._shape.byte_size > _MESSAGE_BYTES:
+            return await asyncio.to_thread(self.to_numpy, timeout=timeout, progress=progress)
+        literal = await self._aliteral(timeout)
+        if progress is not None:
+            progress(self._shape.byte_size, self._shape.byte_size)
+        value: Any = literal.to_numpy()
+        return cast(Array, value)
+
+    @public_coroutine
+    async def _aliteral(self, timeout: float | None) -> Literal:
+        """Fetch a small value row by row."""
+        wanted = self._shape.without_layout().with_default_layout()
+        return await self._session.adownload(self.handle, wanted, timeout)
+
+    @public
     def deconstruct(self, *, timeout: float | None = None) -> "tuple[Buffer, ...]":
         """The elements of a tuple, as buffers that share its memory; the tuple stays.
 
@@ -86,9 +135,10 @@ class Buffer:
             )
         )
 
+    @public
     def delete(self, *, timeout: float | None = None) -> None:
         """Free the value now; a second call does nothing."""
-        if self._finalizer.detach() is not None:
+        if self._finalizer.detach() is not None and not self.is_lost:
             self._session.delete(self._handle, timeout)
 
     def give_up(self, *, is_freed: bool) -> None:
@@ -109,8 +159,84 @@ class Buffer:
         array: Array = value.astype(value.dtype if dtype is None else dtype, copy=bool(copy))
         return array
 
+    @property
+    def dtype(self) -> "np.dtype[Any]":
+        """The element type, as numpy has it; raises TypeError for a tuple."""
+        return self._array_shape("a dtype").element_type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions; raises TypeError for a tuple."""
+        return len(self._array_shape("dimensions").dimensions)
+
+    @property
+    def size(self) -> int:
+        """The number of elements; raises TypeError for a tuple."""
+        return math.prod(self._array_shape("a size").dimensions)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the value on the server, those of all elements for a tuple."""
+        return self._shape.byte_size
+
+    def item(self, *index: int) -> Any:
+        """The one element, or that at an index, as a Python number; fetches the value."""
+        return self.__array__().item(*index)
+
+    def __float__(self) -> float:
+        return float(self.__array__())
+
+    def __int__(self) -> int:
+        return int(self.__array__())
+
+    def __complex__(self) -> complex:
+        return complex(self.__array__())
+
+    def __index__(self) -> int:
+        return operator.index(self.item())
+
+    def __bool__(self) -> bool:
+        """Return the truth of the one element; raises ValueError for several, as numpy does."""
+        return bool(self.__array__())
+
+    def __len__(self) -> int:
+        if self._shape.is_tuple:
+            return len(self._shape.tuple_shapes)
+        dimensions = self._array_shape("a length").dimensions
+        if not dimensions:
+            raise TypeError(f"a scalar has no length, got {self._shape}")
+        return dimensions[0]
+
+    def __getitem__(self, index: Any) -> Any:
+        """Fetch the value and index the numpy array; of a tuple, a Buffer of that element.
+
+        To take a part of a large value on the server, write a program with `ops.slice`.
+        """
+        return self.deconstruct()[index] if self._shape.is_tuple else self.__array__()[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.deconstruct() if self._shape.is_tuple else self.__array__())
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a Buffer is on its server and cannot be pickled or copied, got {self!r}: pickle "
+            "to_numpy(), or Client.session_token with the handle, which Client.adopt takes"
+        )
+
     def __repr__(self) -> str:
-        return f"Buffer({self._shape}{', deleted' if self.is_deleted else ''})"
+        state = ", lost" if self.is_lost else ", deleted" if self.is_deleted else ""
+        return f"Buffer({self._shape}{state})"
+
+    def _repr_html_(self) -> str:
+        state = "lost" if self.is_lost else "deleted" if self.is_deleted else "on the server"
+        rows = {"shape": self._shape, "bytes": human_bytes(self.nbytes), "state": state}
+        return table("Buffer", rows)
+
+    def _array_shape(self, what: str) -> Shape:
+        """The shape; TypeError unless it is an array's."""
+        if not self._shape.is_array:
+            raise TypeError(f"only an array has {what}, got {self._shape}")
+        return self._shape
 
 
 def unpacked(buffer: Buffer, *, timeout: float | None = None) -> Buffer | tuple[Buffer, ...]:

@@ -6,17 +6,20 @@ builder itself has the sources of values and `build`.
 """
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from xla_client.broadcasting import Stretch, plan_binary
+from xla_client.coercion.checked import checked
+from xla_client.coercion.literals import as_array, as_literal
+from xla_client.coercion.numbers import Dimensions, data, integers
+from xla_client.coercion.operands import Operands, values
+from xla_client.coercion.shapes import ShapeLike, as_shape
 from xla_client.computation import Computation
 from xla_client.embedding import Embedding, Names
-from xla_client.scalars import SCALAR_TYPES, Scalar, scalar_array
-from xla_contract.errors import InvalidArgumentError, XlaError
+from xla_client.op import Op
+from xla_client.scalars import Scalar, scalar_array
+from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, ShapeError, XlaError
 from xla_contract.literal import Literal
 from xla_contract.opcode import Opcode
 from xla_contract.ops.broadcast import BroadcastAttributes
@@ -33,88 +36,32 @@ from xla_contract.shape import ProgramShape, Shape
 from xla_contract.shape_proto import program_shape_to_proto, shape_to_proto
 from xla_contract.stubs import hlo_pb2
 
+__all__ = [
+    "Builder",
+    "Dimensions",
+    "Op",
+    "as_sequence",
+    "builder_of",
+    "elementwise",
+    "integers",
+    "placed",
+    "promoted",
+    "stretch",
+]
+
 _ENTRY_ID = 1
 """The computation id of the builder's own instructions; embedded computations follow."""
-
-
-class Op:
-    """One instruction of a builder, standing for the value it will have.
-
-    Arithmetic operators work between Ops and between an Op and a scalar, which becomes a constant
-    of the Op's element type: `+ - * / % **`, unary `-` and `abs`. They follow XLA, not Python:
-    integer division truncates, `%` takes the sign of the dividend, and operands of different rank
-    are refused unless one is a scalar. Comparisons are functions (`eq`, `lt` ...), because
-    Python takes `==` and `<` for questions it can answer at once.
-    """
-
-    __slots__ = ("builder", "id", "name", "shape")
-
-    __array_ufunc__ = None  # numpy scalars then leave `scalar + op` to us
-
-    def __init__(self, builder: "Builder", id: int, name: str, shape: Shape) -> None:
-        self.builder = builder
-        self.id = id
-        self.name = name
-        self.shape = shape
-
-    def __add__(self, other: "Op | Scalar") -> "Op":
-        return _operator(Opcode.ADD, self, other)
-
-    def __radd__(self, other: Scalar) -> "Op":
-        return _operator(Opcode.ADD, other, self)
-
-    def __sub__(self, other: "Op | Scalar") -> "Op":
-        return _operator(Opcode.SUBTRACT, self, other)
-
-    def __rsub__(self, other: Scalar) -> "Op":
-        return _operator(Opcode.SUBTRACT, other, self)
-
-    def __mul__(self, other: "Op | Scalar") -> "Op":
-        return _operator(Opcode.MULTIPLY, self, other)
-
-    def __rmul__(self, other: Scalar) -> "Op":
-        return _operator(Opcode.MULTIPLY, other, self)
-
-    def __truediv__(self, other: "Op | Scalar") -> "Op":
-        return _operator(Opcode.DIVIDE, self, other)
-
-    def __rtruediv__(self, other: Scalar) -> "Op":
-        return _operator(Opcode.DIVIDE, other, self)
-
-    def __mod__(self, other: "Op | Scalar") -> "Op":
-        return _operator(Opcode.REMAINDER, self, other)
-
-    def __rmod__(self, other: Scalar) -> "Op":
-        return _operator(Opcode.REMAINDER, other, self)
-
-    def __pow__(self, other: "Op | Scalar") -> "Op":
-        return _operator(Opcode.POWER, self, other)
-
-    def __rpow__(self, other: Scalar) -> "Op":
-        return _operator(Opcode.POWER, other, self)
-
-    def __neg__(self) -> "Op":
-        return self.builder.instruction(Opcode.NEGATE, [self])
-
-    def __abs__(self) -> "Op":
-        return self.builder.instruction(Opcode.ABS, [self])
-
-    def __bool__(self) -> NoReturn:
-        raise TypeError(
-            f"%{self.name} has no truth value while the program is written; use "
-            "ops.conditional, ops.select or ops.while_"
-        )
-
-    def __repr__(self) -> str:
-        return f"%{self.name}: {self.shape}"
 
 
 class Builder:
     """Collects the instructions of one computation.
 
-    Not for use by several threads at a time.
+    Not for use by several threads at a time. While a function given to an operation (a loop's body,
+    a branch, a reducer) is called, the instructions that it writes belong to its computation,
+    whichever builder it writes them with: see `xla_client.functions`.
     """
 
+    @checked
     def __init__(self, name: str = "computation") -> None:
         if not name:
             raise InvalidArgumentError("a computation needs a name, got an empty one")
@@ -128,13 +75,25 @@ class Builder:
         self._instructions: list[hlo_pb2.HloInstructionProto] = []
         self._ops: list[Op] = []
         self._parameters: dict[int, tuple[str, Shape]] = {}
+        self._inner: Builder | None = None
+        """The builder of the function that is being called, which takes all instructions."""
+        self._outer: Builder | None = None
+        """The builder in whose program this one writes a function; None for programs."""
 
-    def parameter(self, number: int, shape: Shape, name: str = "") -> Op:
+    @checked
+    def parameter(self, number: int, shape: ShapeLike, name: str = "") -> Op:
         """The argument at position `number`.
 
-        A layout in `shape` is the layout in which the argument will lie. Raises
-        InvalidArgumentError when the number is negative or taken.
+        `shape` is what `as_shape` takes, as "f32[2,3]"; a layout in it is the layout in which the
+        argument will lie. Raises InvalidArgumentError when the number is negative or taken, and
+        inside a function that is given to an operation.
         """
+        if self._inner is not None:
+            raise InvalidArgumentError(
+                "a parameter belongs to the program, not to a function inside it, got "
+                f"{name or number!r} in {self._inner.name!r}"
+            )
+        shape = as_shape(shape)
         name = name or f"p{number}"
         if number < 0 or number in self._parameters:
             raise InvalidArgumentError(
@@ -146,27 +105,35 @@ class Builder:
         self._parameters[number] = (name, shape)
         return op
 
-    def constant(self, value: "ArrayLike | Literal") -> Op:
-        """A constant array: anything numpy makes an array of, or a Literal.
+    def constant(self, value: Any) -> Op:
+        """A constant array: a number, lists of numbers, anything with numpy's arrays, a Literal.
 
-        A Python int becomes s32, a float f32, a complex c64 and a bool pred; lists are what numpy
-        makes of them. Raises InvalidArgumentError for a dtype XLA does not have.
+        numpy's values keep their type. Python's become pred (bool), s32 (int), f32 (float) and c64
+        (complex), alone and in lists: see `xla_client.coercion.literals`. Raises ArgumentTypeError
+        for what is no number, and InvalidArgumentError for a dtype XLA does not have and an int
+        beyond s32.
         """
-        literal = value if isinstance(value, Literal) else Literal.from_numpy(_array(value))
+        try:
+            literal = as_literal(value if isinstance(value, Literal) else as_array(value))
+        except XlaError as error:
+            raise error.at("Builder.constant") from None
         attributes = ConstantAttributes(literal)
         return self.instruction(Opcode.CONSTANT, [], attributes, declared=literal.shape)
 
-    def iota(self, shape: Shape, dimension: int) -> Op:
+    @checked
+    def iota(self, shape: ShapeLike, dimension: int) -> Op:
         """An array whose elements count 0, 1, 2 ... along `dimension`."""
-        return self.instruction(Opcode.IOTA, [], IotaAttributes(shape.without_layout(), dimension))
+        attributes = IotaAttributes(as_shape(shape).without_layout(), dimension)
+        return self.instruction(Opcode.IOTA, [], attributes)
 
     def create_token(self) -> Op:
         """A token that waits for nothing."""
         return self.instruction(Opcode.AFTER_ALL, [])
 
-    def after_all(self, tokens: Sequence[Op]) -> Op:
+    @checked
+    def after_all(self, tokens: Operands) -> Op:
         """A token that waits for all of `tokens`."""
-        return self.instruction(Opcode.AFTER_ALL, tokens)
+        return self.instruction(Opcode.AFTER_ALL, as_sequence(tokens))
 
     def replica_id(self) -> Op:
         """The number of the replica that runs the program, u32[]."""
@@ -176,23 +143,25 @@ class Builder:
         """The number of the partition that runs the program, u32[]."""
         return self.instruction(Opcode.PARTITION_ID, [])
 
-    def infeed(self, shape: Shape, config: bytes = b"") -> Op:
+    @checked
+    def infeed(self, shape: ShapeLike, config: bytes | str = b"") -> Op:
         """The next value of the device's infeed queue, which must have this shape.
 
         Infeeds that must follow each other in a known order take a token from one to the next:
         `ops.infeed_with_token`.
         """
-        attributes = InfeedAttributes(shape, config)
+        attributes = InfeedAttributes(as_shape(shape), data("config", config))
         pair = self.instruction(Opcode.INFEED, [self.create_token()], attributes)
         return self.instruction(Opcode.GET_TUPLE_ELEMENT, [pair], GetTupleElementAttributes(0))
 
-    def recv(self, shape: Shape, channel_id: int) -> Op:
+    @checked
+    def recv(self, shape: ShapeLike, channel_id: int) -> Op:
         """The next value on a channel, which must have this shape.
 
         Recvs that must follow each other in a known order take a token from one to the next:
         `ops.recv_with_token`.
         """
-        attributes = RecvAttributes(shape.without_layout(), channel_id)
+        attributes = RecvAttributes(as_shape(shape).without_layout(), channel_id)
         receiving = self.instruction(Opcode.RECV, [self.create_token()], attributes)
         done = ChannelAttributes(channel_id)
         pair = self.instruction(Opcode.RECV_DONE, [receiving], done)
@@ -217,10 +186,34 @@ class Builder:
         Raises ShapeError, naming opcode and instruction, when the shape rule is broken, and
         InvalidArgumentError for operands of another builder and text that is none.
         """
+        builder = self
+        while builder._inner is not None:
+            builder = builder._inner
+        return builder._written(
+            opcode,
+            operands,
+            attributes,
+            called,
+            name=name,
+            declared=declared,
+            decoration=decoration,
+        )
+
+    def _written(
+        self,
+        opcode: Opcode,
+        operands: Sequence[Op],
+        attributes: Any = NO_ATTRIBUTES,
+        called: Sequence[Computation] = (),
+        *,
+        name: str = "",
+        declared: Shape | None = None,
+        decoration: hlo_pb2.HloInstructionProto | None = None,
+    ) -> Op:
+        """`instruction` of this very builder, while functions are called too."""
         name = self._names.fresh(name or str(opcode), len(self._instructions) + 1)
         try:
-            for operand in operands:
-                self._check_own(operand)
+            operands = [self._own(operand) for operand in operands]
             signatures = [_without_layouts(computation) for computation in called]
             shape = infer_shape(
                 opcode, [op.shape for op in operands], attributes, signatures, instruction=name
@@ -229,8 +222,8 @@ class Builder:
                 name=name,
                 opcode=opcode,
                 shape=shape_to_proto((declared or shape).with_default_layout()),
-                id=_instruction_id(len(self._instructions) + 1),
-                operand_ids=[_instruction_id(op.id) for op in operands],
+                id=self._instruction_id(len(self._instructions) + 1),
+                operand_ids=[self._instruction_id(op.id) for op in operands],
             )
             definition(opcode).encode(attributes, proto)
             if decoration is not None:
@@ -242,8 +235,11 @@ class Builder:
             self._names.release(name)
             raise _no_text(error).at(opcode) from None
         proto.called_computation_ids.extend(self._embedding.add(each) for each in called)
+        return self._added(proto, shape)
+
+    def _added(self, proto: hlo_pb2.HloInstructionProto, shape: Shape) -> Op:
         self._instructions.append(proto)
-        op = Op(self, len(self._instructions), name, shape)
+        op = Op(self, len(self._instructions), proto.name, shape)
         self._ops.append(op)
         return op
 
@@ -261,12 +257,15 @@ class Builder:
             tuple(self._parameters[number][0] for number in numbers),
         )
 
-    def build(self, root: Op | None = None) -> Computation:
+    def build(self, root: "Op | Scalar | Sequence[Op | Scalar] | None" = None) -> Computation:
         """The computation whose result is `root`, or the last instruction when left out.
 
-        The builder stays usable: instructions added later belong to later builds only. Raises
-        InvalidArgumentError for an empty computation or a gap in the parameter numbers.
+        A sequence is a tuple of results. The builder stays usable: instructions added later belong
+        to later builds only. Raises InvalidArgumentError for an empty computation or a gap in the
+        parameter numbers.
         """
+        if root is not None and not isinstance(root, Op):
+            root = self._result(root)
         root = self._root(root)
         program_shape = program_shape_to_proto(self.program_shape(root))
         module = hlo_pb2.HloModuleProto(
@@ -279,7 +278,7 @@ class Builder:
         module.computations.add(
             name=self.name,
             id=_ENTRY_ID,
-            root_id=_instruction_id(root.id),
+            root_id=self._instruction_id(root.id),
             program_shape=program_shape,
             instructions=self._instructions,
         )
@@ -292,20 +291,55 @@ class Builder:
                     f"a computation needs an instruction, got none in {self.name!r}"
                 )
             return self._ops[-1]
-        self._check_own(root)
-        return root
+        return self._own(root)
 
-    def _check_own(self, op: Op) -> None:
+    def _instruction_of(self, op: Op) -> hlo_pb2.HloInstructionProto:
+        """The message of one of this builder's instructions, which must not be changed."""
+        return self._instructions[op.id - 1]
+
+    def _operands_of(self, op: Op) -> list[Op]:
+        """The operands of one of this builder's instructions."""
+        numbers = self._instructions[op.id - 1].operand_ids
+        return [self._ops[(number & 0xFFFFFFFF) - 1] for number in numbers]
+
+    def _result(self, root: Any) -> Op:
+        """Return the Op of a result: a constant for a number, a tuple for several values."""
+        try:
+            given = values("root", root)
+        except XlaError as error:
+            raise error.at("Builder.build") from None
+        results = [promoted(self, each) for each in given]
+        if not isinstance(root, Sequence):
+            return results[0]
+        return self.instruction(Opcode.TUPLE, results)
+
+    def _own(self, op: Op) -> Op:
+        """The Op of this builder for an operand of its instructions; raises if there is none."""
         if not isinstance(op, Op):
-            raise InvalidArgumentError(
+            raise ArgumentTypeError(
                 f"operands must be Ops, got {type(op).__name__}",
                 hint="builder.constant makes an Op of an array",
             )
         if op.builder is not self:
+            self._refuse_foreign(op)
+        return op
+
+    def _refuse_foreign(self, op: Op) -> NoReturn:
+        if op.builder._outer is not None:
             raise InvalidArgumentError(
-                f"operands must belong to the builder of their user, got {op!r} of builder "
-                f"{op.builder.name!r} in builder {self.name!r}"
+                f"a value of a function can be used in that function only, got {op!r} of "
+                f"{op.builder.name!r} in {self.name!r}",
+                hint="return it from the function",
             )
+        raise InvalidArgumentError(
+            f"operands must belong to the builder of their user, got {op!r} of builder "
+            f"{op.builder.name!r} in builder {self.name!r}",
+            hint="functions may use values of the builder they are written in",
+        )
+
+    @staticmethod
+    def _instruction_id(local: int) -> int:
+        return _ENTRY_ID << 32 | local
 
     def __repr__(self) -> str:
         return f"Builder({self.name!r}, {len(self._instructions)} instructions)"
@@ -315,7 +349,7 @@ def elementwise(
     opcode: Opcode,
     lhs: Op | Scalar,
     rhs: Op | Scalar,
-    broadcast_dimensions: Sequence[int] | None = None,
+    broadcast_dimensions: Dimensions | None = None,
     attributes: Any = NO_ATTRIBUTES,
 ) -> Op:
     """A binary elementwise operation with XLA's explicit broadcasting.
@@ -326,7 +360,9 @@ def elementwise(
     builder = builder_of(lhs, rhs)
     try:
         lhs, rhs = _as_op(builder, lhs, rhs), _as_op(builder, rhs, lhs)
-        lhs_plan, rhs_plan = plan_binary(lhs.shape, rhs.shape, broadcast_dimensions)
+        said = broadcast_dimensions
+        mapping = None if said is None else integers(said, "broadcast_dimensions")
+        lhs_plan, rhs_plan = plan_binary(lhs.shape, rhs.shape, mapping)
     except XlaError as error:
         raise error.at(opcode) from error.__cause__
     operands = [stretch(lhs, lhs_plan), stretch(rhs, rhs_plan)]
@@ -353,7 +389,7 @@ def builder_of(*operands: object) -> Builder:
         if isinstance(operand, Op):
             return operand.builder
     kinds = ", ".join(type(operand).__name__ for operand in operands)
-    raise InvalidArgumentError(
+    raise ArgumentTypeError(
         f"an operand must be an Op, got ({kinds})",
         hint="builder.constant makes an Op of an array",
     )
@@ -364,41 +400,34 @@ def as_sequence(operands: Op | Sequence[Op]) -> Sequence[Op]:
     return [operands] if isinstance(operands, Op) else operands
 
 
+def promoted(builder: Builder, value: Op | Scalar, like: Shape | None = None) -> Op:
+    """An Op as it is, and a number as a constant: of the element type of `like`, where it is known.
+
+    Raises InvalidArgumentError for a number that the type does not have.
+    """
+    if isinstance(value, Op):
+        return value
+    if like is None or not like.is_array:
+        return builder.constant(value)
+    return builder.constant(scalar_array(value, like.element_type))
+
+
 @contextlib.contextmanager
-def placed(opcode: Opcode) -> Iterator[None]:
-    """Put the opcode in front of errors raised inside that do not say their place yet."""
+def placed(opcode: str) -> Iterator[None]:
+    """Name the opcode or function in errors raised inside that do not name one yet."""
     try:
         yield
     except XlaError as error:
         raise error.at(opcode) from error.__cause__
 
 
-def integers(numbers: Iterable[int]) -> tuple[int, ...]:
-    """Dimension numbers or sizes as Python ints; raises TypeError for fractions."""
-    return tuple(number.__index__() for number in numbers)
-
-
-def _operator(opcode: Opcode, lhs: Op | Scalar, rhs: Op | Scalar) -> Op:
-    for side in (lhs, rhs):
-        if not isinstance(side, (Op, *SCALAR_TYPES)):
-            return NotImplemented
-    return elementwise(opcode, lhs, rhs)
-
-
 def _as_op(builder: Builder, value: Op | Scalar, other: Op | Scalar) -> Op:
     if isinstance(value, Op):
         return value
-    if not isinstance(other, Op) or not isinstance(value, SCALAR_TYPES):
-        raise InvalidArgumentError(
-            f"operands must be Ops or scalars, got {type(value).__name__}",
-            hint="builder.constant makes an Op of an array",
-        )
+    assert isinstance(other, Op)
+    if not other.shape.is_array:
+        raise ShapeError(f"operands must be arrays, got {other.shape} and {value!r}")
     return builder.constant(scalar_array(value, other.shape.element_type))
-
-
-def _array(value: ArrayLike) -> "np.typing.NDArray[np.generic]":
-    narrow = {bool: np.bool_, int: np.int32, float: np.float32, complex: np.complex64}
-    return np.asarray(value, dtype=narrow.get(type(value)))
 
 
 def _without_layouts(computation: Computation) -> ProgramShape:
@@ -414,7 +443,3 @@ def _no_text(error: UnicodeEncodeError) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"names and other text must be Unicode without lone surrogates, got {error.object!a:.200}"
     )
-
-
-def _instruction_id(local: int) -> int:
-    return _ENTRY_ID << 32 | local

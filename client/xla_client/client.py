@@ -1,39 +1,49 @@
 """A connection to an XLA service."""
 
+import asyncio
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, overload
 
+from xla_client._program import Program
+from xla_client._public import public, public_coroutine
 from xla_client._session import Session, device_handle
-from xla_client._transport import ChannelCredentials, Metadata, Transport
+from xla_client._transport import Transport
 from xla_client.arguments import Argument, as_literal, on_device
 from xla_client.buffer import Buffer, unpacked
 from xla_client.computation import Computation
+from xla_client.conversions import ProgramLike, as_computation
 from xla_client.description import SessionDescription, descriptions_of, quotas_of
 from xla_client.device import Device
 from xla_client.executable import Executable
 from xla_client.execution import Execution, LaunchedExecution, adopted_buffers
-from xla_client.options import LayoutChoice, compiled_shape, execution_options
+from xla_client.options import (
+    LayoutChoice,
+    Returns,
+    compiled_shape,
+    execution_options,
+    require_returns,
+)
 from xla_client.pipeline import Pipeline
 from xla_client.transfers import Progress
-from xla_contract import malloc
 from xla_contract.errors import (
     InvalidArgumentError,
     ResourceExhaustedError,
     UnimplementedError,
 )
 from xla_contract.layout import Layout
-from xla_contract.literal import Nested
 from xla_contract.shape_proto import (
     layout_to_proto,
     program_shape_from_proto,
     shape_from_proto,
-    shape_to_proto,
 )
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+
+_MESSAGE_BYTES = 1 << 18
+"""The largest value that coroutines send by a call; others are sent in a thread."""
 
 MAX_DEVICES = 1 << 16
 """Where counting the devices of a server ends."""
@@ -93,32 +103,111 @@ class Client:
                 "a server must have sessions with tokens to give one, got one that has none",
                 op="OpenSession",
             )
+        # Other clients may end the session from now on.
+        self._session.is_shared = True
         return opened.token
 
+    @overload
     def compile(
         self,
-        computation: Computation,
+        computation: ProgramLike,
         *,
+        returns: type[Buffer] | None = None,
         argument_layouts: Sequence[LayoutChoice] | None = None,
         result_layout: LayoutChoice = None,
         seed: int = 0,
         debug_options: Mapping[str, Any] | None = None,
         timeout: float | None = None,
-    ) -> Executable:
-        """Compile a computation for the default device.
+    ) -> Executable[Buffer]: ...
 
-        Layouts not said are those of the computation's signature. `seed` starts its random
+    @overload
+    def compile(
+        self,
+        computation: ProgramLike,
+        *,
+        returns: type[tuple[Any, ...]],
+        argument_layouts: Sequence[LayoutChoice] | None = None,
+        result_layout: LayoutChoice = None,
+        seed: int = 0,
+        debug_options: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> Executable[tuple[Buffer, ...]]: ...
+
+    @public
+    def compile(
+        self,
+        computation: ProgramLike,
+        *,
+        returns: Returns = None,
+        argument_layouts: Sequence[LayoutChoice] | None = None,
+        result_layout: LayoutChoice = None,
+        seed: int = 0,
+        debug_options: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> Executable[Any]:
+        """Compile a program for the default device.
+
+        It may be a Computation, HLO text, a serialized module, StableHLO, or what JAX lowers and
+        exports: all that `xla_client.conversions.as_computation` takes, which raises TypeError.
+        `returns` says what a call gives, for type checkers and for readers: `tuple` for a program
+        whose result is a tuple, Buffer for any other; raises InvalidArgumentError where it is not
+        so. Parameters whose layouts are not chosen have those of the computation's signature, and a
+        result is row-major unless `result_layout` says otherwise. `seed` starts its random
         numbers (0: the server picks), `debug_options` are fields of DebugOptions. Raises
         InvalidArgumentError or UnimplementedError naming the instruction that cannot be compiled.
         """
-        shape = compiled_shape(computation.program_shape, argument_layouts, result_layout)
-        request = xla_pb2.CompileRequest(
-            execution_options=execution_options(shape.result, seed, debug_options),
-            input_shape_with_layout=[shape_to_proto(each) for each in shape.parameters],
-        )
-        computation.write_to(request.computation)
+        kept = as_computation(computation, self)
+        require_returns(returns, kept.result)
+        program = _program(kept, argument_layouts, result_layout, seed, debug_options)
+        request = program.request()
         response = self._session.call("Compile", request, timeout)
-        return Executable(self._session, response.handle.handle, computation.name, shape)
+        return program.executable(self._session, request, response)
+
+    @overload
+    async def acompile(
+        self,
+        computation: ProgramLike,
+        *,
+        returns: type[Buffer] | None = None,
+        argument_layouts: Sequence[LayoutChoice] | None = None,
+        result_layout: LayoutChoice = None,
+        seed: int = 0,
+        debug_options: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> Executable[Buffer]: ...
+
+    @overload
+    async def acompile(
+        self,
+        computation: ProgramLike,
+        *,
+        returns: type[tuple[Any, ...]],
+        argument_layouts: Sequence[LayoutChoice] | None = None,
+        result_layout: LayoutChoice = None,
+        seed: int = 0,
+        debug_options: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> Executable[tuple[Buffer, ...]]: ...
+
+    @public_coroutine
+    async def acompile(
+        self,
+        computation: ProgramLike,
+        *,
+        returns: Returns = None,
+        argument_layouts: Sequence[LayoutChoice] | None = None,
+        result_layout: LayoutChoice = None,
+        seed: int = 0,
+        debug_options: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> Executable[Any]:
+        """Compile as `compile` does, without blocking the event loop."""
+        kept = await asyncio.to_thread(as_computation, computation, self)
+        require_returns(returns, kept.result)
+        program = _program(kept, argument_layouts, result_layout, seed, debug_options)
+        request = program.request()
+        response = await self._session.acall("Compile", request, timeout)
+        return program.executable(self._session, request, response)
 
     def pipeline(self) -> Pipeline:
         """An empty pipeline: several executions to be run in one round trip."""
@@ -130,33 +219,39 @@ class Client:
         *arguments: Argument,
         device: int = 0,
         timeout: float | None = None,
-    ) -> Buffer | tuple[Buffer, ...]:
-        """Compile and run a computation once, on any device; the result stays on the server."""
+    ) -> Any:
+        """Compile and run a computation once, on any device; the result stays on the server.
+
+        Gives a Buffer, or a tuple of them for a flat tuple.
+        """
         return self.execute_parallel([Launch(computation, arguments, device)], timeout=timeout)[0]
 
+    @public
     def execute_parallel(
         self, launches: Sequence[Launch], *, timeout: float | None = None
     ) -> list[Buffer | tuple[Buffer, ...]]:
         """Compile and run programs at the same time, each on its own device."""
         request = xla_pb2.ExecuteGraphParallelRequest()
-        alive = []
+        alive, results = [], []
         for launch in launches:
             parameters = launch.computation.parameters
             buffers = on_device(self._session, launch.arguments, parameters, launch.device, timeout)
             alive.append(buffers)
+            results.append(launch.computation.result.without_layout().with_default_layout())
             part = request.requests.add(
                 arguments=[xla_data_pb2.GlobalDataHandle(handle=each.handle) for each in buffers],
-                execution_options=execution_options(launch.computation.result),
+                execution_options=execution_options(results[-1]),
             )
             part.execution_options.device_handles.add().CopyFrom(device_handle(launch.device))
             launch.computation.write_to(part.computation)
         response = self._session.call("ExecuteGraphParallel", request, timeout)
         outputs = [
-            Buffer(self._session, each.output.handle, launch.computation.result)
-            for each, launch in zip(response.responses, launches, strict=True)
+            Buffer(self._session, each.output.handle, result)
+            for each, result in zip(response.responses, results, strict=True)
         ]
         return [unpacked(output, timeout=timeout) for output in outputs]
 
+    @public
     def to_device(
         self,
         value: Argument,
@@ -167,19 +262,43 @@ class Client:
     ) -> Buffer:
         """Keep an array, a Literal or a tuple of them on a device.
 
-        A Literal keeps its layout; arrays are kept row by row, in the type numpy gives them.
+        A Literal keeps its layout; arrays are kept row by row, in their type. Python's numbers and
+        lists of them become pred, s32, f32 and c64: see `xla_client.coercion.literals`.
         `progress` is told, now and then, how many bytes have been sent, and of how many.
         """
         literal = as_literal(value)
         handle = self._session.upload(literal, device, timeout, progress)
         return Buffer(self._session, handle, literal.shape)
 
+    @public_coroutine
+    async def ato_device(
+        self,
+        value: Argument,
+        device: int = 0,
+        *,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+    ) -> Buffer:
+        """Keep a value as `to_device` does, without blocking the event loop."""
+        literal = as_literal(value)
+        if literal.shape.byte_size > _MESSAGE_BYTES:
+            handle = await asyncio.to_thread(
+                self._session.upload, literal, device, timeout, progress
+            )
+        else:
+            handle = await self._session.aupload(literal, device, timeout)
+            if progress is not None:
+                progress(literal.shape.byte_size, literal.shape.byte_size)
+        return Buffer(self._session, handle, literal.shape)
+
+    @public
     def adopt(self, handle: int, *, timeout: float | None = None) -> Buffer:
         """A Buffer for a data handle got by other means; it is freed like any other."""
         data = xla_data_pb2.GlobalDataHandle(handle=handle)
         response = self._session.call("GetShape", xla_pb2.GetShapeRequest(data=data), timeout)
         return Buffer(self._session, handle, shape_from_proto(response.shape))
 
+    @public
     def adopt_executable(self, handle: int, *, timeout: float | None = None) -> Executable:
         """An Executable for an execution handle that Compile gave to this session.
 
@@ -190,7 +309,8 @@ class Client:
         shape = program_shape_from_proto(description.program_shape)
         return Executable(self._session, handle, description.name, shape)
 
-    def adopt_execution(self, handle: int, *, timeout: float | None = None) -> Execution:
+    @public
+    def adopt_execution(self, handle: int, *, timeout: float | None = None) -> Execution[Any]:
         """A run that Launch began in this session (`Execution.handle`), as `submit` gave it.
 
         `timeout` is for the call. Its buffers, and the run, belong to the one that is returned.
@@ -198,9 +318,10 @@ class Client:
         before, as that of a run with a timeout is from the start. Its values are there yet.
         """
         description = self._described(handle, "execution", timeout).execution
-        buffers = adopted_buffers(self._session, description)
+        buffers: Any = adopted_buffers(self._session, description)
         return LaunchedExecution(self._session, handle, buffers, None)
 
+    @public
     def describe(self, *, timeout: float | None = None) -> SessionDescription:
         """What the session has: its values, executables and executions, and use of its quotas.
 
@@ -220,6 +341,7 @@ class Client:
         quotas, use = quotas_of(described.quotas), quotas_of(described.use)
         return SessionDescription(quotas, use, *descriptions_of(handles))
 
+    @public
     def unpack(self, buffer: Buffer, *, timeout: float | None = None) -> tuple[Buffer, ...]:
         """The elements of a tuple, as `Buffer.deconstruct` gives them, by the older rpc."""
         data = xla_data_pb2.GlobalDataHandle(handle=buffer.handle)
@@ -249,13 +371,14 @@ class Client:
         """The device with this number, unchecked; using one that is not there raises."""
         return Device(self._session, ordinal)
 
+    @public
     def compute_constant(
         self,
         computation: Computation,
         layout: Layout | None = None,
         *,
         timeout: float | None = None,
-    ) -> Nested:
+    ) -> Any:
         """Evaluate a computation without parameters by the server's interpreter."""
         request = xla_pb2.ComputeConstantGraphRequest()
         computation.write_to(request.computation)
@@ -263,6 +386,7 @@ class Client:
             request.output_layout.CopyFrom(layout_to_proto(layout))
         return self._session.receive("ComputeConstantGraph", request, timeout).to_numpy()
 
+    @public
     def graph_stats(
         self, computation: Computation, *, timeout: float | None = None
     ) -> ComputationStats:
@@ -272,6 +396,7 @@ class Client:
         stats = self._session.call("GetComputationGraphStats", request, timeout).stats
         return ComputationStats(stats.flop_count, stats.transcendental_count)
 
+    @public
     def create_channel_handle(self, type: int, *, timeout: float | None = None) -> ChannelHandle:
         """Make a channel: 1 device to device, 2 device to host, 3 host to device."""
         request = xla_pb2.CreateChannelHandleRequest()
@@ -279,6 +404,7 @@ class Client:
         channel = self._session.call("CreateChannelHandle", request, timeout).channel
         return ChannelHandle(channel.handle, channel.type)
 
+    @public
     def reset_device(self, *, timeout: float | None = None) -> None:
         """Empty the feeds of all devices."""
         self._session.call("ResetDevice", xla_pb2.ResetDeviceRequest(), timeout)
@@ -306,6 +432,21 @@ class Client:
         """End the session, which frees everything it has on the server, and disconnect."""
         self._session.close()
 
+    async def aclose(self) -> None:
+        """Close as `close` does, without blocking the event loop."""
+        await asyncio.to_thread(self.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
     def __enter__(self) -> Self:
         return self
 
@@ -332,6 +473,7 @@ class Client:
             raise InvalidArgumentError(f"the handle of an {kind} is needed, got that of a {got}")
         return found
 
+    @public
     def _has_devices(self, count: int) -> bool:
         request = xla_pb2.GetDeviceHandlesRequest(device_count=count)
         try:
@@ -341,36 +483,13 @@ class Client:
         return True
 
 
-def connect(
-    target: str,
-    *,
-    credentials: ChannelCredentials | None = None,
-    metadata: Metadata = (),
-    timeout: float | None = None,
-    connect_timeout: float = 10.0,
-    session: str | None = None,
-    shared_memory: bool | None = None,
-) -> Client:
-    """Connect to a server, usually as a context manager: `with connect("host:1685") as client`.
-
-    `target` is "host:port" or "unix:/path". `credentials` (from grpc) turn on TLS, `metadata` is
-    sent with every call, `timeout` is the deadline of calls that state none (None: no deadline).
-    `session` is the `Client.session_token` of a session to go on with (see `Client.describe` and
-    `adopt`); NotFoundError when that has ended, InvalidArgumentError for what is no token.
-    `shared_memory` says whether large values may pass through memory shared with a server on this
-    host, which is tried by default (unless XLA_CLIENT_SHARED_MEMORY is 0 in the environment).
-    Raises UnavailableError when there is no connection after `connect_timeout` seconds.
-    """
-    if session is not None and not session:
-        raise InvalidArgumentError(
-            "session must be the token of a session, got an empty string",
-            hint="None opens a new one",
-        )
-    malloc.tune()
-    transport = Transport(target, credentials=credentials, metadata=metadata, timeout=timeout)
-    try:
-        transport.open(connect_timeout, session or "")
-    except BaseException:  # Ctrl-C while waiting must not leave the channel open either.
-        transport.close()
-        raise
-    return Client(transport, shared_memory)
+def _program(
+    computation: Computation,
+    argument_layouts: Sequence[LayoutChoice] | None,
+    result_layout: LayoutChoice,
+    seed: int,
+    debug_options: Mapping[str, Any] | None,
+) -> Program:
+    """A computation with the options that `Client.compile` was given."""
+    shape = compiled_shape(computation.program_shape, argument_layouts, result_layout)
+    return Program(computation, shape, execution_options(shape.result, seed, debug_options))

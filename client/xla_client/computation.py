@@ -1,13 +1,17 @@
 """A finished program."""
 
 import copy
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import DecodeError
 
-from xla_contract.errors import InvalidArgumentError
+from xla_contract.errors import ArgumentTypeError, InvalidArgumentError
 from xla_contract.shape import ProgramShape, Shape
 from xla_contract.shape_proto import program_shape_from_proto
 from xla_contract.stubs import hlo_pb2
+
+if TYPE_CHECKING:
+    from xla_client.client import Client
 
 
 class Computation:
@@ -43,6 +47,11 @@ class Computation:
     @classmethod
     def from_proto(cls, proto: hlo_pb2.HloModuleProto) -> "Computation":
         """The program of a module message, which is copied."""
+        if not isinstance(proto, hlo_pb2.HloModuleProto):
+            raise ArgumentTypeError(
+                f"a module must be an HloModuleProto, got {type(proto).__name__}",
+                hint="Computation.from_serialized takes bytes",
+            )
         return cls(copy.deepcopy(proto))
 
     @classmethod
@@ -52,13 +61,38 @@ class Computation:
         JAX gives one: `jax.jit(f).lower(*args).compiler_ir("hlo")`, then
         `.as_serialized_hlo_module_proto()`. Raises InvalidArgumentError for other bytes.
         """
-        module = _parse_module(data)
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise ArgumentTypeError(
+                f"a serialized module must be bytes, got {type(data).__name__}",
+                hint="Computation.from_proto takes a message",
+            )
+        module = _parse_module(bytes(data))
         if module is None:
             raise InvalidArgumentError(
                 f"a serialized HloModuleProto or HloProto is needed, got {len(data)} bytes that "
                 "are neither"
             )
         return cls(module)
+
+    @classmethod
+    def from_text(cls, text: str, client: "Client") -> "Computation":
+        """The program of HLO text, which the server reads; errors have the line and the column."""
+        from xla_client.conversions import as_computation
+
+        return as_computation(text, client)
+
+    @classmethod
+    def from_any(cls, program: Any, client: "Client | None" = None) -> "Computation":
+        """The program of whatever says one; as `xla_client.conversions.as_computation`."""
+        from xla_client.conversions import as_computation
+
+        return as_computation(program, client)
+
+    def to_text(self, client: "Client") -> str:
+        """The program as HLO text, which the server writes."""
+        from xla_client.conversions import to_text
+
+        return to_text(self, client)
 
     @property
     def name(self) -> str:
@@ -95,6 +129,11 @@ class Computation:
 
     def __repr__(self) -> str:
         return f"Computation({self.name!r}, {self._program_shape})"
+
+    def _repr_html_(self) -> str:
+        from xla_client.display.graphs import graph_html  # Notebooks alone draw.
+
+        return graph_html(self._proto, repr(self))
 
 
 def _parse_module(data: bytes) -> hlo_pb2.HloModuleProto | None:

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from xla_client._errors import error_of_status
+from xla_client.display.tables import human_bytes, records
 from xla_contract.errors import XlaError
 from xla_contract.shape import ProgramShape, Shape
 from xla_contract.shape_proto import program_shape_from_proto, shape_from_proto
@@ -62,7 +63,7 @@ class ExecutionDescription:
     outputs: tuple[int, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class SessionDescription:
     """A session: its limits, its use of them, and what is in it, in the order of its making."""
 
@@ -71,6 +72,36 @@ class SessionDescription:
     values: tuple[ValueDescription, ...]
     executables: tuple[ExecutableDescription, ...]
     executions: tuple[ExecutionDescription, ...]
+
+    def __repr__(self) -> str:
+        """Say in a line how much there is of what."""
+        use, quotas = self.use, self.quotas
+        running = sum(not execution.is_done for execution in self.executions)
+        return (
+            f"SessionDescription({len(self.values)} values, {human_bytes(use.device_bytes)} of "
+            f"{human_bytes(quotas.device_bytes)} on the devices; {len(self.executables)} "
+            f"executables; {len(self.executions)} executions, {running} running)"
+        )
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[object, ...]] = [
+            ("value", each.handle, "", each.shape, _state_of(each)) for each in self.values
+        ]
+        rows += [
+            ("executable", each.handle, each.name, each.program_shape, "")
+            for each in self.executables
+        ]
+        rows += [
+            ("execution", each.handle, each.name, "", "done" if each.is_done else "running")
+            for each in self.executions
+        ]
+        return records(repr(self), ("", "handle", "name", "shape", "state"), rows)
+
+
+def _state_of(value: ValueDescription) -> str:
+    if value.error is not None:
+        return f"failed: {value.error}"
+    return "to come" if value.is_pending else ""
 
 
 def quotas_of(proto: extension_pb2.Quotas) -> Quotas:

@@ -1,12 +1,16 @@
 """Devices of the server and their feeds."""
 
+from typing import Any, cast
+
+from xla_client._public import public
 from xla_client._session import Session, device_handle
 from xla_client.arguments import Argument, as_literal
+from xla_client.coercion.shapes import ShapeLike, as_shape, optional_shape
+from xla_client.execution import Execution
 from xla_client.feeds import FeedStates, states_from_proto
 from xla_client.infeed import Infeed
 from xla_client.outfeed import DEFAULT_PREFETCH, Outfeed
-from xla_contract.literal import Nested
-from xla_contract.shape import Shape
+from xla_contract.literal import Array
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
@@ -24,51 +28,62 @@ class Device:
         """The number of the device, from 0."""
         return self._ordinal
 
+    @public
     def to_infeed(
-        self, value: Argument, shape: Shape | None = None, *, timeout: float | None = None
+        self, value: Argument, shape: ShapeLike | None = None, *, timeout: float | None = None
     ) -> None:
         """Queue one value, an array or a flat tuple of arrays, for the program's infeed.
 
-        `shape` gives types to Python numbers and lists. Waits while the queue is full.
+        `shape`, also as text such as "f32[2,3]", gives types to Python numbers and
+        lists. Waits while the queue is full.
         """
         request = xla_pb2.TransferToInfeedRequest(device_handle=device_handle(self._ordinal))
-        self._session.send("TransferToInfeed", request, as_literal(value, shape), timeout)
+        self._session.send(
+            "TransferToInfeed", request, as_literal(value, optional_shape(shape)), timeout
+        )
 
-    def infeed(self, shape: Shape | None = None, *, timeout: float | None = None) -> Infeed:
+    def infeed(self, shape: ShapeLike | None = None, *, timeout: float | None = None) -> Infeed:
         """A way into the program's infeed: `with device.infeed() as feed: feed.send(values)`.
 
         `shape` is that of every value, if they have one; `timeout` is for each of them. Where the
         server has streams of feeds, many values are on the way at once.
         """
-        return Infeed(self._session, self._ordinal, shape, timeout)
+        return Infeed(self._session, self._ordinal, optional_shape(shape), timeout)
 
-    def from_outfeed(self, shape: Shape, *, timeout: float | None = None) -> Nested:
+    @public
+    def from_outfeed(self, shape: ShapeLike, *, timeout: float | None = None) -> Array:
         """Wait for the next value of the program's outfeed.
 
         Raises InvalidArgumentError when the program has fed a value of another shape, which then
         stays in the queue.
         """
         request = xla_pb2.TransferFromOutfeedRequest(
-            shape_with_layout=shape_to_proto(shape.with_default_layout()),
+            shape_with_layout=shape_to_proto(as_shape(shape).with_default_layout()),
             device_handle=device_handle(self._ordinal),
         )
-        return self._session.receive("TransferFromOutfeed", request, timeout).to_numpy()
+        value: Any = self._session.receive("TransferFromOutfeed", request, timeout).to_numpy()
+        return cast(Array, value)
 
     def outfeed(
         self,
-        shape: Shape | None = None,
+        shape: ShapeLike | None = None,
         count: int | None = None,
         *,
+        run: Execution[Any] | None = None,
         timeout: float | None = None,
         prefetch: int = DEFAULT_PREFETCH,
     ) -> Outfeed:
-        """The next `count` values of the outfeed as they come, or all there will ever be.
+        """The values of the outfeed as they come: `for value in device.outfeed(run=run)`.
 
-        `timeout` is for each value. Where the server has no streams of feeds, the shape must be
-        said. See `Outfeed`.
+        They end after `count`, with the end of `run` (an Execution, from `Executable.submit`) if
+        all its values have come, or never. `timeout` is for each value. Where the server has no
+        streams of feeds, the shape must be said. See `Outfeed`.
         """
-        return Outfeed(self._session, self._ordinal, shape, count, timeout, prefetch)
+        return Outfeed(
+            self._session, self._ordinal, optional_shape(shape), count, timeout, prefetch, run
+        )
 
+    @public
     def feeds(self, *, timeout: float | None = None) -> FeedStates:
         """What both queues hold, and which instructions wait for what and why.
 

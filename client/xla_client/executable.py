@@ -1,18 +1,26 @@
 """Compiled programs, and running them."""
 
+import asyncio
+import functools
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, cast, overload
 
 from xla_client import runs
+from xla_client._aliases import donated_arguments
 from xla_client._errors import error_of_status
+from xla_client._gathered_runs import GatheredRuns
+from xla_client._public import public, public_coroutine
 from xla_client._session import Session
 from xla_client._transport import Pending
 from xla_client.arguments import Argument, on_device
 from xla_client.buffer import Buffer, unpacked
+from xla_client.display.tables import human_bytes, records
 from xla_client.execution import CalledExecution, Execution, LaunchedExecution
+from xla_client.introspection import Explainable
 from xla_client.run_template import RunTemplate
 from xla_contract.errors import InvalidArgumentError, XlaError
-from xla_contract.literal import Array, Nested
+from xla_contract.literal import Array
 from xla_contract.shape import ProgramShape
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs.xla_extension_pb2 import (
@@ -23,27 +31,56 @@ from xla_contract.stubs.xla_extension_pb2 import (
     RunResult,
 )
 
+if TYPE_CHECKING:
+    # Its default is what Python has from 3.13 on.
+    from typing_extensions import TypeVar
+
+    R = TypeVar("R", default=Buffer)
+else:
+    from typing import TypeVar
+
+    R = TypeVar("R")
+
 _DEFAULT_DEVICE = 0
 
 _BATCH = 128
 """Runs of one message."""
 
+_FAULTS = XlaError, TypeError, ValueError
+"""Errors of one run of a batch, its arguments included."""
 
-class Executable:
+
+class Executable(Explainable, Generic[R]):
     """A compiled program on the server's default device.
 
+    A call gives an R: a Buffer, or a tuple of them where `compile` was asked for `returns=tuple`.
     It is freed by `delete`, some time after it is garbage collected, or when its client closes.
     """
 
     def __init__(
-        self, session: Session, handle: int, name: str, program_shape: ProgramShape
+        self,
+        session: Session,
+        handle: int,
+        name: str,
+        program_shape: ProgramShape,
+        source: Callable[[], xla_pb2.CompileRequest] | None = None,
+        donated: frozenset[int] = frozenset(),
     ) -> None:
+        """`source` gives the request that compiles the program anew where the server lost it.
+
+        `donated` are the parameters that its module gives up by itself.
+        """
+        self._donated = donated
         self._session = session
+        self._source = source
+        self._generation = session.generation
+        self._compiling = threading.Lock()
         self._handle = handle
         self._name = name
         self._program_shape = program_shape
         self._finalizer = session.hold(self, handle, 0)
         self._template: RunTemplate | None = None
+        self._gathered = GatheredRuns(session)
 
     @property
     def program_shape(self) -> ProgramShape:
@@ -57,40 +94,92 @@ class Executable:
 
     @property
     def handle(self) -> int:
-        """The execution handle on the wire; raises InvalidArgumentError once deleted."""
+        """The execution handle on the wire; another one after the server was started again.
+
+        Raises InvalidArgumentError once deleted, and LostError for an adopted executable that the
+        server lost; others are compiled anew.
+        """
         if not self._finalizer.alive:
             raise InvalidArgumentError(
                 f"an executable must be alive to be used, got the deleted {self._name!r}"
             )
+        if self._generation is not self._session.generation:
+            self._compile_anew()
         return self._handle
 
+    def _compile_anew(self) -> None:
+        """Compile the program in the present session."""
+        session = self._session
+        with self._compiling:
+            generation = session.generation
+            if self._generation is generation:
+                return
+            if self._source is None:
+                raise session.lost(f"the executable {self._name!r}, which was adopted")
+            handle = int(session.call("Compile", self._source()).handle.handle)
+            last, self._finalizer = self._finalizer, session.hold(self, handle, 0)
+            last.detach()
+            self._handle, self._template = handle, None
+            self._generation = generation
+
+    @public
     def __call__(
-        self, *arguments: Argument, donate: Sequence[int] = (), timeout: float | None = None
-    ) -> runs.Results:
+        self,
+        *arguments: Argument,
+        donate: Sequence[int] | None = None,
+        timeout: float | None = None,
+    ) -> R:
         """Run the program; the result stays on the server.
 
         Buffers are used where they lie; anything else goes along, or is uploaded first if it is
         large. A tuple comes back as a tuple of buffers; a tuple that holds tuples as the one
         buffer it is. `donate` are the numbers of arguments that are given up: the result may take
-        their memory, and Buffers among them are deleted. Raises InvalidArgumentError for
+        their memory, and Buffers among them are deleted. Without it Buffers are given up for the
+        parameters that the module says may be (`input_output_alias`, `buffer_donor`: JAX's
+        `donate_argnums`); `donate=()` gives up nothing. Raises InvalidArgumentError for
         arguments that do not fit, and what the run raises.
         """
         result = self._program_shape.result
+        donate = self.donated(arguments, donate)
+        given: Any
         if self._has(CAPABILITY_RUN) and (donate or not self._is_plain(arguments)):
             step = self.step(arguments, donate, timeout)
             runs.keep(step.message, result)
             answer = self._run(step, timeout)
-            return runs.kept(self._session, [each.handle for each in answer.outputs], result)
-        return unpacked(self.execute_whole(arguments, donate, timeout), timeout=timeout)
+            given = runs.kept(self._session, [each.handle for each in answer.outputs], result)
+        else:
+            given = unpacked(self.execute_whole(arguments, donate, timeout), timeout=timeout)
+        return cast(R, given)
 
+    @overload
     def run(
-        self, *arguments: Argument, donate: Sequence[int] = (), timeout: float | None = None
-    ) -> Nested:
+        self: "Executable[tuple[Buffer, ...]]",
+        *arguments: Argument,
+        donate: Sequence[int] | None = None,
+        timeout: float | None = None,
+    ) -> tuple[Array, ...]: ...
+
+    @overload
+    def run(
+        self,
+        *arguments: Argument,
+        donate: Sequence[int] | None = None,
+        timeout: float | None = None,
+    ) -> Array: ...
+
+    @public
+    def run(
+        self,
+        *arguments: Argument,
+        donate: Sequence[int] | None = None,
+        timeout: float | None = None,
+    ) -> Any:
         """Run the program and fetch the result: an array, or (nested) tuples of arrays.
 
         As a call otherwise. Small arguments and a small result take one round trip.
         """
         result = self._program_shape.result
+        donate = self.donated(arguments, donate)
         if not self._has(CAPABILITY_RUN):
             return self.execute_whole(arguments, donate, timeout).to_numpy(timeout=timeout)
         request = None if donate else self._plain_request(arguments)
@@ -105,6 +194,74 @@ class Executable:
         (output,) = self._run(step, timeout).outputs
         return Buffer(self._session, output.handle, result).to_numpy(timeout=timeout)
 
+    @overload
+    async def arun(
+        self: "Executable[tuple[Buffer, ...]]",
+        *arguments: Argument,
+        donate: Sequence[int] | None = None,
+        timeout: float | None = None,
+    ) -> tuple[Array, ...]: ...
+
+    @overload
+    async def arun(
+        self,
+        *arguments: Argument,
+        donate: Sequence[int] | None = None,
+        timeout: float | None = None,
+    ) -> Array: ...
+
+    @public_coroutine
+    async def arun(
+        self,
+        *arguments: Argument,
+        donate: Sequence[int] | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """Run as `run` does, without blocking the event loop; cancelling it gives the run up.
+
+        Runs without a timeout that are begun in one turn of the event loop, as by `asyncio.gather`,
+        share messages, and are answered together.
+        """
+        donate = self.donated(arguments, donate)
+        if not self._has(CAPABILITY_RUN) or not self._is_small(arguments):
+            work = functools.partial(self.run, *arguments, donate=donate, timeout=timeout)
+            return await asyncio.to_thread(work)
+        if self._generation is not self._session.generation:
+            await asyncio.to_thread(self._compile_anew)
+        if timeout is None and self._session.transport.timeout is None and not donate:
+            request = self._plain_request(arguments)
+            if request is None:
+                request = self._fetching(arguments, (), None).request.SerializeToString()
+            return runs.fetched((await self._gathered.run(request)).value)
+        step, is_freed = self._fetching(arguments, donate, timeout), False
+        try:
+            answer = await self._session.acall("Run", step.request, timeout)
+            is_freed = True
+        finally:
+            step.end_donation(is_freed=is_freed)
+        return runs.fetched(answer.results[0].value)
+
+    def _fetching(
+        self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
+    ) -> runs.Step:
+        """The step of a run whose result is sent back."""
+        step = self.step(arguments, donate, timeout)
+        runs.fetch(step.message, self._program_shape.result)
+        return step
+
+    def _is_small(self, arguments: Sequence[Argument]) -> bool:
+        """Return whether arguments and result fit into one message."""
+        parameters = self._program_shape.parameters
+        sent = sum(
+            shape.byte_size
+            for argument, shape in zip(arguments, parameters, strict=False)
+            if not isinstance(argument, Buffer)
+        )
+        return (
+            sent <= runs.INLINE_BYTES and self._program_shape.result.byte_size <= runs.FETCH_BYTES
+        )
+
+    @public
     def run_batch(
         self,
         batch: Sequence[Sequence[Argument]],
@@ -114,33 +271,43 @@ class Executable:
     ) -> list[Any]:
         """Run the program on each of several lists of arguments at the same time.
 
-        Gives what `run` would, in order. When runs fail the first error is raised, or, with
-        `return_exceptions`, stands in place of their results.
+        Gives what `run` would, in order; nothing is given up. When runs fail the first error is
+        raised, or, with `return_exceptions`, stands in place of their results. So does the error
+        of arguments that do not fit.
         """
+        outcomes: list[Any] = []
         if self._has(CAPABILITY_RUN) and self._program_shape.result.byte_size <= runs.FETCH_BYTES:
-            outcomes = self._run_batches(batch, timeout)
+            for first in range(0, len(batch), _BATCH):
+                part = batch[first : first + _BATCH]
+                steps = [self._batch_step(arguments, timeout) for arguments in part]
+                if not return_exceptions:
+                    _raise_first(steps)
+                outcomes += self._run_steps(steps, timeout)
         else:
-            outcomes = [self._outcome(arguments, timeout) for arguments in batch]
+            outcomes += [self._outcome(arguments, timeout) for arguments in batch]
         if not return_exceptions:
-            for outcome in outcomes:
-                if isinstance(outcome, XlaError):
-                    raise outcome
+            _raise_first(outcomes)
         return outcomes
 
+    @public
     def submit(
-        self, *arguments: Argument, donate: Sequence[int] = (), timeout: float | None = None
-    ) -> Execution:
+        self,
+        *arguments: Argument,
+        donate: Sequence[int] | None = None,
+        timeout: float | None = None,
+    ) -> Execution[R]:
         """Start a run and return at once; `timeout` limits the run itself.
 
         An Execution may be an argument, as its buffers may, before it has a result.
         """
         given = [one.buffers if isinstance(one, Execution) else one for one in arguments]
         session, result = self._session, self._program_shape.result
+        donate = self.donated(given, donate)
         if not self._has(CAPABILITY_LAUNCH):
             runs.require_numbers(donate, len(given))
             buffers = self._on_device(given, timeout)
             pending = session.start("Execute", self._request(buffers), timeout)
-            execution = CalledExecution(session, pending, result, buffers)
+            execution = CalledExecution[R](session, pending, result, buffers)
             for number in donate:
                 buffers[number].give_up(is_freed=False)
             return execution
@@ -150,13 +317,19 @@ class Executable:
         response = step.calling(lambda: session.call("Launch", request, timeout))
         handles = [each.handle for each in response.outputs[0].outputs]
         limit = session.transport.timeout if timeout is None else timeout
-        outputs = runs.kept(session, handles, result)
+        outputs: Any = runs.kept(session, handles, result)
         return LaunchedExecution(session, response.execution.handle, outputs, limit)
 
+    @public
     def delete(self, *, timeout: float | None = None) -> None:
         """Free the program now; a second call does nothing."""
-        if self._finalizer.detach() is not None:
+        is_lost = self._generation is not self._session.generation
+        if self._finalizer.detach() is not None and not is_lost:
             self._session.delete(self._handle, timeout)
+
+    def donated(self, arguments: Sequence[Argument], donate: Sequence[int] | None) -> Sequence[int]:
+        """The numbers of the arguments that a run gives up: those asked for, or the module's."""
+        return donated_arguments(self._donated, arguments) if donate is None else donate
 
     def is_of(self, session: Session) -> bool:
         """Whether it was compiled in this session, by this client."""
@@ -187,9 +360,11 @@ class Executable:
 
     def _plain_request(self, arguments: Sequence[Argument]) -> bytes | None:
         """A run with small arrays that sends its result back; None where it is not that."""
-        template, result = self._template, self._program_shape.result
+        result = self._program_shape.result
+        # The handle first: the template has it.
         if not self.handle or result.byte_size > runs.FETCH_BYTES:
             return None
+        template = self._template
         if template is None:
 
             def encode(arrays: Sequence[Array]) -> bytes:
@@ -207,28 +382,39 @@ class Executable:
         result: RunResult = response.results[0]
         return result
 
-    def _run_batches(self, batch: Sequence[Sequence[Argument]], timeout: float | None) -> list[Any]:
-        outcomes: list[Any] = []
-        for first in range(0, len(batch), _BATCH):
-            steps = [self.step(each, (), timeout) for each in batch[first : first + _BATCH]]
-            for step in steps:
-                runs.fetch(step.message, self._program_shape.result)
-            request = RunBatchRequest(runs=[step.request for step in steps])
-            response = self._session.call("RunBatch", request, timeout)
-            for step in steps:
-                step.end_donation(is_freed=False)
-            outcomes += [
-                error_of_status("RunBatch", each.status)
-                if each.WhichOneof("outcome") == "status"
-                else runs.fetched(each.response.results[0].value)
-                for each in response.outcomes
-            ]
+    def _batch_step(
+        self, arguments: Sequence[Argument], timeout: float | None
+    ) -> runs.Step | Exception:
+        """The step of one run of a batch, or the error of arguments that do not fit."""
+        try:
+            step = self.step(arguments, (), timeout)
+        except _FAULTS as error:
+            return error
+        runs.fetch(step.message, self._program_shape.result)
+        return step
+
+    def _run_steps(
+        self, steps: Sequence[runs.Step | Exception], timeout: float | None
+    ) -> list[Any]:
+        """Run steps in one message and return their outcomes; an error among them stays one."""
+        outcomes: list[Any] = list(steps)
+        fit = [(number, step) for number, step in enumerate(steps) if isinstance(step, runs.Step)]
+        if not fit:
+            return outcomes
+        request = RunBatchRequest(runs=[step.request for _, step in fit])
+        response = self._session.call("RunBatch", request, timeout)
+        for (number, step), each in zip(fit, response.outcomes, strict=True):
+            step.end_donation(is_freed=False)
+            if each.WhichOneof("outcome") == "status":
+                outcomes[number] = error_of_status("RunBatch", each.status)
+            else:
+                outcomes[number] = runs.fetched(each.response.results[0].value)
         return outcomes
 
     def _outcome(self, arguments: Sequence[Argument], timeout: float | None) -> Any:
         try:
             return self.run(*arguments, timeout=timeout)
-        except XlaError as error:
+        except _FAULTS as error:
             return error
 
     def execute_whole(
@@ -263,5 +449,28 @@ class Executable:
             arguments=[xla_data_pb2.GlobalDataHandle(handle=each.handle) for each in buffers],
         )
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"an Executable is on its server and cannot be pickled or copied, got {self!r}: "
+            "pickle Computation.to_bytes()"
+        )
+
     def __repr__(self) -> str:
         return f"Executable({self._name!r}, {self._program_shape})"
+
+    def _repr_html_(self) -> str:
+        shape = self._program_shape
+        names = shape.parameter_names or [""] * len(shape.parameters)
+        rows: list[tuple[object, ...]] = [
+            (f"parameter {number}", name, parameter, human_bytes(parameter.byte_size))
+            for number, (name, parameter) in enumerate(zip(names, shape.parameters, strict=True))
+        ]
+        rows.append(("result", "", shape.result, human_bytes(shape.result.byte_size)))
+        return records(f"Executable {self._name}", ("", "name", "shape", "bytes"), rows)
+
+
+def _raise_first(outcomes: Sequence[Any]) -> None:
+    """Raise the first error among outcomes, if there is one."""
+    for outcome in outcomes:
+        if isinstance(outcome, Exception):
+            raise outcome

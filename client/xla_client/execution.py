@@ -9,15 +9,36 @@ import functools
 import threading
 import weakref
 from collections.abc import Generator
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, cast
 
+from xla_client._public import brief
 from xla_client._session import Session
 from xla_client._transport import Pending
 from xla_client.buffer import Buffer, unpacked
-from xla_contract.errors import DeadlineExceededError, UnimplementedError, XlaError
+from xla_client.display.tables import table
+from xla_contract.errors import (
+    DeadlineExceededError,
+    SessionEndedError,
+    UnimplementedError,
+    XlaError,
+)
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import xla_data_pb2, xla_extension_pb2, xla_pb2
+from xla_contract.stubs.xla_extension_pb2 import CAPABILITY_DESCRIBE_HANDLES
+
+if TYPE_CHECKING:
+    # Its default is what Python has from 3.13 on.
+    from typing_extensions import TypeVar
+
+    R = TypeVar("R", default=Buffer)
+else:
+    from typing import TypeVar
+
+    R = TypeVar("R")
+
+_ANSWER_SECONDS = 0.1
+"""How long `done` waits for a server to say that a run has ended which cannot be asked."""
 
 Buffers: TypeAlias = "Buffer | tuple[Buffer | tuple[Buffer, ...], ...]"
 """Results on the server: a tuple of arrays as the buffers of its elements, and of a pipeline one
@@ -42,7 +63,7 @@ class ExecutionProfile:
         return cls(**{name: getattr(proto, name) for name in names})
 
 
-class Execution(abc.ABC):
+class Execution(abc.ABC, Generic[R]):
     """A run under way, from `Executable.submit` or `Pipeline.submit`.
 
     `result` waits for it, `future` is for concurrent.futures, and it can be awaited. Its `buffers`
@@ -65,7 +86,7 @@ class Execution(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def buffers(self) -> Buffers:
+    def buffers(self) -> R:
         """The result, as `result` gives it, without waiting where the server can launch."""
 
     @abc.abstractmethod
@@ -76,15 +97,17 @@ class Execution(abc.ABC):
     def _watch(self) -> None:
         """See to it that the future is set when the run has ended; may be called again."""
 
-    def future(self) -> "concurrent.futures.Future[Buffers]":
+    def future(self) -> "concurrent.futures.Future[R]":
         """The run as a future, always the same one; cancelling it stops the run.
 
         It gives what `result` does, and raises XlaError.
         """
         self._watch()
-        return self._future
+        future: concurrent.futures.Future[Any] = self._future
+        return future
 
-    def result(self, timeout: float | None = None) -> Buffers:
+    @brief
+    def result(self, timeout: float | None = None) -> R:
         """Wait for the result, as `Executable.__call__` or `Pipeline.run` gives it.
 
         Raises XlaError when the run failed, CancelledError when it was cancelled, and
@@ -107,14 +130,41 @@ class Execution(abc.ABC):
         return self._profile
 
     def done(self) -> bool:
-        """Whether the run has finished, well or not."""
-        return self.future().done()
+        """Return whether the run has finished, well or not; does not wait for it.
 
-    def __await__(self) -> Generator[Any, None, Buffers]:
+        The server is asked where nothing waits for the run yet, so the first call is right, too.
+        """
+        return self._future.done() or self._has_ended() or self.future().done()
+
+    def _has_ended(self) -> bool:
+        """Return whether the server knows of the end, where the future cannot know it yet."""
+        return False
+
+    def __repr__(self) -> str:
+        """Return the state as it is known here, without a call."""
+        future = self._future
+        if not future.done():
+            state = "not known to have ended"
+        elif future.exception() is None:
+            state = "done"
+        else:
+            state = f"failed: {future.exception()}"
+        return f"Execution({state})"
+
+    def _repr_html_(self) -> str:
+        return table("Execution", {"state": repr(self)[len("Execution(") : -1]})
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "an Execution is on its server and cannot be pickled or copied: detach the client and "
+            "take its handle to Client.adopt_execution"
+        )
+
+    def __await__(self) -> Generator[Any, None, R]:
         return asyncio.wrap_future(self.future()).__await__()
 
 
-class _ExecutionFuture(concurrent.futures.Future["Buffers"]):
+class _ExecutionFuture(concurrent.futures.Future[Any]):
     """A future that stops its run when it is cancelled; then the run's error is CancelledError."""
 
     def __init__(self, cancel_run: Any) -> None:
@@ -128,19 +178,20 @@ class _ExecutionFuture(concurrent.futures.Future["Buffers"]):
         return bool(cancel is not None and cancel())
 
 
-class LaunchedExecution(Execution):
+class LaunchedExecution(Execution[R]):
     """A run that goes on at the server by itself."""
 
-    def __init__(
-        self, session: Session, handle: int, buffers: Buffers, timeout: float | None
-    ) -> None:
+    def __init__(self, session: Session, handle: int, buffers: R, timeout: float | None) -> None:
         super().__init__()
         self._session = session
+        self._generation = session.generation
         self._handle = handle
         self._buffers = buffers
         self._timeout = timeout
         self._forget = session.hold(self, handle, 0)
-        self._lock = threading.Lock()
+        # Callbacks of the future may call methods that take it, too.
+        self._lock = threading.RLock()
+        self._is_lost = False
         self._waiting: Pending[Any] | None = None
         if timeout is not None:
             self._watch()
@@ -151,15 +202,15 @@ class LaunchedExecution(Execution):
         return self._handle
 
     @property
-    def buffers(self) -> Buffers:
+    def buffers(self) -> R:
         """The result, whose values come when the run has ended."""
         return self._buffers
 
     def cancel(self) -> bool:
         """Stop the run; False when it is known to have finished before."""
+        self._watch()
         if self._future.done():
             return False
-        self._watch()
         request = xla_extension_pb2.CancelExecutionRequest()
         request.execution.handle = self._handle
         stopping = self._session.start("CancelExecution", request)
@@ -169,16 +220,40 @@ class LaunchedExecution(Execution):
 
     def _watch(self) -> None:
         with self._lock:
-            if self._waiting is not None:
+            if self._waiting is not None or self._is_lost:
                 return
-            request = xla_pb2.WaitForExecutionRequest()
-            request.execution.handle = self._handle
-            waiting = self._session.start("WaitForExecution", request, self._timeout)
-            self._waiting = waiting
-            # From now on the server forgets it by itself.
-            if self._forget.detach() is not None:
-                self._session.reclaimer.forget(self._handle)
+            self._is_lost = self._generation is not self._session.generation
+            if not self._is_lost:
+                self._wait()
+        if self._is_lost:
+            self._future.set_exception(self._lost())
+
+    def _wait(self) -> None:
+        """Begin to wait for the end of the run. Called with the lock."""
+        request = xla_pb2.WaitForExecutionRequest()
+        request.execution.handle = self._handle
+        waiting = self._session.start("WaitForExecution", request, self._timeout)
+        self._waiting = waiting
+        # The server forgets the handle by itself from now on.
+        if self._forget.detach() is not None:
+            self._session.reclaimer.forget(self._handle)
         waiting.add_done_callback(lambda: self._settle(waiting))
+
+    def _has_ended(self) -> bool:
+        session = self._session
+        if self._waiting is not None:
+            return False
+        if CAPABILITY_DESCRIBE_HANDLES not in session.transport.capabilities:
+            concurrent.futures.wait([self.future()], _ANSWER_SECONDS)
+            return False
+        request = xla_extension_pb2.DescribeHandlesRequest(handles=[self._handle])
+        if self._generation is not session.generation:
+            return False
+        try:
+            (found,) = session.call("DescribeHandles", request).handles
+        except XlaError:  # The future says what is wrong.
+            return False
+        return bool(found.execution.is_done)
 
     def _settle(self, waiting: Pending[Any]) -> None:
         try:
@@ -188,11 +263,25 @@ class LaunchedExecution(Execution):
             with contextlib.suppress(XlaError):
                 self.cancel()
             self._future.set_exception(error)
+        except SessionEndedError as error:
+            # Another session is opened in a thread of its own: this one is grpc's.
+            threading.Thread(target=self._fail, args=(error,), name="xla-lost", daemon=True).start()
         except XlaError as error:
             self._future.set_exception(error)
         else:
             self._profile = ExecutionProfile.from_proto(response.profile)
             self._future.set_result(self._buffers)
+
+    def _fail(self, ended: XlaError) -> None:
+        try:
+            self._session.renew(self._generation, ended)
+        except XlaError as error:
+            self._future.set_exception(error)
+        else:
+            self._future.set_exception(self._lost())
+
+    def _lost(self) -> XlaError:
+        return self._session.lost("a run").at("WaitForExecution")
 
 
 def _hold(_: object) -> None:
@@ -215,7 +304,7 @@ def adopted_buffers(
     return buffers[0] if is_whole else buffers
 
 
-class CalledExecution(Execution):
+class CalledExecution(Execution[R]):
     """A run that is a call: what servers have that cannot launch."""
 
     def __init__(
@@ -240,14 +329,14 @@ class CalledExecution(Execution):
         )
 
     @property
-    def buffers(self) -> Buffers:
+    def buffers(self) -> R:
         """The result; waits for it."""
         return self.result()
 
-    def result(self, timeout: float | None = None) -> Buffers:
+    def result(self, timeout: float | None = None) -> R:
         """Wait for the result; raises as `Execution.result`."""
         whole: Any = super().result(timeout)
-        return unpacked(whole)
+        return cast(R, unpacked(whole))
 
     def cancel(self) -> bool:
         """Stop the run; False when it had finished before."""

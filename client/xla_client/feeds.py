@@ -3,6 +3,7 @@
 import dataclasses
 
 from xla_client._session import device_handle
+from xla_client.display.tables import human_bytes, table
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
@@ -23,6 +24,9 @@ class FeedWaiter:
     seconds: float
     reason: str
 
+    def __str__(self) -> str:
+        return self.reason
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FeedState:
@@ -41,13 +45,31 @@ class FeedState:
     is_closed: bool
     sequence: int
 
+    def __str__(self) -> str:
+        """Say in a line what is in the queue, what is first, and who waits for what."""
+        parts = [
+            f"{self.items} of {self.max_items} arrays",
+            f"{human_bytes(self.bytes)} of {human_bytes(self.max_bytes)}",
+        ]
+        if self.front:
+            parts.append(f"first {', '.join(map(str, self.front))}")
+        parts += ["closed"] * self.is_closed + ["streaming"] * self.is_streaming
+        parts += [f"waiting: {waiter}" for waiter in self.waiters]
+        return "; ".join(parts)
 
-@dataclasses.dataclass(frozen=True, slots=True)
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class FeedStates:
     """The queues of a device: what programs read, and what they wrote."""
 
     infeed: FeedState
     outfeed: FeedState
+
+    def __repr__(self) -> str:
+        return f"FeedStates(infeed: {self.infeed} | outfeed: {self.outfeed})"
+
+    def _repr_html_(self) -> str:
+        return table("Feeds", {"infeed": self.infeed, "outfeed": self.outfeed})
 
 
 def drain_request(

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from xla_client._errors import error_of_status
 from xla_client._feed_link import FeedBlock, FeedLink
+from xla_client._public import brief
 from xla_client._session import Session, device_handle
 from xla_client.arguments import Argument, as_literal
 from xla_client.feeds import close_request, drain_request
@@ -62,6 +63,7 @@ class Infeed(FeedBlock):
         # At the end of a process the session ends, and nothing is sent any more.
         finalizer.atexit = False
 
+    @brief
     def put(self, value: Argument, *, timeout: float | None = None) -> None:
         """Send a value, an array or a flat tuple of arrays, waiting while there is no room.
 
@@ -81,17 +83,20 @@ class Infeed(FeedBlock):
             count += 1
         return count
 
+    @brief
     def flush(self, *, timeout: float | None = None) -> None:
         """Wait until the server has received all values, and raise what was wrong with them."""
         self._sender.flush(self._or_own(timeout))
 
+    @brief
     def drain(self, *, timeout: float | None = None) -> None:
         """Wait until programs have taken all values."""
         timeout = self._or_own(timeout)
         self._sender.flush(timeout)
         if self._sender.has_streams:
-            self._session.call("DrainFeed", drain_request(self._device, _DIRECTION), timeout)
+            self._call("DrainFeed", drain_request(self._device, _DIRECTION), timeout)
 
+    @brief
     def close_queue(self, *, discard: bool = False, timeout: float | None = None) -> int:
         """Let nothing into the device's infeed any more; programs that wait for more fail.
 
@@ -102,9 +107,10 @@ class Infeed(FeedBlock):
         self._sender.flush(self._or_own(timeout))
         self._sender.close()
         request = close_request(self._device, _DIRECTION, discard=discard)
-        discarded: int = self._session.call("CloseFeed", request, timeout).discarded
+        discarded: int = self._call("CloseFeed", request, timeout).discarded
         return discarded
 
+    @brief
     def close(self) -> None:
         """Wait until the server has received all values, and leave; harmless when done before."""
         if not self._is_closed:
@@ -146,7 +152,7 @@ class Infeed(FeedBlock):
         await self._sender.aflush(timeout)
         if self._sender.has_streams:
             request = drain_request(self._device, _DIRECTION)
-            await self._session.acall("DrainFeed", request, timeout)
+            await self._acall("DrainFeed", request, timeout)
 
     async def aclose_queue(self, *, discard: bool = False, timeout: float | None = None) -> int:
         """As `close_queue`, without holding up the event loop."""
@@ -154,7 +160,7 @@ class Infeed(FeedBlock):
         await self._sender.aflush(self._or_own(timeout))
         await asyncio.to_thread(self._sender.close)
         request = close_request(self._device, _DIRECTION, discard=discard)
-        discarded: int = (await self._session.acall("CloseFeed", request, timeout)).discarded
+        discarded: int = (await self._acall("CloseFeed", request, timeout)).discarded
         return discarded
 
     async def aclose(self) -> None:
@@ -178,6 +184,11 @@ class Infeed(FeedBlock):
         else:
             await self.aclose()
 
+    def __repr__(self) -> str:
+        state = "closed" if self._is_closed else self._sender.state
+        shape = "any shape" if self._shape is None else self._shape
+        return f"Infeed(device {self._device}, {shape}, {state})"
+
     def _or_own(self, timeout: float | None) -> float | None:
         return self._timeout if timeout is None else timeout
 
@@ -186,6 +197,9 @@ class _Sender(Protocol):
     """The way values take."""
 
     has_streams: bool
+
+    @property
+    def state(self) -> str: ...
 
     def put(self, literal: Literal, timeout: float | None) -> None: ...
 
@@ -392,6 +406,7 @@ class _CalledInfeed:
     """Values by a call of TransferToInfeed each, to servers that have no streams of feeds."""
 
     has_streams = False
+    state = "by calls"
 
     def __init__(self, session: Session, device: int, _: Shape | None) -> None:
         self._session = session

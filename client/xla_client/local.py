@@ -1,19 +1,38 @@
 """A server of one's own, for notebooks and tests."""
 
+import contextlib
+import importlib.util
 import json
+import os
+import secrets
 import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
+from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Unpack
 
-from xla_client.client import Client, connect
-from xla_contract.errors import UnavailableError
+from xla_client._access import forget, remember
+from xla_client._local_options import LocalOptions, require_known
+from xla_client.client import Client
+from xla_client.connecting import connect
+from xla_contract import server_extra
+from xla_contract.errors import FailedPreconditionError, UnavailableError
+
+# The path runs it: as a module of this package it would load the client in the server's process.
+_CHILD = (
+    sys.executable,
+    "-c",
+    "import runpy, sys; runpy.run_path(sys.argv.pop(1), run_name='__main__')",
+    str(Path(__file__).with_name("_local_child.py")),
+)
 
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 10.0
 _LOG_TAIL = 4000
+_TOKEN_BYTES = 32
 
 
 class Local:
@@ -23,7 +42,10 @@ class Local:
     and stops it at the end; `start` and `stop` do the same by hand. It needs the server's
     dependencies (the extra `server` of the package). Further options are those of
     `xla-server serve` with underscores: `max_message_bytes=2**20`, `prepare=False`; None leaves one
-    out. The server does not outlive this process, however that ends.
+    out, and TypeError says the name nearest to one that there is not. The server does not outlive
+    this process, however that ends, and goes on when this process is interrupted (Ctrl-C, a
+    notebook's interrupt): it has a process group of its own. Only this process may call it,
+    by a token that `connect` knows, unless the options say who may (`token_file`, `insecure`).
     """
 
     def __init__(
@@ -32,10 +54,13 @@ class Local:
         devices: int = 1,
         *,
         timeout: float | None = None,
-        **options: Any,
+        **options: Unpack[LocalOptions],
     ) -> None:
+        require_known(options)
         self._command = _command(platform, devices, options)
         self._timeout = timeout
+        # Other users of this machine may not call, unless the options let them in.
+        self._has_token = not {"insecure", "token_file"} & options.keys()
         self._process: subprocess.Popen[bytes] | None = None
         self._client: Client | None = None
         self._log: Any = None
@@ -48,16 +73,35 @@ class Local:
         return self._client.target
 
     def start(self) -> Client:
-        """Start the server and connect; raises UnavailableError with the end of its log."""
+        """Start the server and connect.
+
+        Raises UnavailableError with the end of its log, and FailedPreconditionError where the
+        client is installed without the server.
+        """
         if self._client is not None:
             return self._client
+        _require_server()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the server
-        # The child watches its stdin, which ends when this process does.
-        self._process = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log
-        )
+        token = secrets.token_urlsafe(_TOKEN_BYTES) if self._has_token else None
+        with _inherited(token) as descriptor:
+            inherited = () if descriptor is None else (descriptor,)
+            flags = [f"--token-file=/dev/fd/{each}" for each in inherited]
+            # The child watches its stdin, which ends when this process does.
+            self._process = subprocess.Popen(
+                [*self._command, *flags],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                pass_fds=inherited,
+                # Ctrl-C is for this process: a terminal and a notebook send it to the whole group.
+                start_new_session=True,
+            )
         try:
-            self._client = connect(self._listening(), timeout=self._timeout)
+            target = self._listening()
+            if token is not None:
+                # For other clients of this process, too.
+                remember(target, token)
+            self._client = connect(target, timeout=self._timeout)
         except BaseException:  # Ctrl-C while waiting must not leave the server running either.
             self.stop()
             raise
@@ -67,6 +111,7 @@ class Local:
         """Disconnect and stop the server; harmless when there is none."""
         if self._client is not None:
             self._client.close()
+            forget(self._client.target)
             self._client = None
         process, self._process = self._process, None
         if process is not None:
@@ -94,6 +139,10 @@ class Local:
     ) -> None:
         self.stop()
 
+    def __repr__(self) -> str:
+        where = "not running" if self._client is None else f"running at {self.target}"
+        return f"Local({' '.join(self._command[len(_CHILD) + 1 :])}; {where})"
+
     def _listening(self) -> str:
         process = self._process
         assert process is not None
@@ -119,9 +168,43 @@ class Local:
             ) from None
 
 
-def _command(platform: str, devices: int, options: dict[str, Any]) -> list[str]:
-    command = [sys.executable, "-m", "xla_client._local_child", "serve"]
-    arguments = {"listen": "127.0.0.1:0", "platform": platform, "devices": devices, **options}
+@contextlib.contextmanager
+def _inherited(token: str | None) -> Iterator[int | None]:
+    """The end of a pipe with a token, for a child: no file and no environment has it."""
+    if token is None:
+        yield None
+        return
+    reading, writing = os.pipe()
+    try:
+        with open(writing, "wb") as pipe:
+            pipe.write(token.encode())
+        yield reading
+    finally:
+        os.close(reading)
+
+
+def _require_server() -> None:
+    """Raise FailedPreconditionError, which says what to install, where the server is not."""
+    missing = [name for name in server_extra.MODULES if not _is_installed(name)]
+    if missing:
+        raise FailedPreconditionError(
+            f"Local: {server_extra.advice(', '.join(missing))}", op="Local"
+        )
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _command(platform: str, devices: int, options: LocalOptions) -> list[str]:
+    command = [*_CHILD, "serve"]
+    # The server has no other client to keep a share for.
+    alone = {"identity_share": 1, "connection_share": 1}
+    own = {"listen": "127.0.0.1:0", "platform": platform, "devices": devices}
+    arguments: dict[str, Any] = own | alone | dict(options)
     for name, value in arguments.items():
         flag = name.replace("_", "-")
         if isinstance(value, bool):

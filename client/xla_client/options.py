@@ -1,7 +1,7 @@
 """How a computation is to be compiled, as messages."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.layout import Layout
@@ -9,8 +9,25 @@ from xla_contract.shape import ProgramShape, Shape
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_pb2
 
+if TYPE_CHECKING:
+    from xla_client.buffer import Buffer
+
 LayoutChoice: TypeAlias = Layout | Shape | None
 """A layout for an array, a shape with layouts for a tuple, None for what is said already."""
+
+Returns: TypeAlias = "type[Buffer] | type[tuple[Any, ...]] | None"
+"""The type of a call's result; None leaves it to the program."""
+
+
+def require_returns(returns: Returns, result: Shape) -> None:
+    """Raise InvalidArgumentError unless a program with this result gives what is asked for."""
+    is_flat = result.is_tuple and not any(part.is_tuple for part in result.tuple_shapes)
+    if returns is None or (returns is tuple) is is_flat:
+        return
+    wanted = "a tuple of arrays" if returns is tuple else "an array"
+    raise InvalidArgumentError(
+        f"compile: a program must give {wanted} for returns={returns.__name__}, got {result}"
+    )
 
 
 def compiled_shape(
@@ -18,7 +35,14 @@ def compiled_shape(
     argument_layouts: Sequence[LayoutChoice] | None,
     result_layout: LayoutChoice,
 ) -> ProgramShape:
-    """The signature with the chosen layouts; raises InvalidArgumentError when one does not fit."""
+    """Return the signature with the chosen layouts.
+
+    Parameters have the layouts of `program` by default, and the result is row-major: the layout of
+    the result in a module comes from shape inference and is no request.
+
+    Raises:
+        InvalidArgumentError: A layout does not fit.
+    """
     choices = argument_layouts if argument_layouts is not None else [None] * len(program.parameters)
     if len(choices) != len(program.parameters):
         raise InvalidArgumentError(
@@ -29,7 +53,7 @@ def compiled_shape(
             _laid_out(shape, choice, f"parameter {number}")
             for number, (shape, choice) in enumerate(zip(program.parameters, choices, strict=True))
         ),
-        _laid_out(program.result, result_layout, "the result"),
+        _laid_out(program.result.without_layout(), result_layout, "the result"),
         program.parameter_names,
     )
 

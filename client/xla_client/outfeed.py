@@ -1,17 +1,21 @@
 """The client's end of a device's outfeed."""
 
 import asyncio
+import contextlib
+import threading
 import time
 import weakref
 from collections import deque
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self, cast
 
-from xla_client._feed_link import FeedBlock, FeedLink
+from xla_client._feed_link import FIRST_PAUSE, FeedBlock, FeedLink
+from xla_client._public import brief
 from xla_client._session import Session, device_handle
+from xla_client.execution import Execution
 from xla_client.feeds import close_request, drain_request
-from xla_contract.errors import InvalidArgumentError
+from xla_contract.errors import InvalidArgumentError, UnimplementedError, XlaError
 from xla_contract.feed_items import FeedItemDecoder, array_count, data_byte_size
-from xla_contract.literal import Nested
+from xla_contract.literal import Array, Nested
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
@@ -25,6 +29,8 @@ PREFETCH_BYTES = 64 << 20
 """Bytes of them, one item aside."""
 ACKNOWLEDGE_SECONDS = 0.002
 """How long a consumer waits before what it has is acknowledged by itself."""
+_LOOK_SECONDS = 0.2
+"""The longest pause between two looks at whether all values of a run have come."""
 
 
 class Outfeed(FeedBlock):
@@ -33,9 +39,10 @@ class Outfeed(FeedBlock):
     Without a shape, values come as the program puts them, tuples whole. The iteration ends after
     `count` values, when the queue is closed and empty, or with the loop that drives it. At most
     `prefetch` arrays are fetched ahead of the consumer; a value is acknowledged when the next is
-    asked for, or at the end. Where the connection is lost the feed connects again and goes on,
-    every value coming once. An iterator of both kinds, for one consumer. Methods that begin with an
-    a are for coroutines, as `async for` and `async with` are.
+    asked for, or at the end. One that is bound to a run ends when the run has ended and all values
+    have come, with the error of the run if it failed. Where the connection is lost the feed
+    connects again and goes on, every value coming once. An iterator of both kinds, for one
+    consumer. Methods that begin with an a are for coroutines, as `async for` and `async with` are.
     """
 
     def __init__(
@@ -46,6 +53,7 @@ class Outfeed(FeedBlock):
         count: int | None,
         timeout: float | None,
         prefetch: int,
+        run: Execution[Any] | None = None,
     ) -> None:
         if prefetch < 1:
             raise InvalidArgumentError(f"prefetch must be at least 1, got {prefetch}")
@@ -56,7 +64,14 @@ class Outfeed(FeedBlock):
         declared = None if shape is None else shape.with_default_layout()
         self._receiver: _Receiver
         if extension_pb2.CAPABILITY_FEED_STREAMS in session.transport.capabilities:
-            self._receiver = _StreamedOutfeed(session, device, declared, count, prefetch)
+            streamed = _StreamedOutfeed(session, device, declared, count, prefetch)
+            if run is not None:
+                streamed.end_with(run)
+            self._receiver = streamed
+        elif run is not None:
+            raise UnimplementedError(
+                "outfeed: the server must have streams of feeds to end with a run, got one without"
+            )
         elif declared is None:
             raise InvalidArgumentError(
                 "outfeed must be told the shape of its values where the server has no streams of "
@@ -68,7 +83,8 @@ class Outfeed(FeedBlock):
         # At the end of a process the session ends, and what it did not acknowledge with it.
         self._finalizer.atexit = False
 
-    def get(self, *, timeout: float | None = None) -> Nested:
+    @brief
+    def get(self, *, timeout: float | None = None) -> Array:
         """The next value; raises DeadlineExceededError after `timeout` seconds.
 
         That is the feed's own by default. Raises StopIteration at the end.
@@ -81,11 +97,11 @@ class Outfeed(FeedBlock):
             raise StopIteration
         if self._left is not None:
             self._left -= 1
-        return value
+        return cast(Array, value)
 
     def drain(self, *, timeout: float | None = None) -> None:
         """Wait until the device's outfeed is empty, which takes somebody who reads it."""
-        self._session.call("DrainFeed", drain_request(self._device, _DIRECTION), timeout)
+        self._call("DrainFeed", drain_request(self._device, _DIRECTION), timeout)
 
     def close_queue(self, *, discard: bool = False, timeout: float | None = None) -> int:
         """Let programs put nothing into the device's outfeed any more; those that want to fail.
@@ -94,7 +110,7 @@ class Outfeed(FeedBlock):
         still comes, and is the end. Another feed opens the queue again.
         """
         request = close_request(self._device, _DIRECTION, discard=discard)
-        discarded: int = self._session.call("CloseFeed", request, timeout).discarded
+        discarded: int = self._call("CloseFeed", request, timeout).discarded
         return discarded
 
     def close(self) -> None:
@@ -104,7 +120,7 @@ class Outfeed(FeedBlock):
         """
         self._finalizer()
 
-    async def aget(self, *, timeout: float | None = None) -> Nested:
+    async def aget(self, *, timeout: float | None = None) -> Array:
         """As `get`, without holding up the event loop; raises StopAsyncIteration at the end."""
         if self._left == 0:
             await self.aclose()
@@ -114,32 +130,37 @@ class Outfeed(FeedBlock):
             raise StopAsyncIteration
         if self._left is not None:
             self._left -= 1
-        return value
+        return cast(Array, value)
 
     async def adrain(self, *, timeout: float | None = None) -> None:
         """As `drain`, without holding up the event loop."""
-        await self._session.acall("DrainFeed", drain_request(self._device, _DIRECTION), timeout)
+        await self._acall("DrainFeed", drain_request(self._device, _DIRECTION), timeout)
 
     async def aclose_queue(self, *, discard: bool = False, timeout: float | None = None) -> int:
         """As `close_queue`, without holding up the event loop."""
         request = close_request(self._device, _DIRECTION, discard=discard)
-        discarded: int = (await self._session.acall("CloseFeed", request, timeout)).discarded
+        discarded: int = (await self._acall("CloseFeed", request, timeout)).discarded
         return discarded
 
     async def aclose(self) -> None:
         """As `close`, without holding up the event loop."""
         await asyncio.to_thread(self._finalizer)
 
+    def __repr__(self) -> str:
+        left = "" if self._left is None else f", {self._left} to come"
+        state = self._receiver.state if self._finalizer.alive else "closed"
+        return f"Outfeed(device {self._device}{left}, {state})"
+
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> Nested:
+    def __next__(self) -> Array:
         return self.get()
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Nested:
+    async def __anext__(self) -> Array:
         return await self.aget()
 
     def _leave(self, *, has_failed: bool) -> None:
@@ -158,6 +179,9 @@ _END = _End()
 
 class _Receiver(Protocol):
     """The way values take."""
+
+    @property
+    def state(self) -> str: ...
 
     def get(self, timeout: float | None) -> "Nested | _End": ...
 
@@ -199,7 +223,39 @@ class _StreamedOutfeed(FeedLink):
         self._given: _Value | None = None
         self._received = self._consumed = self._acknowledged = 0
         self._waiting_since: float | None = None
+        self._unacknowledged: deque[tuple[int, int]] = deque()
+        """Numbers of values that have come, with their arrays, up to the last acknowledged."""
+        self._run: Execution[Any] | None = None
+        self._has_all = False
+        """True once the run has ended and all its values have come."""
         self.begin()
+
+    def end_with(self, run: Execution[Any]) -> None:
+        """Let the end of a run be the end of the values."""
+        self._run = run
+
+        def look() -> None:
+            threading.Thread(target=self._look_for_end, name="xla-outfeed-end", daemon=True).start()
+
+        run.future().add_done_callback(lambda _: look())
+
+    def _look_for_end(self) -> None:
+        """See, after the end of the run, that all that it wrote has come."""
+        pause = FIRST_PAUSE
+        request = extension_pb2.DescribeFeedsRequest(device_handle=device_handle(self._device))
+        while not self.is_over:
+            with contextlib.suppress(XlaError):
+                state = self.session.call("DescribeFeeds", request).outfeed
+                with self.changes:
+                    here = sum(n for number, n in self._unacknowledged if number > state.sequence)
+                    # The last acknowledgement may still be on its way to the server.
+                    knows = state.sequence >= self._acknowledged
+                    if knows and here == state.items:
+                        self._has_all = True
+                        self.changes.notify()
+                        return
+            time.sleep(pause)
+            pause = min(2 * pause, _LOOK_SECONDS)
 
     def get(self, timeout: float | None) -> "Nested | _End":
         with self.changes:
@@ -247,6 +303,7 @@ class _StreamedOutfeed(FeedLink):
             self._here += arrays
             self._here_bytes += byte_size
             self._received = item.sequence
+            self._unacknowledged.append((item.sequence, arrays))
             if self._to_come is not None:
                 self._to_come -= 1
 
@@ -260,6 +317,8 @@ class _StreamedOutfeed(FeedLink):
         self._credit_items += items
         self._credit_bytes += byte_size
         self._acknowledged = self._consumed
+        while self._unacknowledged and self._unacknowledged[0][0] <= self._acknowledged:
+            self._unacknowledged.popleft()
         return extension_pb2.OutfeedRequest(
             progress=extension_pb2.OutfeedProgress(
                 acknowledged=self._consumed,
@@ -305,7 +364,7 @@ class _StreamedOutfeed(FeedLink):
         return 4 * items >= self._prefetch or 4 * byte_size >= PREFETCH_BYTES
 
     def _is_there(self) -> bool:
-        return bool(self._ready) or self.is_over
+        return bool(self._ready) or self.is_over or self._has_all
 
     def _take(self) -> "Nested | _End":
         self._waiting_since = None
@@ -315,11 +374,15 @@ class _StreamedOutfeed(FeedLink):
             return self._given.value
         if self.error is not None:
             raise self.error
+        if self._has_all and not self.is_closing and self._run is not None:
+            self._run.result(0)
         return _END
 
 
 class _CalledOutfeed:
     """Values by a call of TransferFromOutfeed each, from servers without streams of feeds."""
+
+    state = "by calls"
 
     def __init__(self, session: Session, device: int, declared: Shape) -> None:
         self._session = session

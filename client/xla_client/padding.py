@@ -1,14 +1,49 @@
 """Windows as callers write them: sequences per dimension, and padding by name."""
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from xla_client.builder import integers
-from xla_contract.dimension_numbers import Window, WindowDimension
+from xla_client.coercion.numbers import described, integers, pairs, refusal
+from xla_contract.dimension_numbers import Window, WindowDimension, dilated
 from xla_contract.errors import InvalidArgumentError, ShapeError
 
-Padding: TypeAlias = Literal["same", "valid"]
+Padding: TypeAlias = Literal["same", "valid", "SAME", "VALID"]
 """valid: none. same: as much as gives ceil(size / stride) windows, the odd one behind."""
+
+PaddingLike: TypeAlias = Padding | Sequence[tuple[int, int]]
+"""A name, or (low, high) per dimension."""
+
+Pairs: TypeAlias = tuple[tuple[int, int], ...]
+
+
+def padding_name(parameter: str, value: Any) -> Padding:
+    """Return "same" or "valid", of a name in any case; raises for everything else.
+
+    Raises ArgumentTypeError for what is no text and InvalidArgumentError for other text.
+    """
+    if not isinstance(value, str):
+        raise refusal(
+            parameter,
+            "'same' or 'valid'",
+            value,
+            "amounts are given to the ..._with_general_padding functions",
+        )
+    if value.lower() in ("same", "valid"):
+        return "same" if value.lower() == "same" else "valid"
+    raise InvalidArgumentError(
+        f"{parameter} must be 'same' or 'valid', got {described(value)}",
+        hint="amounts are given to the ..._with_general_padding functions",
+    )
+
+
+def padding_name_or_pairs(parameter: str, value: Any) -> Padding | Pairs:
+    """Return "same" or "valid", or (low, high) per dimension; raises as `padding_name`."""
+    if isinstance(value, str):
+        return padding_name(parameter, value)
+    try:
+        return pairs(parameter, value)
+    except InvalidArgumentError:
+        raise refusal(parameter, "'same', 'valid' or (low, high) per dimension", value) from None
 
 
 def make_window(
@@ -52,23 +87,44 @@ def make_window(
 
 def pairs_of(
     padding: Padding, base: Sequence[int], sizes: Sequence[int], strides: Sequence[int]
-) -> tuple[tuple[int, int], ...]:
+) -> Pairs:
     """Padding by name as (low, high) per dimension of the base."""
     if not len(base) == len(sizes) == len(strides):
         raise ShapeError(
             "a window must have one size and one stride per dimension, got "
             f"{len(sizes)} sizes and {len(strides)} strides for {len(base)} dimensions"
         )
-    if padding == "valid":
+    if padding_name("padding", padding) == "valid":
         return ((0, 0),) * len(base)
-    if padding != "same":
-        raise InvalidArgumentError(
-            f"padding must be 'same' or 'valid', got {padding!r}",
-            hint="amounts are given to the ..._with_general_padding functions",
-        )
-    pairs = []
+    amounts = []
     for extent, size, stride in zip(base, sizes, strides, strict=True):
         windows = -(-extent // max(stride, 1))
         total = max((windows - 1) * stride + size - extent, 0)
-        pairs.append((total // 2, total - total // 2))
-    return tuple(pairs)
+        amounts.append((total // 2, total - total // 2))
+    return tuple(amounts)
+
+
+def amounts_of(
+    padding: PaddingLike | None,
+    base: Sequence[int],
+    sizes: Sequence[int],
+    strides: Sequence[int] | None = None,
+    base_dilations: Sequence[int] | None = None,
+    window_dilations: Sequence[int] | None = None,
+) -> Pairs | None:
+    """Padding in either form as (low, high) per dimension; None stays None."""
+    if padding is None or not isinstance(padding, str):
+        return None if padding is None else pairs("padding", padding)
+    ones = (1,) * len(sizes)
+    return pairs_of(
+        padding,
+        _dilated(base, base_dilations),
+        _dilated(sizes, window_dilations),
+        ones if strides is None else strides,
+    )
+
+
+def _dilated(sizes: Sequence[int], dilations: Sequence[int] | None) -> Sequence[int]:
+    if dilations is None or len(dilations) != len(sizes):
+        return sizes  # Another length is refused where the window is made.
+    return [dilated(size, by) for size, by in zip(sizes, dilations, strict=True)]

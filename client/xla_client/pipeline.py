@@ -9,6 +9,7 @@ from typing import Any
 
 from xla_client._pipeline_calls import Calls
 from xla_client._pipeline_run import OneRun, Output, Recording, Way
+from xla_client._public import brief, public
 from xla_client._session import Session
 from xla_client.arguments import Argument
 from xla_client.executable import Executable
@@ -42,13 +43,14 @@ class Pipeline:
         self._session = session
         can_run = session.transport.capabilities >= _NEEDED
         self._way: Way = OneRun(session) if can_run else Calls(session)
-        self._executables: list[Executable] = []
+        self._executables: list[Executable[Any]] = []
         self._outputs: list[Output] = []
         self._is_over = False
 
+    @public
     def call(
         self,
-        executable: Executable,
+        executable: Executable[Any],
         *arguments: Argument,
         donate: Sequence[int] = (),
         timeout: float | None = None,
@@ -92,6 +94,7 @@ class Pipeline:
         """
         self._add_output(result, is_fetched=True)
 
+    @brief
     def run(self, *, timeout: float | None = None) -> tuple[Any, ...]:
         """Run the steps; gives what was kept and fetched, in the order in which that was said."""
         self._begin()
@@ -106,7 +109,8 @@ class Pipeline:
             return ()
         return await self._way.arun(self._outputs, timeout)
 
-    def submit(self, *, timeout: float | None = None) -> Execution:
+    @brief
+    def submit(self, *, timeout: float | None = None) -> Execution[Any]:
         """Start to run the steps and return at once; `timeout` limits the run itself.
 
         The result of the Execution is what `run` gives. So are its `buffers`, which may be

@@ -10,7 +10,7 @@ from xla_client.arguments import Argument, as_literal, require_compatible, requi
 from xla_client.buffer import Buffer
 from xla_client.step_result import StepResult
 from xla_contract.aligned import with_aligned_elements
-from xla_contract.errors import InvalidArgumentError
+from xla_contract.errors import InvalidArgumentError, LostError
 from xla_contract.literal import Nested
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
@@ -87,11 +87,12 @@ def make_step(
         try:
             if isinstance(argument, Buffer):
                 buffer = require_compatible(argument, shape)
+                message.data.handle = buffer.handle
                 if number in donate:
                     step.donated.append(buffer)
             elif isinstance(argument, StepResult):
                 argument.require_of(pipeline)
-                argument.require_equal(shape)
+                argument.require_fit(shape)
                 message.result.step = argument.step
                 message.result.index.extend(argument.index)
                 continue
@@ -104,12 +105,12 @@ def make_step(
                     message.donate = False
                     continue
                 buffer = Buffer(session, session.upload(literal, device, timeout), literal.shape)
+                message.data.handle = buffer.handle
                 message.donate = True
                 step.donated.append(buffer)
-        except InvalidArgumentError as error:
+        except (InvalidArgumentError, LostError) as error:
             where = f"argument {number}"
             raise error.at(f"{place}: {where}" if place else where) from error.__cause__
-        message.data.handle = buffer.handle
         step.alive.append(buffer)
     return step
 

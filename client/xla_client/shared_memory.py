@@ -25,6 +25,7 @@ import numpy as np
 from google.protobuf.message import Message
 
 from xla_client._shared_pieces import Calls, Pieces
+from xla_client._shared_progress import Progress, watching, write_in_steps
 from xla_client._shared_socket import GREETING_SECONDS, greet
 from xla_contract.element_type import ElementType
 from xla_contract.errors import (
@@ -134,23 +135,31 @@ class SharedMemory:
             return sum(size for _, size in self._leased)
 
     def upload(
-        self, literal: Literal, device: xla_data_pb2.DeviceHandle, timeout: float | None
+        self,
+        literal: Literal,
+        device: xla_data_pb2.DeviceHandle,
+        timeout: float | None,
+        progress: Progress | None = None,
     ) -> int | None:
         """Keep an array on a device; gives its data handle, None if it has to go another way.
 
-        Raises what the server says of the value.
+        `progress` is told of all but the end. Raises what the server says of the value.
         """
         shape = literal.shape
         if not shape.is_array or not shape.is_static or not self._is_worth(shape.byte_size):
             return None
         if self._pieces is not None:
-            handle = self._pieces.upload(literal, device, timeout)
+            handle = self._pieces.upload(literal, device, timeout, progress)
             if handle is not None:
                 return handle
         with self._allocation(shape.byte_size, timeout) as allocated:
             if allocated is None:
                 return None
-            write_linear_memory(literal, allocated.memory[: shape.byte_size])
+            memory = allocated.memory[: shape.byte_size]
+            if progress is None:
+                write_linear_memory(literal, memory)
+            else:
+                write_in_steps(literal, memory, progress)
             request = extension_pb2.UploadSharedRequest(
                 offset=allocated.part[0], shape=shape_to_proto(shape), device_handle=device
             )
@@ -160,8 +169,17 @@ class SharedMemory:
                 self._turn_off(error)
                 return None
 
-    def download(self, handle: int, shape: Shape, timeout: float | None) -> Literal | None:
-        """The array of a data handle, laid out as `shape`; None if it has to come another way."""
+    def download(
+        self,
+        handle: int,
+        shape: Shape,
+        timeout: float | None,
+        progress: Progress | None = None,
+    ) -> Literal | None:
+        """The array of a data handle, laid out as `shape`; None if it has to come another way.
+
+        `progress` is told of all but the end.
+        """
         if not shape.is_array or not self._is_worth(shape.byte_size):
             return None
         with self._allocation(shape.byte_size, timeout) as allocated:
@@ -173,7 +191,8 @@ class SharedMemory:
                 shape_with_layout=shape_to_proto(shape),
             )
             try:
-                response = self._call("DownloadShared", request, timeout)
+                with watching(allocated.memory[: shape.byte_size], progress):
+                    response = self._call("DownloadShared", request, timeout)
             except FailedPreconditionError as error:
                 self._turn_off(error)
                 return None

@@ -49,11 +49,11 @@ class StepResult:
                 f"the result of a step can be used in its own pipeline only, got {self!r} elsewhere"
             )
 
-    def require_equal(self, parameter: Shape) -> None:
-        """Raise InvalidArgumentError unless it is what a parameter was compiled for."""
-        if not self._shape.equal(parameter):
+    def require_fit(self, parameter: Shape) -> None:
+        """Raise InvalidArgumentError unless it has a parameter's type and dimensions."""
+        if not self._shape.compatible(parameter):
             raise InvalidArgumentError(
-                "the result of a step must equal its compiled parameter, layout included, got "
+                "the result of a step must have the type and dimensions of its parameter, got "
                 f"{self._shape} for {parameter}"
             )
 

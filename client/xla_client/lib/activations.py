@@ -4,16 +4,20 @@ import math
 
 from xla_client import ops
 from xla_client.builder import Op
+from xla_client.coercion.checked import checked
+from xla_client.coercion.shapes import as_element_type
 from xla_client.lib import arithmetic, constants
-from xla_contract.element_type import ElementType
+from xla_contract.element_type import ElementType, ElementTypeLike
 from xla_contract.shape import Shape
 
 
+@checked
 def relu(operand: Op) -> Op:
     """The operand where it is positive, else 0; NaN stays."""
     return ops.max(operand, constants.zero(operand.builder, operand.shape.element_type))
 
 
+@checked
 def gelu(operand: Op, *, approximate: bool = False) -> Op:
     """The operand times the normal distribution up to it.
 
@@ -25,22 +29,26 @@ def gelu(operand: Op, *, approximate: bool = False) -> Op:
     return operand * (ops.erf(operand * math.sqrt(0.5)) + 1.0) * 0.5
 
 
+@checked
 def silu(operand: Op) -> Op:
     """The operand times its `ops.logistic`."""
     return operand * ops.logistic(operand)
 
 
+@checked
 def softplus(operand: Op) -> Op:
     """The logarithm of 1 + exp(x), without overflow."""
     return relu(operand) + ops.log1p(ops.exp(-ops.abs(operand)))
 
 
+@checked
 def softmax(operand: Op, dimension: int = -1) -> Op:
     """Exponentials divided by their sum along a dimension."""
     powers = ops.exp(_below_largest(operand, dimension))
     return ops.div(powers, *_kept(arithmetic.sum(powers, [dimension]), powers, dimension))
 
 
+@checked
 def log_softmax(operand: Op, dimension: int = -1) -> Op:
     """The logarithm of `softmax`, without loss where that is small."""
     shifted = _below_largest(operand, dimension)
@@ -48,6 +56,7 @@ def log_softmax(operand: Op, dimension: int = -1) -> Op:
     return ops.sub(shifted, *_kept(total, shifted, dimension))
 
 
+@checked
 def logsumexp(operand: Op, dimension: int = -1) -> Op:
     """The logarithm of the sum of exponentials along a dimension, which goes away."""
     largest = _finite_largest(operand, dimension)
@@ -55,8 +64,10 @@ def logsumexp(operand: Op, dimension: int = -1) -> Op:
     return ops.log(arithmetic.sum(ops.exp(shifted), [dimension])) + largest
 
 
-def one_hot(indices: Op, size: int, element_type: ElementType = ElementType.F32) -> Op:
+@checked
+def one_hot(indices: Op, size: int, element_type: ElementTypeLike = ElementType.F32) -> Op:
     """A new last dimension with a one where each index says, all zeros for one out of range."""
+    element_type = as_element_type(element_type)
     dimensions = (*indices.shape.dimensions, size)
     shape = Shape.array(indices.shape.element_type, dimensions)
     counted = indices.builder.iota(shape, indices.shape.rank)

@@ -7,23 +7,29 @@ import functools
 
 from xla_client import ops
 from xla_client.builder import Builder, Op
+from xla_client.coercion.checked import checked
+from xla_client.coercion.shapes import as_element_type
 from xla_client.computation import Computation
 from xla_client.lib import constants
-from xla_contract.element_type import ElementType
+from xla_contract.element_type import ElementType, ElementTypeLike
 from xla_contract.errors import ShapeError
 from xla_contract.shape import Shape
 
 
-def argmax(operand: Op, dimension: int, index_type: ElementType = ElementType.S32) -> Op:
+@checked
+def argmax(operand: Op, dimension: int, index_type: ElementTypeLike = ElementType.S32) -> Op:
     """The index of the largest element along a dimension, which goes away.
 
     Raises ShapeError when the dimension is empty or has more elements than `index_type` can count.
     """
+    index_type = as_element_type(index_type)
     return _arg(operand, dimension, index_type, largest=True)
 
 
-def argmin(operand: Op, dimension: int, index_type: ElementType = ElementType.S32) -> Op:
+@checked
+def argmin(operand: Op, dimension: int, index_type: ElementTypeLike = ElementType.S32) -> Op:
     """The index of the smallest element along a dimension; see `argmax`."""
+    index_type = as_element_type(index_type)
     return _arg(operand, dimension, index_type, largest=False)
 
 

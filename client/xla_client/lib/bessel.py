@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from xla_client import ops
 from xla_client.builder import Op
+from xla_client.coercion.checked import checked
 from xla_client.lib import constants
 from xla_client.lib.special import chebyshev, in_double
 
@@ -57,6 +58,7 @@ _I1_LARGE = (
 )  # fmt: skip
 
 
+@checked
 def bessel_i0e(operand: Op) -> Op:
     """The modified Bessel function of order 0 times exp(-|x|). Semantics: XLA's BesselI0e.
 
@@ -65,6 +67,7 @@ def bessel_i0e(operand: Op) -> Op:
     return in_double("bessel_i0e", lambda x: _scaled(x, _I0_SMALL, _I0_LARGE), operand)
 
 
+@checked
 def bessel_i1e(operand: Op) -> Op:
     """The modified Bessel function of order 1 times exp(-|x|). Semantics: XLA's BesselI1e."""
 

@@ -7,24 +7,31 @@ as `ops.conv_general_dilated` takes them. All raise ShapeError for operands that
 from collections.abc import Sequence
 
 from xla_client import ops
-from xla_client.builder import Op
+from xla_client.builder import Dimensions, Op, integers
+from xla_client.coercion.checked import checked
+from xla_client.coercion.records import ConvolutionNumbers, convolution_numbers
 from xla_contract.dimension_numbers import ConvolutionDimensionNumbers
 from xla_contract.shape import Shape
 
 
+@checked
 def conv_input_grad(
     gradient: Op,
     kernel: Op,
-    input_dimensions: Sequence[int],
-    strides: Sequence[int],
+    input_dimensions: Dimensions,
+    strides: Dimensions,
     padding: Sequence[tuple[int, int]],
-    numbers: ConvolutionDimensionNumbers,
-    rhs_dilation: Sequence[int] | None = None,
+    numbers: ConvolutionNumbers,
+    rhs_dilation: Dimensions | None = None,
 ) -> Op:
     """The gradient by the input, which has these dimensions.
 
     The result's gradient, spread by the strides, meets the kernel turned around.
     """
+    input_dimensions = integers(input_dimensions)
+    strides = integers(strides)
+    numbers = convolution_numbers("numbers", numbers)
+    rhs_dilation = None if rhs_dilation is None else integers(rhs_dilation)
     dilation = _ones_if_none(rhs_dilation, strides)
     pairs = []
     for number, (low, _) in enumerate(padding):
@@ -62,19 +69,24 @@ def conv_input_grad(
     )
 
 
+@checked
 def conv_kernel_grad(
     operand: Op,
     gradient: Op,
-    kernel_dimensions: Sequence[int],
-    strides: Sequence[int],
+    kernel_dimensions: Dimensions,
+    strides: Dimensions,
     padding: Sequence[tuple[int, int]],
-    numbers: ConvolutionDimensionNumbers,
-    rhs_dilation: Sequence[int] | None = None,
+    numbers: ConvolutionNumbers,
+    rhs_dilation: Dimensions | None = None,
 ) -> Op:
     """The gradient by the kernel, which has these dimensions.
 
     The input meets the result's gradient, over the batch and in steps of the strides.
     """
+    kernel_dimensions = integers(kernel_dimensions)
+    strides = integers(strides)
+    numbers = convolution_numbers("numbers", numbers)
+    rhs_dilation = None if rhs_dilation is None else integers(rhs_dilation)
     dilation = _ones_if_none(rhs_dilation, strides)
     kernel = Shape.array(operand.shape.element_type, kernel_dimensions)
     pairs = []

@@ -2,10 +2,12 @@
 
 from xla_client import ops
 from xla_client.builder import Op
+from xla_client.coercion.checked import checked
 from xla_client.computation import Computation
 from xla_client.lib import arithmetic, constants
 
 
+@checked
 def cumsum(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
     """Each element plus those before it; with `reverse`, plus those behind it."""
     element_type = operand.shape.element_type
@@ -14,6 +16,7 @@ def cumsum(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
     return _running(operand, dimension, initial, reducer, reverse)
 
 
+@checked
 def cumprod(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
     """Each element times those before it; with `reverse`, times those behind it."""
     element_type = operand.shape.element_type
@@ -22,6 +25,7 @@ def cumprod(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
     return _running(operand, dimension, initial, reducer, reverse)
 
 
+@checked
 def cummax(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
     """The largest up to each element; with `reverse`, from it on. NaN once there was one."""
     element_type = operand.shape.element_type
@@ -30,6 +34,7 @@ def cummax(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
     return _running(operand, dimension, initial, reducer, reverse)
 
 
+@checked
 def cummin(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
     """The smallest up to each element; with `reverse`, from it on. NaN once there was one."""
     element_type = operand.shape.element_type

@@ -9,20 +9,23 @@ from collections.abc import Collection, Iterable, Sequence
 
 from xla_client import ops
 from xla_client.builder import Op
+from xla_client.coercion.checked import checked
+from xla_client.coercion.records import Precision
 from xla_client.lib import arithmetic, matrix
 from xla_contract.dimension_numbers import DotDimensionNumbers
-from xla_contract.element_type import ElementType
+from xla_contract.element_type import ElementTypeLike
 from xla_contract.errors import InvalidArgumentError, ShapeError, XlaError
 
 _ELLIPSIS = "..."
 _Labels = tuple[str, ...]
 
 
+@checked
 def einsum(
     subscripts: str,
     *operands: Op,
-    precision: Sequence[int] | None = None,
-    preferred_element_type: ElementType | None = None,
+    precision: Precision = None,
+    preferred_element_type: ElementTypeLike | None = None,
 ) -> Op:
     """The sum of products that `subscripts` describe: `"ij,jk->ik"` is the matrix product.
 
@@ -145,8 +148,8 @@ def _product(
     lhs: tuple[Op, _Labels],
     rhs: tuple[Op, _Labels],
     needed: Collection[str],
-    precision: Sequence[int] | None,
-    preferred_element_type: ElementType | None,
+    precision: Precision,
+    preferred_element_type: ElementTypeLike | None,
 ) -> tuple[Op, _Labels]:
     """One DotGeneral: shared labels are its batch where needed, else contracted."""
     shared = _only(lhs[1], rhs[1])

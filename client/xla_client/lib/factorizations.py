@@ -13,8 +13,10 @@ from typing import NamedTuple
 
 from xla_client import ops
 from xla_client.builder import Op
+from xla_client.coercion.checked import checked
+from xla_client.coercion.shapes import as_element_type
 from xla_client.lib import arithmetic, constants, matrix
-from xla_contract.element_type import ElementType
+from xla_contract.element_type import ElementType, ElementTypeLike
 from xla_contract.errors import ShapeError
 from xla_contract.shape import Shape
 
@@ -61,6 +63,7 @@ class Svd(NamedTuple):
     vh: Op
 
 
+@checked
 def qr(operand: Op) -> Qr:
     """The packed QR factors of [..., m, n] matrices: [..., m, n] and [..., min(m, n)].
 
@@ -71,6 +74,7 @@ def qr(operand: Op) -> Qr:
     return Qr(*_called("Qr", [operand], [operand.shape, taus]))
 
 
+@checked
 def householder_product(reflectors: Op, taus: Op) -> Op:
     """The first n columns of the product of k reflectors: [..., m, n] from those and [..., k].
 
@@ -90,6 +94,7 @@ def householder_product(reflectors: Op, taus: Op) -> Op:
     return ops.custom_call([reflectors, taus], target, shape)
 
 
+@checked
 def qr_explicit(operand: Op, *, full_matrices: bool = False) -> tuple[Op, Op]:
     """(q, r) with q r the operand: [..., m, k] and [..., k, n], k being min(m, n).
 
@@ -106,6 +111,7 @@ def qr_explicit(operand: Op, *, full_matrices: bool = False) -> tuple[Op, Op]:
     return householder_product(reflectors, taus), r
 
 
+@checked
 def lu_decomposition(operand: Op) -> Lu:
     """The LU factors of [..., m, n] matrices with partial pivoting; see `Lu`.
 
@@ -118,6 +124,7 @@ def lu_decomposition(operand: Op) -> Lu:
     return Lu(*_called("LuDecomposition", [operand], [operand.shape, pivots, permutation]))
 
 
+@checked
 def lu_explicit(operand: Op) -> tuple[Op, Op, Op]:
     """(l, u, permutation): [..., m, k], [..., k, n] and [..., m], k being min(m, n)."""
     batch, rows, columns = matrix_dimensions("lu_explicit", operand)
@@ -130,6 +137,7 @@ def lu_explicit(operand: Op) -> tuple[Op, Op, Op]:
     return lower, upper, factors.permutation
 
 
+@checked
 def eigh(operand: Op, *, lower: bool = True) -> Eigh:
     """Eigenvectors and eigenvalues of hermitian [..., n, n] matrices.
 
@@ -144,6 +152,7 @@ def eigh(operand: Op, *, lower: bool = True) -> Eigh:
     return Eigh(*_called("Eigh", [operand], [operand.shape, values], options))
 
 
+@checked
 def svd(operand: Op, *, full_matrices: bool = False) -> Svd:
     """The singular value decomposition of [..., m, n] matrices.
 
@@ -171,6 +180,7 @@ def svd(operand: Op, *, full_matrices: bool = False) -> Svd:
     return Svd(u, values, vh)
 
 
+@checked
 def matrix_dimensions(function: str, operand: Op) -> tuple[tuple[int, ...], int, int]:
     """(batch, rows, columns); ShapeError for arrays that are not matrices of these types."""
     if operand.shape.rank < 2 or operand.shape.element_type not in _LAPACK_PREFIX:
@@ -181,6 +191,7 @@ def matrix_dimensions(function: str, operand: Op) -> tuple[tuple[int, ...], int,
     return tuple(batch), rows, columns
 
 
+@checked
 def square_dimensions(function: str, operand: Op) -> tuple[tuple[int, ...], int]:
     """(batch, size); ShapeError for matrices that are not square too."""
     batch, rows, columns = matrix_dimensions(function, operand)
@@ -191,11 +202,13 @@ def square_dimensions(function: str, operand: Op) -> tuple[tuple[int, ...], int]
     return batch, rows
 
 
-def permutation_sign(pivots: Op, element_type: ElementType) -> Op:
+@checked
+def permutation_sign(pivots: Op, element_type: ElementTypeLike) -> Op:
     """1 or -1, in this type: the sign of the permutation that `Lu.pivots` makes."""
+    element_type = as_element_type(element_type)
     moved = ops.ne(pivots, constants.iota_like(pivots, -1))
     count = arithmetic.sum(ops.convert_element_type(moved, ElementType.S32), [-1])
-    return ops.convert_element_type(1 - count % 2 * 2, element_type)
+    return ops.convert_element_type(1 - ops.rem(count, 2) * 2, element_type)
 
 
 def _called(

@@ -2,6 +2,7 @@
 
 from xla_client import ops
 from xla_client.builder import Op
+from xla_client.coercion.checked import checked
 from xla_client.lib import constants
 from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError
@@ -9,26 +10,31 @@ from xla_contract.errors import InvalidArgumentError
 _BITS = {16: ElementType.U16, 32: ElementType.U32, 64: ElementType.U64}
 
 
+@checked
 def is_nan(operand: Op) -> Op:
     """pred: where the operand is not a number."""
     return ops.ne(operand, operand)
 
 
+@checked
 def is_inf(operand: Op) -> Op:
     """pred: where the operand is inf or -inf."""
     return ops.eq(ops.abs(operand), float("inf"))
 
 
+@checked
 def is_pos_inf(operand: Op) -> Op:
     """pred: where the operand is inf."""
     return ops.eq(operand, float("inf"))
 
 
+@checked
 def is_neg_inf(operand: Op) -> Op:
     """pred: where the operand is -inf."""
     return ops.eq(operand, float("-inf"))
 
 
+@checked
 def is_neg_zero(operand: Op) -> Op:
     """pred: where the operand is -0. InvalidArgumentError for types but f16, bf16, f32, f64."""
     bits = _bits("is_neg_zero", operand)
@@ -36,6 +42,7 @@ def is_neg_zero(operand: Op) -> Op:
     return ops.eq(bits, sign)
 
 
+@checked
 def next_after(start: Op, towards: Op) -> Op:
     """The number next to `start` on the way to `towards`, elementwise.
 
@@ -59,11 +66,13 @@ def next_after(start: Op, towards: Op) -> Op:
     return ops.select(ops.or_(is_nan(start), is_nan(towards)), start + towards, result)
 
 
+@checked
 def square(operand: Op) -> Op:
     """The operand times itself."""
     return operand * operand
 
 
+@checked
 def reciprocal(operand: Op) -> Op:
     """One over the operand."""
     return 1.0 / operand

@@ -8,6 +8,7 @@ import math
 
 from xla_client import ops
 from xla_client.builder import Op
+from xla_client.coercion.checked import checked
 from xla_client.lib import constants, floats
 from xla_client.lib.special import in_double, polynomial
 
@@ -21,6 +22,7 @@ _BERNOULLI = (
 """B2, B4 ... B24."""
 
 
+@checked
 def lgamma(operand: Op) -> Op:
     """The logarithm of the absolute value of the gamma function; inf at 0, -1, -2 ...
 
@@ -29,11 +31,13 @@ def lgamma(operand: Op) -> Op:
     return in_double("lgamma", lgamma_of_double, operand)
 
 
+@checked
 def digamma(operand: Op) -> Op:
     """The derivative of `lgamma`; NaN at 0, -1, -2 ... Semantics: XLA's Digamma."""
     return in_double("digamma", digamma_of_double, operand)
 
 
+@checked
 def zeta(x: Op, q: Op) -> Op:
     """Hurwitz's zeta function, the sum of (q + k)^-x over k = 0, 1 ...
 
@@ -43,6 +47,7 @@ def zeta(x: Op, q: Op) -> Op:
     return in_double("zeta", _zeta, x, q)
 
 
+@checked
 def polygamma(n: Op, x: Op) -> Op:
     """The n-th derivative of `digamma`, for n = 0, 1 ... in the operands' type.
 
@@ -50,7 +55,7 @@ def polygamma(n: Op, x: Op) -> Op:
     """
 
     def compute(n: Op, x: Op) -> Op:
-        sign = ops.select(ops.eq(n % 2.0, 0.0), constants.full_like(n, -1.0), 1.0)
+        sign = ops.select(ops.eq(ops.rem(n, 2.0), 0.0), constants.full_like(n, -1.0), 1.0)
         higher = sign * ops.exp(lgamma_of_double(n + 1.0)) * _zeta(n + 1.0, x)
         value = ops.select(ops.eq(n, 0.0), digamma_of_double(x), higher)
         return _nan_unless(ops.and_(ops.ge(n, 0.0), ops.eq(n, ops.floor(n))), value)
@@ -58,6 +63,7 @@ def polygamma(n: Op, x: Op) -> Op:
     return in_double("polygamma", compute, n, x)
 
 
+@checked
 def lgamma_of_double(x: Op) -> Op:
     """`lgamma` of an f64 operand."""
     # Reflected, the argument is positive.
@@ -70,6 +76,7 @@ def lgamma_of_double(x: Op) -> Op:
     return ops.select(floats.is_inf(x), ops.abs(x), value)
 
 
+@checked
 def digamma_of_double(x: Op) -> Op:
     """`digamma` of an f64 operand."""
     is_low = ops.le(x, 0.0)

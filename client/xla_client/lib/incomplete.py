@@ -11,6 +11,7 @@ import numpy as np
 
 from xla_client import ops
 from xla_client.builder import Op
+from xla_client.coercion.checked import checked
 from xla_client.lib import arithmetic, constants, loops
 from xla_client.lib.gamma import digamma_of_double, lgamma_of_double
 from xla_client.lib.special import in_double
@@ -31,6 +32,7 @@ class _Expansion(NamedTuple):
     slope: Op
 
 
+@checked
 def igamma(a: Op, x: Op) -> Op:
     """The lower incomplete gamma function, divided by the complete one, for a > 0 and x >= 0.
 
@@ -46,6 +48,7 @@ def igamma(a: Op, x: Op) -> Op:
     return in_double("igamma", compute, a, x)
 
 
+@checked
 def igammac(a: Op, x: Op) -> Op:
     """One minus `igamma`, with all its digits where that is close to one.
 
@@ -61,6 +64,7 @@ def igammac(a: Op, x: Op) -> Op:
     return in_double("igammac", compute, a, x)
 
 
+@checked
 def igamma_grad_a(a: Op, x: Op) -> Op:
     """The derivative of `igamma` by a. Semantics: XLA's IgammaGradA."""
 
@@ -73,6 +77,7 @@ def igamma_grad_a(a: Op, x: Op) -> Op:
     return in_double("igamma_grad_a", compute, a, x)
 
 
+@checked
 def random_gamma_grad(a: Op, x: Op) -> Op:
     """How a sample x of the gamma distribution moves with its parameter a.
 
@@ -87,6 +92,7 @@ def random_gamma_grad(a: Op, x: Op) -> Op:
     return in_double("random_gamma_grad", compute, a, x)
 
 
+@checked
 def regularized_incomplete_beta(a: Op, b: Op, x: Op) -> Op:
     """The incomplete beta function of x in [0, 1], divided by the complete one, for a, b > 0.
 

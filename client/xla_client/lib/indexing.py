@@ -4,10 +4,12 @@ Indices that are out of range are moved to the edge where elements are read, and
 they are written, as `ops.gather` and `ops.scatter` do.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from xla_client import ops
-from xla_client.builder import Builder, Op
+from xla_client.builder import Builder, Dimensions, Op, as_sequence, integers
+from xla_client.coercion.checked import checked
+from xla_client.coercion.operands import Operands
 from xla_client.lib import constants
 from xla_contract.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from xla_contract.element_type import ElementType
@@ -15,6 +17,7 @@ from xla_contract.errors import ShapeError
 from xla_contract.shape import Shape
 
 
+@checked
 def torch_gather(operand: Op, index: Op, dimension: int) -> Op:
     """An element for each index; of rank 2 along 0, result[i][j] = operand[index[i][j]][j].
 
@@ -36,6 +39,7 @@ def torch_gather(operand: Op, index: Op, dimension: int) -> Op:
     return ops.gather(operand, _places(index, number), numbers, [1] * rank)
 
 
+@checked
 def torch_scatter_dense(
     operand: Op, index: Op, source: Op, dimension: int, combiner: Callable[[Op, Op], Op]
 ) -> Op:
@@ -62,6 +66,7 @@ def torch_scatter_dense(
     return ops.scatter(operand, _places(index, number), source, computation, numbers)
 
 
+@checked
 def torch_index_select(operand: Op, index: Op, dimension: int, batch_dimensions: int = 0) -> Op:
     """The slices of the operand at each index along a dimension.
 
@@ -93,13 +98,17 @@ def torch_index_select(operand: Op, index: Op, dimension: int, batch_dimensions:
     return ops.gather(operand, index, numbers, sizes)
 
 
+@checked
 def dynamic_strided_slice(
-    operand: Op, starts: Sequence[Op], window_sizes: Sequence[int], strides: Sequence[int]
+    operand: Op, starts: Operands, window_sizes: Dimensions, strides: Dimensions
 ) -> Op:
     """Every stride-th element of a window of these sizes that begins at `starts`.
 
     Semantics: XLA's DynamicStridedSlice.
     """
+    starts = as_sequence(starts)
+    window_sizes = integers(window_sizes)
+    strides = integers(strides)
     window = ops.dynamic_slice(operand, starts, window_sizes)
     return ops.slice(window, [0] * operand.shape.rank, window_sizes, strides)
 

@@ -1,80 +1,111 @@
-"""Loops written as functions of Ops instead of computations on one tuple.
+"""Loops written as functions of Ops.
 
-What a condition or a body needs it is given: Ops of another builder than its own cannot be used
-inside, so values from outside are carried along.
+Conditions and bodies may use values of the program around them, which the loop then carries along.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any, overload
 
 from xla_client import ops
-from xla_client.builder import Builder, Op
-from xla_client.computation import Computation
+from xla_client.builder import Op, builder_of, placed, promoted
+from xla_client.coercion import operands
+from xla_client.coercion.checked import checked
+from xla_client.coercion.operands import Values
+from xla_client.coercion.shapes import as_element_type
+from xla_client.control_flow import loop_of_functions
+from xla_client.functions import check_arity
 from xla_client.lib import constants
-from xla_contract.element_type import ElementType
+from xla_client.scalars import Scalar
+from xla_contract.element_type import ElementType, ElementTypeLike
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.shape import Shape
 
 
+@overload
+def while_loop(
+    condition: Callable[[Op], Op], body: Callable[[Op], Op | Scalar], initial: Op | Scalar
+) -> Op: ...
+@overload
 def while_loop(
     condition: Callable[[list[Op]], Op],
-    body: Callable[[list[Op]], Sequence[Op]],
-    initial: Sequence[Op],
-) -> list[Op]:
+    body: Callable[[list[Op]], Op | Scalar | Sequence[Op | Scalar]],
+    initial: Sequence[Op | Scalar],
+) -> list[Op]: ...
+@checked
+def while_loop(condition: Callable[..., Any], body: Callable[..., Any], initial: Any) -> Any:
     """The values after the loop: `body` gives new ones as long as `condition` is true of them.
 
-    Semantics: XLA's WhileLoopHelper. Raises InvalidArgumentError without values, and ShapeError
-    when the body gives other shapes than it takes.
+    Functions are given a list of values, and `body` returns as many. Where `initial` is one value
+    and no sequence, they are given that one, and one is returned. Numbers among the initial values
+    become constants (see `Builder.constant`). Semantics: XLA's WhileLoopHelper. Raises
+    InvalidArgumentError without values, and ShapeError when the body gives other shapes than it
+    takes.
     """
-    if not initial:
-        raise InvalidArgumentError("a loop needs values to carry, got none", op="while")
-    shape = Shape.tuple_of([value.shape.without_layout() for value in initial])
-
-    def again(values: list[Op]) -> Op:
-        return condition(values)
-
-    def once(values: list[Op]) -> Op:
-        return ops.tuple(body(values))
-
-    result = ops.while_(
-        _of_values("condition", again, shape), _of_values("body", once, shape), ops.tuple(initial)
-    )
-    return _parts(result)
+    with placed("while"):
+        given = _initial(initial)
+        builder = builder_of(*given)
+        values = [promoted(builder, value) for value in given]
+        is_one = not isinstance(initial, Sequence)
+        result = loop_of_functions(
+            condition, body, values, takes_list=not is_one, is_packed=not is_one
+        )
+    return result[0] if is_one else result
 
 
+@overload
 def for_each_index(
     count: int,
-    body: Callable[[Op, list[Op]], Sequence[Op]],
-    initial: Sequence[Op],
-    index_type: ElementType = ElementType.S32,
-) -> list[Op]:
+    body: Callable[[Op, Op], Op | Scalar],
+    initial: Op | Scalar,
+    index_type: ElementTypeLike = ElementType.S32,
+) -> Op: ...
+@overload
+def for_each_index(
+    count: int,
+    body: Callable[[Op, list[Op]], Op | Scalar | Sequence[Op | Scalar]],
+    initial: Sequence[Op | Scalar],
+    index_type: ElementTypeLike = ElementType.S32,
+) -> list[Op]: ...
+@checked
+def for_each_index(
+    count: int,
+    body: Callable[..., Any],
+    initial: Any,
+    index_type: ElementTypeLike = ElementType.S32,
+) -> Any:
     """The values after `body`, given 0, 1, ... count - 1 and the values, has run so often.
 
-    Semantics: XLA's ForEachIndex. Raises InvalidArgumentError for a negative count, or one that
-    `index_type` does not have.
+    The values are a list, or one, as in `while_loop`. Semantics: XLA's ForEachIndex. Raises
+    InvalidArgumentError for a negative count, or one that `index_type` does not have.
     """
     if count < 0:
         raise InvalidArgumentError(f"a loop needs a count from 0, got {count}", op="while")
-    if not initial:
+    with placed("while"):
+        given = _initial(initial)
+        builder = builder_of(*given)
+        element_type = as_element_type(index_type)
+        start = constants.zero(builder, element_type)
+        limit = constants.scalar(builder, count, element_type)
+        values = [promoted(builder, value) for value in given]
+    is_one = not isinstance(initial, Sequence)
+    with placed("while"):
+        check_arity(body, (start, given), "body")
+
+    def again(state: list[Op]) -> Op:
+        return ops.lt(state[0], state[1])
+
+    def once(state: list[Op]) -> list[Any]:
+        index, limit, *rest = state
+        result = body(index, rest[0] if is_one else rest)
+        several = isinstance(result, list | tuple)
+        return [index + 1, limit, *(result if several else [result])]
+
+    with placed("while"):
+        finished = loop_of_functions(again, once, [start, limit, *values], takes_list=True)
+    return finished[2] if is_one else finished[2:]
+
+
+def _initial(initial: Values) -> list[Op | Scalar]:
+    given = operands.values("initial", initial)
+    if not given:
         raise InvalidArgumentError("a loop needs values to carry, got none", op="while")
-    start = constants.zero(initial[0].builder, index_type)
-    limit = constants.scalar(initial[0].builder, count, index_type)
-
-    def again(values: list[Op]) -> Op:
-        return ops.lt(values[0], values[1])
-
-    def once(values: list[Op]) -> list[Op]:
-        index, limit, *rest = values
-        return [index + 1, limit, *body(index, rest)]
-
-    return while_loop(again, once, [start, limit, *initial])[2:]
-
-
-def _of_values(name: str, function: Callable[[list[Op]], Op], shape: Shape) -> Computation:
-    builder = Builder(name)
-    return builder.build(function(_parts(builder.parameter(0, shape, "values"))))
-
-
-def _parts(values: Op) -> list[Op]:
-    return [
-        ops.get_tuple_element(values, number) for number in range(len(values.shape.tuple_shapes))
-    ]
+    return given

@@ -1,74 +1,36 @@
 """Matrices in the last two dimensions of arrays, the dimensions before them being a batch."""
 
-from collections.abc import Sequence
-
 from xla_client import ops
 from xla_client.builder import Op
+from xla_client.coercion.checked import checked
 from xla_client.lib import arithmetic, constants
-from xla_contract.dimension_numbers import DotDimensionNumbers
-from xla_contract.element_type import ElementType
+from xla_client.ops.contraction import batch_dot, matmul
 from xla_contract.errors import ShapeError
 from xla_contract.shape import Shape
 
-
-def batch_dot(
-    lhs: Op,
-    rhs: Op,
-    *,
-    transpose_lhs: bool = False,
-    transpose_rhs: bool = False,
-    precision: Sequence[int] | None = None,
-    preferred_element_type: ElementType | None = None,
-) -> Op:
-    """The product of the matrices at each index of the batch, which both operands have alike.
-
-    Raises ShapeError for operands of different rank, or of other sizes than fit.
-    """
-    rank = _matrix_rank("batch_dot", lhs)
-    if _matrix_rank("batch_dot", rhs) != rank:
-        raise ShapeError(
-            f"operands must have equal batch dimensions, got {lhs.shape} and {rhs.shape}"
-        ).at("batch_dot")
-    batch = tuple(range(rank - 2))
-    numbers = DotDimensionNumbers(
-        (rank - 2 if transpose_lhs else rank - 1,),
-        (rank - 1 if transpose_rhs else rank - 2,),
-        batch,
-        batch,
-    )
-    return ops.dot_general(lhs, rhs, numbers, precision, preferred_element_type)
+__all__ = [
+    "batch_dot",
+    "diagonal_mask",
+    "get_matrix_diagonal",
+    "lower_triangle",
+    "matmul",
+    "set_matrix_diagonal",
+    "symmetrize",
+    "trace",
+    "transpose_in_minor_dims",
+    "triangle_mask",
+    "upper_triangle",
+]
 
 
-def matmul(
-    lhs: Op,
-    rhs: Op,
-    *,
-    precision: Sequence[int] | None = None,
-    preferred_element_type: ElementType | None = None,
-) -> Op:
-    """The product numpy's matmul means, where it stretches no batch.
-
-    A `rhs` that is one vector or matrix meets every one of `lhs`; otherwise the batches are equal.
-    Raises ShapeError for other ranks and for scalars.
-    """
-    if rhs.shape.rank > 2:
-        return batch_dot(
-            lhs, rhs, precision=precision, preferred_element_type=preferred_element_type
-        )
-    if not lhs.shape.rank or not rhs.shape.rank:
-        raise ShapeError(f"operands must not be scalars, got {lhs.shape} and {rhs.shape}").at(
-            "matmul"
-        )
-    numbers = DotDimensionNumbers((lhs.shape.rank - 1,), (max(rhs.shape.rank - 2, 0),))
-    return ops.dot_general(lhs, rhs, numbers, precision, preferred_element_type)
-
-
+@checked
 def transpose_in_minor_dims(operand: Op) -> Op:
     """Every matrix transposed; ShapeError for an array of rank below 2."""
     rank = _matrix_rank("transpose_in_minor_dims", operand)
     return ops.transpose(operand, (*range(rank - 2), rank - 1, rank - 2))
 
 
+@checked
 def triangle_mask(operand: Op, diagonal: int = 0) -> Op:
     """pred: where the column is at most the row plus `diagonal`."""
     rank = _matrix_rank("triangle_mask", operand)
@@ -76,18 +38,21 @@ def triangle_mask(operand: Op, diagonal: int = 0) -> Op:
     return ops.ge(rows + diagonal, constants.iota_like(operand, rank - 1))
 
 
+@checked
 def lower_triangle(operand: Op, diagonal: int = 0) -> Op:
     """The elements on and below a diagonal, zeros elsewhere; diagonal 1 is the one above."""
     mask = triangle_mask(operand, diagonal)
     return ops.select(mask, operand, constants.zeros_like(operand))
 
 
+@checked
 def upper_triangle(operand: Op, diagonal: int = 0) -> Op:
     """The elements on and above a diagonal, zeros elsewhere."""
     mask = triangle_mask(operand, diagonal - 1)
     return ops.select(mask, constants.zeros_like(operand), operand)
 
 
+@checked
 def diagonal_mask(operand: Op, diagonal: int = 0) -> Op:
     """pred: where the column is the row plus `diagonal`."""
     rank = _matrix_rank("diagonal_mask", operand)
@@ -95,6 +60,7 @@ def diagonal_mask(operand: Op, diagonal: int = 0) -> Op:
     return ops.eq(rows + diagonal, constants.iota_like(operand, rank - 1))
 
 
+@checked
 def get_matrix_diagonal(operand: Op, diagonal: int = 0) -> Op:
     """The elements of a diagonal of every matrix, as the last dimension.
 
@@ -111,6 +77,7 @@ def get_matrix_diagonal(operand: Op, diagonal: int = 0) -> Op:
     return ops.slice_in_dim(flat, start, start + (count - 1) * (columns + 1) + 1, columns + 1, -1)
 
 
+@checked
 def set_matrix_diagonal(operand: Op, values: Op, diagonal: int = 0) -> Op:
     """The matrices with other values, of `get_matrix_diagonal`'s shape, on a diagonal.
 
@@ -132,6 +99,7 @@ def set_matrix_diagonal(operand: Op, values: Op, diagonal: int = 0) -> Op:
     return ops.select(diagonal_mask(operand, diagonal), spread, operand)
 
 
+@checked
 def symmetrize(operand: Op, *, lower: bool = True) -> Op:
     """Hermitian matrices made of one triangle; the diagonal's imaginary part is dropped.
 
@@ -151,6 +119,7 @@ def symmetrize(operand: Op, *, lower: bool = True) -> Op:
     return ops.select(diagonal_mask(both), ops.complex(real, constants.zeros_like(real)), both)
 
 
+@checked
 def trace(operand: Op) -> Op:
     """The sum of the main diagonal of every matrix."""
     return arithmetic.sum(get_matrix_diagonal(operand), [-1])

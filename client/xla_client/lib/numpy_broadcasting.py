@@ -6,15 +6,16 @@ stretches. Element types must agree as everywhere else.
 """
 
 import itertools
-from collections.abc import Sequence
 
 from xla_client import ops
-from xla_client.builder import Op, integers
+from xla_client.builder import Dimensions, Op, integers
+from xla_client.coercion.checked import checked
 from xla_client.ops.elementwise import Binary
 from xla_client.scalars import Scalar
 from xla_contract.errors import ShapeError
 
 
+@checked
 def broadcast_dimensions(*operands: Op) -> tuple[int, ...]:
     """The dimensions the operands have in common; ShapeError where sizes differ and none is 1."""
     result = []
@@ -31,8 +32,10 @@ def broadcast_dimensions(*operands: Op) -> tuple[int, ...]:
     return tuple(result[::-1])
 
 
-def broadcast_to(operand: Op, dimensions: Sequence[int]) -> Op:
+@checked
+def broadcast_to(operand: Op, dimensions: Dimensions) -> Op:
     """The operand aligned at the end of `dimensions`, size 1 stretched; ShapeError otherwise."""
+    dimensions = integers(dimensions)
     sizes = integers(dimensions)
     offset = len(sizes) - operand.shape.rank
     if offset < 0:
@@ -43,12 +46,14 @@ def broadcast_to(operand: Op, dimensions: Sequence[int]) -> Op:
     return ops.broadcast_in_dim(operand, sizes, range(offset, len(sizes)))
 
 
+@checked
 def broadcast_arrays(*operands: Op) -> tuple[Op, ...]:
     """All operands with the dimensions they have in common."""
     dimensions = broadcast_dimensions(*operands)
     return tuple(broadcast_to(each, dimensions) for each in operands)
 
 
+@checked
 def where(pred: Op, on_true: Op, on_false: Op) -> Op:
     """`ops.select` of operands that are broadcast together."""
     return ops.select(*broadcast_arrays(pred, on_true, on_false))
@@ -56,7 +61,7 @@ def where(pred: Op, on_true: Op, on_false: Op) -> Op:
 
 def _aligned(function: Binary, name: str) -> Binary:
     def aligned(
-        lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Sequence[int] | None = None
+        lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | None = None
     ) -> Op:
         if broadcast_dimensions is None and isinstance(lhs, Op) and isinstance(rhs, Op):
             low, high = sorted((lhs.shape.rank, rhs.shape.rank))
@@ -66,7 +71,7 @@ def _aligned(function: Binary, name: str) -> Binary:
 
     aligned.__name__ = aligned.__qualname__ = name
     aligned.__doc__ = f"`ops.{name}` of operands aligned at the end, as numpy does it."
-    return aligned
+    return checked(aligned)
 
 
 add = _aligned(ops.add, "add")

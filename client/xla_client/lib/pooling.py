@@ -7,7 +7,8 @@ Semantics: XLA's MaxPool, AvgPool and AvgPoolGrad.
 from collections.abc import Sequence
 
 from xla_client import ops
-from xla_client.builder import Op, integers
+from xla_client.builder import Dimensions, Op, integers
+from xla_client.coercion.checked import checked
 from xla_client.lib import arithmetic, constants
 from xla_client.padding import Padding, pairs_of
 from xla_contract.dimension_numbers import PaddingConfig, PaddingDimension
@@ -15,24 +16,30 @@ from xla_contract.errors import ShapeError
 from xla_contract.shape import Shape
 
 
+@checked
 def max_pool(
-    operand: Op, window: Sequence[int], strides: Sequence[int], padding: Padding = "valid"
+    operand: Op, window: Dimensions, strides: Dimensions, padding: Padding = "valid"
 ) -> Op:
     """The largest element of every window."""
+    window = integers(window)
+    strides = integers(strides)
     element_type = operand.shape.element_type
     lowest = constants.min_value(operand.builder, element_type)
     largest = arithmetic.create_scalar_max_computation(element_type)
     return ops.reduce_window(operand, lowest, largest, window, strides, padding)
 
 
+@checked
 def max_pool_grad(
     operand: Op,
     gradient: Op,
-    window: Sequence[int],
-    strides: Sequence[int],
+    window: Dimensions,
+    strides: Dimensions,
     padding: Padding = "valid",
 ) -> Op:
     """The gradient by the operand: each window's goes to the first of its largest elements."""
+    window = integers(window)
+    strides = integers(strides)
     element_type = operand.shape.element_type
     return ops.select_and_scatter(
         operand,
@@ -46,26 +53,30 @@ def max_pool_grad(
     )
 
 
+@checked
 def avg_pool(
     operand: Op,
-    window: Sequence[int],
-    strides: Sequence[int],
+    window: Dimensions,
+    strides: Dimensions,
     padding: Padding = "valid",
     *,
     counts_include_padding: bool = False,
 ) -> Op:
     """The mean of every window, by default of the elements inside the operand alone."""
+    window = integers(window)
+    strides = integers(strides)
     pairs = pairs_of(padding, operand.shape.dimensions, window, strides)
     total = _sums(operand, window, strides, pairs)
     counts = _counts(operand.shape, operand, window, strides, pairs, counts_include_padding)
     return total / counts
 
 
+@checked
 def avg_pool_grad(
     gradient: Op,
-    operand_dimensions: Sequence[int],
-    window: Sequence[int],
-    strides: Sequence[int],
+    operand_dimensions: Dimensions,
+    window: Dimensions,
+    strides: Dimensions,
     padding: Padding = "valid",
     *,
     counts_include_padding: bool = False,
@@ -74,6 +85,9 @@ def avg_pool_grad(
 
     Raises ShapeError for a gradient of another shape than `avg_pool` gives.
     """
+    operand_dimensions = integers(operand_dimensions)
+    window = integers(window)
+    strides = integers(strides)
     sizes = integers(operand_dimensions)
     shape = Shape.array(gradient.shape.element_type, sizes)
     pairs = pairs_of(padding, sizes, window, strides)

@@ -7,13 +7,14 @@ splits and bits are those of `jax.random` with its default, partitionable threef
 
 import functools
 import math
-from collections.abc import Sequence
 
 import ml_dtypes
 import numpy as np
 
 from xla_client import ops
-from xla_client.builder import Builder, Op, integers
+from xla_client.builder import Builder, Dimensions, Op, integers
+from xla_client.coercion.checked import checked
+from xla_client.coercion.shapes import ShapeLike, as_shape
 from xla_client.computation import Computation
 from xla_client.lib import constants, slicing
 from xla_client.lib.special import erf_inv
@@ -27,6 +28,7 @@ _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _UNSIGNED = {8: ElementType.U8, 16: ElementType.U16, 32: _U32, 64: _U64}
 
 
+@checked
 def key(builder: Builder, seed: int) -> Op:
     """The key of a seed of 64 bits; InvalidArgumentError for a larger one."""
     if not -(1 << 63) <= seed < 1 << 64:
@@ -34,6 +36,7 @@ def key(builder: Builder, seed: int) -> Op:
     return builder.constant(np.array([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF], np.uint32))
 
 
+@checked
 def key_of(seed: Op) -> Op:
     """The key of a seed known when the program runs: an integer scalar; ShapeError otherwise."""
     shape = seed.shape
@@ -46,11 +49,13 @@ def key_of(seed: Op) -> Op:
     )
 
 
+@checked
 def split(key: Op, count: int = 2) -> Op:
     """`count` new keys, u32[count,2]; the old one is not to be used again."""
     return ops.concat_in_dim([ops.reshape(half, [count, 1]) for half in _blocks(key, (count,))], 1)
 
 
+@checked
 def fold_in(key: Op, number: int) -> Op:
     """The key that belongs to `number`, 32 bits, among those made of this key."""
     if not 0 <= number < 1 << 32:
@@ -60,6 +65,7 @@ def fold_in(key: Op, number: int) -> Op:
     return ops.concat_in_dim([ops.reshape(half, [1]) for half in halves], 0)
 
 
+@checked
 def threefry_2x32(key: Op, first: Op, second: Op) -> tuple[Op, Op]:
     """Two u32 arrays of equal dimensions, encrypted together under a key, pair by pair.
 
@@ -72,8 +78,10 @@ def threefry_2x32(key: Op, first: Op, second: Op) -> tuple[Op, Op]:
     return ops.get_tuple_element(pair, 0), ops.get_tuple_element(pair, 1)
 
 
-def random_bits(key: Op, bit_width: int, dimensions: Sequence[int]) -> Op:
+@checked
+def random_bits(key: Op, bit_width: int, dimensions: Dimensions) -> Op:
     """Unsigned integers of 8, 16, 32 or 64 bits, all equally likely."""
+    dimensions = integers(dimensions)
     element_type = _UNSIGNED.get(bit_width)
     if element_type is None:
         raise InvalidArgumentError(
@@ -87,11 +95,13 @@ def random_bits(key: Op, bit_width: int, dimensions: Sequence[int]) -> Op:
     return bits if element_type is _U32 else ops.convert_element_type(bits, element_type)
 
 
-def uniform(key: Op, shape: Shape, low: float = 0.0, high: float = 1.0) -> Op:
+@checked
+def uniform(key: Op, shape: ShapeLike, low: float = 0.0, high: float = 1.0) -> Op:
     """Numbers of `shape`, f16, bf16, f32 or f64, spread evenly over [low, high).
 
     Raises InvalidArgumentError for another element type.
     """
+    shape = as_shape(shape)
     element_type = shape.element_type
     dtype = _real_dtype("uniform", element_type)
     width = element_type.bit_width
@@ -111,26 +121,32 @@ def uniform(key: Op, shape: Shape, low: float = 0.0, high: float = 1.0) -> Op:
     return ops.max(numbers * float(scale) + low, low)
 
 
-def normal(key: Op, shape: Shape) -> Op:
+@checked
+def normal(key: Op, shape: ShapeLike) -> Op:
     """Numbers of mean 0 and deviation 1; types as for `uniform`."""
+    shape = as_shape(shape)
     dtype = _real_dtype("normal", shape.element_type)
     above_minus_one = float(np.nextafter(np.asarray(-1, dtype), np.asarray(0, dtype)))
     return erf_inv(uniform(key, shape, above_minus_one, 1.0)) * math.sqrt(2)
 
 
-def bernoulli(key: Op, probability: float, dimensions: Sequence[int]) -> Op:
+@checked
+def bernoulli(key: Op, probability: float, dimensions: Dimensions) -> Op:
     """pred: true with this probability, which is compared in f32."""
+    dimensions = integers(dimensions)
     numbers = uniform(key, Shape.array(ElementType.F32, integers(dimensions)))
     return ops.lt(numbers, float(probability))
 
 
-def uniform_integers(key: Op, shape: Shape, low: int, high: int) -> Op:
+@checked
+def uniform_integers(key: Op, shape: ShapeLike, low: int, high: int) -> Op:
     """Integers of `shape`, of 8 to 64 bits, spread evenly over [low, high).
 
     Twice the bits of the type are drawn, so that what the division leaves over shows less. Those
     of 32 and 64 bits are those of `jax.random.randint`. Raises InvalidArgumentError for another
     type, an empty range and one the type does not hold.
     """
+    shape = as_shape(shape)
     element_type = shape.element_type
     width = element_type.bit_width if element_type.is_integer else 0
     least = -(1 << (width - 1)) if element_type.is_signed_integer else 0

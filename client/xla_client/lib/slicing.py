@@ -9,13 +9,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from xla_client import ops
-from xla_client.builder import Op, integers
+from xla_client.builder import Dimensions, Op, as_sequence, integers
+from xla_client.coercion.checked import checked
+from xla_client.coercion.operands import Operands
 from xla_contract.dimension_numbers import GatherDimensionNumbers
 from xla_contract.errors import ShapeError
 
 
-def slice_in_minor_dims(operand: Op, start: Sequence[int], end: Sequence[int]) -> Op:
+@checked
+def slice_in_minor_dims(operand: Op, start: Dimensions, end: Dimensions) -> Op:
     """The elements from start up to end in the last dimensions, one entry for each of them."""
+    start = integers(start)
+    end = integers(end)
     if len(start) != len(end):
         raise ShapeError(
             f"start and end must have one entry per dimension, got {len(start)} and {len(end)}"
@@ -25,11 +30,13 @@ def slice_in_minor_dims(operand: Op, start: Sequence[int], end: Sequence[int]) -
     return ops.slice(operand, (*major, *start), (*sizes, *end))
 
 
-def update_slice(operand: Op, update: Op, start: Sequence[int]) -> Op:
+@checked
+def update_slice(operand: Op, update: Op, start: Dimensions) -> Op:
     """The operand with `update` written at `start`, one entry per dimension.
 
     Raises ShapeError where it would reach outside.
     """
+    start = integers(start)
     starts = integers(start)
     limits = [low + size for low, size in zip(starts, update.shape.dimensions, strict=False)]
     if (
@@ -47,27 +54,35 @@ def update_slice(operand: Op, update: Op, start: Sequence[int]) -> Op:
     return ops.dynamic_update_slice(operand, update, _constants(operand, starts))
 
 
-def update_slice_in_minor_dims(operand: Op, update: Op, start: Sequence[int]) -> Op:
+@checked
+def update_slice_in_minor_dims(operand: Op, update: Op, start: Dimensions) -> Op:
     """`update_slice` with `start` for the last dimensions only, 0 before them."""
+    start = integers(start)
     major = _major("dynamic-update-slice", operand, start)
     return update_slice(operand, update, (*major, *start))
 
 
-def dynamic_slice_in_minor_dims(operand: Op, starts: Sequence[Op], sizes: Sequence[int]) -> Op:
+@checked
+def dynamic_slice_in_minor_dims(operand: Op, starts: Operands, sizes: Dimensions) -> Op:
     """A slice of these sizes in the last dimensions."""
+    starts = as_sequence(starts)
+    sizes = integers(sizes)
     major = _major("dynamic-slice", operand, starts)
     whole = operand.shape.dimensions[: len(major)]
     zeros = _zeros(operand, len(major), starts)
     return ops.dynamic_slice(operand, [*zeros, *starts], (*whole, *sizes))
 
 
-def dynamic_update_slice_in_minor_dims(operand: Op, update: Op, starts: Sequence[Op]) -> Op:
+@checked
+def dynamic_update_slice_in_minor_dims(operand: Op, update: Op, starts: Operands) -> Op:
     """The operand with `update` written at `starts` in the last dimensions."""
+    starts = as_sequence(starts)
     major = _major("dynamic-update-slice", operand, starts)
     zeros = _zeros(operand, len(major), starts)
     return ops.dynamic_update_slice(operand, update, [*zeros, *starts])
 
 
+@checked
 def dynamic_slice_in_dim(operand: Op, start: Op, size: int, dimension: int = 0) -> Op:
     """A slice of this size along one dimension."""
     number = operand.shape.dimension_number(dimension)
@@ -76,12 +91,14 @@ def dynamic_slice_in_dim(operand: Op, start: Op, size: int, dimension: int = 0) 
     return ops.dynamic_slice(operand, _starts(operand, start, number), sizes)
 
 
+@checked
 def dynamic_update_slice_in_dim(operand: Op, update: Op, start: Op, dimension: int = 0) -> Op:
     """The operand with `update` written from `start` on along one dimension."""
     number = operand.shape.dimension_number(dimension)
     return ops.dynamic_update_slice(operand, update, _starts(operand, start, number))
 
 
+@checked
 def index_in_dim(operand: Op, index: int, dimension: int = 0, *, keep_dimension: bool = True) -> Op:
     """What is at one index of a dimension; a negative one counts from the end.
 
@@ -98,6 +115,7 @@ def index_in_dim(operand: Op, index: int, dimension: int = 0, *, keep_dimension:
     return part if keep_dimension else _dropped(part, number)
 
 
+@checked
 def dynamic_index_in_dim(
     operand: Op, index: Op, dimension: int = 0, *, keep_dimension: bool = True
 ) -> Op:
@@ -107,6 +125,7 @@ def dynamic_index_in_dim(
     return part if keep_dimension else _dropped(part, number)
 
 
+@checked
 def dynamic_update_index_in_dim(operand: Op, update: Op, index: Op, dimension: int = 0) -> Op:
     """The operand with `update`, with or without that dimension, at one index of a dimension."""
     number = operand.shape.dimension_number(dimension)
@@ -116,6 +135,7 @@ def dynamic_update_index_in_dim(operand: Op, update: Op, index: Op, dimension: i
     return dynamic_update_slice_in_dim(operand, update, index, number)
 
 
+@checked
 def take_in_dim(operand: Op, indices: Op, dimension: int = 0) -> Op:
     """What is at each of `indices` along a dimension; their dimensions take its place.
 

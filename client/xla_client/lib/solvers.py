@@ -2,6 +2,7 @@
 
 from xla_client import ops
 from xla_client.builder import Op
+from xla_client.coercion.checked import checked
 from xla_client.lib import arithmetic, constants, indexing, loops, slicing
 from xla_client.lib.factorizations import lu_decomposition, permutation_sign, square_dimensions
 from xla_client.lib.matrix import get_matrix_diagonal
@@ -10,6 +11,7 @@ from xla_contract.errors import ShapeError
 from xla_contract.ops.triangular_solve import Transpose
 
 
+@checked
 def solve(a: Op, b: Op) -> Op:
     """x of a x = b for [..., n, n] and [..., n, k], by LU factors with partial pivoting.
 
@@ -26,6 +28,7 @@ def solve(a: Op, b: Op) -> Op:
     return ops.triangular_solve(factors.lu, partial, lower=False)
 
 
+@checked
 def cholesky_solve(factor: Op, b: Op, *, lower: bool = True) -> Op:
     """x of a x = b where `factor` is what `ops.cholesky` gives for a."""
     batch, size = square_dimensions("cholesky_solve", factor)
@@ -37,6 +40,7 @@ def cholesky_solve(factor: Op, b: Op, *, lower: bool = True) -> Op:
     return ops.triangular_solve(factor, partial, lower=lower, transpose_a=second)
 
 
+@checked
 def inverse(a: Op) -> Op:
     """The inverse of [..., n, n] matrices; inf and NaN for singular ones."""
     batch, size = square_dimensions("inverse", a)
@@ -44,12 +48,14 @@ def inverse(a: Op) -> Op:
     return solve(a, ops.broadcast(identity, batch))
 
 
+@checked
 def determinant(a: Op) -> Op:
     """The determinant of [..., n, n] matrices: [...]."""
     diagonal, sign = _pivots(a, "determinant")
     return arithmetic.prod(diagonal, [-1]) * sign
 
 
+@checked
 def slogdet(a: Op) -> tuple[Op, Op]:
     """(sign, logarithm of the absolute value) of the determinant, which may be beyond the type.
 
@@ -61,6 +67,7 @@ def slogdet(a: Op) -> tuple[Op, Op]:
     return arithmetic.prod(ops.sign(diagonal), [-1]) * sign, total
 
 
+@checked
 def logdet(a: Op) -> Op:
     """The logarithm of the determinant of real [..., n, n] matrices; NaN where it is negative.
 
@@ -74,6 +81,7 @@ def logdet(a: Op) -> Op:
     )
 
 
+@checked
 def tridiagonal_solve(lower: Op, diagonal: Op, upper: Op, b: Op) -> Op:
     """x of a x = b, [..., n, k], for a given by its three diagonals, [..., n] each.
 

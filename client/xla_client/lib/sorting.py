@@ -5,39 +5,47 @@ and NaNs stand at both ends by their sign. All sorts are stable.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xla_client import ops
-from xla_client.builder import Builder, Op
+from xla_client.builder import Builder, Op, as_sequence
+from xla_client.coercion.checked import checked
+from xla_client.coercion.operands import Operands
+from xla_client.coercion.shapes import as_element_type
 from xla_client.computation import Computation
 from xla_client.lib import constants
-from xla_contract.element_type import ElementType
+from xla_contract.element_type import ElementType, ElementTypeLike
 from xla_contract.errors import ShapeError
 from xla_contract.shape import Shape
 
 
+@checked
 @functools.cache
-def create_scalar_lt_computation(*element_types: ElementType) -> Computation:
+def create_scalar_lt_computation(*element_types: ElementTypeLike) -> Computation:
     """The comparator of an ascending sort of operands of these types, by the first of them."""
-    return _comparator(element_types, descending=False)
+    return _comparator([as_element_type(each) for each in element_types], descending=False)
 
 
+@checked
 @functools.cache
-def create_scalar_gt_computation(*element_types: ElementType) -> Computation:
+def create_scalar_gt_computation(*element_types: ElementTypeLike) -> Computation:
     """The comparator of a descending sort of operands of these types, by the first of them."""
-    return _comparator(element_types, descending=True)
+    return _comparator([as_element_type(each) for each in element_types], descending=True)
 
 
+@checked
 def sort(operand: Op, dimension: int = -1, *, descending: bool = False) -> Op:
     """The elements in order along a dimension; ShapeError for complex types."""
     comparator = _comparators(descending)(operand.shape.element_type)
     return ops.sort(operand, comparator, dimension, is_stable=True)
 
 
+@checked
 def sort_by_key(
-    key: Op, values: Sequence[Op], dimension: int = -1, *, descending: bool = False
+    key: Op, values: Operands, dimension: int = -1, *, descending: bool = False
 ) -> tuple[Op, ...]:
     """The key and the values, of the same dimensions, all in the order of the key."""
+    values = as_sequence(values)
     if not values:
         return (sort(key, dimension, descending=descending),)
     operands = [key, *values]
@@ -46,6 +54,7 @@ def sort_by_key(
     return tuple(ops.get_tuple_element(together, number) for number in range(len(operands)))
 
 
+@checked
 def sort_with_indices(
     operand: Op, dimension: int = -1, *, descending: bool = False
 ) -> tuple[Op, Op]:
@@ -55,11 +64,13 @@ def sort_with_indices(
     return ordered, where
 
 
+@checked
 def argsort(operand: Op, dimension: int = -1, *, descending: bool = False) -> Op:
     """The s32 indices along a dimension that put the elements in order."""
     return sort_with_indices(operand, dimension, descending=descending)[1]
 
 
+@checked
 def top_k(operand: Op, k: int, dimension: int = -1, *, largest: bool = True) -> tuple[Op, Op]:
     """The k largest (or smallest) elements along a dimension in order, and their s32 indices.
 
@@ -77,7 +88,7 @@ def top_k(operand: Op, k: int, dimension: int = -1, *, largest: bool = True) -> 
     return ops.slice_in_dim(values, 0, k, 1, number), ops.slice_in_dim(indices, 0, k, 1, number)
 
 
-def _comparators(descending: bool) -> "functools._lru_cache_wrapper[Computation]":
+def _comparators(descending: bool) -> Callable[..., Computation]:
     return create_scalar_gt_computation if descending else create_scalar_lt_computation
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from xla_client import ops
 from xla_client.builder import Op
+from xla_client.coercion.checked import checked
 from xla_client.lib import constants
 from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError
@@ -60,6 +61,7 @@ _ERFC = (
 )  # fmt: skip
 
 
+@checked
 def erfc(operand: Op) -> Op:
     """One minus `ops.erf`, with all its digits where that is close to one.
 
@@ -78,6 +80,7 @@ def erfc(operand: Op) -> Op:
     return in_double("erfc", compute, operand)
 
 
+@checked
 def erf_inv(operand: Op) -> Op:
     """The number whose `ops.erf` is the operand: ±inf at ±1 and NaN beyond.
 
@@ -100,11 +103,13 @@ def erf_inv(operand: Op) -> Op:
     return operand * ops.select(at_the_ends, infinite, factor)
 
 
+@checked
 def logit(operand: Op) -> Op:
     """The logarithm of x / (1 - x): the inverse of `ops.logistic`."""
     return ops.log(operand) - ops.log1p(-operand)
 
 
+@checked
 def polynomial(operand: Op, coefficients: Sequence[float]) -> Op:
     """The polynomial with these coefficients, from the highest power down; 0 without any."""
     result = constants.zeros_like(operand)
@@ -113,6 +118,7 @@ def polynomial(operand: Op, coefficients: Sequence[float]) -> Op:
     return result
 
 
+@checked
 def chebyshev(operand: Op, coefficients: Sequence[float]) -> Op:
     """The sum of Chebyshev polynomials T0, T1 ... with these coefficients; 0 without any.
 
@@ -128,6 +134,7 @@ def chebyshev(operand: Op, coefficients: Sequence[float]) -> Op:
     return operand * value - ahead + first
 
 
+@checked
 def in_double(function: str, compute: Callable[..., Op], *operands: Op) -> Op:
     """`compute` of the operands in f64, its result in their type.
 

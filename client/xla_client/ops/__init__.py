@@ -1,7 +1,13 @@
 """One function per operation, under XlaBuilder's names in Python style.
 
 A name that is a Python keyword has an underscore behind it; others shadow builtins, so import the
-module, not its names: `from xla_client import ops`.
+module, not its names: `from xla_client import ops`. A few are not XlaBuilder's, but what people
+look for: `matmul`, `roll`, `floor_div`, `infeed`.
+
+Functions take what people write. A shape is a `Shape` or text ("f32[2,3]"), an element type an
+`ElementType`, a name or a numpy type; numbers beside Ops become constants of the Op's element type;
+one Op, int or computation stands for a sequence of one; a computation may be a Python function.
+Everything else is an ArgumentTypeError that names the function and the parameter.
 """
 
 from xla_client.ops.collectives import (
@@ -32,8 +38,10 @@ from xla_client.ops.comparison import (
     ne_total_order,
 )
 from xla_client.ops.contraction import (
+    batch_dot,
     dot,
     dot_general,
+    matmul,
     ragged_dot,
     scaled_dot,
 )
@@ -117,14 +125,20 @@ from xla_client.ops.elementwise import (
     xor,
 )
 from xla_client.ops.feeds import (
+    infeed,
     infeed_with_token,
     outfeed,
     outfeed_with_token,
+    recv,
     recv_from_host,
     recv_with_token,
     send,
     send_to_host,
     send_with_token,
+)
+from xla_client.ops.flooring import (
+    floor_div,
+    floor_mod,
 )
 from xla_client.ops.indexing import (
     gather,
@@ -165,6 +179,7 @@ from xla_client.ops.shaping import (
     remove_dynamic_dimension,
     reshape,
     rev,
+    roll,
     set_dimension_size,
     transpose,
 )
@@ -200,6 +215,7 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "batch_dot",
     "batch_norm_grad",
     "batch_norm_inference",
     "batch_norm_training",
@@ -245,6 +261,8 @@ __all__ = [
     "expm1",
     "fft",
     "floor",
+    "floor_div",
+    "floor_mod",
     "gather",
     "ge",
     "ge_total_order",
@@ -253,6 +271,7 @@ __all__ = [
     "gt",
     "gt_total_order",
     "imag",
+    "infeed",
     "infeed_with_token",
     "is_finite",
     "le",
@@ -263,6 +282,7 @@ __all__ = [
     "lt",
     "lt_total_order",
     "map",
+    "matmul",
     "max",
     "min",
     "mul",
@@ -282,6 +302,7 @@ __all__ = [
     "ragged_all_to_all",
     "ragged_dot",
     "real",
+    "recv",
     "recv_from_host",
     "recv_with_token",
     "reduce",
@@ -297,6 +318,7 @@ __all__ = [
     "rng_bit_generator",
     "rng_normal",
     "rng_uniform",
+    "roll",
     "round",
     "round_nearest_even",
     "rsqrt",

@@ -8,8 +8,10 @@ replicas and partitions numbered through.
 
 from collections.abc import Sequence
 
-from xla_client.builder import Builder, Op, as_sequence, builder_of, integers
-from xla_client.computation import Computation
+from xla_client.builder import Builder, Op, as_sequence, builder_of, integers, placed
+from xla_client.coercion.checked import checked
+from xla_client.coercion.operands import ComputationLike, Operands
+from xla_client.functions import scalar_computation
 from xla_client.ops import control
 from xla_contract.element_type import ElementType
 from xla_contract.errors import ShapeError
@@ -30,16 +32,38 @@ from xla_contract.shape import Shape
 Groups = Sequence[Sequence[int]]
 
 
+@checked
 def all_reduce(
     operand: Op,
-    computation: Computation,
+    computation: ComputationLike,
     replica_groups: Groups = (),
     channel_id: int = 0,
     use_global_device_ids: bool = False,
 ) -> Op:
     """The operand combined with those of its group; a tuple element by element.
 
-    The computation takes two scalars and is associative and commutative. Raises ShapeError.
+    The computation takes two scalars and is associative and commutative.
+
+    Args:
+        operand: An array or a tuple of arrays.
+        computation: An associative and commutative function of two scalars.
+        replica_groups: Groups of ids, as [[0, 1], [2, 3]]; none is one group of all.
+        channel_id: The number of the channel; see the head of this module.
+        use_global_device_ids: Whether the ids number replicas and partitions through.
+
+    Returns:
+        The combined array, of the operand's shape, or a tuple of them.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.all_reduce(x, lambda a, b: a + b)
+        %all-reduce.2: f32[3]
+
+    See https://openxla.org/xla/operation_semantics#allreduce
     """
     if operand.shape.is_tuple:
         elements = [
@@ -52,29 +76,71 @@ def all_reduce(
     attributes = AllReduceAttributes(
         _participants(replica_groups, channel_id, use_global_device_ids)
     )
-    return operand.builder.instruction(Opcode.ALL_REDUCE, [operand], attributes, [computation])
+    return _all_reduced([operand], computation, attributes)
 
 
+@checked
 def all_reduce_tuple(
-    operands: Sequence[Op],
-    computation: Computation,
+    operands: Operands,
+    computation: ComputationLike,
     replica_groups: Groups = (),
     channel_id: int = 0,
     use_global_device_ids: bool = False,
 ) -> Op:
-    """The tuple of the operands, each combined with those of its group by one computation."""
+    """The tuple of the operands, each combined with those of its group by one computation.
+
+    Args:
+        operands: An Op, or several in a sequence.
+        computation: An associative and commutative function of two scalars.
+        replica_groups: Groups of ids, as [[0, 1], [2, 3]]; none is one group of all.
+        channel_id: The number of the channel; see the head of this module.
+        use_global_device_ids: Whether the ids number replicas and partitions through.
+
+    Returns:
+        The tuple of the combined arrays.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.all_reduce_tuple([x, x], ops.max)
+        %all-reduce.2: (f32[3], f32[3])
+
+    See https://openxla.org/xla/operation_semantics#allreduce
+    """
     attributes = AllReduceAttributes(
         _participants(replica_groups, channel_id, use_global_device_ids)
     )
-    builder = builder_of(*operands)
-    result = builder.instruction(Opcode.ALL_REDUCE, operands, attributes, [computation])
-    return control.tuple([result]) if len(operands) == 1 else result
+    arrays = as_sequence(operands)
+    result = _all_reduced(arrays, computation, attributes)
+    return control.tuple([result]) if len(arrays) == 1 else result
 
 
+@checked
 def cross_replica_sum(operand: Op, replica_groups: Groups = ()) -> Op:
     """The sum over the operand's group; of pred, whether any is true.
 
     The elements of a tuple must be of one element type.
+
+    Args:
+        operand: An array, or a tuple of arrays of one element type.
+        replica_groups: Groups of ids, as [[0, 1], [2, 3]]; none is one group of all.
+
+    Returns:
+        The sum, of the operand's shape.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.cross_replica_sum(x)
+        %all-reduce.2: f32[3]
+
+    See https://openxla.org/xla/operation_semantics#crossreplicasum
     """
     first = next(operand.shape.leaves(), operand.shape)
     element = first.element_type
@@ -84,8 +150,9 @@ def cross_replica_sum(operand: Op, replica_groups: Groups = ()) -> Op:
     return all_reduce(operand, adder.build(adder.instruction(opcode, terms)), replica_groups)
 
 
+@checked
 def all_gather(
-    operand: Op | Sequence[Op],
+    operand: Operands,
     all_gather_dimension: int,
     shard_count: int,
     replica_groups: Groups = (),
@@ -94,7 +161,29 @@ def all_gather(
 ) -> Op:
     """The operands of the group, `shard_count` of them, joined along a dimension.
 
-    Several operands are gathered each for itself and give a tuple. Raises ShapeError.
+    Several operands are gathered each for itself and give a tuple.
+
+    Args:
+        operand: An array, or several in a sequence.
+        all_gather_dimension: The dimension to join along.
+        shard_count: The size of a group.
+        replica_groups: Groups of ids, as [[0, 1], [2, 3]]; none is one group of all.
+        channel_id: The number of the channel; see the head of this module.
+        use_global_device_ids: Whether the ids number replicas and partitions through.
+
+    Returns:
+        The joined array, `shard_count` times as large in its dimension.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> ops.all_gather(x, 0, 1)
+        %all-gather.2: f32[2,3]
+
+    See https://openxla.org/xla/operation_semantics#allgather
     """
     operands = as_sequence(operand)
     sizes = [_size(each, all_gather_dimension) * shard_count for each in operands]
@@ -106,9 +195,10 @@ def all_gather(
     return builder_of(*operands).instruction(Opcode.ALL_GATHER, operands, attributes)
 
 
+@checked
 def reduce_scatter(
-    operand: Op | Sequence[Op],
-    computation: Computation,
+    operand: Operands,
+    computation: ComputationLike,
     scatter_dimension: int,
     shard_count: int,
     replica_groups: Groups = (),
@@ -117,8 +207,30 @@ def reduce_scatter(
 ) -> Op:
     """The operand combined as all_reduce does, of which each of the group keeps its part.
 
-    A dimension is divided into `shard_count` parts. Several operands give a tuple. Raises
-    ShapeError.
+    A dimension is divided into `shard_count` parts. Several operands give a tuple.
+
+    Args:
+        operand: An array, or several in a sequence.
+        computation: An associative and commutative function of two scalars.
+        scatter_dimension: The dimension to divide.
+        shard_count: The size of a group.
+        replica_groups: Groups of ids, as [[0, 1], [2, 3]]; none is one group of all.
+        channel_id: The number of the channel; see the head of this module.
+        use_global_device_ids: Whether the ids number replicas and partitions through.
+
+    Returns:
+        The part of this replica, `shard_count` times smaller in its dimension.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> ops.reduce_scatter(x, ops.add, 0, 1)
+        %reduce-scatter.2: f32[2,3]
+
+    See https://openxla.org/xla/operation_semantics#reducescatter
     """
     operands = as_sequence(operand)
     if shard_count < 1:
@@ -129,11 +241,14 @@ def reduce_scatter(
         tuple(sizes),
         _participants(replica_groups, channel_id, use_global_device_ids),
     )
-    return builder_of(*operands).instruction(
-        Opcode.REDUCE_SCATTER, operands, attributes, [computation]
-    )
+    builder = builder_of(*operands)
+    with placed(Opcode.REDUCE_SCATTER):
+        shapes = [operands[0].shape] * 2
+        reducer = scalar_computation(computation, builder, shapes, "computation")
+    return builder.instruction(Opcode.REDUCE_SCATTER, operands, attributes, [reducer])
 
 
+@checked
 def all_to_all(
     operand: Op,
     split_dimension: int,
@@ -144,7 +259,29 @@ def all_to_all(
 ) -> Op:
     """The operand split along one dimension, the n-th part sent to the n-th of the group.
 
-    What is received is joined along `concat_dimension`. Raises ShapeError.
+    What is received is joined along `concat_dimension`.
+
+    Args:
+        operand: An array.
+        split_dimension: The dimension to divide.
+        concat_dimension: The dimension to join along.
+        split_count: The size of a group.
+        replica_groups: Groups of ids, as [[0, 1], [2, 3]]; none is one group of all.
+        channel_id: The number of the channel; see the head of this module.
+
+    Returns:
+        The parts received, joined.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> ops.all_to_all(x, 0, 1, 1)
+        %reshape.5: f32[2,3]
+
+    See https://openxla.org/xla/operation_semantics#alltoall
     """
     builder = operand.builder
     shape = operand.shape
@@ -181,14 +318,35 @@ def all_to_all(
     return builder.instruction(Opcode.RESHAPE, [moved], ReshapeAttributes(tuple(result)))
 
 
-def all_to_all_tuple(
-    operands: Sequence[Op], replica_groups: Groups = (), channel_id: int = 0
-) -> Op:
-    """The n-th operand sent to the n-th of the group; a tuple of what is received."""
+@checked
+def all_to_all_tuple(operands: Operands, replica_groups: Groups = (), channel_id: int = 0) -> Op:
+    """The n-th operand sent to the n-th of the group; a tuple of what is received.
+
+    Args:
+        operands: One array for each member of the group.
+        replica_groups: Groups of ids, as [[0, 1], [2, 3]]; none is one group of all.
+        channel_id: The number of the channel; see the head of this module.
+
+    Returns:
+        The tuple of what is received.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> ops.all_to_all_tuple(x)
+        %all-to-all.2: (f32[2,3])
+
+    See https://openxla.org/xla/operation_semantics#alltoall
+    """
     attributes = AllToAllAttributes(None, _participants(replica_groups, channel_id))
-    return builder_of(*operands).instruction(Opcode.ALL_TO_ALL, operands, attributes)
+    arrays = as_sequence(operands)
+    return builder_of(*arrays).instruction(Opcode.ALL_TO_ALL, arrays, attributes)
 
 
+@checked
 def ragged_all_to_all(
     operand: Op,
     output: Op,
@@ -203,32 +361,91 @@ def ragged_all_to_all(
 
     Row n of the tables belongs to the n-th of the group: where its slice starts here, how long it
     is, where it goes there, and how much comes from there. The order of the operands is HLO's.
+
+    Args:
+        operand: The rows to send.
+        output: The array to write into.
+        input_offsets: The first row for each member, integers.
+        send_sizes: The number of rows for each member.
+        output_offsets: The row at each member where they go.
+        recv_sizes: The number of rows that come from each member.
+        replica_groups: Groups of ids, as [[0, 1], [2, 3]]; none is one group of all.
+        channel_id: The number of the channel; see the head of this module.
+
+    Returns:
+        `output` with the received slices in it.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, n = b.parameter(0, "f32[8]"), b.parameter(1, "s32[1]")
+        >>> ops.ragged_all_to_all(x, x, n, n, n, n)
+        %ragged-all-to-all.3: f32[8]
     """
     attributes = RaggedAllToAllAttributes(_participants(replica_groups, channel_id))
     operands = [operand, output, input_offsets, send_sizes, output_offsets, recv_sizes]
     return operand.builder.instruction(Opcode.RAGGED_ALL_TO_ALL, operands, attributes)
 
 
-def collective_broadcast(
-    operand: Op | Sequence[Op], replica_groups: Groups = (), channel_id: int = 0
-) -> Op:
+@checked
+def collective_broadcast(operand: Operands, replica_groups: Groups = (), channel_id: int = 0) -> Op:
     """The operand of the first of the group; zeros outside all groups.
 
     Several operands give a tuple.
+
+    Args:
+        operand: An array, or several in a sequence.
+        replica_groups: Groups of ids, as [[0, 1], [2, 3]]; none is one group of all.
+        channel_id: The number of the channel; see the head of this module.
+
+    Returns:
+        The operand of the group's first member, or zeros.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.collective_broadcast(x)
+        %collective-broadcast.2: f32[3]
     """
     operands = as_sequence(operand)
     attributes = CollectiveBroadcastAttributes(_participants(replica_groups, channel_id))
     return builder_of(*operands).instruction(Opcode.COLLECTIVE_BROADCAST, operands, attributes)
 
 
+@checked
 def collective_permute(
-    operand: Op | Sequence[Op],
+    operand: Operands,
     source_target_pairs: Sequence[tuple[int, int]],
     channel_id: int = 0,
 ) -> Op:
     """The operand of the source that names this target; zeros where none does.
 
     Several operands give a tuple. Raises ShapeError where a source or a target is named twice.
+
+    Args:
+        operand: An array, or several in a sequence.
+        source_target_pairs: (source, target) ids, each at most once.
+        channel_id: The number of the channel; see the head of this module.
+
+    Returns:
+        The operand of the source, or zeros.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.collective_permute(x, [(0, 0)])
+        %collective-permute.2: f32[3]
+
+    See https://openxla.org/xla/operation_semantics#collectivepermute
     """
     operands = as_sequence(operand)
     pairs = tuple((int(source), int(target)) for source, target in source_target_pairs)
@@ -236,10 +453,20 @@ def collective_permute(
     return builder_of(*operands).instruction(Opcode.COLLECTIVE_PERMUTE, operands, attributes)
 
 
+def _all_reduced(
+    operands: Sequence[Op], computation: ComputationLike, attributes: AllReduceAttributes
+) -> Op:
+    builder = builder_of(*operands)
+    with placed(Opcode.ALL_REDUCE):
+        shapes = [operands[0].shape] * 2
+        reducer = scalar_computation(computation, builder, shapes, "computation")
+    return builder.instruction(Opcode.ALL_REDUCE, operands, attributes, [reducer])
+
+
 def _participants(
     groups: Groups, channel_id: int, use_global_device_ids: bool = False
 ) -> Participants:
-    stated = ReplicaGroups.of(integers(group) for group in groups)
+    stated = ReplicaGroups.of(integers(group, "replica_groups") for group in groups)
     return Participants(stated, channel_id, use_global_device_ids)
 
 

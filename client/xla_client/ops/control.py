@@ -1,13 +1,25 @@
-"""Tuples, calls and control flow. Semantics: XLA's While, Scan, Conditional, Call and kin."""
+"""Tuples, calls and control flow. Semantics: XLA's While, Scan, Conditional, Call and kin.
+
+Computations may be functions of Ops, which may use values of the program around them: see
+`xla_client.functions`.
+"""
 
 from collections.abc import Sequence
+from typing import Any
 
-from xla_client.builder import Builder, Op, as_sequence, builder_of
+from xla_client.builder import Builder, Op, as_sequence, builder_of, placed, promoted
+from xla_client.coercion import operands as taken
+from xla_client.coercion.checked import checked
+from xla_client.coercion.numbers import data
+from xla_client.coercion.operands import ComputationLike, Operands, Values
+from xla_client.coercion.shapes import ShapeLike, as_shape
 from xla_client.computation import Computation
+from xla_client.control_flow import branches, loop, scanned
+from xla_client.functions import call_computation
+from xla_client.scalars import Scalar
 from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.opcode import Opcode
 from xla_contract.ops.custom_call import CustomCallAttributes
-from xla_contract.ops.scan import ScanAttributes
 from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
@@ -16,27 +28,102 @@ from xla_contract.stubs import hlo_pb2
 _API_VERSION_ORIGINAL = 1
 
 
-def tuple(elements: Sequence[Op], builder: Builder | None = None) -> Op:
-    """The tuple of these values; an empty one needs its builder."""
-    return (builder or builder_of(*elements)).instruction(Opcode.TUPLE, elements)
+def tuple(
+    elements: "Values | Builder" = (),
+    builder: "Op | Scalar | Builder | None" = None,
+    *more: "Op | Scalar",
+) -> Op:
+    """The tuple of these values: `ops.tuple(x, y)` or `ops.tuple([x, y])`.
+
+    Numbers become constants: see `Builder.constant`. An empty tuple needs its builder.
+
+    Args:
+        elements: The first element, or a sequence of all.
+        builder: The second element; the builder, where `elements` is a sequence.
+        more: The other elements.
+
+    Returns:
+        The tuple.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.tuple(x, 1.5)
+        %tuple.3: (f32[3], f32[])
+
+    See https://openxla.org/xla/operation_semantics#tuple
+    """
+    given: Any = elements
+    own = builder if isinstance(builder, Builder) else None
+    if builder is not None and own is None:
+        given = [elements, builder, *more]
+    with placed("ops.tuple"):
+        values = taken.values("elements", given)
+        own = own or builder_of(*values)
+        return own.instruction(Opcode.TUPLE, [promoted(own, value) for value in values])
 
 
+@checked
 def get_tuple_element(operand: Op, index: int) -> Op:
-    """One element of a tuple."""
+    """One element of a tuple.
+
+    Args:
+        operand: A tuple.
+        index: The number of the element, from 0.
+
+    Returns:
+        The element.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.get_tuple_element(ops.tuple(x, 1), 1)
+        %get-tuple-element.4: s32[]
+
+    See https://openxla.org/xla/operation_semantics#gettupleelement
+    """
     attributes = GetTupleElementAttributes(index)
     return operand.builder.instruction(Opcode.GET_TUPLE_ELEMENT, [operand], attributes)
 
 
-def call(computation: Computation, operands: Sequence[Op], builder: Builder | None = None) -> Op:
-    """A computation applied to values; one without parameters needs the builder."""
-    return (builder or builder_of(*operands)).instruction(
-        Opcode.CALL, operands, called=[computation]
-    )
+@checked
+def call(computation: ComputationLike, operands: Values = (), builder: Builder | None = None) -> Op:
+    """A computation applied to values; one without parameters needs the builder.
+
+    Numbers take the element type of their parameter.
+
+    Args:
+        computation: A Computation or a function of Ops.
+        operands: Its arguments; numbers take the type of their parameter.
+        builder: The builder of the program, where no operand says it.
+
+    Returns:
+        The computation's result.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.call(lambda a, b: a * b, [x, x])
+        %call.2: f32[3]
+
+    See https://openxla.org/xla/operation_semantics#call
+    """
+    return _called(computation, operands, builder)
 
 
+@checked
 def composite_call(
-    computation: Computation,
-    operands: Sequence[Op],
+    computation: ComputationLike,
+    operands: Values,
     name: str,
     attributes: str = "{}",
     version: int = 0,
@@ -47,6 +134,26 @@ def composite_call(
     The computation says what the operation means, in simpler ones. `attributes` is a dictionary in
     MLIR's text form for whoever knows the operation. Raises InvalidArgumentError for an empty name
     or attributes and for a negative version.
+
+    Args:
+        computation: A Computation or a function of Ops.
+        operands: Its arguments.
+        name: The name of the operation.
+        attributes: A dictionary in MLIR's text form.
+        version: The version of the operation, from 0.
+        builder: The builder of the program, where no operand says it.
+
+    Returns:
+        The computation's result.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.composite_call(ops.tanh, x, "my.tanh")
+        %call.2: f32[3]
     """
     if not name or not attributes or version < 0:
         raise InvalidArgumentError(
@@ -57,20 +164,47 @@ def composite_call(
     decoration.frontend_attributes.map["composite.name"] = name
     decoration.frontend_attributes.map["composite.attributes"] = attributes
     decoration.frontend_attributes.map["composite.version"] = str(version)
-    return (builder or builder_of(*operands)).instruction(
-        Opcode.CALL, operands, called=[computation], decoration=decoration
-    )
+    return _called(computation, operands, builder, decoration)
 
 
-def while_(condition: Computation, body: Computation, init: Op) -> Op:
-    """`init`, passed through `body` as long as `condition` gives true for it."""
-    return init.builder.instruction(Opcode.WHILE, [init], called=[body, condition])
+@checked
+def while_(condition: ComputationLike, body: ComputationLike, init: Any) -> Op:
+    """`init`, passed through `body` as long as `condition` gives true for it.
+
+    `init` is an Op, a number, or a sequence of them, which is a tuple. Functions are given one
+    value of its shape; the body of a tuple may return a sequence. Values of the program around
+    functions are carried along. Semantics: XLA's While. Raises ShapeError when the body gives
+    another shape than it takes.
+
+    Args:
+        condition: A function of the state that gives pred[].
+        body: A function of the state that gives the next one.
+        init: The first state.
+
+    Returns:
+        The state after the loop.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.while_(lambda v: v.sum().lt(9.0), lambda v: v * 2, x)
+        %while.2: f32[3]
+
+    See https://openxla.org/xla/operation_semantics#while
+    """
+    with placed(Opcode.WHILE):
+        given = taken.values("init", init)
+        return loop(condition, body, given, not isinstance(init, Sequence))
 
 
+@checked
 def scan(
-    arrays: Op | Sequence[Op],
-    init_values: Op | Sequence[Op],
-    step: Computation,
+    arrays: Operands,
+    init_values: Values,
+    step: ComputationLike,
     dimension: int = 0,
     is_reverse: bool = False,
     is_associative: bool | None = None,
@@ -79,67 +213,182 @@ def scan(
 
     The step takes a slice of each array, without `dimension`, and the carried values; it gives a
     slice of each result and the carried values. The scan gives the results, stacked along
-    `dimension`, and what is carried out at the end. Raises ShapeError.
+    `dimension`, and what is carried out at the end.
+
+    Args:
+        arrays: An array, or several in a sequence, of one size in `dimension`.
+        init_values: The carried values before the first slice.
+        step: A function of slices and carried values.
+        dimension: The dimension to go along, from 0.
+        is_reverse: Whether to begin with the last slice.
+        is_associative: Whether the order of the steps does not matter, where that is known.
+
+    Returns:
+        A tuple: the stacked results, then the carried values.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> ops.scan(x, 0.0, lambda row, total: (row * 2, total + row.sum()))
+        %scan.3: (f32[2,3], f32[])
     """
-    inputs, carried = as_sequence(arrays), as_sequence(init_values)
-    attributes = ScanAttributes(dimension, len(carried), is_reverse, is_associative)
-    everything = [*inputs, *carried]
-    return builder_of(*everything).instruction(Opcode.SCAN, everything, attributes, [step])
+    inputs = as_sequence(arrays)
+    builder_of(*inputs)
+    with placed(Opcode.SCAN):
+        return scanned(inputs, init_values, step, dimension, is_reverse, is_associative)
 
 
+@checked
 def conditional(
-    branch_index: Op, branch_computations: Sequence[Computation], branch_operands: Sequence[Op]
+    branch_index: Op,
+    branch_computations: ComputationLike | Sequence[ComputationLike],
+    branch_operands: ComputationLike | Values | None = None,
+    *operands: Op | Scalar,
 ) -> Op:
-    """One of several computations, applied to its own operand.
+    """One of several computations, applied to its operand.
 
-    An s32 `branch_index` counts the branches, and one out of range means the last. A pred takes
-    two branches: the first when true, the second when false.
+    `conditional(pred, on_true, on_false, *operands)` gives both branches the same operands. With a
+    sequence of branches, `conditional(index, [f, g, h], [x, y, z])`, each has an operand of its own
+    (one for all where it is no sequence, none where it is left out). An s32 `branch_index` counts
+    the branches, and one out of range means the last. A pred takes two: the first when true, the
+    second when false.
+
+    Semantics: XLA's Conditional. Raises ShapeError when the branches give different shapes.
+
+    Args:
+        branch_index: pred[] or s32[].
+        branch_computations: The first branch, or a sequence of all.
+        branch_operands: The second branch, or an operand for each one of the sequence.
+        operands: The operands of both branches.
+
+    Returns:
+        The result of the branch that is chosen.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.conditional(x[0].gt(0), lambda: x, lambda: -x)
+        %conditional.8: f32[3]
+
+    See https://openxla.org/xla/operation_semantics#conditional
     """
-    operands = [branch_index, *branch_operands]
-    return branch_index.builder.instruction(
-        Opcode.CONDITIONAL, operands, called=branch_computations
-    )
+    with placed(Opcode.CONDITIONAL):
+        return branches(branch_index, branch_computations, branch_operands, operands)
 
 
+@checked
 def optimization_barrier(operand: Op) -> Op:
-    """The operand, behind a line no optimisation crosses."""
+    """The operand, behind a line no optimisation crosses.
+
+    Args:
+        operand: A value of any shape.
+
+    Returns:
+        The operand.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.optimization_barrier(x)
+        %opt-barrier.2: f32[3]
+
+    See https://openxla.org/xla/operation_semantics#optimizationbarrier
+    """
     return operand.builder.instruction(Opcode.OPT_BARRIER, [operand])
 
 
+@checked
 def custom_call(
-    operands: Sequence[Op],
+    operands: Values,
     call_target_name: str,
-    shape: Shape,
-    opaque: bytes = b"",
+    shape: ShapeLike,
+    opaque: bytes | str = b"",
     has_side_effect: bool = False,
     api_version: int = _API_VERSION_ORIGINAL,
     builder: Builder | None = None,
     computation: Computation | None = None,
-    operand_shapes_with_layout: Sequence[Shape] | None = None,
+    operand_shapes_with_layout: Sequence[ShapeLike] | None = None,
 ) -> Op:
     """A function the server knows by name; one it does not know is refused by that name.
 
     A `computation` is handed to the function. `operand_shapes_with_layout`, with a layout in
     `shape`, says the layouts in which a platform passes values to the function; the interpreter's
     functions see logical arrays. Raises ShapeError when those are not the operands' shapes.
+
+    Args:
+        operands: Its arguments; numbers become constants.
+        call_target_name: The function's name.
+        shape: The shape of its result.
+        opaque: Bytes or text for the function.
+        has_side_effect: Whether a call is kept where nobody reads its result.
+        api_version: The convention of the call, XLA's CustomCallApiVersion.
+        builder: The builder of the program, where no operand says it.
+        computation: A Computation that is handed to the function.
+        operand_shapes_with_layout: The operands' shapes, with the layouts to pass them in.
+
+    Returns:
+        The function's result.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.custom_call(x, "my_function", "f32[3]")
+        %custom-call.2: f32[3]
+
+    See https://openxla.org/xla/operation_semantics#customcall
     """
-    attributes = CustomCallAttributes(call_target_name, shape, opaque, has_side_effect, api_version)
+    result = as_shape(shape)
+    given = taken.values("operands", operands)
+    own = builder or builder_of(*given)
+    arrays = [promoted(own, each) for each in given]
+    attributes = CustomCallAttributes(
+        call_target_name, result, data("opaque", opaque), has_side_effect, api_version
+    )
     decoration, declared = None, None
     if operand_shapes_with_layout is not None:
-        _check_constraint(operands, operand_shapes_with_layout)
+        shapes = [as_shape(each) for each in operand_shapes_with_layout]
+        _check_constraint(arrays, shapes)
         decoration = hlo_pb2.HloInstructionProto(
-            constrain_layout=True,
-            operand_shapes_with_layout=map(shape_to_proto, operand_shapes_with_layout),
+            constrain_layout=True, operand_shapes_with_layout=map(shape_to_proto, shapes)
         )
-        declared = shape
-    return (builder or builder_of(*operands)).instruction(
+        declared = result
+    return own.instruction(
         Opcode.CUSTOM_CALL,
-        operands,
+        arrays,
         attributes,
         [] if computation is None else [computation],
         declared=declared,
         decoration=decoration,
     )
+
+
+def _called(
+    computation: ComputationLike,
+    operands: Values,
+    builder: Builder | None,
+    decoration: hlo_pb2.HloInstructionProto | None = None,
+) -> Op:
+    given = taken.values("operands", operands)
+    own = builder or builder_of(*given)
+    parameters = computation.parameters if isinstance(computation, Computation) else ()
+    likes = [*parameters, *[None] * len(given)]
+    with placed(Opcode.CALL):
+        values = [promoted(own, each, like) for each, like in zip(given, likes, strict=False)]
+        shapes = [value.shape for value in values]
+        callee, around = call_computation(computation, own, shapes, "computation")
+    return own.instruction(Opcode.CALL, [*values, *around], called=[callee], decoration=decoration)
 
 
 def _check_constraint(operands: Sequence[Op], shapes: Sequence[Shape]) -> None:

@@ -1,7 +1,9 @@
 """Changes of element type. Semantics: XLA's ConvertElementType and its kin."""
 
 from xla_client.builder import Op
-from xla_contract.element_type import ElementType
+from xla_client.coercion.checked import checked
+from xla_client.coercion.shapes import as_element_type
+from xla_contract.element_type import ElementTypeLike
 from xla_contract.opcode import Opcode
 from xla_contract.ops.bitcast_convert import BitcastConvertAttributes
 from xla_contract.ops.convert import ConvertAttributes
@@ -9,32 +11,111 @@ from xla_contract.ops.reduce_precision import ReducePrecisionAttributes
 from xla_contract.ops.stochastic_convert import StochasticConvertAttributes
 
 
-def convert_element_type(operand: Op, element_type: ElementType) -> Op:
-    """The nearest values of another type; of complex numbers as real ones, the real part."""
-    attributes = ConvertAttributes(element_type)
+@checked
+def convert_element_type(operand: Op, element_type: ElementTypeLike) -> Op:
+    """The nearest values of another type; of complex numbers as real ones, the real part.
+
+    Args:
+        operand: An array.
+        element_type: The new element type, as "f32" or np.float32.
+
+    Returns:
+        The values, of the operand's dimensions.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.convert_element_type(x, "s32")
+        %convert.2: s32[3]
+
+    See https://openxla.org/xla/operation_semantics#convertelementtype
+    """
+    attributes = ConvertAttributes(as_element_type(element_type))
     return operand.builder.instruction(Opcode.CONVERT, [operand], attributes)
 
 
-def bitcast_convert_type(operand: Op, element_type: ElementType) -> Op:
+@checked
+def bitcast_convert_type(operand: Op, element_type: ElementTypeLike) -> Op:
     """The same bits read as another type.
 
     From a wider type a minor dimension is added, to a wider one the minor dimension goes away;
     ShapeError when its size is not the ratio of the widths.
+
+    Args:
+        operand: An array.
+        element_type: The new element type, as "f32" or np.float32.
+
+    Returns:
+        The array of the other type.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.bitcast_convert_type(x, np.uint8)
+        %bitcast-convert.2: u8[3,4]
+
+    See https://openxla.org/xla/operation_semantics#bitcastconverttype
     """
-    attributes = BitcastConvertAttributes(element_type)
+    attributes = BitcastConvertAttributes(as_element_type(element_type))
     return operand.builder.instruction(Opcode.BITCAST_CONVERT, [operand], attributes)
 
 
+@checked
 def reduce_precision(operand: Op, exponent_bits: int, mantissa_bits: int) -> Op:
-    """The values rounded to a float format of this many bits, in the operand's type."""
+    """The values rounded to a float format of this many bits, in the operand's type.
+
+    Args:
+        operand: A floating array.
+        exponent_bits: The bits of the exponent.
+        mantissa_bits: The bits of the mantissa.
+
+    Returns:
+        The rounded values, of the operand's shape.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.reduce_precision(x, 5, 10)
+        %reduce-precision.2: f32[3]
+
+    See https://openxla.org/xla/operation_semantics#reduceprecision
+    """
     attributes = ReducePrecisionAttributes(exponent_bits, mantissa_bits)
     return operand.builder.instruction(Opcode.REDUCE_PRECISION, [operand], attributes)
 
 
-def stochastic_convert_type(operand: Op, random: Op, element_type: ElementType) -> Op:
+@checked
+def stochastic_convert_type(operand: Op, random: Op, element_type: ElementTypeLike) -> Op:
     """Signed integers: the values rounded up or down as the unsigned numbers in `random` decide.
 
     `random` has an element of the operand's width for each value; ShapeError otherwise.
+
+    Args:
+        operand: A floating array.
+        random: Random bits of the operand's width for each value.
+        element_type: A signed integer type.
+
+    Returns:
+        The rounded values.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, bits = b.parameter(0, "f32[3]"), b.parameter(1, "u32[3]")
+        >>> ops.stochastic_convert_type(x, bits, "s8")
+        %stochastic-convert.3: s8[3]
     """
-    attributes = StochasticConvertAttributes(element_type)
+    attributes = StochasticConvertAttributes(as_element_type(element_type))
     return operand.builder.instruction(Opcode.STOCHASTIC_CONVERT, [operand, random], attributes)

@@ -1,19 +1,30 @@
 """Convolutions, from the plain to the general. Semantics: XLA's Conv*.
 
-All of them emit one convolution; `lhs` is the input, `rhs` the kernel. `precision` is one of
-DEFAULT, HIGH, HIGHEST (0, 1, 2) for each operand.
+All of them emit one convolution; `lhs` is the input, `rhs` the kernel. `padding` is "same", "valid"
+or (low, high) per spatial dimension, `precision` "default", "high" or "highest", for both operands
+or one for each, and dimension numbers may be text: "NHWC,HWIO->NHWC" or "b01f_01io->b01f".
 """
 
 from collections.abc import Sequence
 
-from xla_client.builder import Op, placed
-from xla_client.padding import Padding, make_window, pairs_of
+from xla_client.builder import Dimensions, Op, integers, placed
+from xla_client.coercion.checked import checked
+from xla_client.coercion.numbers import flags
+from xla_client.coercion.records import (
+    ConvolutionNumbers,
+    Precision,
+    convolution_numbers,
+    precisions,
+)
+from xla_client.coercion.shapes import optional_type
+from xla_client.padding import PaddingLike, amounts_of, make_window
 from xla_contract.dimension_numbers import ConvolutionDimensionNumbers
-from xla_contract.element_type import ElementType
+from xla_contract.element_type import ElementTypeLike
 from xla_contract.opcode import Opcode
 from xla_contract.ops.convolution import ConvolutionAttributes
 
 
+@checked
 def default_dimension_numbers(spatial: int) -> ConvolutionDimensionNumbers:
     """Batch (kernel: output) features, input features, then spatial dimensions: NCHW, OIHW."""
     positions = tuple(range(2, spatial + 2))
@@ -30,23 +41,51 @@ def default_dimension_numbers(spatial: int) -> ConvolutionDimensionNumbers:
     )
 
 
+@checked
 def conv(
     lhs: Op,
     rhs: Op,
-    window_strides: Sequence[int],
-    padding: Padding,
+    window_strides: Dimensions,
+    padding: PaddingLike,
     feature_group_count: int = 1,
     batch_group_count: int = 1,
-    precision: Sequence[int] | None = None,
-    preferred_element_type: ElementType | None = None,
+    precision: Precision = None,
+    preferred_element_type: ElementTypeLike | None = None,
 ) -> Op:
-    """A convolution in the default dimension order with padding "same" or "valid"."""
+    """A convolution in the default dimension order with padding by name.
+
+    Args:
+        lhs: The input.
+        rhs: The kernel.
+        window_strides: The step of the window in each spatial dimension.
+        padding: "same", "valid", or (low, high) per spatial dimension.
+        feature_group_count: Groups that the features of the input are divided into.
+        batch_group_count: Groups that the batch is divided into.
+        precision: "default", "high" or "highest", for both operands or one for each.
+        preferred_element_type: The element type of the result, where it is another than the
+            operands'.
+
+    Returns:
+        The output.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, w = b.parameter(0, "f32[1,2,8]"), b.parameter(1, "f32[4,2,3]")
+        >>> ops.conv(x, w, 1, "same")
+        %convolution.3: f32[1,4,8]
+
+    See https://openxla.org/xla/operation_semantics#conv_convolution
+    """
     return conv_with_general_dimensions(
         lhs,
         rhs,
         window_strides,
         padding,
-        default_dimension_numbers(len(window_strides)),
+        default_dimension_numbers(len(integers(window_strides))),
         feature_group_count,
         batch_group_count,
         precision,
@@ -54,23 +93,51 @@ def conv(
     )
 
 
+@checked
 def conv_with_general_padding(
     lhs: Op,
     rhs: Op,
-    window_strides: Sequence[int],
-    padding: Sequence[tuple[int, int]],
+    window_strides: Dimensions,
+    padding: PaddingLike,
     feature_group_count: int = 1,
     batch_group_count: int = 1,
-    precision: Sequence[int] | None = None,
-    preferred_element_type: ElementType | None = None,
+    precision: Precision = None,
+    preferred_element_type: ElementTypeLike | None = None,
 ) -> Op:
-    """A convolution in the default dimension order with padding (low, high) per dimension."""
+    """A convolution in the default dimension order with padding (low, high) per dimension.
+
+    Args:
+        lhs: The input.
+        rhs: The kernel.
+        window_strides: The step of the window in each spatial dimension.
+        padding: "same", "valid", or (low, high) per spatial dimension.
+        feature_group_count: Groups that the features of the input are divided into.
+        batch_group_count: Groups that the batch is divided into.
+        precision: "default", "high" or "highest", for both operands or one for each.
+        preferred_element_type: The element type of the result, where it is another than the
+            operands'.
+
+    Returns:
+        The output.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, w = b.parameter(0, "f32[1,2,8]"), b.parameter(1, "f32[4,2,3]")
+        >>> ops.conv_with_general_padding(x, w, 1, [(2, 0)])
+        %convolution.3: f32[1,4,8]
+
+    See https://openxla.org/xla/operation_semantics#convwithgeneralpadding_convolution
+    """
     return conv_general(
         lhs,
         rhs,
         window_strides,
         padding,
-        default_dimension_numbers(len(window_strides)),
+        default_dimension_numbers(len(integers(window_strides))),
         feature_group_count,
         batch_group_count,
         precision,
@@ -78,27 +145,52 @@ def conv_with_general_padding(
     )
 
 
+@checked
 def conv_with_general_dimensions(
     lhs: Op,
     rhs: Op,
-    window_strides: Sequence[int],
-    padding: Padding,
-    dimension_numbers: ConvolutionDimensionNumbers,
+    window_strides: Dimensions,
+    padding: PaddingLike,
+    dimension_numbers: ConvolutionNumbers,
     feature_group_count: int = 1,
     batch_group_count: int = 1,
-    precision: Sequence[int] | None = None,
-    preferred_element_type: ElementType | None = None,
+    precision: Precision = None,
+    preferred_element_type: ElementTypeLike | None = None,
 ) -> Op:
-    """A convolution in any dimension order with padding "same" or "valid"."""
-    with placed(Opcode.CONVOLUTION):
-        base = [lhs.shape.dimension(n) for n in dimension_numbers.input_spatial_dimensions]
-        sizes = _kernel_sizes(rhs, dimension_numbers)
-        pairs = pairs_of(padding, base, sizes, window_strides)
+    """A convolution in any dimension order with padding by name.
+
+    Args:
+        lhs: The input.
+        rhs: The kernel.
+        window_strides: The step of the window in each spatial dimension.
+        padding: "same", "valid", or (low, high) per spatial dimension.
+        dimension_numbers: The part of each dimension: a record, or text as "NHWC,HWIO->NHWC".
+        feature_group_count: Groups that the features of the input are divided into.
+        batch_group_count: Groups that the batch is divided into.
+        precision: "default", "high" or "highest", for both operands or one for each.
+        preferred_element_type: The element type of the result, where it is another than the
+            operands'.
+
+    Returns:
+        The output.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, w = b.parameter(0, "f32[1,8,8,2]"), b.parameter(1, "f32[3,3,2,4]")
+        >>> ops.conv_with_general_dimensions(x, w, [1, 1], "same", "NHWC,HWIO->NHWC")
+        %convolution.3: f32[1,8,8,4]
+
+    See https://openxla.org/xla/operation_semantics#conv_convolution
+    """
     return conv_general(
         lhs,
         rhs,
         window_strides,
-        pairs,
+        padding,
         dimension_numbers,
         feature_group_count,
         batch_group_count,
@@ -107,18 +199,47 @@ def conv_with_general_dimensions(
     )
 
 
+@checked
 def conv_general(
     lhs: Op,
     rhs: Op,
-    window_strides: Sequence[int],
-    padding: Sequence[tuple[int, int]],
-    dimension_numbers: ConvolutionDimensionNumbers,
+    window_strides: Dimensions,
+    padding: PaddingLike,
+    dimension_numbers: ConvolutionNumbers,
     feature_group_count: int = 1,
     batch_group_count: int = 1,
-    precision: Sequence[int] | None = None,
-    preferred_element_type: ElementType | None = None,
+    precision: Precision = None,
+    preferred_element_type: ElementTypeLike | None = None,
 ) -> Op:
-    """A convolution in any dimension order with padding (low, high) per spatial dimension."""
+    """A convolution in any dimension order with padding (low, high) per spatial dimension.
+
+    Args:
+        lhs: The input.
+        rhs: The kernel.
+        window_strides: The step of the window in each spatial dimension.
+        padding: "same", "valid", or (low, high) per spatial dimension.
+        dimension_numbers: The part of each dimension: a record, or text as "NHWC,HWIO->NHWC".
+        feature_group_count: Groups that the features of the input are divided into.
+        batch_group_count: Groups that the batch is divided into.
+        precision: "default", "high" or "highest", for both operands or one for each.
+        preferred_element_type: The element type of the result, where it is another than the
+            operands'.
+
+    Returns:
+        The output.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, w = b.parameter(0, "f32[1,8,8,2]"), b.parameter(1, "f32[3,3,2,4]")
+        >>> ops.conv_general(x, w, [2, 2], "same", "b01f_01io->b01f")
+        %convolution.3: f32[1,4,4,4]
+
+    See https://openxla.org/xla/operation_semantics#convwithgeneralpadding_convolution
+    """
     return conv_general_dilated(
         lhs,
         rhs,
@@ -134,40 +255,71 @@ def conv_general(
     )
 
 
+@checked
 def conv_general_dilated(
     lhs: Op,
     rhs: Op,
-    window_strides: Sequence[int],
-    padding: Sequence[tuple[int, int]],
-    lhs_dilation: Sequence[int] | None,
-    rhs_dilation: Sequence[int] | None,
-    dimension_numbers: ConvolutionDimensionNumbers,
+    window_strides: Dimensions,
+    padding: PaddingLike,
+    lhs_dilation: Dimensions | None,
+    rhs_dilation: Dimensions | None,
+    dimension_numbers: ConvolutionNumbers,
     feature_group_count: int = 1,
     batch_group_count: int = 1,
-    precision: Sequence[int] | None = None,
-    preferred_element_type: ElementType | None = None,
-    window_reversal: Sequence[bool] | None = None,
+    precision: Precision = None,
+    preferred_element_type: ElementTypeLike | None = None,
+    window_reversal: bool | Sequence[bool] | None = None,
 ) -> Op:
-    """A convolution with everything said; dilations None are 1. Raises ShapeError."""
+    """A convolution with everything said; dilations None are 1.
+
+    Args:
+        lhs: The input.
+        rhs: The kernel.
+        window_strides: The step of the window in each spatial dimension.
+        padding: "same", "valid", or (low, high) per spatial dimension.
+        lhs_dilation: The distance of the input's elements in each spatial dimension.
+        rhs_dilation: The distance of the kernel's elements in each spatial dimension.
+        dimension_numbers: The part of each dimension: a record, or text as "NHWC,HWIO->NHWC".
+        feature_group_count: Groups that the features of the input are divided into.
+        batch_group_count: Groups that the batch is divided into.
+        precision: "default", "high" or "highest", for both operands or one for each.
+        preferred_element_type: The element type of the result, where it is another than the
+            operands'.
+        window_reversal: Whether the kernel is read backwards in each spatial dimension.
+
+    Returns:
+        The output.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, w = b.parameter(0, "f32[1,8,8,2]"), b.parameter(1, "f32[3,3,2,4]")
+        >>> ops.conv_general_dilated(x, w, [1, 1], "valid", None, [2, 2], "NHWC,HWIO->NHWC")
+        %convolution.3: f32[1,4,4,4]
+
+    See https://openxla.org/xla/operation_semantics#convwithgeneralpadding_convolution
+    """
+    strides = integers(window_strides)
+    inner = None if lhs_dilation is None else integers(lhs_dilation)
+    outer = None if rhs_dilation is None else integers(rhs_dilation)
+    backwards = None if window_reversal is None else flags("window_reversal", window_reversal)
+    numbers = convolution_numbers("dimension_numbers", dimension_numbers)
     with placed(Opcode.CONVOLUTION):
-        window = make_window(
-            _kernel_sizes(rhs, dimension_numbers),
-            window_strides,
-            padding,
-            lhs_dilation,
-            rhs_dilation,
-            window_reversal,
-        )
+        base: list[int] = []
+        if isinstance(padding, str):
+            base = [lhs.shape.dimension(n) for n in numbers.input_spatial_dimensions]
+        sizes = [rhs.shape.dimension(n) for n in numbers.kernel_spatial_dimensions]
+        pairs = amounts_of(padding, base, sizes, strides, inner, outer)
+        window = make_window(sizes, strides, pairs, inner, outer, backwards)
     attributes = ConvolutionAttributes(
         window,
-        dimension_numbers,
+        numbers,
         feature_group_count,
         batch_group_count,
-        preferred_element_type,
-        tuple(int(item) for item in precision or ()),
+        optional_type(preferred_element_type),
+        precisions("precision", precision),
     )
     return lhs.builder.instruction(Opcode.CONVOLUTION, [lhs, rhs], attributes)
-
-
-def _kernel_sizes(rhs: Op, numbers: ConvolutionDimensionNumbers) -> list[int]:
-    return [rhs.shape.dimension(n) for n in numbers.kernel_spatial_dimensions]

@@ -6,73 +6,290 @@ that go with these. Channels are numbers: any, where both ends are in one progra
 programs of one `Client.execute_parallel`; else one that `Client.create_channel_handle` gave.
 """
 
-from xla_client.builder import Op
+from xla_client.builder import Builder, Op
+from xla_client.coercion.checked import checked
+from xla_client.coercion.numbers import data
+from xla_client.coercion.shapes import ShapeLike, as_shape
 from xla_contract.opcode import Opcode
 from xla_contract.ops.infeed import InfeedAttributes
 from xla_contract.ops.outfeed import OutfeedAttributes
 from xla_contract.ops.send_recv import ChannelAttributes, RecvAttributes
-from xla_contract.shape import Shape
 
 
-def infeed_with_token(token: Op, shape: Shape, config: bytes = b"") -> Op:
-    """A tuple: the next value of the infeed queue, taken after `token`, and a new token."""
-    attributes = InfeedAttributes(shape, config)
+@checked
+def infeed(builder: Builder, shape: ShapeLike, config: bytes | str = b"") -> Op:
+    """The next value of the infeed queue, which must have this shape: `Builder.infeed`.
+
+    Args:
+        builder: The builder of the program.
+        shape: The shape of the value, as "f32[3]"; a tuple is a flat tuple of arrays.
+        config: Bytes for the platform, which ours ignores.
+
+    Returns:
+        The value.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> ops.infeed(Builder("example"), "f32[3]")
+        %get-tuple-element.3: f32[3]
+
+    See https://openxla.org/xla/operation_semantics#infeed
+    """
+    return builder.infeed(shape, config)
+
+
+@checked
+def recv(builder: Builder, shape: ShapeLike, channel_id: int) -> Op:
+    """The next value on a channel, which must have this shape: `Builder.recv`.
+
+    Args:
+        builder: The builder of the program.
+        shape: The shape of the value, as "f32[3]".
+        channel_id: The number of the channel; see the head of this module.
+
+    Returns:
+        The value.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> ops.recv(Builder("example"), "f32[3]", 1)
+        %get-tuple-element.4: f32[3]
+
+    See https://openxla.org/xla/operation_semantics#recv
+    """
+    return builder.recv(shape, channel_id)
+
+
+@checked
+def infeed_with_token(token: Op, shape: ShapeLike, config: bytes | str = b"") -> Op:
+    """A tuple: the next value of the infeed queue, taken after `token`, and a new token.
+
+    Args:
+        token: The token to wait for.
+        shape: The shape of the value, as "f32[3]".
+        config: Bytes for the platform, which ours ignores.
+
+    Returns:
+        A tuple of the value and a new token.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> ops.infeed_with_token(b.create_token(), "f32[3]")
+        %infeed.2: (f32[3], token[])
+
+    See https://openxla.org/xla/operation_semantics#infeed
+    """
+    attributes = InfeedAttributes(as_shape(shape), data("config", config))
     return token.builder.instruction(Opcode.INFEED, [token], attributes)
 
 
-def outfeed(operand: Op, shape_with_layout: Shape | None = None, config: bytes = b"") -> Op:
+@checked
+def outfeed(
+    operand: Op, shape_with_layout: ShapeLike | None = None, config: bytes | str = b""
+) -> Op:
     """Put a value into the outfeed queue; gives a token.
 
     Outfeeds that must follow each other in a known order take a token from one to the next:
     `outfeed_with_token`.
+
+    Args:
+        operand: An array or a flat tuple of arrays.
+        shape_with_layout: The operand's shape, with the layout to send it in.
+        config: Bytes for the platform, which ours ignores.
+
+    Returns:
+        A token.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.outfeed(x)
+        %outfeed.3: token[]
     """
     token = operand.builder.create_token()
     return outfeed_with_token(operand, token, shape_with_layout, config)
 
 
+@checked
 def outfeed_with_token(
-    operand: Op, token: Op, shape_with_layout: Shape | None = None, config: bytes = b""
+    operand: Op, token: Op, shape_with_layout: ShapeLike | None = None, config: bytes | str = b""
 ) -> Op:
-    """Put a value into the outfeed queue after `token`; gives a new token."""
-    shape = (shape_with_layout or operand.shape).with_default_layout()
-    attributes = OutfeedAttributes(shape, config)
+    """Put a value into the outfeed queue after `token`; gives a new token.
+
+    Args:
+        operand: An array or a flat tuple of arrays.
+        token: The token to wait for.
+        shape_with_layout: The operand's shape, with the layout to send it in.
+        config: Bytes for the platform, which ours ignores.
+
+    Returns:
+        A new token.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.outfeed_with_token(x, ops.outfeed(x))
+        %outfeed.4: token[]
+    """
+    declared = operand.shape if shape_with_layout is None else as_shape(shape_with_layout)
+    shape = declared.with_default_layout()
+    attributes = OutfeedAttributes(shape, data("config", config))
     return operand.builder.instruction(Opcode.OUTFEED, [operand, token], attributes)
 
 
+@checked
 def send(operand: Op, channel_id: int) -> Op:
     """Send a value to the recv at the other end of a channel; gives a token.
 
     Sends that must follow each other in a known order take a token from one to the next:
     `send_with_token`. Raises ShapeError for anything but arrays and tuples of them.
+
+    Args:
+        operand: An array or a tuple of arrays.
+        channel_id: The number of the channel; see the head of this module.
+
+    Returns:
+        A token.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.send(x, 1)
+        %send-done.4: token[]
+
+    See https://openxla.org/xla/operation_semantics#send
     """
     return send_with_token(operand, operand.builder.create_token(), channel_id)
 
 
+@checked
 def send_with_token(operand: Op, token: Op, channel_id: int) -> Op:
-    """Send a value after `token`; gives a new token. Raises as `send`."""
+    """Send a value after `token`; gives a new token. Raises as `send`.
+
+    Args:
+        operand: An array or a tuple of arrays.
+        token: The token to wait for.
+        channel_id: The number of the channel; see the head of this module.
+
+    Returns:
+        A new token.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.send_with_token(x, ops.send(x, 1), 2)
+        %send-done.6: token[]
+
+    See https://openxla.org/xla/operation_semantics#send
+    """
     return _send(operand, token, ChannelAttributes(channel_id))
 
 
-def recv_with_token(token: Op, shape: Shape, channel_id: int) -> Op:
-    """A tuple: the next value on a channel, waited for after `token`, and a new token."""
-    return _recv(token, RecvAttributes(shape.without_layout(), channel_id))
+@checked
+def recv_with_token(token: Op, shape: ShapeLike, channel_id: int) -> Op:
+    """A tuple: the next value on a channel, waited for after `token`, and a new token.
+
+    Args:
+        token: The token to wait for.
+        shape: The shape of the value, as "f32[3]".
+        channel_id: The number of the channel; see the head of this module.
+
+    Returns:
+        A tuple of the value and a new token.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> ops.recv_with_token(b.create_token(), "f32[3]", 1)
+        %recv-done.3: (f32[3], token[])
+
+    See https://openxla.org/xla/operation_semantics#recv
+    """
+    return _recv(token, RecvAttributes(as_shape(shape).without_layout(), channel_id))
 
 
+@checked
 def send_to_host(operand: Op, token: Op, channel_id: int) -> Op:
     """Send a value to the host after `token`; gives a new token.
 
     For platforms that have host channels: the interpreter answers UnimplementedError when the
     program is compiled, as XLA's CPU does, and has `outfeed_with_token` in its place.
+
+    Args:
+        operand: An array or a tuple of arrays.
+        token: The token to wait for.
+        channel_id: The number of the channel; see the head of this module.
+
+    Returns:
+        A new token.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.send_to_host(x, x.builder.create_token(), 1)
+        %send-done.4: token[]
+
+    See https://openxla.org/xla/operation_semantics#send
     """
     return _send(operand, token, ChannelAttributes(channel_id, is_host_transfer=True))
 
 
-def recv_from_host(token: Op, shape: Shape, channel_id: int) -> Op:
+@checked
+def recv_from_host(token: Op, shape: ShapeLike, channel_id: int) -> Op:
     """A tuple: the next value from the host, waited for after `token`, and a new token.
 
     For platforms that have host channels: see `send_to_host`, and `infeed_with_token`.
+
+    Args:
+        token: The token to wait for.
+        shape: The shape of the value, as "f32[3]".
+        channel_id: The number of the channel; see the head of this module.
+
+    Returns:
+        A tuple of the value and a new token.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> ops.recv_from_host(b.create_token(), "f32[3]", 1)
+        %recv-done.3: (f32[3], token[])
+
+    See https://openxla.org/xla/operation_semantics#recv
     """
-    return _recv(token, RecvAttributes(shape.without_layout(), channel_id, is_host_transfer=True))
+    return _recv(
+        token, RecvAttributes(as_shape(shape).without_layout(), channel_id, is_host_transfer=True)
+    )
 
 
 def _send(operand: Op, token: Op, attributes: ChannelAttributes) -> Op:

@@ -1,32 +1,58 @@
 """Reading and writing slices at computed places. Semantics: XLA's Gather and Scatter."""
 
-from collections.abc import Sequence
-
-from xla_client.builder import Op, as_sequence, builder_of, integers
-from xla_client.computation import Computation
+from xla_client.builder import Dimensions, Op, as_sequence, builder_of, integers, placed
+from xla_client.coercion.checked import checked
+from xla_client.coercion.operands import ComputationLike, Operands
+from xla_client.functions import scalar_computation
 from xla_contract.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from xla_contract.opcode import Opcode
 from xla_contract.ops.gather import GatherAttributes
 from xla_contract.ops.scatter import ScatterAttributes
 
 
+@checked
 def gather(
     operand: Op,
     start_indices: Op,
     dimension_numbers: GatherDimensionNumbers,
-    slice_sizes: Sequence[int],
+    slice_sizes: Dimensions,
     indices_are_sorted: bool = False,
 ) -> Op:
-    """Slices of the operand that start where the index vectors say."""
+    """Slices of the operand that start where the index vectors say.
+
+    Args:
+        operand: An array.
+        start_indices: Index vectors, integers, along one dimension.
+        dimension_numbers: A GatherDimensionNumbers.
+        slice_sizes: The size of a slice in each dimension.
+        indices_are_sorted: Whether the caller knows that the indices are in order.
+
+    Returns:
+        The slices, with the dimensions of the indices among theirs.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, n = b.parameter(0, "f32[5,3]"), b.parameter(1, "s32[2]")
+        >>> numbers = xla_client.GatherDimensionNumbers((1,), (0,), (0,), 1)
+        >>> ops.gather(x, n, numbers, [1, 3])
+        %gather.3: f32[2,3]
+
+    See https://openxla.org/xla/operation_semantics#gather
+    """
     attributes = GatherAttributes(dimension_numbers, integers(slice_sizes), indices_are_sorted)
     return operand.builder.instruction(Opcode.GATHER, [operand, start_indices], attributes)
 
 
+@checked
 def scatter(
-    operands: Op | Sequence[Op],
+    operands: Operands,
     scatter_indices: Op,
-    updates: Op | Sequence[Op],
-    update_computation: Computation,
+    updates: Operands,
+    update_computation: ComputationLike,
     dimension_numbers: ScatterDimensionNumbers,
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
@@ -35,9 +61,38 @@ def scatter(
 
     Several operands with one update each give a tuple; the computation then takes the current
     elements of all operands and the updates of all.
+
+    Args:
+        operands: An Op, or several in a sequence.
+        scatter_indices: Index vectors, integers, along one dimension.
+        updates: One array for each operand.
+        update_computation: A function of the current element and the update.
+        dimension_numbers: A ScatterDimensionNumbers.
+        indices_are_sorted: Whether the caller knows that the indices are in order.
+        unique_indices: Whether the caller knows that no index comes twice.
+
+    Returns:
+        The updated operand, or a tuple of them.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, n = b.parameter(0, "f32[5]"), b.parameter(1, "s32[2]")
+        >>> y = b.parameter(2, "f32[2]")
+        >>> numbers = xla_client.ScatterDimensionNumbers((), (0,), (0,), 1)
+        >>> ops.scatter(x, n, y, lambda old, new: old + new, numbers)
+        %scatter.4: f32[5]
+
+    See https://openxla.org/xla/operation_semantics#scatter
     """
     inputs, sources = as_sequence(operands), as_sequence(updates)
     attributes = ScatterAttributes(dimension_numbers, indices_are_sorted, unique_indices)
     everything = [*inputs, scatter_indices, *sources]
     builder = builder_of(*everything)
-    return builder.instruction(Opcode.SCATTER, everything, attributes, [update_computation])
+    with placed(Opcode.SCATTER):
+        shapes = [each.shape for each in (*inputs, *sources)]
+        combined = scalar_computation(update_computation, builder, shapes, "update_computation")
+    return builder.instruction(Opcode.SCATTER, everything, attributes, [combined])

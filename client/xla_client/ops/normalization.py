@@ -1,19 +1,45 @@
 """Batch normalisation. Semantics: XLA's BatchNormTraining, -Inference and -Grad."""
 
 from xla_client.builder import Op
+from xla_client.coercion.checked import checked
 from xla_contract.opcode import Opcode
 from xla_contract.ops.batch_norm import BatchNormAttributes
 
 
+@checked
 def batch_norm_training(
     operand: Op, scale: Op, offset: Op, epsilon: float, feature_index: int
 ) -> Op:
-    """A tuple: the normalised operand, and mean and variance over the batch."""
+    """A tuple: the normalised operand, and mean and variance over the batch.
+
+    Args:
+        operand: An array.
+        scale: A vector with a factor for each feature.
+        offset: A vector with a summand for each feature.
+        epsilon: What is added to the variance, a Python number.
+        feature_index: The dimension of the features.
+
+    Returns:
+        A tuple: the normalised operand, mean and variance.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, v = b.parameter(0, "f32[4,2]"), b.parameter(1, "f32[2]")
+        >>> ops.batch_norm_training(x, v, v, 1e-5, 1)
+        %batch-norm-training.3: (f32[4,2], f32[2], f32[2])
+
+    See https://openxla.org/xla/operation_semantics#batchnormtraining
+    """
     attributes = BatchNormAttributes(epsilon, feature_index)
     operands = [operand, scale, offset]
     return operand.builder.instruction(Opcode.BATCH_NORM_TRAINING, operands, attributes)
 
 
+@checked
 def batch_norm_inference(
     operand: Op,
     scale: Op,
@@ -23,12 +49,38 @@ def batch_norm_inference(
     epsilon: float,
     feature_index: int,
 ) -> Op:
-    """The operand normalised by a given mean and variance."""
+    """The operand normalised by a given mean and variance.
+
+    Args:
+        operand: An array.
+        scale: A vector with a factor for each feature.
+        offset: A vector with a summand for each feature.
+        mean: The mean of each feature.
+        variance: The variance of each feature.
+        epsilon: What is added to the variance, a Python number.
+        feature_index: The dimension of the features.
+
+    Returns:
+        The normalised operand.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, v = b.parameter(0, "f32[4,2]"), b.parameter(1, "f32[2]")
+        >>> ops.batch_norm_inference(x, v, v, v, v, 1e-5, 1)
+        %batch-norm-inference.3: f32[4,2]
+
+    See https://openxla.org/xla/operation_semantics#batchnorminference
+    """
     attributes = BatchNormAttributes(epsilon, feature_index)
     operands = [operand, scale, offset, mean, variance]
     return operand.builder.instruction(Opcode.BATCH_NORM_INFERENCE, operands, attributes)
 
 
+@checked
 def batch_norm_grad(
     operand: Op,
     scale: Op,
@@ -38,7 +90,32 @@ def batch_norm_grad(
     epsilon: float,
     feature_index: int,
 ) -> Op:
-    """A tuple: the gradients of operand, scale and offset."""
+    """A tuple: the gradients of operand, scale and offset.
+
+    Args:
+        operand: An array.
+        scale: A vector with a factor for each feature.
+        batch_mean: The mean of each feature.
+        batch_var: The variance of each feature.
+        grad_output: The gradient of the normalised operand.
+        epsilon: What is added to the variance, a Python number.
+        feature_index: The dimension of the features.
+
+    Returns:
+        A tuple: the gradients of operand, scale and offset.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, v = b.parameter(0, "f32[4,2]"), b.parameter(1, "f32[2]")
+        >>> ops.batch_norm_grad(x, v, v, v, x, 1e-5, 1)
+        %batch-norm-grad.3: (f32[4,2], f32[2], f32[2])
+
+    See https://openxla.org/xla/operation_semantics#batchnormgrad
+    """
     attributes = BatchNormAttributes(epsilon, feature_index)
     operands = [operand, scale, batch_mean, batch_var, grad_output]
     return operand.builder.instruction(Opcode.BATCH_NORM_GRAD, operands, attributes)

@@ -1,6 +1,10 @@
 """Random numbers. Semantics: XLA's RngUniform, RngNormal and RngBitGenerator."""
 
-from xla_client.builder import Op
+from xla_client.builder import Builder, Op, builder_of, promoted
+from xla_client.coercion.checked import Choice, checked
+from xla_client.coercion.records import choice
+from xla_client.coercion.shapes import ShapeLike, as_shape
+from xla_client.scalars import Scalar
 from xla_contract.opcode import Opcode
 from xla_contract.ops.rng import RandomDistribution, RngAttributes
 from xla_contract.ops.rng_bit_generator import (
@@ -8,34 +12,116 @@ from xla_contract.ops.rng_bit_generator import (
     RandomAlgorithm,
     RngBitGeneratorAttributes,
 )
-from xla_contract.shape import Shape
 
 
-def rng_uniform(a: Op, b: Op, shape: Shape) -> Op:
-    """Numbers spread evenly over [a, b), both scalars of the result's type."""
-    return _rng(RandomDistribution.UNIFORM, a, b, shape)
+@checked
+def rng_uniform(
+    a: Op | Scalar, b: Op | Scalar, shape: ShapeLike, builder: Builder | None = None
+) -> Op:
+    """Numbers spread evenly over [a, b), both scalars of the result's type.
+
+    `builder` is needed where both bounds are numbers.
+
+    Args:
+        a: The lower bound, inside.
+        b: The upper bound, outside.
+        shape: The shape of the numbers, as "f32[2,3]".
+        builder: The builder of the program, where both others are numbers.
+
+    Returns:
+        The numbers.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> ops.rng_uniform(0.0, 1.0, "f32[2,3]", b)
+        %rng.3: f32[2,3]
+
+    See https://openxla.org/xla/operation_semantics#rnguniform
+    """
+    return _rng(RandomDistribution.UNIFORM, a, b, shape, builder)
 
 
-def rng_normal(mu: Op, sigma: Op, shape: Shape) -> Op:
-    """Normal numbers of this mean and deviation, both scalars of the result's type."""
-    return _rng(RandomDistribution.NORMAL, mu, sigma, shape)
+@checked
+def rng_normal(
+    mu: Op | Scalar, sigma: Op | Scalar, shape: ShapeLike, builder: Builder | None = None
+) -> Op:
+    """Normal numbers of this mean and deviation, both scalars of the result's type.
+
+    `builder` is needed where both are numbers.
+
+    Args:
+        mu: The mean.
+        sigma: The standard deviation.
+        shape: The shape of the numbers, as "f32[2,3]".
+        builder: The builder of the program, where both others are numbers.
+
+    Returns:
+        The numbers.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> ops.rng_normal(0.0, 1.0, "f32[2,3]", b)
+        %rng.3: f32[2,3]
+
+    See https://openxla.org/xla/operation_semantics#rngnormal
+    """
+    return _rng(RandomDistribution.NORMAL, mu, sigma, shape, builder)
 
 
-def rng_bit_generator(algorithm: RandomAlgorithm, initial_state: Op, shape: Shape) -> Op:
+@checked
+def rng_bit_generator(
+    algorithm: RandomAlgorithm | Choice, initial_state: Op, shape: ShapeLike
+) -> Op:
     """A tuple of the state that follows and random bits of `shape`.
 
     The state is u64[2], or u64[3] with Philox; the same state gives the same bits. The bits come
     as unsigned integers as wide as the element type of `shape`, as from XlaBuilder. Raises
     ShapeError for another state and for pred, complex and 6-bit types.
+
+    Args:
+        algorithm: "default", "three_fry" or "philox".
+        initial_state: The state, u64[2] or u64[3].
+        shape: The shape of the bits, as "u32[3]".
+
+    Returns:
+        A tuple of the next state and the bits.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> state = Builder("example").parameter(0, "u64[2]")
+        >>> ops.rng_bit_generator("three_fry", state, "u32[3]")
+        %rng-bit-generator.2: (u64[2], u32[3])
+
+    See https://openxla.org/xla/operation_semantics#rngbitgenerator
     """
-    shape = shape.without_layout()
+    shape = as_shape(shape).without_layout()
     if shape.is_array and (shape.element_type.is_integer or shape.element_type.is_floating):
         width = shape.element_type.bit_width
         shape = shape.with_element_type(UNSIGNED_OF_WIDTH.get(width, shape.element_type))
-    attributes = RngBitGeneratorAttributes(RandomAlgorithm(algorithm), shape)
+    generator = choice(RandomAlgorithm, "algorithm", algorithm)
+    attributes = RngBitGeneratorAttributes(generator, shape)
     return initial_state.builder.instruction(Opcode.RNG_BIT_GENERATOR, [initial_state], attributes)
 
 
-def _rng(distribution: RandomDistribution, a: Op, b: Op, shape: Shape) -> Op:
-    attributes = RngAttributes(distribution, shape.without_layout())
-    return a.builder.instruction(Opcode.RNG, [a, b], attributes)
+def _rng(
+    distribution: RandomDistribution,
+    a: Op | Scalar,
+    b: Op | Scalar,
+    shape: ShapeLike,
+    builder: Builder | None,
+) -> Op:
+    result = as_shape(shape).without_layout()
+    builder = builder or builder_of(a, b)
+    operands = [promoted(builder, each, result) for each in (a, b)]
+    return builder.instruction(Opcode.RNG, operands, RngAttributes(distribution, result))

@@ -1,35 +1,79 @@
 """Choosing between values element by element. Semantics: XLA's Select and Clamp."""
 
 from xla_client.broadcasting import plan_in_dim
-from xla_client.builder import Op, builder_of, stretch
+from xla_client.builder import Op, placed, promoted, stretch
+from xla_client.coercion.checked import checked
 from xla_client.ops.control import get_tuple_element, tuple
-from xla_client.scalars import Scalar, scalar_array
+from xla_client.scalars import Scalar
 from xla_contract.errors import ShapeError
 from xla_contract.opcode import Opcode
 
 
+@checked
 def select(pred: Op, on_true: Op | Scalar, on_false: Op | Scalar) -> Op:
     """`on_true` where `pred` holds and `on_false` elsewhere.
 
-    A scalar among the three is broadcast to the dimensions of the others, and one of `on_true`
-    and `on_false` may be a Python scalar. Tuples of the same structure are chosen element by
-    element. Raises ShapeError for other differences.
+    A scalar among the three is broadcast to the dimensions of the others, and one of
+    `on_true` and `on_false` may be a number, which takes the element type of the other. Tuples of
+    the same structure are chosen element by element. Raises ShapeError for other differences.
+
+    Args:
+        pred: Where to take `on_true`: pred, scalar or of the others' dimensions.
+        on_true: An Op or a number.
+        on_false: An Op or a number.
+
+    Returns:
+        The chosen elements.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> ops.select(x.gt(0), x, 0.0)
+        %select.7: f32[2,3]
+
+    See https://openxla.org/xla/operation_semantics#select
     """
     if any(isinstance(side, Op) and side.shape.is_tuple for side in (on_true, on_false)):
         return _select_tuple(pred, on_true, on_false)
-    like = on_true if isinstance(on_true, Op) else on_false
-    lhs, rhs = _like(on_true, like), _like(on_false, like)
+    like = next((side.shape for side in (on_true, on_false) if isinstance(side, Op)), None)
+    with placed(Opcode.SELECT):
+        lhs, rhs = (promoted(pred.builder, side, like) for side in (on_true, on_false))
     wide = _widest(pred, lhs, rhs)
     operands = [pred, _broadcast(lhs, wide), _broadcast(rhs, wide)]
     return pred.builder.instruction(Opcode.SELECT, operands)
 
 
+@checked
 def clamp(min: Op | Scalar, operand: Op, max: Op | Scalar) -> Op:
     """The operand, raised to `min` and lowered to `max`; both may be scalars.
 
     Raises ShapeError when a bound is neither a scalar nor as large as the operand.
+
+    Args:
+        min: The least value, an Op or a number.
+        operand: An array.
+        max: The greatest value, an Op or a number.
+
+    Returns:
+        The bounded operand, of its shape.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> ops.clamp(0.0, x, 1.0)
+        %clamp.4: f32[2,3]
+
+    See https://openxla.org/xla/operation_semantics#clamp
     """
-    operands = [_like(min, operand), operand, _like(max, operand)]
+    with placed(Opcode.CLAMP):
+        low, high = (promoted(operand.builder, each, operand.shape) for each in (min, max))
+    operands = [low, operand, high]
     return operand.builder.instruction(Opcode.CLAMP, operands)
 
 
@@ -46,14 +90,6 @@ def _select_tuple(pred: Op, on_true: Op | Scalar, on_false: Op | Scalar) -> Op:
         raise ShapeError(f"tuples must have equally many elements, got {shapes}").at(Opcode.SELECT)
     chosen = [select(pred, true, false) for true, false in zip(*sides, strict=True)]
     return tuple(chosen, pred.builder)
-
-
-def _like(value: Op | Scalar, other: Op | Scalar) -> Op:
-    if isinstance(value, Op):
-        return value
-    builder = builder_of(other, value)
-    assert isinstance(other, Op)
-    return builder.constant(scalar_array(value, other.shape.element_type))
 
 
 def _widest(*operands: Op) -> Op:

@@ -1,33 +1,85 @@
 """Parts of arrays, and arrays of parts. Semantics: XLA's operations of these names."""
 
-from collections.abc import Sequence
+import numpy as np
 
-from xla_client.builder import Op, builder_of, integers, placed
+from xla_client.builder import Dimensions, Op, as_sequence, builder_of, integers, placed, promoted
+from xla_client.coercion.checked import checked
+from xla_client.coercion.operands import Operands, Values, values
+from xla_client.coercion.records import PaddingAmounts
+from xla_client.coercion.records import padding_config as as_padding_config
+from xla_client.scalars import Scalar
 from xla_contract.dimension_numbers import PaddingConfig, PaddingDimension
+from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.concatenate import ConcatenateAttributes
 from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
 from xla_contract.ops.pad import PadAttributes
 from xla_contract.ops.slice import SliceAttributes
+from xla_contract.shape import Shape
 
 
+@checked
 def slice(
     operand: Op,
-    start_indices: Sequence[int],
-    limit_indices: Sequence[int],
-    strides: Sequence[int] | None = None,
+    start_indices: Dimensions,
+    limit_indices: Dimensions,
+    strides: Dimensions | None = None,
 ) -> Op:
-    """The elements from start up to limit in steps, per dimension; strides are 1 by default."""
+    """The elements from start up to limit in steps, per dimension; strides are 1 by default.
+
+    Args:
+        operand: An array.
+        start_indices: The first index in each dimension.
+        limit_indices: The index behind the last in each dimension.
+        strides: The step in each dimension.
+
+    Returns:
+        The slice.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> ops.slice(x, (0, 1), (2, 3))
+        %slice.2: f32[2,2]
+
+    See https://openxla.org/xla/operation_semantics#slice
+    """
     starts = integers(start_indices)
     steps = (1,) * len(starts) if strides is None else integers(strides)
     attributes = SliceAttributes(starts, integers(limit_indices), steps)
     return operand.builder.instruction(Opcode.SLICE, [operand], attributes)
 
 
+@checked
 def slice_in_dim(
     operand: Op, start_index: int, limit_index: int, stride: int, dimension: int
 ) -> Op:
-    """A slice along one dimension, all of the others; a negative number counts from the end."""
+    """A slice along one dimension, all of the others; a negative number counts from the end.
+
+    Args:
+        operand: An array.
+        start_index: The first index.
+        limit_index: The index behind the last.
+        stride: The step.
+        dimension: The number of a dimension.
+
+    Returns:
+        The slice.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> ops.slice_in_dim(x, 0, 2, 1, -1)
+        %slice.2: f32[2,2]
+
+    See https://openxla.org/xla/operation_semantics#slice
+    """
     with placed(Opcode.SLICE):
         dimension = operand.shape.dimension_number(dimension)
     starts = [0] * operand.shape.rank
@@ -37,41 +89,163 @@ def slice_in_dim(
     return slice(operand, starts, limits, strides)
 
 
-def dynamic_slice(operand: Op, start_indices: Sequence[Op], slice_sizes: Sequence[int]) -> Op:
-    """A slice whose start is known when the program runs: one scalar Op per dimension.
+@checked
+def dynamic_slice(operand: Op, start_indices: Values, slice_sizes: Dimensions) -> Op:
+    """A slice whose start is known when the program runs: one scalar per dimension.
+
+    Numbers among them take the type of the others, or s32.
 
     The start is moved so that the slice lies inside the operand.
+
+    Args:
+        operand: An array.
+        start_indices: The first index of the slice in each dimension: integer scalars.
+        slice_sizes: The size of a slice in each dimension.
+
+    Returns:
+        The slice, of `slice_sizes`.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, i = b.parameter(0, "f32[2,3]"), b.parameter(1, "s32[]")
+        >>> ops.dynamic_slice(x, [i, 0], (1, 3))
+        %dynamic-slice.4: f32[1,3]
+
+    See https://openxla.org/xla/operation_semantics#dynamicslice
     """
     attributes = DynamicSliceAttributes(integers(slice_sizes))
-    operands = [operand, *start_indices]
+    operands = [operand, *_starts(operand, start_indices)]
     return operand.builder.instruction(Opcode.DYNAMIC_SLICE, operands, attributes)
 
 
-def dynamic_update_slice(operand: Op, update: Op, start_indices: Sequence[Op]) -> Op:
-    """The operand with `update` in the place of a slice; the start is moved as in dynamic_slice."""
-    operands = [operand, update, *start_indices]
+@checked
+def dynamic_update_slice(operand: Op, update: Op, start_indices: Values) -> Op:
+    """The operand with a slice replaced by `update`; the start is moved as in dynamic_slice.
+
+    Args:
+        operand: An array.
+        update: The new elements, no larger than the operand.
+        start_indices: The first index of the slice in each dimension: integer scalars.
+
+    Returns:
+        The array with the slice replaced.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, i = b.parameter(0, "f32[2,3]"), b.parameter(1, "s32[]")
+        >>> ops.dynamic_update_slice(x, x[:1], [i, 0])
+        %dynamic-update-slice.5: f32[2,3]
+
+    See https://openxla.org/xla/operation_semantics#dynamicupdateslice
+    """
+    operands = [operand, update, *_starts(operand, start_indices)]
     return operand.builder.instruction(Opcode.DYNAMIC_UPDATE_SLICE, operands)
 
 
-def concat_in_dim(operands: Sequence[Op], dimension: int) -> Op:
-    """The operands one after the other along a dimension."""
+@checked
+def concat_in_dim(operands: Operands, dimension: int) -> Op:
+    """The operands one after the other along a dimension.
+
+    Args:
+        operands: Arrays that differ in size along `dimension` alone.
+        dimension: The dimension to join along.
+
+    Returns:
+        The joined array.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> ops.concat_in_dim([x, x], 1)
+        %concatenate.2: f32[2,6]
+
+    See https://openxla.org/xla/operation_semantics#concatenate
+    """
     attributes = ConcatenateAttributes(dimension)
-    return builder_of(*operands).instruction(Opcode.CONCATENATE, operands, attributes)
+    arrays = as_sequence(operands)
+    return builder_of(*arrays).instruction(Opcode.CONCATENATE, arrays, attributes)
 
 
-def pad(operand: Op, padding_value: Op, padding_config: PaddingConfig) -> Op:
+@checked
+def pad(operand: Op, padding_value: Op | Scalar, padding_config: PaddingAmounts) -> Op:
     """The operand with a scalar put before, behind and between its elements.
 
-    Negative amounts before and behind cut elements off.
+    Negative amounts before and behind cut elements off. The config may be (low, high) or
+    (low, high, interior) per dimension.
+
+    Args:
+        operand: An array.
+        padding_value: The element to put in, an Op or a number.
+        padding_config: A PaddingConfig, or (low, high) or (low, high, interior) per dimension.
+
+    Returns:
+        The padded array.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> ops.pad(x, 0.0, [(0, 0), (1, 2)])
+        %pad.3: f32[2,6]
+
+    See https://openxla.org/xla/operation_semantics#pad
     """
-    attributes = PadAttributes(padding_config)
-    return operand.builder.instruction(Opcode.PAD, [operand, padding_value], attributes)
+    attributes = PadAttributes(as_padding_config("padding_config", padding_config))
+    with placed(Opcode.PAD):
+        value = promoted(operand.builder, padding_value, operand.shape)
+    return operand.builder.instruction(Opcode.PAD, [operand, value], attributes)
 
 
-def pad_in_dim(operand: Op, padding_value: Op, dimension: int, low: int, high: int) -> Op:
-    """Padding before and behind one dimension; a negative number counts from the end."""
+@checked
+def pad_in_dim(operand: Op, padding_value: Op | Scalar, dimension: int, low: int, high: int) -> Op:
+    """Padding before and behind one dimension; a negative number counts from the end.
+
+    Args:
+        operand: An array.
+        padding_value: The element to put in, an Op or a number.
+        dimension: The number of a dimension.
+        low: The number of elements before the first.
+        high: The number of elements behind the last.
+
+    Returns:
+        The padded array.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> ops.pad_in_dim(x, 0.0, 1, 0, 2)
+        %pad.3: f32[2,5]
+
+    See https://openxla.org/xla/operation_semantics#pad
+    """
     with placed(Opcode.PAD):
         dimension = operand.shape.dimension_number(dimension)
     amounts = [PaddingDimension()] * operand.shape.rank
     amounts[dimension] = PaddingDimension(low, high)
     return pad(operand, padding_value, PaddingConfig(tuple(amounts)))
+
+
+def _starts(operand: Op, start_indices: Values) -> list[Op]:
+    starts = values("start_indices", start_indices)
+    known = (start.shape for start in starts if isinstance(start, Op))
+    like = next(known, Shape.scalar(ElementType.S32))
+    return [
+        promoted(operand.builder, start, None if isinstance(start, np.generic) else like)
+        for start in starts
+    ]

@@ -1,92 +1,209 @@
 """Windows that slide over arrays. Semantics: XLA's ReduceWindow and SelectAndScatter."""
 
-from collections.abc import Sequence
-
-from xla_client.builder import Op, as_sequence, builder_of, placed
-from xla_client.computation import Computation
-from xla_client.padding import Padding, make_window, pairs_of
+from xla_client.builder import Dimensions, Op, as_sequence, builder_of, integers, placed, promoted
+from xla_client.coercion.checked import checked
+from xla_client.coercion.operands import ComputationLike, Operands, Values
+from xla_client.functions import scalar_computation
+from xla_client.ops.initial_values import initial_values
+from xla_client.padding import PaddingLike, amounts_of, make_window
+from xla_client.scalars import Scalar
 from xla_contract.opcode import Opcode
 from xla_contract.ops.reduce_window import ReduceWindowAttributes
 from xla_contract.ops.select_and_scatter import SelectAndScatterAttributes
 
 
+@checked
 def reduce_window(
-    operands: Op | Sequence[Op],
-    init_values: Op | Sequence[Op],
-    computation: Computation,
-    window_dimensions: Sequence[int],
-    window_strides: Sequence[int],
-    padding: Padding,
+    operands: Operands,
+    init_values: Values,
+    computation: ComputationLike,
+    window_dimensions: Dimensions,
+    window_strides: Dimensions,
+    padding: PaddingLike,
 ) -> Op:
-    """Every window folded into one element; `padding` is "same" or "valid"."""
-    base = as_sequence(operands)[0].shape.dimensions
-    with placed(Opcode.REDUCE_WINDOW):
-        pairs = pairs_of(padding, base, window_dimensions, window_strides)
+    """Each window reduced to one element; `padding` is "same", "valid" or amounts.
+
+    Args:
+        operands: An Op, or several in a sequence.
+        init_values: One value for each operand; numbers take its element type.
+        computation: A Computation or a function: (accumulators ..., values ...) to accumulators.
+        window_dimensions: The size of the window in each dimension.
+        window_strides: The step of the window in each dimension.
+        padding: "same", "valid", or (low, high) per dimension.
+
+    Returns:
+        An element for each window, or a tuple.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> ops.reduce_window(x, 0.0, ops.add, (1, 2), (1, 1), "same")
+        %reduce-window.3: f32[2,3]
+
+    See https://openxla.org/xla/operation_semantics#reducewindow
+    """
     return reduce_window_with_general_padding(
-        operands, init_values, computation, window_dimensions, window_strides, padding=pairs
+        operands, init_values, computation, window_dimensions, window_strides, padding=padding
     )
 
 
+@checked
 def reduce_window_with_general_padding(
-    operands: Op | Sequence[Op],
-    init_values: Op | Sequence[Op],
-    computation: Computation,
-    window_dimensions: Sequence[int],
-    window_strides: Sequence[int],
-    base_dilations: Sequence[int] | None = None,
-    window_dilations: Sequence[int] | None = None,
-    padding: Sequence[tuple[int, int]] | None = None,
+    operands: Operands,
+    init_values: Values,
+    computation: ComputationLike,
+    window_dimensions: Dimensions,
+    window_strides: Dimensions,
+    base_dilations: Dimensions | None = None,
+    window_dilations: Dimensions | None = None,
+    padding: PaddingLike | None = None,
 ) -> Op:
-    """Every window folded into one element, with padding (low, high) per dimension.
+    """Each window reduced to one element, with padding (low, high) per dimension or by name.
 
-    Several operands with one initial value each give a tuple. Raises ShapeError.
+    Several operands with one initial value each give a tuple.
+
+    Args:
+        operands: An Op, or several in a sequence.
+        init_values: One value for each operand; numbers take its element type.
+        computation: A Computation or a function: (accumulators ..., values ...) to accumulators.
+        window_dimensions: The size of the window in each dimension.
+        window_strides: The step of the window in each dimension.
+        base_dilations: The distance of the operand's elements in each dimension.
+        window_dilations: The distance of the window's elements in each dimension.
+        padding: "same", "valid", or (low, high) per dimension.
+
+    Returns:
+        An element for each window, or a tuple.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> ops.reduce_window_with_general_padding(x, 0.0, ops.add, (1, 2), (1, 1))
+        %reduce-window.3: f32[2,2]
+
+    See https://openxla.org/xla/operation_semantics#reducewindow
     """
-    everything = [*as_sequence(operands), *as_sequence(init_values)]
+    arrays = as_sequence(operands)
+    builder = builder_of(*arrays)
+    sizes, strides = integers(window_dimensions), integers(window_strides)
+    base_spacing, spacing = _optional(base_dilations), _optional(window_dilations)
     with placed(Opcode.REDUCE_WINDOW):
-        window = make_window(
-            window_dimensions, window_strides, padding, base_dilations, window_dilations
+        base = arrays[0].shape.dimensions
+        pairs = amounts_of(padding, base, sizes, strides, base_spacing, spacing)
+        window = make_window(sizes, strides, pairs, base_spacing, spacing)
+        initial = initial_values(arrays, init_values)
+        reducer = scalar_computation(
+            computation, builder, [each.shape for each in (*initial, *arrays)], "computation"
         )
     attributes = ReduceWindowAttributes(window)
-    builder = builder_of(*everything)
-    return builder.instruction(Opcode.REDUCE_WINDOW, everything, attributes, [computation])
+    everything = [*arrays, *initial]
+    return builder.instruction(Opcode.REDUCE_WINDOW, everything, attributes, [reducer])
 
 
+@checked
 def select_and_scatter(
     operand: Op,
-    select: Computation,
-    window_dimensions: Sequence[int],
-    window_strides: Sequence[int],
-    padding: Padding,
+    select: ComputationLike,
+    window_dimensions: Dimensions,
+    window_strides: Dimensions,
+    padding: PaddingLike,
     source: Op,
-    init_value: Op,
-    scatter: Computation,
+    init_value: Op | Scalar,
+    scatter: ComputationLike,
 ) -> Op:
     """Every element of `source` combined into the place its window selects in `operand`.
 
-    The gradient of a maximum pool: `select` is ge, `scatter` adds. `padding` is "same" or
-    "valid".
+    The gradient of a maximum pool: `select` is ge, `scatter` adds. `padding` is "same",
+    "valid" or amounts.
+
+    Args:
+        operand: An array.
+        select: A function of two scalars that says whether the first is chosen.
+        window_dimensions: The size of the window in each dimension.
+        window_strides: The step of the window in each dimension.
+        padding: "same", "valid", or (low, high) per dimension.
+        source: An element for each window.
+        init_value: The first value; a number takes the operand's element type.
+        scatter: A function of two scalars that combines elements that meet.
+
+    Returns:
+        The combined elements, of the operand's shape.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.select_and_scatter(x, ops.ge, 3, 3, "valid", x[:1], 0.0, ops.add)
+        %select-and-scatter.4: f32[3]
+
+    See https://openxla.org/xla/operation_semantics#selectandscatter
     """
-    with placed(Opcode.SELECT_AND_SCATTER):
-        pairs = pairs_of(padding, operand.shape.dimensions, window_dimensions, window_strides)
     return select_and_scatter_with_general_padding(
-        operand, select, window_dimensions, window_strides, pairs, source, init_value, scatter
+        operand, select, window_dimensions, window_strides, padding, source, init_value, scatter
     )
 
 
+@checked
 def select_and_scatter_with_general_padding(
     operand: Op,
-    select: Computation,
-    window_dimensions: Sequence[int],
-    window_strides: Sequence[int],
-    padding: Sequence[tuple[int, int]],
+    select: ComputationLike,
+    window_dimensions: Dimensions,
+    window_strides: Dimensions,
+    padding: PaddingLike,
     source: Op,
-    init_value: Op,
-    scatter: Computation,
+    init_value: Op | Scalar,
+    scatter: ComputationLike,
 ) -> Op:
-    """`select_and_scatter` with padding (low, high) per dimension."""
+    """`select_and_scatter` with padding (low, high) per dimension.
+
+    Args:
+        operand: An array.
+        select: A function of two scalars that says whether the first is chosen.
+        window_dimensions: The size of the window in each dimension.
+        window_strides: The step of the window in each dimension.
+        padding: "same", "valid", or (low, high) per dimension.
+        source: An element for each window.
+        init_value: The first value; a number takes the operand's element type.
+        scatter: A function of two scalars that combines elements that meet.
+
+    Returns:
+        The combined elements, of the operand's shape.
+
+    Raises:
+        ShapeError: The operands do not fit the operation.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.select_and_scatter_with_general_padding(
+        ...     x, ops.ge, 3, 3, [(0, 0)], x[:1], 0.0, ops.add
+        ... )
+        %select-and-scatter.4: f32[3]
+
+    See https://openxla.org/xla/operation_semantics#selectandscatter
+    """
+    builder = operand.builder
+    sizes, strides = integers(window_dimensions), integers(window_strides)
     with placed(Opcode.SELECT_AND_SCATTER):
-        window = make_window(window_dimensions, window_strides, padding)
+        pairs = amounts_of(padding, operand.shape.dimensions, sizes, strides)
+        window = make_window(sizes, strides, pairs)
+        initial = promoted(builder, init_value, operand.shape)
+        called = [
+            scalar_computation(select, builder, [operand.shape] * 2, "select"),
+            scalar_computation(scatter, builder, [operand.shape] * 2, "scatter"),
+        ]
     attributes = SelectAndScatterAttributes(window)
-    operands = [operand, source, init_value]
-    called = [select, scatter]
-    return operand.builder.instruction(Opcode.SELECT_AND_SCATTER, operands, attributes, called)
+    operands = [operand, source, initial]
+    return builder.instruction(Opcode.SELECT_AND_SCATTER, operands, attributes, called)
+
+
+def _optional(numbers: Dimensions | None) -> tuple[int, ...] | None:
+    return None if numbers is None else integers(numbers)

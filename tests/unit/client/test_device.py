@@ -35,6 +35,26 @@ def test_values_pass_through_a_program(either: xc.Client) -> None:
     np.testing.assert_array_equal(value, np.float32([2, 4, 6, 8]))
 
 
+def test_shapes_may_be_text(either: xc.Client) -> None:
+    device = either.device(0)
+    device.to_infeed([1, 2, 3, 4], "f32[4]")
+    either.compile(doubling())(ONES)
+    with device.infeed("f32[4]") as feed:
+        feed.put([5, 6, 7, 8])
+    np.testing.assert_array_equal(np.asarray(device.from_outfeed("f32[4]")), [2, 4, 6, 8])
+    either.compile(doubling())(ONES)
+    (value,) = device.outfeed("f32[4]", count=1)
+    np.testing.assert_array_equal(np.asarray(value), [10, 12, 14, 16])
+    with pytest.raises(InvalidArgumentError):
+        device.outfeed("f32[4")
+    wrong: Any = (4,)
+    with pytest.raises(TypeError, match=r"shape must say its element type too, got \(4,\)"):
+        device.infeed(wrong)
+    late: Any = "1s"
+    with pytest.raises(TypeError, match=r"timeout must be a number of seconds or None, got '1s'"):
+        device.to_infeed(ONES, timeout=late)
+
+
 def test_a_value_of_another_shape_stays(either: xc.Client) -> None:
     device = either.device(0)
     device.to_infeed(ONES)

@@ -165,6 +165,20 @@ def test_a_batch_keeps_its_order_and_its_errors(either: xc.Client, monkeypatch: 
         run.run_batch(batch)
 
 
+def test_what_does_not_fit_is_an_outcome_of_its_own(either: xc.Client) -> None:
+    run = either.compile(double())
+    batch: list[list[Any]] = [[ONES], [ONES[:2]], [], [2 * ONES], [object()]]
+    first, short, none, second, alien = run.run_batch(batch, return_exceptions=True)
+    np.testing.assert_array_equal([first, second], [2 * ONES, 4 * ONES])
+    assert isinstance(short, InvalidArgumentError)
+    assert isinstance(none, InvalidArgumentError)
+    assert isinstance(alien, XlaError | TypeError | ValueError)
+    for each in run.run_batch(batch[1:3], return_exceptions=True):
+        assert isinstance(each, InvalidArgumentError)
+    with pytest.raises(InvalidArgumentError, match=r"^argument 0: "):
+        run.run_batch(batch)
+
+
 def test_a_batch_of_large_results_is_run_one_by_one(
     client: xc.Client, rounds: list[str], monkeypatch: Any
 ) -> None:

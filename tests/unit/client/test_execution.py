@@ -12,6 +12,7 @@ import pytest
 import xla_client as xc
 from tests.fault.plain import until
 from tests.unit.client.programs import ONES, VECTOR, add, double, endless, pair
+from xla_client import execution
 from xla_client.execution import ExecutionProfile, adopted_buffers
 from xla_contract.errors import (
     CancelledError,
@@ -24,6 +25,7 @@ from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.stubs.xla_extension_pb2 import CAPABILITY_DESCRIBE_HANDLES
 
 
 def test_a_profile_is_read_field_by_field() -> None:
@@ -51,6 +53,25 @@ def test_a_result_is_waited_for_by_anybody(either: xc.Client) -> None:
     assert asyncio.run(wait()).handle == result.handle
     done, _ = concurrent.futures.wait([run.future()], timeout=30)
     assert done == {run.future()}
+
+
+def test_whether_a_run_is_done_is_right_at_the_first_call(client: xc.Client) -> None:
+    run = client.compile(double()).submit(ONES)
+    until(lambda: client.describe().use.launched_executions == 0)
+    assert run.done()
+    endless_run = client.compile(endless()).submit(ONES)
+    assert not endless_run.done()
+    assert not endless_run.done()
+    endless_run.cancel()
+
+
+def test_a_server_that_cannot_describe_is_waited_for(client: xc.Client, monkeypatch: Any) -> None:
+    transport = client._session.transport
+    without = transport.capabilities - {CAPABILITY_DESCRIBE_HANDLES}
+    monkeypatch.setattr(transport, "capabilities", without)
+    monkeypatch.setattr(execution, "_ANSWER_SECONDS", 30)
+    run = client.compile(double()).submit(ONES)
+    assert run.done()
 
 
 def test_tuples_come_apart(either: xc.Client) -> None:

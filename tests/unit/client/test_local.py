@@ -1,25 +1,32 @@
 """A server of one's own: how it is asked for, started and stopped, in a process of its own."""
 
+import importlib.metadata
 import io
 import os
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import xla_client as xc
 from xla_client import local
+from xla_client._local_options import LocalOptions
 from xla_client.local import Local
+from xla_contract import server_extra
 from xla_contract.errors import UnavailableError
+from xla_server.app.config import Settings
 
 
 def flags(*arguments: Any, **options: Any) -> list[str]:
-    return Local(*arguments, **options)._command[4:]
+    return Local(*arguments, **options)._command[5:]
 
 
 def test_options_become_flags() -> None:
-    assert Local()._command[:4] == [sys.executable, "-m", "xla_client._local_child", "serve"]
+    assert Local()._command[:5] == [*local._CHILD, "serve"]
     assert flags("interpreter", 3) == [
         "--listen",
         "127.0.0.1:0",
@@ -27,15 +34,50 @@ def test_options_become_flags() -> None:
         "interpreter",
         "--devices",
         "3",
+        # Nobody else is there to keep a share for.
+        "--identity-share",
+        "1",
+        "--connection-share",
+        "1",
     ]
-    assert flags(max_message_bytes=2**20, quiet=True, loud=False, left=None)[6:] == [
+    assert flags(max_message_bytes=2**20, insecure=True, prepare=False, dump_dir=None)[10:] == [
         "--max-message-bytes",
         "1048576",
-        "--quiet",
-        "--no-loud",
+        "--insecure",
+        "--no-prepare",
     ]
     # Another address is heard of too.
     assert flags(listen="unix:/x").count("--listen") == 1
+
+
+def test_the_options_are_those_of_the_server() -> None:
+    assert set(LocalOptions.__annotations__) == set(Settings.model_fields) - {"platform", "devices"}
+
+
+def test_a_misspelt_option_is_a_type_error_with_the_nearest_name() -> None:
+    with pytest.raises(TypeError, match=r"'platfrm'; did you mean 'platform'\?"):
+        Local(platfrm="cpu")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"'feed_itemz'; did you mean 'feed_items'\?"):
+        Local(feed_itemz=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="'zzz'; `xla-server serve --help` lists them"):
+        Local(zzz=3)  # type: ignore[call-arg]
+
+
+def test_a_local_server_says_what_and_where_it_is() -> None:
+    own = Local("interpreter", 2)
+    assert "--platform interpreter --devices 2" in repr(own)
+    assert repr(own).endswith("; not running)")
+
+
+def test_the_modules_that_are_looked_for_are_those_of_the_extra() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    needed = {
+        re.split(r"[>=\[;]", each)[0].lower() for each in project["optional-dependencies"]["server"]
+    } - {"zlib-ng"}  # The server does without.
+    distributions = importlib.metadata.packages_distributions()
+    found = {each.lower() for name in server_extra.MODULES for each in distributions[name]}
+    assert found == needed
+    assert f"'{project['name']}[server]'" in server_extra.INSTALL
 
 
 def test_a_server_is_started_and_stopped_as_often_as_one_likes() -> None:

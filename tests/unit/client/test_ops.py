@@ -94,6 +94,11 @@ CASES = {
     "batch_norm_training": lambda p: ops.batch_norm_training(
         p("f32[4,2]"), p("f32[2]"), p("f32[2]"), 0.1, 1
     ),
+    "batch_dot": lambda p: ops.batch_dot(p("f32[2,3,4]"), p("f32[2,4,5]")),
+    "matmul": lambda p: ops.matmul(p("f32[2,3,4]"), p("f32[4,5]")),
+    "infeed": lambda p: ops.infeed(p, "f32[3]"),
+    "recv": lambda p: ops.recv(p, "f32[3]", 1),
+    "roll": lambda p: ops.roll(p("f32[3,4]"), -1, 1),
     "bitcast_convert_type": lambda p: ops.bitcast_convert_type(p("f32[2]"), ElementType.U32),
     "broadcast": lambda p: ops.broadcast(p("f32[3]"), [2]),
     "broadcast_in_dim": lambda p: ops.broadcast_in_dim(p("f32[3]"), [2, 3], [1]),
@@ -240,6 +245,8 @@ OPCODE = {
     "collective_broadcast": "collective-broadcast", "collective_permute": "collective-permute",
     "cross_replica_sum": "all-reduce", "ragged_all_to_all": "ragged-all-to-all",
     "reduce_scatter": "reduce-scatter",
+    "batch_dot": "dot", "matmul": "dot", "floor_div": "select", "floor_mod": "select",
+    "infeed": "get-tuple-element", "recv": "get-tuple-element", "roll": "slice",
     "abs": "abs", "acos": "acos", "acosh": "acosh", "add": "add", "and_": "and", "asin": "asin",
     "asinh": "asinh", "atan": "atan", "atan2": "atan2", "atanh": "atanh",
     "batch_norm_grad": "batch-norm-grad", "batch_norm_inference": "batch-norm-inference",

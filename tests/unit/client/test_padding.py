@@ -85,7 +85,7 @@ def test_valid_is_none(dimensions: list[tuple[int, int, int]]) -> None:
 def test_other_names_are_refused() -> None:
     name: Any = "full"
     with pytest.raises(
-        InvalidArgumentError, match=r"^padding must be 'same' or 'valid', got 'full'$"
+        InvalidArgumentError, match=r"(?m)^padding must be 'same' or 'valid', got 'full' \(str\)$"
     ) as caught:
         pairs_of(name, [3], [1], [1])
     assert "general_padding" in caught.value.hint

@@ -109,7 +109,7 @@ def test_what_does_not_fit_is_named_with_its_place(client: xc.Client) -> None:
             made(client, ONES, argument)
         with pytest.raises(InvalidArgumentError, match=rf"^step 2 \(f\): argument 1: .*{rule}"):
             made(client, ONES, argument, place="step 2 (f)")
-    with pytest.raises(InvalidArgumentError, match=r"must equal .*got f32\[5\] for f32\[4\]"):
+    with pytest.raises(InvalidArgumentError, match=r"must have .*got f32\[5\] for f32\[4\]"):
         made(client, turned, pipeline=turned._pipeline)
     with pytest.raises(InvalidArgumentError, match="one argument per parameter, got 1 for"):
         made(client, ONES, shapes=[VECTOR, VECTOR])

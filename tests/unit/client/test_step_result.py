@@ -47,8 +47,10 @@ def test_it_belongs_to_its_pipeline(client: xc.Client, result: StepResult) -> No
 
 
 def test_it_must_be_what_its_parameter_was_compiled_for(result: StepResult) -> None:
-    result[1][1].require_equal(Shape.parse("f32[2,3]{1,0}"))
+    for layout in ("{1,0}", "{0,1}"):
+        result[1][1].require_fit(Shape.parse("f32[2,3]" + layout))
     with pytest.raises(
-        InvalidArgumentError, match=r"layout included, got f32\[2,3\]\{1,0\} for f32\[2,3\]\{0,1\}$"
+        InvalidArgumentError,
+        match=r"type and dimensions of its parameter, got f32\[2,3\]\{1,0\} for f32\[3,2\]\{1,0\}$",
     ):
-        result[1][1].require_equal(Shape.parse("f32[2,3]{0,1}"))
+        result[1][1].require_fit(Shape.parse("f32[3,2]{1,0}"))

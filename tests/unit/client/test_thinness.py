@@ -1,7 +1,57 @@
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+
+from xla_client import local
 
 HEAVY = {"numba", "llvmlite", "scipy", "jax", "jaxlib", "pydantic", "typer", "xla_server"}
+
+
+# What writes programs, and what only mistakes, large tuples or notebooks need.
+LATER = {
+    "xla_client.builder",
+    "xla_client.ops",
+    "xla_client.lib",
+    "xla_client.display.graphs",
+    "xla_contract.dimension_numbers",
+    "xla_contract.ops",
+    "xla_contract.shape_text",
+    "importlib.metadata",
+    "email",
+    "difflib",
+}
+
+
+def loaded(program: str) -> set[str]:
+    code = f"import sys; {program}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_the_client_loads_what_every_client_needs():
+    before = loaded("import numpy, grpc")
+    after = loaded("import numpy, grpc, xla_client")
+    assert not LATER & after
+    # 300 before anything was loaded later, which took twice as long.
+    assert len(after - before) < 200
+    assert {"xla_client.builder", "xla_client.ops"} <= loaded("from xla_client import Builder, ops")
+
+
+def test_every_public_name_is_there():
+    import xla_client
+
+    assert set(xla_client.__all__) <= set(dir(xla_client))
+    assert [name for name in xla_client.__all__ if not hasattr(xla_client, name)] == []
+    with pytest.raises(AttributeError, match="module 'xla_client' has no attribute 'Bilder'"):
+        xla_client.Bilder  # noqa: B018
+
+
+def test_a_local_server_does_without_the_client():
+    program = Path(local.__file__).with_name("_local_child.py").read_text()
+    assert "xla_client" not in program
+    assert not any("xla_client" in part for part in local._CHILD[:3])
 
 
 def test_importing_the_client_loads_nothing_heavy():

@@ -1,0 +1,61 @@
+"""Targets of connections as people write them, made what grpc takes."""
+
+from xla_contract.errors import InvalidArgumentError
+
+DEFAULT_PORT = 1685
+"""The port of a target that names none: where `xla-server serve` listens by default."""
+
+_GRPC_SCHEMES = ("unix", "unix-abstract", "dns", "ipv4", "ipv6", "vsock", "xds")
+
+
+def normalized(target: str) -> str:
+    """Return a target with its port.
+
+    Args:
+        target: "host", "host:port", an IPv6 address with or without brackets, "unix:/path", or
+            another name that grpc resolves ("dns:///host:port").
+
+    Raises:
+        TypeError: It is no text.
+        InvalidArgumentError: It is empty, a URL, or has a port that is no number.
+    """
+    if not isinstance(target, str):
+        raise TypeError(f"target must be a str such as 'host:1685', got {target!r}")
+    text = target.strip()
+    if not text:
+        raise _refused(target, "connect('localhost') is the server on this machine.")
+    scheme, colon, rest = text.partition(":")
+    if "://" in text and scheme not in _GRPC_SCHEMES:
+        advice = f"Leave {scheme}:// out."
+        if scheme in ("https", "grpcs"):
+            advice += " TLS is turned on by credentials=xla_client.Tls()."
+        raise _refused(target, advice)
+    if scheme == "dns" and colon:
+        authority, slash, name = rest.rpartition("/")
+        return f"dns:{authority}{slash}{_with_port(name, target)}"
+    if scheme in _GRPC_SCHEMES and colon:
+        return text
+    return _with_port(text, target)
+
+
+def _with_port(name: str, target: str) -> str:
+    if name.startswith("["):
+        host, _, port = name.partition("]")
+        host, port = f"{host}]", port.removeprefix(":")
+    elif name.count(":") > 1:
+        host, port = f"[{name}]", ""
+    else:
+        host, _, port = name.partition(":")
+    if not host or any(each in host for each in "/ ") or not (port or "0").isdecimal():
+        raise _refused(target, "connect('host') means port 1685.")
+    if int(port or 0) > 65535:
+        raise _refused(target, "A port is at most 65535.")
+    return f"{host}:{port or DEFAULT_PORT}"
+
+
+def _refused(target: str, hint: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"connect: a target must be host:port or unix:/path, got {target!r}",
+        op="connect",
+        hint=hint,
+    )

@@ -1,0 +1,1 @@
+"""How objects look in notebooks: tables and graphs as HTML."""

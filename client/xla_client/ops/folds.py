@@ -1,0 +1,132 @@
+"""Sums, products and extremes: the reductions behind the methods of Ops and `lib.arithmetic`.
+
+The computations are made once per element type and shared, so that a program with many reductions
+holds each of them once.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+
+from xla_client.builder import Builder, Dimensions, Op, integers
+from xla_client.coercion.checked import checked
+from xla_client.computation import Computation
+from xla_client.ops import comparison, elementwise
+from xla_client.ops.conversion import convert_element_type
+from xla_client.ops.reduction import reduce
+from xla_client.special_values import extreme_array, number_array
+from xla_contract.element_type import ElementType
+from xla_contract.errors import InvalidArgumentError
+from xla_contract.shape import Shape
+
+_FUNCTIONS: dict[str, Callable[[Op, Op], Op]] = {
+    "add": elementwise.add,
+    "multiply": elementwise.mul,
+    "max": elementwise.max,
+    "min": elementwise.min,
+    "ge": comparison.ge,
+    "and": elementwise.and_,
+    "or": elementwise.or_,
+}
+
+
+@functools.cache
+def scalar_computation(name: str, element_type: ElementType) -> Computation:
+    """A function of two scalars as a computation: add, multiply, max, min, ge, and, or."""
+    builder = Builder(f"{name}_{element_type.text}")
+    shape = Shape.scalar(element_type)
+    terms = builder.parameter(0, shape, "x"), builder.parameter(1, shape, "y")
+    return builder.build(_FUNCTIONS[name](*terms))
+
+
+@checked
+def sum(operand: Op, dimensions: Dimensions | None = None) -> Op:
+    """The sum over these dimensions, by default all; negative numbers count from the end."""
+    zero = operand.builder.constant(number_array(0, operand.shape.element_type))
+    return _fold(operand, zero, "add", dimensions)
+
+
+@checked
+def prod(operand: Op, dimensions: Dimensions | None = None) -> Op:
+    """The product over these dimensions, by default all."""
+    one = operand.builder.constant(number_array(1, operand.shape.element_type))
+    return _fold(operand, one, "multiply", dimensions)
+
+
+@checked
+def max(operand: Op, dimensions: Dimensions | None = None) -> Op:
+    """The largest over these dimensions, by default all; NaN where there is one.
+
+    The result for no elements is `lib.constants.min_value`.
+    """
+    least = extreme_array(operand.shape.element_type, sign=-1, finite=False)
+    return _fold(operand, operand.builder.constant(least), "max", dimensions)
+
+
+@checked
+def min(operand: Op, dimensions: Dimensions | None = None) -> Op:
+    """The smallest over these dimensions, by default all; see `max`."""
+    most = extreme_array(operand.shape.element_type, sign=1, finite=False)
+    return _fold(operand, operand.builder.constant(most), "min", dimensions)
+
+
+@checked
+def any(operand: Op, dimensions: Dimensions | None = None) -> Op:
+    """Logical or of the preds over these dimensions, by default all.
+
+    Raises InvalidArgumentError for another element type than pred.
+    """
+    _check_pred("any", operand)
+    return _fold(operand, operand.builder.constant(False), "or", dimensions)
+
+
+@checked
+def all(operand: Op, dimensions: Dimensions | None = None) -> Op:
+    """Logical and of the preds over these dimensions, by default all; see `any`."""
+    _check_pred("all", operand)
+    return _fold(operand, operand.builder.constant(True), "and", dimensions)
+
+
+@checked
+def mean(operand: Op, dimensions: Dimensions | None = None) -> Op:
+    """The mean over these dimensions, by default all; NaN of no elements.
+
+    Types narrower than f32 are summed in f32. Raises InvalidArgumentError for integers and pred,
+    whose mean has another type: convert first.
+    """
+    element_type = operand.shape.element_type
+    if not (element_type.is_floating or element_type.is_complex):
+        raise InvalidArgumentError(
+            f"a mean needs a floating or complex type, got {operand.shape}", op="mean"
+        )
+    numbers = _numbers(operand, dimensions)
+    wide = ElementType.F32 if element_type.bit_width < 32 else element_type
+    count = float(math.prod(operand.shape.dimensions[number] for number in numbers))
+    total = sum(_converted(operand, wide), numbers)
+    return _converted(total / count, element_type)
+
+
+def _fold(operand: Op, initial: Op, name: str, dimensions: Dimensions | None) -> Op:
+    computation = scalar_computation(name, operand.shape.element_type)
+    return reduce(operand, initial, computation, _numbers(operand, dimensions))
+
+
+def _numbers(operand: Op, dimensions: Dimensions | None) -> tuple[int, ...]:
+    if dimensions is None:
+        return tuple(range(operand.shape.rank))
+    return tuple(operand.shape.dimension_number(number) for number in integers(dimensions))
+
+
+def _converted(operand: Op, element_type: ElementType) -> Op:
+    if operand.shape.element_type is element_type:
+        return operand
+    return convert_element_type(operand, element_type)
+
+
+def _check_pred(name: str, operand: Op) -> None:
+    if operand.shape.element_type is not ElementType.PRED:
+        raise InvalidArgumentError(
+            f"{name} needs pred elements, got {operand.shape}",
+            op=name,
+            hint="compare first, as in ops.ne(x, 0)",
+        )

@@ -1,0 +1,25 @@
+"""Initial values of reductions, one for each operand."""
+
+import itertools
+from collections.abc import Sequence
+
+from xla_client.builder import Op, builder_of, promoted
+from xla_client.coercion.operands import Values, values
+from xla_contract.errors import ShapeError
+
+
+def initial_values(operands: Sequence[Op], given: Values) -> list[Op]:
+    """Return the values as Ops; numbers take the element type of their operand.
+
+    Raises ShapeError unless there is one for each operand.
+    """
+    builder = builder_of(*operands)
+    likes = itertools.chain((operand.shape for operand in operands), itertools.repeat(None))
+    initial = [
+        promoted(builder, value, like)
+        for value, like in zip(values("init_values", given), likes, strict=False)
+    ]
+    if len(initial) != len(operands):
+        shapes = ", ".join(str(each.shape) for each in (*operands, *initial))
+        raise ShapeError(f"operands must be arrays and as many initial values, got ({shapes})")
+    return initial

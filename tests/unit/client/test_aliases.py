@@ -1,0 +1,73 @@
+"""Programs whose module says which arguments it gives up."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xla_client as xc
+from tests.unit.client.programs import ONES, add
+from xla_client._aliases import donated_parameters
+from xla_contract.errors import InvalidArgumentError
+from xla_contract.stubs import hlo_pb2
+
+
+def giving_up_the_first(kind: str = "input_output_alias") -> xc.Computation:
+    proto = add().proto
+    getattr(proto, kind).entries.add(parameter_number=0)
+    return xc.Computation.from_proto(proto)
+
+
+def test_a_part_of_a_tuple_is_not_given_up_by_itself() -> None:
+    module = hlo_pb2.HloModuleProto()
+    module.input_output_alias.entries.add(parameter_number=2)
+    module.input_output_alias.entries.add(parameter_number=1, parameter_shape_index=[0])
+    module.buffer_donor.entries.add(parameter_number=3)
+    assert donated_parameters(module) == {2, 3}
+
+
+@pytest.mark.parametrize("kind", ["input_output_alias", "buffer_donor"])
+@pytest.mark.parametrize("how", ["call", "run", "submit"])
+def test_the_argument_is_gone_and_its_memory_is_free(
+    client: xc.Client, kind: str, how: str
+) -> None:
+    run = client.compile(giving_up_the_first(kind))
+    first, second = client.to_device(ONES), client.to_device(2 * ONES)
+    result: Any
+    if how == "call":
+        result = run(first, second)
+    elif how == "run":
+        result = run.run(first, second)
+    else:
+        result = run.submit(first, second).result()
+    np.testing.assert_array_equal(np.asarray(result), 3 * ONES)
+    assert first.is_deleted
+    assert not second.is_deleted
+    with pytest.raises(InvalidArgumentError, match="got the deleted"):
+        run(first, second)
+    # `second` and a result that stays: what was given up takes nothing.
+    assert client.describe().use.device_bytes == (16 if how == "run" else 32)
+
+
+def test_what_is_not_to_be_given_up_stays(client: xc.Client) -> None:
+    run = client.compile(giving_up_the_first())
+    first = client.to_device(ONES)
+    run(first, ONES, donate=())
+    # Twice the same: jax refuses it, here it stays.
+    np.testing.assert_array_equal(run.run(first, first), 2 * ONES)
+    run.run_batch([(first, ONES), (first, ONES)])
+    steps = client.pipeline()
+    steps.fetch(steps.call(run, first, ONES))
+    steps.run()
+    assert not first.is_deleted
+    # Arrays of the caller are copied, and stay as they are.
+    np.testing.assert_array_equal(run.run(ONES, ONES), 2 * ONES)
+
+
+def test_a_loop_of_a_training_program_keeps_one_state(client: xc.Client) -> None:
+    run = client.compile(giving_up_the_first())
+    state = client.to_device(ONES)
+    for _ in range(5):
+        state = run(state, ONES)
+    np.testing.assert_array_equal(state.to_numpy(), 6 * ONES)
+    assert client.describe().use.device_bytes == 16
