@@ -3,22 +3,43 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# What the demo and the server need is less than half of what development needs. Where that is
+# installed it serves for both.
+DEMO_STAMP := $(VENV)/.installed-demo
+DOCS_STAMP := $(VENV)/.installed-docs
+RUNNING := $(if $(wildcard $(STAMP)),$(STAMP),$(DEMO_STAMP))
+WRITING := $(if $(wildcard $(STAMP)),$(STAMP),$(DOCS_STAMP))
+INSTALLED_FROM := pyproject.toml hatch_build.py $(wildcard protos/xla/*.proto)
 SOURCES := protos/xla_contract client server
 DEMO_OUTPUT ?= build/digits.png
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test soak transfer-large conformance conformance-cpu work-ratio golden operations ulps lint baseline types layers bench bench-cpu bench-sweep fmt clean
+.PHONY: help setup demo docs serve test soak storms transfer-large examples programs depth conformance conformance-cpu work-ratio fuzz fuzz-answers golden operations ulps lint baseline types layers bench bench-cpu bench-sweep fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
 
-setup: $(STAMP) ## make the virtual environment and install everything into it
+setup: $(STAMP) ## make the virtual environment and install everything for development into it (1.6 GB)
 
-$(STAMP): pyproject.toml hatch_build.py $(wildcard protos/xla/*.proto)
-	@$(PYTHON) -m venv $(VENV) || $(MAKE) --no-print-directory venv-of-debian
-	$(BIN)/python -m pip install --quiet --upgrade pip
+$(STAMP): $(INSTALLED_FROM)
+	@$(MAKE) --no-print-directory venv
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $(STAMP)
+
+$(DEMO_STAMP): $(INSTALLED_FROM)
+	@$(MAKE) --no-print-directory venv
+	$(BIN)/python -m pip install --quiet --editable '.[server,demo]'
+	@touch $(DEMO_STAMP)
+
+$(DOCS_STAMP): $(INSTALLED_FROM)
+	@$(MAKE) --no-print-directory venv
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@touch $(DOCS_STAMP)
+
+.PHONY: venv
+venv:
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || $(MAKE) --no-print-directory venv-of-debian
+	$(BIN)/python -m pip install --quiet --upgrade pip
 
 # Debian ships the venv module in a package of its own.
 .PHONY: venv-of-debian
@@ -29,22 +50,39 @@ venv-of-debian:
 	apt-get install -y -qq python3-venv
 	$(PYTHON) -m venv $(VENV)
 
-demo: $(STAMP) ## start a server and train a classifier of handwritten digits on it
+demo: $(RUNNING) ## start a server and train a classifier of handwritten digits on it
 	@mkdir -p $(dir $(DEMO_OUTPUT))
 	$(BIN)/python client/examples/train_digits.py --output $(DEMO_OUTPUT)
 
-serve: $(STAMP) ## run a server on 127.0.0.1:1685
+serve: $(RUNNING) ## run a server on 127.0.0.1:1685
 	$(BIN)/xla-server serve
 
-# Three on two processors, as tests of processes wait a good part of their time.
+docs: $(WRITING) ## write the site with the API reference to build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+
+# Three on two processors, as tests of processes wait a good part of their time. Each begins with tests
+# that follow each other, so that a file's server is mostly started once, and takes over others' last.
 test: lint types layers ## everything CI checks: lint, types, layers, tests; PROCESSOR=avx2 as on an older processor
-	$(if $(PROCESSOR),$(BIN)/python -m tests.processors $(PROCESSOR)) $(BIN)/python -m pytest -n 3
+	$(if $(PROCESSOR),$(BIN)/python -m tests.processors $(PROCESSOR)) $(BIN)/python -m pytest -n 3 --dist worksteal
 
 soak: $(STAMP) ## tests/fault over and over for MINUTES=12, and what that does to the server
 	SOAK_MINUTES=$(or $(MINUTES),12) $(BIN)/python -m pytest -n 0 --timeout 900 tests/fault
 
+storms: $(STAMP) ## the speed of a client that behaves while another one makes a storm
+	$(BIN)/python -m tests.fault.storm_speed
+
 transfer-large: $(STAMP) ## 3 GiB up and down through real processes, with bounded memory (takes 12 GiB)
 	$(BIN)/python -m pytest -n 0 --timeout 900 -s tests/large/transfer_of_3_gib.py
+
+examples: $(STAMP) ## the clients in JavaScript and Go, where node and go are installed
+	if command -v npm; then cd client/examples/node && npm install --no-audit --no-fund; fi
+	$(BIN)/python -m pytest -n 0 -rs tests/e2e/test_examples.py
+
+programs: $(STAMP) ## 10,000 programs that a client compiles and never frees, on both platforms (some minutes)
+	PROGRAMS=10000 $(BIN)/python -m pytest -n 2 --timeout 3600 tests/e2e/test_many_programs.py
+
+depth: $(STAMP) ## long, wide and deeply nested programs at full size, which takes an hour (`make test` takes a slice)
+	DEPTH=full $(BIN)/python -m pytest -n 2 --timeout 3600 tests/depth tests/e2e/test_deep_programs.py
 
 conformance: $(STAMP) ## the whole oracle sweep against XLA's CPU backend (`make test` takes a slice)
 	CONFORMANCE=full $(BIN)/python -m pytest -n 2 --timeout 1200 tests/conformance
@@ -57,6 +95,12 @@ conformance-cpu: $(STAMP) ## the same with the compiler in the interpreter's pla
 
 work-ratio: $(STAMP) ## operations that random graphs repeat, counted; SEED= and COUNT=5000 choose
 	SEED=$(SEED) COUNT=$(COUNT) $(BIN)/python -m tests.work_ratio
+
+fuzz-answers: $(STAMP) ## random modules on cpu, interpreter and jaxlib for SECONDS=600; SEED= repeats a run
+	$(BIN)/python -m tests.fuzz.answers --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
+
+fuzz: $(STAMP) ## mutated modules on servers of both platforms for SECONDS=600; SEED= repeats a run
+	$(BIN)/python -m tests.fuzz.mutants --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
 
 golden: $(STAMP) ## write tests/golden: the kernels of a few programs, to see what a change changes
 	$(BIN)/python -m tests.golden

@@ -1,4 +1,5 @@
 import os
+import sys
 from collections.abc import Iterator
 
 import hypothesis
@@ -20,3 +21,18 @@ def _directories_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> It
         patch.setenv("XLA_SERVER_COMPILATION_CACHE_DIR", str(root / "kernels"))
         patch.setenv("XDG_STATE_HOME", str(root / "state"))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _every_fusion_compiles(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Compiling unfused what fails to compile must hide no fault from the tests."""
+    before = _fusion_faults()
+    yield
+    if request.node.get_closest_marker("fusion_faults") is None:
+        assert _fusion_faults() == before
+
+
+def _fusion_faults() -> int:
+    # Tests of the client alone load no server.
+    module = sys.modules.get("xla_server.codegen.lower.fusion_faults")
+    return 0 if module is None else module.FUSION_FAULTS.count

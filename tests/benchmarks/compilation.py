@@ -57,7 +57,7 @@ class Program:
         proto = hlo_pb2.HloModuleProto.FromString(self.serialized)
         shapes = program_shape_from_proto(proto.host_program_shape).parameters
         program = prepare_program(proto, xla_pb2.ExecutionOptions(), shapes, cpu.devices[0])
-        found = table.acquire(program.key, lambda: executable, Cancellation())
+        found = table.acquire(program, lambda: executable, Cancellation())
         table.release(found)
         return time.perf_counter() - started
 

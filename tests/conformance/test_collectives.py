@@ -97,7 +97,6 @@ def test_on_a_mesh_of_one(name: str, by: str) -> None:
         "f32[4] reduce-scatter(x0), replica_groups={{0}}, dimensions={0}, to_apply=add",
         "f32[4] all-to-all(x0), replica_groups={{0}}, dimensions={0}",
         "f32[4] collective-permute(x0), source_target_pairs={{0,0}}",
-        "f32[4] collective-permute(x0), source_target_pairs={{0,1}}",
         "f32[4] collective-permute(x0), source_target_pairs={}",
     ],
 )
@@ -114,7 +113,7 @@ def test_a_program_for_several_devices_is_read_and_refused_when_run() -> None:
     verify(module)
     assert print_hlo(export_module(module)) == print_hlo(proto)
     (body,) = [part for part in module.computations if "manual_computation" in part.name]
-    message = r"^all-reduce %.*with itself, number 0, got groups \{\{0,1,2,3\}\}$"
+    message = r"(?m)^all-reduce %.*with itself, number 0, got groups \{\{0,1,2,3\}\}$"
     with pytest.raises(XlaError, match=message):
         evaluate(body, [np.ones((1, 4), np.float32)])
 
@@ -132,5 +131,5 @@ def test_a_ring_of_several_devices_has_a_source_that_is_not_there() -> None:
     module = import_module(proto)
     verify(module)
     (body,) = [part for part in module.computations if "manual_computation" in part.name]
-    with pytest.raises(XlaError, match=r"^collective-permute %.*got source 3 for it$"):
+    with pytest.raises(XlaError, match=r"(?m)^collective-permute %.*got pair \{0,1\}$"):
         evaluate(body, [np.ones((1, 2), np.float32)])

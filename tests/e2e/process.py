@@ -35,10 +35,15 @@ class ServerProcess:
 
 @contextlib.contextmanager
 def start_server(
-    directory: Path, *flags: str, environment: dict[str, str] | None = None
+    directory: Path,
+    *flags: str,
+    environment: dict[str, str] | None = None,
+    insecure: bool = True,
 ) -> Iterator[ServerProcess]:
+    """A server process; unless it is `insecure`, flags and environment say who may call."""
     log = directory / "server.log"
     command = [sys.executable, "-m", "xla_server", "serve", "--listen", "127.0.0.1:0", *flags]
+    command += ["--insecure"] if insecure else []
     with log.open("w") as stderr:
         process = subprocess.Popen(
             command,
@@ -73,8 +78,8 @@ class Raw:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         raise AttributeError(name)
 
-    def send_bytes(self, path: str, data: bytes) -> bytes:
-        return self._channel.unary_unary(path)(data, timeout=30)
+    def send_bytes(self, path: str, data: bytes, timeout: float = 30) -> bytes:
+        return self._channel.unary_unary(path)(data, timeout=timeout)
 
     def close(self) -> None:
         self._channel.close()

@@ -214,14 +214,16 @@ def test_what_random_changes_do_to_a_program_is_never_a_fault_of_the_server(raw)
 
 
 def test_limits_are_said_with_their_use(tmp_path: Path):
-    flags = ("--max-device-bytes", "100", "--max-executables", "1", "--max-handles", "3")
+    flags = ("--max-device-bytes", "100", "--max-program-bytes", "6000", "--max-handles", "3")
+    flags += ("--identity-share", "1", "--connection-share", "1")
     with start_server(tmp_path, *flags) as server:
         raw = Raw(server.address)
         kept = [raw.upload(np.zeros(10, np.float32)) for _ in range(2)]
         message = refused(EXHAUSTED, raw.upload, np.zeros(10, np.float32))
         assert all(word in message for word in ("100", "40", "80"))
         raw.compile(modules.pair())
-        assert "1 executables" in refused(EXHAUSTED, raw.compile, modules.constant_sum())
+        message = refused(EXHAUSTED, raw.compile, modules.constant_sum())
+        assert "programs of at most 6000 bytes, got one more of" in message
         handle = raw.compile(modules.pair())
         arguments = [raw.upload(np.float32(1))]
         assert "3 data handles" in refused(EXHAUSTED, raw.upload, np.float32(1))

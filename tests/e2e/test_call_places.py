@@ -30,6 +30,8 @@ TOLD = (
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     flags = ["--max-concurrent-calls", str(LIMIT), "--session-calls", str(EACH)]
     flags += ["--platform", "interpreter", "--execute-threads", "2", "--short-threads", "1"]
+    # All clients here are one host's.
+    flags += ["--identity-share", "1", "--connection-share", "1"]
     with start_server(tmp_path_factory.mktemp("server"), *flags) as running:
         yield running
 

@@ -25,6 +25,7 @@ X = np.arange(60, dtype=np.float32).reshape(6, 10)
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     directory = tmp_path_factory.mktemp("server")
     flags = ("--platform", "interpreter", "--max-device-bytes", str(LIMIT))
+    flags += ("--identity-share", "1", "--connection-share", "1")
     with start_server(directory, *flags) as running:
         yield running.address
 
@@ -182,7 +183,7 @@ class TestPlainStubs:
         there = stubs("Converse", iter(lambda: leaves.wait(60), True))
         upload = stubs.begin("Upload", half())
         _until(lambda: _offset(stubs) == 100)
-        assert (_state(stubs).offset, stubs.used()) == (100, 240)
+        assert (_state(stubs).offset, stubs.used()) == (100, 100)
         may_break_off.set()
         refused(StatusCode.INVALID_ARGUMENT, upload.result)
         _until(lambda: stubs.used() == 0)

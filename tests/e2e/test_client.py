@@ -22,7 +22,7 @@ F32 = ElementType.F32
 
 @pytest.fixture(scope="module")
 def client():
-    with xc.Local(devices=3, timeout=60) as client:
+    with xc.Local(devices=3, timeout=60, insecure=True) as client:
         yield client
 
 
@@ -153,8 +153,7 @@ def test_layouts_of_arguments_and_result(client):
     np.testing.assert_array_equal(result.to_numpy(), value)
     assert result.to_literal(column_major).linear_memory().tolist() == [0, 3, 1, 4, 2, 5]
     row_major = client.to_device(value)
-    with pytest.raises(xc.InvalidArgumentError, match=r"\{1,0\}"):
-        run(row_major)
+    np.testing.assert_array_equal(run(row_major).to_numpy(), value)
 
 
 def test_compile_errors_are_typed_and_placed(client):
@@ -373,8 +372,8 @@ def test_random_bits_go_on_from_the_state_that_came_back(client):
 
 
 def test_local_says_why_the_server_did_not_start():
-    with pytest.raises(xc.UnavailableError, match="no-such-option"):
-        xc.Local(no_such_option=1).start()
+    with pytest.raises(xc.UnavailableError, match="feed_items: Input should be greater"):
+        xc.Local(feed_items=-1).start()
 
 
 def test_local_server_does_not_outlive_its_parent(tmp_path):

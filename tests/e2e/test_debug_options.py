@@ -1,6 +1,7 @@
 """What clients see of compilations, over real servers: dumps, passes, profiles, refusals."""
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,7 @@ def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cpu(tmp_path_factory: pytest.TempPathFactory, dumps: Path) -> Iterator[xc.Client]:
     directory = tmp_path_factory.mktemp("cpu")
     flags = ("--platform", "cpu", "--dump-dir", str(dumps), "--compilation-cache-dir", "")
+    flags += ("--identity-share", "1", "--connection-share", "1")
     with (
         start_server(directory, *flags, "--max-device-bytes", str(LIMIT)) as running,
         xc.connect(running.address, timeout=120) as client,
@@ -201,3 +203,21 @@ def test_what_does_not_fit_beside_what_is_kept_is_refused_when_it_runs(cpu: xc.C
     assert re.search(r"with 8\d{5} in use", caught.value.message)
     kept.delete()
     np.testing.assert_allclose(executable(argument).to_numpy()[0], 2 * np.tanh(1) + 1, rtol=1e-5)
+
+
+def test_what_is_dumped_is_for_the_server_s_user_alone(tmp_path: Path) -> None:
+    root = tmp_path / "dumps"
+    before = os.umask(0)
+    try:
+        with (
+            start_server(tmp_path, "--dump-dir", str(root)) as running,
+            xc.connect(running.address, timeout=120) as client,
+        ):
+            options = {"xla_dump_to": "mine", "xla_hlo_profile": True}
+            client.compile(program("private"), debug_options=options).run(X)
+    finally:
+        os.umask(before)
+    made = [root, *root.rglob("*")]
+    assert any(path.name.startswith("profile_") for path in made)
+    for path in made:
+        assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path

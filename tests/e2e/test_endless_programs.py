@@ -23,6 +23,9 @@ FLAGS = {
     "session-executions": 5,
     "max-streams": 12,
     "session-streams": 6,
+    # All sessions are of one connection's host.
+    "identity-share": 1,
+    "connection-share": 1,
 }
 SESSIONS = 5
 KINDS = ("Execute", "Converse", "RunBatch", "Run", "Launch")

@@ -151,7 +151,7 @@ def test_what_does_not_fit_is_told_at_the_call_with_its_step(
     both = p.call(pair, ONES)
     with pytest.raises(
         xc.InvalidArgumentError,
-        match=r"step 1 \(double\): argument 0: the result of a step must equal .* got "
+        match=r"step 1 \(double\): argument 0: the result of a step must have .* got "
         r"\(f32\[4\]\{0\}, f32\[4\]\{0\}\) for f32\[4\]\{0\}",
     ):
         p.call(double, both)

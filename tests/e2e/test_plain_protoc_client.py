@@ -254,7 +254,7 @@ def stubs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def target() -> Iterator[str]:
-    with xla_client.Local() as client:
+    with xla_client.Local(insecure=True) as client:
         yield client.target
 
 

@@ -29,6 +29,19 @@ def client(tmp_path: Path) -> Iterator[xla_client.Client]:
         yield client
 
 
+def test_the_light_path_is_three_lines_that_print_what_it_says(
+    client: xla_client.Client,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = re.search(r"prints `(.*?)`:\n\n```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+    assert found is not None
+    printed, code = found.groups()
+    monkeypatch.setattr(xla_client, "Local", lambda: contextlib.nullcontext(client))
+    exec(code, {})
+    assert capsys.readouterr().out == f"{printed}\n"
+
+
 def test_what_it_shows_runs_as_it_stands(
     client: xla_client.Client,
     monkeypatch: pytest.MonkeyPatch,
@@ -41,6 +54,8 @@ def test_what_it_shows_runs_as_it_stands(
     names: dict[str, Any] = {}
     exec(twenty_lines, names)
     assert capsys.readouterr().out == "f32[2,3]{1,0} [[10. 22. 34.]\n [16. 28. 40.]]\n"
+    exec(from_jax, names)
+    assert capsys.readouterr().out == "[[2. 2. 2.]]\n"
     submit, pipeline, feeds, sessions = _blocks("Work that goes on")
     exec(submit, names)
     assert capsys.readouterr().out == "[[ 5. 11. 17.]\n [ 8. 14. 20.]]\n"

@@ -256,8 +256,8 @@ def test_servers_without_sessions_say_so(address: str, monkeypatch: pytest.Monke
             client.session_token  # noqa: B018
         with pytest.raises(xc.UnimplementedError):
             client.detach()
-        assert client.to_device(ONES).to_numpy().tolist() == [1, 1, 1, 1]
         client._session.transport.session = opened
+        assert client.to_device(ONES).to_numpy().tolist() == [1, 1, 1, 1]
         client._session.transport.capabilities = frozenset()
         run = client.compile(program(DOUBLE)).submit(ONES)
         with pytest.raises(xc.UnimplementedError, match="must be able to launch"):

@@ -166,7 +166,8 @@ class TestPrograms:
         bare = modules.axpy()
         bare.ClearField("host_program_shape")
         assert "host_program_shape" in code(invalid, computation=bare)
-        assert "got 0 for 3" in code(invalid, input_shape_with_layout=None)
+        few = [_shape("f32[]")]
+        assert "got 1 for 3" in code(invalid, input_shape_with_layout=few)
         wrong = [_shape("f32[]"), _shape("f32[4]"), _shape("f32[3]")]
         message = code(invalid, input_shape_with_layout=wrong)
         assert "argument 1" in message
@@ -178,6 +179,21 @@ class TestPrograms:
         assert "f32[4]" in code(invalid, execution_options=output)
         assert "num_replicas = 2" in code(unimplemented, execution_options=_options(num_replicas=2))
         code(unimplemented, execution_options=_options(num_partitions=2))
+
+    def test_without_shapes_the_arguments_are_those_that_the_module_says(self, raw):
+        handle = raw.compile(modules.axpy(), input_shape_with_layout=[])
+        arguments = [raw.upload(np.float32(2)), *(raw.upload(X[row]) for row in (0, 1))]
+        request = xla_pb2.ExecuteRequest(handle=handle, arguments=arguments)
+        assert raw.download(raw.Execute(request).output).f32s == [3, 6, 9]
+        # Values have their own shapes: there it takes one for each parameter still.
+        graph = _graph(raw, _device(0, 2), np.float32(1), X[0], X[1])
+        graph.ClearField("arguments")
+        message = refused(
+            StatusCode.INVALID_ARGUMENT,
+            raw.ExecuteGraphParallel,
+            xla_pb2.ExecuteGraphParallelRequest(requests=[graph]),
+        )
+        assert "got 0 for 3" in message
 
     def test_the_wanted_result_layout_is_given(self, raw):
         options = _options(shape_with_output_layout=_shape("(f32[2,3]{0,1}, f32[2,3])"))
@@ -208,7 +224,7 @@ class TestPrograms:
 
         invalid = StatusCode.INVALID_ARGUMENT
         code(invalid, handle=None)
-        code(invalid, handle=xla_data_pb2.ExecutionHandle())
+        code(StatusCode.NOT_FOUND, handle=xla_data_pb2.ExecutionHandle())
         assert "got 2 for 3" in code(invalid, scalar, vector)
         message = code(invalid, scalar, raw.upload(X), vector)
         assert "argument 1" in message
@@ -217,13 +233,12 @@ class TestPrograms:
         unknown = xla_data_pb2.GlobalDataHandle(handle=vector.handle ^ 1)
         assert "argument 2" in code(StatusCode.NOT_FOUND, scalar, vector, unknown)
 
-    def test_execute_insists_on_the_compiled_layout(self, raw):
+    def test_execute_takes_an_argument_in_another_layout(self, raw):
         shapes = [_shape("f32[2,3]{0,1}")]
         handle = raw.compile(modules.pair(), input_shape_with_layout=shapes)
         request = xla_pb2.ExecuteRequest(handle=handle, arguments=[raw.upload(X)])
-        message = refused(StatusCode.INVALID_ARGUMENT, raw.Execute, request)
-        assert "{1,0}" in message
-        assert "{0,1}" in message
+        first, _ = raw.download(raw.Execute(request).output).tuple_literals
+        assert first.f32s == X.ravel().tolist()
 
     def test_graphs_run_together_each_on_its_device(self, raw):
         requests = [

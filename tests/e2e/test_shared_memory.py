@@ -350,3 +350,26 @@ def test_it_works_over_a_unix_socket_too(tmp_path):
         array = np.arange(LARGE, dtype=np.float32)
         assert np.array_equal(client.to_device(array).to_numpy(), array)
         assert shared(client).is_connected
+
+
+def test_memory_that_a_client_writes_and_never_allocated_counts(tmp_path):
+    # A server of its own: what other tests left is given back now and then, and hides what comes.
+    flags = ("--platform", "interpreter", "--session-shared-memory-bytes", str(64 << 20))
+    with (
+        start_server(tmp_path, *flags) as server,
+        xc.connect(server.address) as client,
+        xc.connect(server.address) as other,
+    ):
+        client.to_device(np.ones(LARGE, np.uint8)).delete()
+        memory = client._session.shared_memory._memory
+        assert memory is not None
+        stray = memory[-(16 << 20) :]
+        before = use(other).server_shared_bytes
+        # It is taken back now and then, and counts as long as it is there.
+        counted = 0
+        while counted < stray.size:
+            stray[:] = 1
+            counted = use(other).server_shared_bytes - before
+        wait_for(lambda: use(other).server_shared_bytes <= before)
+        assert not stray.any()
+        assert client.to_device(np.ones(LARGE, np.uint8)).to_numpy().all()

@@ -200,7 +200,7 @@ def test_an_upload_that_is_given_up_leaves_nothing(plain, way):
     pending = plain.start(f"u8[{16 << 20}]{{0}}", 0.5 if way == "deadline" else None)
     plain.send(0, b"a" * PAGE)
     assert plain.line.recv(1)
-    assert use(plain.client).server_device_bytes == before + (16 << 20)
+    assert use(plain.client).server_device_bytes == before + PAGE
     began = time.monotonic()
     if way == "cancel":
         assert pending.cancel()
@@ -234,7 +234,7 @@ def test_a_client_that_is_killed_half_way_leaves_nothing(forgetful):
     script = (
         "import time, numpy, xla_client\n"
         "from xla_client._shared_pieces import Ring\n"
-        "def write(self, data):\n"
+        "def write(self, data, progress=None):\n"
         "    self._line.send(bytes(1))\n"
         "    print(flush=True)\n"
         "    time.sleep(60)\n"
@@ -248,7 +248,7 @@ def test_a_client_that_is_killed_half_way_leaves_nothing(forgetful):
         before = use(client)
         with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
             assert process.stdout.readline() == b"\n"
-            wait_for(lambda: use(client).server_device_bytes == 8 * THRESHOLD)
+            wait_for(lambda: use(client).server_device_bytes > 0)
             process.send_signal(signal.SIGKILL)
 
         def is_as_before():
@@ -273,3 +273,25 @@ def test_a_server_that_is_stopped_does_not_wait_for_pieces(tmp_path):
             pending.result(10)
         assert running.process.wait(10) == 0
         plain.close()
+
+
+def test_progress_is_told_all_the_way_up_and_down(client):
+    array, told = np.arange(8 << 20, dtype=np.float32), []
+    buffer = client.to_device(array, progress=lambda *now: told.append(now))
+    # A report for each piece: it is this way that the value went.
+    assert told == [(done << 20, array.nbytes) for done in range(1, 33)]
+    told.clear()
+    np.testing.assert_array_equal(buffer.to_numpy(progress=lambda *now: told.append(now)), array)
+    assert told[-1] == (array.nbytes, array.nbytes)
+    assert told == sorted(set(told))
+
+
+def test_what_progress_raises_ends_the_upload(client):
+    array = np.zeros(8 << 20, np.float32)
+
+    def fail(*_):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        client.to_device(array, progress=fail)
+    np.testing.assert_array_equal(client.to_device(array).to_numpy(), array)

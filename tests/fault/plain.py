@@ -135,12 +135,15 @@ class Plain:
         return use.concurrent_executions, use.launched_executions
 
     def compile(self, computation: xc.Computation) -> xla_data_pb2.ExecutionHandle:
+        return self("Compile", self.compile_request(computation)).handle
+
+    def compile_request(self, computation: xc.Computation) -> xla_pb2.CompileRequest:
         request = xla_pb2.CompileRequest()
         computation.write_to(request.computation)
         for shape in computation.program_shape.parameters:
             parameter = request.input_shape_with_layout.add()
             parameter.CopyFrom(shape_to_proto(shape.with_default_layout()))
-        return self("Compile", request).handle
+        return request
 
 
 def token_of(client: xc.Client) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 from tests.fault.plain import RPCS_BY_NAME
+from xla_contract.varint import encode_varint
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RESET, SETTINGS, PING, AWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
@@ -43,18 +44,32 @@ def header_block(path: str, metadata: Iterable[tuple[str, str]] = ()) -> bytes:
 
 
 def _text(text: str) -> bytes:
-    data = text.encode("ascii")
-    assert len(data) < 127, "a length of one byte"
-    return bytes([len(data)]) + data
+    return header_string(text.encode("ascii"))
+
+
+def header_string(data: bytes) -> bytes:
+    """Return a string literal of HPACK without a Huffman code (RFC 7541, section 5.2)."""
+    if len(data) < 127:
+        return bytes([len(data)]) + data
+    return b"\x7f" + encode_varint(len(data) - 127) + data
 
 
 class RawPeer:
     """A connection to a server, whose streams begin with a window of `window` bytes."""
 
-    def __init__(self, address: str, *, window: int = 0, token: str = "") -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        window: int = 0,
+        token: str = "",
+        metadata: Iterable[tuple[str, str]] = (),
+    ) -> None:
         host, _, port = address.rpartition(":")
         self._connection = socket.create_connection((host, int(port)), timeout=20)
-        self._metadata = [("xla-session", token)] if token else []
+        self._metadata = [*metadata]
+        if token:
+            self._metadata.append(("xla-session", token))
         self._following = 1
         self._sending = threading.Lock()
         self._news = threading.Condition()
@@ -64,6 +79,8 @@ class RawPeer:
         """Bytes of data by stream."""
         self.header_blocks: dict[int, bytes] = {}
         """By stream. grpc writes texts as they are: the peer has no table of earlier ones."""
+        self._over: set[int] = set()
+        """Streams on which the server has sent all it will."""
         self._server_window = _FIRST_WINDOW
         self._allowed = Counter({0: _FIRST_WINDOW})
         """Bytes that the server takes on the connection, 0, and on streams beyond its window."""
@@ -130,6 +147,13 @@ class RawPeer:
         with self._news:
             assert self._news.wait_for(lambda: (kind, stream) in self.frames, timeout), self.frames
 
+    def wait_for_end(self, stream: int, timeout: float = 20) -> None:
+        """Wait until the server has ended a stream, or the connection is cut off."""
+        with self._news:
+            assert self._news.wait_for(
+                lambda: stream in self._over or self._ended(stream), timeout
+            ), self.frames
+
     def close(self) -> None:
         """Leave without a word."""
         with contextlib.suppress(OSError):
@@ -166,6 +190,8 @@ class RawPeer:
             self._news.notify_all()
 
     def _note(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
+        if kind in (HEADERS, DATA) and flags & END_STREAM:
+            self._over.add(stream)
         if kind == HEADERS:
             self.header_blocks[stream] = self.header_blocks.get(stream, b"") + payload
         elif kind == WINDOW_UPDATE:

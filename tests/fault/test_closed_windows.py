@@ -17,7 +17,7 @@ from tests.unit.sessions.runs import argument_of
 from xla_contract.descriptors import Rpc
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
-from xla_server.rpc.discovery import is_healthy
+from xla_server.rpc.health_check import health_fault
 
 PEERS = 8
 THREADS = 2
@@ -185,7 +185,7 @@ def test_health_is_told_whoever_does_not_read_it(tmp_path):
                 peer.wait_for(HEADERS, peer.call(watch, request))
             # One that leaves, whose end grpc tells in the thread that serves everybody.
             made[0].close()
-            assert is_healthy(server.address, 20)
+            assert not health_fault(server.address, 20)
             is_served(client)
             # The news that it drains is for them, too.
             client.close()

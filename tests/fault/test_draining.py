@@ -1,20 +1,25 @@
 """A server that is stopped while executions are under way that were launched, or wait."""
 
 import signal
+import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 import xla_client as xc
-from tests.e2e.process import start_server
+from tests.e2e.process import ServerProcess, start_server
 from tests.fault.calls import CALLS, kept_run, launch, upload
 from tests.fault.operator_server import calling, operator_s_server
 from tests.fault.plain import Plain, ends_unavailable, has_drained, until
 from tests.fault.programs import double, endless, gated
 from tests.unit.sessions.runs import argument_of
+from xla_client import ops
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
+from xla_server.app import run
+from xla_server.rpc import server as rpc_server
 
 THREADS = 5
 """Of the server, for calls that run programs, and as many for what no call waits for."""
@@ -95,3 +100,46 @@ def test_what_does_not_end_is_cancelled(tmp_path: Path, how: str) -> None:
         assert shared[-1] == 1
         client.close()
         other.close()
+
+
+def slow_to_compile(count: int = 400) -> xc.Computation:
+    """Products and loops of as many sizes as can be: seconds of compiling."""
+    builder = xc.Builder("slow")
+    x = builder.parameter(0, xc.Shape.parse("f32[64,64]"))
+    for number in range(count):
+        rows = ops.slice(x, [0, 0], [64 - number % 60, 64])
+        y = ops.dot(ops.transpose(rows, [1, 0]), ops.tanh(rows) * float(number + 1))
+        x = ops.sin(y) + ops.exp(x * float(number))
+    return builder.build(x)
+
+
+@pytest.mark.parametrize("how", ["Compile", "beside a launched execution", "Converse"])
+def test_a_compile_that_is_cut_off_is_told_what_all_are_told(tmp_path: Path, how: str) -> None:
+    flags = ("--grace-seconds", "0.1", "--no-prepare", "--compilation-cache-dir", "")
+    with start_server(tmp_path, *flags) as server:
+        client = Plain(server.address)
+        if how == "beside a launched execution":
+            launch(client, client.compile(gated()), argument_of(upload(client).handle))
+        request = client.compile_request(slow_to_compile())
+        begin = client.converse if how == "Converse" else client.begin
+        call = begin("Compile", request)
+        until(lambda: is_compiling(server))
+        server.process.terminate()
+        assert "the server is shutting down and ended the call" in ends_unavailable(call)
+        assert server.process.wait(60) == 0
+        assert "leaving with calls that do not stop" in server.log.read_text()
+        client.close()
+
+
+def is_compiling(server: ServerProcess) -> bool:
+    """Return whether the server uses half of a processor, measured for a moment."""
+    process = psutil.Process(server.process.pid)
+    before = process.cpu_times().user
+    time.sleep(0.2)
+    return process.cpu_times().user - before > 0.1
+
+
+def test_all_that_follows_the_grace_period_takes_less_than_a_second() -> None:
+    seconds = rpc_server._ANSWER_SECONDS + rpc_server._STOP_SECONDS
+    seconds += 3 * rpc_server._CLOSE_SECONDS + run._PREPARATION_SECONDS
+    assert seconds < 1

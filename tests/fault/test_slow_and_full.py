@@ -225,8 +225,8 @@ def test_a_line_of_launched_executions_that_is_full_takes_no_more(proxy, client,
     value = argument_of(data.handle)
     for _ in rounds():
         launched = [launch(client, loop, value) for _ in range(LAUNCHES)]
-        # Each begins in a thread of its own, which sets room for its result aside.
-        until(lambda: beside.describe().use.device_bytes == (1 + LAUNCHES) * ONES.nbytes)
+        # Each reserves its result and the state of its loop.
+        until(lambda: beside.describe().use.device_bytes == (1 + 2 * LAUNCHES) * ONES.nbytes)
         use = beside.describe().use
         with pytest.raises(grpc.RpcError, match=f"may have {LAUNCHES} executions"):
             launch(client, loop, value)

@@ -62,7 +62,7 @@ version ({platforms}).
 - The builder's column names the function of `xla_client.ops`, or method of `Builder`, that writes
   the operation; operations without one are written by compilers, and read here.
 - f8 is {eight}; f4 f6 is {four}.
-{missing}"""
+"""
 
 
 def page(asked: Collection[Platform] = tuple(PLATFORMS)) -> str:
@@ -75,14 +75,12 @@ def page(asked: Collection[Platform] = tuple(PLATFORMS)) -> str:
         platform: Runner(make(Settings(platform=platform))) if platform in asked else None
         for platform, make in PLATFORMS.items()
     }
-    missing = [platform for platform in Platform if platform not in PLATFORMS]
     lines = [
         _INTRODUCTION.format(
             platforms=", ".join(PLATFORMS),
             mark=_ALL,
             eight=", ".join(kind.text for kind in GROUPS["f8"]),
             four=", ".join(kind.text for kind in GROUPS["f4 f6"]),
-            missing=f"- Not part of this version: {', '.join(missing)}.\n" if missing else "",
         )
     ]
     for title, definitions in _ROOMS.items():

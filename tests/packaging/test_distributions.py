@@ -67,6 +67,7 @@ def test_wheel_installs_and_the_client_stays_thin(
     assert "xla_contract" in loaded
     assert not loaded & {"numba", "scipy", "jax", "pydantic", "typer", "xla_server"}
     assert (tmp_path / "bin" / "xla-server").exists()
+    assert (tmp_path / "bin" / "xla-run").exists()
 
 
 def test_this_environment_is_an_editable_install() -> None:

@@ -95,3 +95,14 @@ def test_what_is_badly_named_or_not_explained_is_found(copy, old, new, finding):
     result = buf("lint", copy)
     assert result.returncode != 0
     assert finding in result.stdout
+
+
+def test_every_file_says_where_generated_code_of_other_languages_goes():
+    files = descriptor_pb2.FileDescriptorSet.FromString(BASELINE.read_bytes())
+    own = [file for file in files.file if file.name.startswith("xla/")]
+    assert {file.name for file in own} == {f"xla/{path.name}" for path in PROTOS.glob("xla/*")}
+    for file in own:
+        options = file.options
+        assert options.go_package == "xla-service/xlapb"
+        assert (options.java_package, options.java_multiple_files) == ("xla", True)
+        assert options.csharp_namespace == "Xla"

@@ -27,10 +27,36 @@ exact result; `make ulps` measures and writes this page. Bounds are promises, ke
   many pairs to take all, so those are always samples.
 - f16 and bf16 are computed in f32 and rounded again.
 - A result that rounds to infinity must be infinite, NaN must be NaN, and zeros have their signs.
-- Subnormal numbers are measured as they are. Executions take them for zero, operands and results,
-  as XLA's CPU backend does.
+- Subnormal numbers are measured as they are, in the processor's ordinary mode. Programs run with
+  another; see below.
 - logistic is its definition in XLA, 1 / (1 + e^-x): zero where e^-x is infinite in its type.
-- Functions of complex numbers are written in terms of these.
+- Functions of complex numbers are within 4 ULP normwise: of the exact result's magnitude, on both
+  platforms (`tests/ulps/complex_errors.py`, against numbers of 80 bits). Those of c64 are computed
+  in c128 but for add, subtract, multiply and abs. A part that is subnormal is zero.
+"""
+
+_SUBNORMAL_NUMBERS = """\
+## Subnormal numbers
+
+One rule for both platforms, that of XLA's CPU backend (`server/xla_server/ops/subnormal_rule.py`):
+
+- Arithmetic on f32, f64 and bf16 takes subnormal operands for zeros of their sign, and makes such
+  zeros of subnormal results: add, subtract, multiply, divide, sqrt, rsqrt, cbrt, exp, log, log1p,
+  logistic, erf, cos, cosh, acos, acosh, atan2, sign, ceil, floor, the roundings, maximum, minimum,
+  clamp, comparisons in IEEE's order, sums and products.
+- Moves and changes of bits keep them: abs, negate, real, imag, complex, select, copies,
+  reduce-precision, is-finite, comparisons in the total order, conversions between f32 and bf16.
+- Functions that are their operand near zero keep them: sin, tan, tanh, sinh, asin, atan, asinh,
+  atanh, expm1; but tanh of f64 flushes. remainder keeps its dividend and results, and is NaN for a
+  subnormal divisor. power takes operands as they are and flushes results.
+- What compiled programs leave out changes nothing, subnormal numbers included: max(x, x),
+  min(x, x), clamp(x, x, x), x * 1, x / 1, x - 0, x + -0, power(x, 1). Powers of a constant -1,
+  0.5, 2, 3 or 4 are quotients, roots and products, and flush.
+- f16 and narrower types are computed in f32, where their subnormal numbers are ordinary ones.
+
+jaxlib differs in cbrt (-5.6e-16 for every subnormal number), in atan2 of two subnormal numbers
+(NaN, or a quarter turn in f64) and in power with an exponent of 0.5 that is no constant (one root
+for all).
 """
 
 _VALUES = {
@@ -56,7 +82,7 @@ def page(errors: Errors) -> str:
         "|---|---|---:|---:|---|---|",
         *(_row(function, name, errors.get((function, name))) for function, name in EVERY),
     ]
-    return "\n".join([_INTRODUCTION, *rows, "", *_special_values(), ""])
+    return "\n".join([_INTRODUCTION, *rows, "", *_special_values(), "", _SUBNORMAL_NUMBERS])
 
 
 def errors_of(text: str) -> dict[tuple[str, str], Error]:

@@ -37,7 +37,7 @@ _NORMS = (
     "({x} - jnp.mean({x}, {axis}, keepdims=True)) * lax.rsqrt("
     "jnp.var({x}, {axis}, keepdims=True) + 1e-3)",
     "{x} * lax.rsqrt(jnp.mean({x} * {x}, {axis}, keepdims=True) + 1e-3)",
-    "{x} / (jnp.linalg.norm({x}, axis={axis}, keepdims=True) + 1e-3)",
+    "{x} / (jnp.sqrt(jnp.sum({x} * {x}, {axis}, keepdims=True)) + 1e-3)",
     "{x} / (jnp.sum(jnp.abs({x}), {axis}, keepdims=True) + 1e-3)",
     "({x} - jnp.min({x}, {axis}, keepdims=True)) / ("
     "jnp.max({x}, {axis}, keepdims=True) - jnp.min({x}, {axis}, keepdims=True) + 1e-3)",

@@ -1,0 +1,109 @@
+"""Modules that name what does not exist are refused, on both platforms and with the same words."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from grpc import StatusCode
+
+from tests.e2e import modules
+from tests.e2e.process import Raw, refused, start_server
+from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_pb2
+
+HUGE = 2**40
+
+
+@pytest.fixture(scope="module", params=["cpu", "interpreter"])
+def raw(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Raw]:
+    directory = tmp_path_factory.mktemp(request.param)
+    with start_server(directory, "--platform", request.param) as running:
+        client = Raw(running.address)
+        yield client
+        client.close()
+
+
+def _negated() -> hlo_pb2.HloModuleProto:
+    main = modules.Computation("main", 1)
+    main.add("negate", "f32[3]", [main.parameter(0, "f32[3]")])
+    return modules.module(main)
+
+
+@pytest.mark.parametrize(
+    ("alias", "words"),
+    [
+        ({"parameter_number": 5}, "got 5 in input_output_alias {}: (5, {}) for 1 parameters"),
+        ({"parameter_number": -1}, "got -1 in input_output_alias {}: (-1, {}) for 1 parameters"),
+        ({"parameter_number": HUGE}, f"got {HUGE} in input_output_alias"),
+        ({"parameter_shape_index": [7]}, "got {7} in input_output_alias {}: (0, {7})"),
+        ({"output_shape_index": [7]}, "got {7} in input_output_alias {7}: (0, {})"),
+        ({"output_shape_index": [-1]}, "for a result f32[3]"),
+    ],
+)
+def test_an_alias_must_name_what_exists(raw: Raw, alias: dict[str, object], words: str) -> None:
+    program = _negated()
+    program.input_output_alias.entries.add(kind=hlo_pb2.MAY_ALIAS, **alias)
+    message = refused(StatusCode.INVALID_ARGUMENT, raw.compile, program)
+    assert message.startswith("Compile: input_output_alias must name a p")
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    ("donor", "words"),
+    [
+        ({"parameter_number": 5}, "got 5 in buffer_donor (5, {}) for 1 parameters"),
+        ({"parameter_number": -1}, "got -1 in buffer_donor (-1, {}) for 1 parameters"),
+        ({"parameter_shape_index": [7]}, "(0, {7}) for parameter 0 of shape f32[3]"),
+        ({"parameter_shape_index": [HUGE] * 100}, "..."),
+    ],
+)
+def test_a_donor_must_name_what_exists(raw: Raw, donor: dict[str, object], words: str) -> None:
+    program = _negated()
+    program.buffer_donor.entries.add(**donor)
+    message = refused(StatusCode.INVALID_ARGUMENT, raw.compile, program)
+    assert message.startswith("Compile: buffer_donor must name a pa")
+    assert words in message
+
+
+def test_aliases_and_donors_that_exist_are_accepted(raw: Raw) -> None:
+    program = _negated()
+    program.input_output_alias.entries.add(kind=hlo_pb2.MUST_ALIAS)
+    program.buffer_donor.entries.add()
+    assert _run(raw, program) == [-1, -2, -3]
+
+
+@pytest.mark.parametrize("pair", [(0, 5), (5, 0), (3, 4)])
+def test_a_permutation_to_or_from_an_absent_replica_is_refused(
+    raw: Raw, pair: tuple[int, int]
+) -> None:
+    source, target = pair
+    main = modules.Computation("main", 1)
+    x = main.parameter(0, "f32[3]")
+    pairs = [xla_data_pb2.SourceTarget(source=source, target=target)]
+    main.add("collective-permute", "f32[3]", [x], source_target_pairs=pairs)
+    message = refused(StatusCode.INVALID_ARGUMENT, _run, raw, modules.module(main))
+    assert f"number 0, got pair {{{source},{target}}}" in message
+
+
+def test_a_custom_call_in_a_computation_nobody_calls_must_be_known(raw: Raw) -> None:
+    unused = modules.Computation("unused", 1)
+    x = unused.parameter(0, "f32[3]")
+    unused.add("custom-call", "f32[3]", [x], custom_call_target="Shardin")
+    main = modules.Computation("main", 2)
+    main.add("negate", "f32[3]", [main.parameter(0, "f32[3]")])
+    message = refused(StatusCode.UNIMPLEMENTED, raw.compile, modules.module(unused, main))
+    assert '"Shardin" is not known to this server; near it are Sharding' in message
+
+
+def test_a_custom_call_whose_value_nobody_reads_must_be_known(raw: Raw) -> None:
+    main = modules.Computation("main", 1)
+    x = main.parameter(0, "f32[3]")
+    main.add("custom-call", "f32[3]", [x], custom_call_target="Shardin")
+    main.add("negate", "f32[3]", [x])
+    assert "Shardin" in refused(StatusCode.UNIMPLEMENTED, raw.compile, modules.module(main))
+
+
+def _run(raw: Raw, program: hlo_pb2.HloModuleProto) -> list[float]:
+    handle = raw.compile(program)
+    arguments = [raw.upload(np.float32([1, 2, 3]))]
+    answer = raw.Execute(xla_pb2.ExecuteRequest(handle=handle, arguments=arguments), timeout=30)
+    return list(raw.download(answer.output).f32s)

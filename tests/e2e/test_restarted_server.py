@@ -1,0 +1,35 @@
+"""A server process that is killed and started again at the address it had."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xla_client as xc
+from tests.e2e.fixed_port import free_port
+from tests.e2e.process import start_server
+from tests.unit.client.programs import ONES, double
+
+
+def test_a_client_goes_on_with_a_server_that_was_killed(tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    flags = ("--platform", "interpreter", "--listen", address)
+    with start_server(tmp_path, *flags):
+        client = xc.connect(address)
+        twice, kept = client.compile(double()), client.to_device(ONES)
+        run, large = twice.submit(kept), np.ones(1 << 20, np.float32)
+        assert client.to_device(large).to_numpy().size == large.size
+    with pytest.raises(xc.UnavailableError):
+        twice.run(ONES)
+    with start_server(tmp_path, *flags), client:
+        # It listens, and grpc's next look is at most a second away.
+        while True:
+            try:
+                np.testing.assert_array_equal(twice.run(ONES), 2 * ONES)
+                break
+            except xc.UnavailableError:
+                continue
+        for call in (kept.to_numpy, run.result):
+            with pytest.raises(xc.LostError, match=f"the server at {address} was started again"):
+                call()
+        np.testing.assert_array_equal(client.to_device(large).to_numpy(), large)

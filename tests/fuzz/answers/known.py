@@ -1,0 +1,223 @@
+"""Known differences: where another answer is right too, or jaxlib's is wrong.
+
+Each has its reason and is as narrow as can be. A difference that is none of these is reported.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tests.conformance.sweep.bounds import BOUNDS
+from tests.conformance.sweep.bounds_reductions import info, wide
+from tests.fuzz.answers.alone import is_inexact
+from xla_contract.element_type import ElementType as E
+from xla_contract.opcode import Opcode
+from xla_contract.ops.convolution import ConvolutionAttributes
+from xla_server.ir.module import HloInstruction
+
+if TYPE_CHECKING:
+    from tests.fuzz.answers.judge import Judgement
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """A difference: on which side (all if empty), why, and which elements it explains.
+
+    `explains` gives one bool for all elements, or one for each.
+    """
+
+    side: str
+    reason: str
+    explains: "Callable[[Judgement], Any]"
+
+
+def explained(judgement: "Judgement") -> Any:
+    """Return which elements of a value may differ, as one array."""
+    found = np.zeros(judgement.expected.shape, np.bool_)
+    for one in KNOWN:
+        if one.side in ("", judgement.side):
+            found |= one.explains(judgement)
+    return found
+
+
+def is_padded(judgement: "Judgement") -> bool:
+    """Return True for a value of dynamic size from jaxlib: it is padded, its size is unknown."""
+    return judgement.side == "jaxlib" and not judgement.instruction.shape.is_static
+
+
+def _reduces_single_elements(j: "Judgement") -> Any:
+    if j.instruction.opcode is not Opcode.REDUCE:
+        return False
+    sizes = j.instruction.operands[0].shape.dimensions
+    return math.prod(sizes[number] for number in j.instruction.attributes.dimensions) == 1
+
+
+def _counts_zeros_of_negatives(j: "Judgement") -> Any:
+    return any(
+        part.opcode is Opcode.COUNT_LEADING_ZEROS
+        and part.operands[0].shape.element_type.is_signed_integer
+        for part in _inside(j.instruction)
+    )
+
+
+def _differs_in_signs_of_zeros(j: "Judgement") -> Any:
+    if j.instruction.opcode not in (Opcode.ADD, Opcode.SUBTRACT):
+        return False
+    return (j.actual == 0) & (j.expected == 0)
+
+
+def _adds_to_zero(j: "Judgement") -> Any:
+    """Where an exact value is a subnormal number or a zero, which is lost in adding 0 to it."""
+    if j.instruction.opcode is not Opcode.REDUCE_SCATTER or not is_inexact(j.expected):
+        return False
+    number = wide(j.expected)
+    smallest = np.minimum(np.abs(number.real), np.abs(number.imag)) if j.kind.is_complex else number
+    return np.abs(smallest) < 4 * float(info(j.expected.dtype).smallest_normal)
+
+
+def _scatters_without_indices(j: "Judgement") -> Any:
+    if j.instruction.opcode is not Opcode.SCATTER:
+        return False
+    return not j.instruction.attributes.dimension_numbers.scatter_dims_to_operand_dims
+
+
+def _selects_among_nans(j: "Judgement") -> Any:
+    if j.instruction.opcode is not Opcode.SELECT_AND_SCATTER:
+        return False
+    return bool(is_inexact(j.operands[0]) and np.isnan(j.operands[0]).any())
+
+
+def _adds_bytes_up_columns(j: "Judgement") -> Any:
+    if j.instruction.opcode is not Opcode.REDUCE or j.kind is not E.U8:
+        return False
+    return len(j.operands[0].shape) - 1 not in j.instruction.attributes.dimensions
+
+
+def _multiplies_padding(j: "Judgement") -> Any:
+    if j.instruction.opcode is not Opcode.CONVOLUTION or np.isfinite(wide(j.operands[1])).all():
+        return False
+    return np.isnan(wide(j.actual))
+
+
+def _has_dilated_complex_groups(j: "Judgement") -> Any:
+    if j.instruction.opcode is not Opcode.CONVOLUTION or not j.kind.is_complex:
+        return False
+    attributes: ConvolutionAttributes = j.instruction.attributes
+    dilated = any(dimension.base_dilation > 1 for dimension in attributes.window.dimensions)
+    return attributes.feature_group_count > 1 and dilated
+
+
+def _adds_the_start_of_long_sums(j: "Judgement") -> Any:
+    if j.instruction.opcode is not Opcode.REDUCE or len(j.operands) != 2:
+        return False
+    sizes = j.operands[0].shape
+    count = math.prod(sizes[number] for number in j.instruction.attributes.dimensions)
+    return count >= 1024 and bool(j.operands[1] != 0)
+
+
+def _folds_large_powers(j: "Judgement") -> Any:
+    if j.instruction.opcode is not Opcode.POWER or not j.kind.is_integer:
+        return False
+    return (j.operands[1] < 0) | (j.operands[1] > 63)
+
+
+def _is_complex_elementwise(j: "Judgement") -> Any:
+    if not j.kind.is_complex or j.instruction.opcode not in _COMPLEX_FORMULAS:
+        return False
+    return ~np.all([np.isfinite(operand) for operand in j.operands], axis=0)
+
+
+def _is_complex_product(j: "Judgement") -> Any:
+    if not j.kind.is_complex or j.instruction.opcode not in _PRODUCTS:
+        return False
+    return ~(np.isfinite(j.actual) & np.isfinite(j.expected))
+
+
+_PRODUCTS = frozenset({Opcode.CONVOLUTION, Opcode.DOT, Opcode.RAGGED_DOT, Opcode.SCALED_DOT})
+_COMPLEX_FORMULAS = frozenset(BOUNDS) - {
+    Opcode.ADD,
+    Opcode.SUBTRACT,
+    Opcode.NEGATE,
+    Opcode.SELECT,
+    Opcode.CONVERT,
+    Opcode.COMPLEX,
+}
+
+
+def _inside(instruction: HloInstruction) -> Iterator[HloInstruction]:
+    yield instruction
+    for computation in instruction.called:
+        for part in computation.instructions:
+            yield from _inside(part)
+
+
+KNOWN = (
+    Known(
+        "jaxlib",
+        "a reduction of single elements leaves its initial value out, as if it were neutral",
+        _reduces_single_elements,
+    ),
+    Known(
+        "jaxlib",
+        "folding of constants counts leading zeros of a negative number as minus its width",
+        _counts_zeros_of_negatives,
+    ),
+    Known(
+        "jaxlib",
+        "x + 0 is simplified to x, which keeps the sign of -0",
+        _differs_in_signs_of_zeros,
+    ),
+    Known(
+        "jaxlib",
+        "long reductions take an initial value that is not 0 several times",
+        _adds_the_start_of_long_sums,
+    ),
+    Known(
+        "jaxlib",
+        "folding of constants computes integer powers that compiled code computes in 6 bits",
+        _folds_large_powers,
+    ),
+    Known(
+        "jaxlib",
+        "reductions of u8 along leading dimensions take the initial value several times",
+        _adds_bytes_up_columns,
+    ),
+    Known(
+        "jaxlib",
+        "some convolutions multiply padding with infinite weights, which makes NaN",
+        _multiplies_padding,
+    ),
+    Known(
+        "jaxlib",
+        "complex convolutions with feature groups and dilated inputs are wrong on finite numbers",
+        _has_dilated_complex_groups,
+    ),
+    Known(
+        "jaxlib",
+        "select-and-scatter walks a window in an order of its own, which shows where one has NaN",
+        _selects_among_nans,
+    ),
+    Known(
+        "jaxlib",
+        "a reduce-scatter of one replica adds 0, which loses subnormal numbers and -0",
+        _adds_to_zero,
+    ),
+    Known(
+        "jaxlib",
+        "a scatter whose index vectors are empty does one update and leaves out the others",
+        _scatters_without_indices,
+    ),
+    Known(
+        "",
+        "functions and products of complex numbers that are not finite follow from formulas",
+        _is_complex_elementwise,
+    ),
+    Known(
+        "",
+        "sums of such products follow from the order of their terms, too",
+        _is_complex_product,
+    ),
+)

@@ -1,0 +1,291 @@
+"""Each known difference excuses what it is about, and nothing near it."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.corpus.hlo_text import parse_hlo
+from tests.fuzz.answers.judge import Judgement, judge
+from tests.fuzz.answers.known import KNOWN
+from xla_server.ir.importer import import_module
+from xla_server.ir.module import HloInstruction
+
+ADD = "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT s = f32[] add(x, y) }"
+SUM = ADD.replace("add {", "sum {").replace("f32", "u8")
+GE = ADD.replace("add {", "ge {").replace("f32[] add(x, y)", "pred[] compare(x, y), direction=GE")
+NAN = complex(np.nan, 1)
+
+
+def instruction(parameters: str, root: str) -> HloInstruction:
+    lines = [f"p{n} = {shape} parameter({n})" for n, shape in enumerate(parameters.split())]
+    body = "\n".join([*lines, f"ROOT r = {root}"])
+    return import_module(
+        parse_hlo(f"HloModule m\n{ADD}\n{SUM}\n{GE}\nENTRY e {{ {body} }}")
+    ).entry.root
+
+
+REDUCE = ("f32[2,{0}] f32[]", "f32[2] reduce(p0, p1), dimensions={1}, to_apply=add")
+SCATTER = (
+    "f32[1] s32[2,0] f32[2]",
+    "f32[1] scatter(p0, p1, p2), update_window_dims={}, inserted_window_dims={0}, "
+    "scatter_dims_to_operand_dims={}, index_vector_dim=1, to_apply=add",
+)
+SELECTION = (
+    "f32[2] f32[1] f32[]",
+    "f32[2] select-and-scatter(p0, p1, p2), window={size=2 stride=2}, select=ge, scatter=add",
+)
+BYTES = "u8[2] reduce(p0, p1), dimensions={1}, to_apply=sum"
+CONVOLUTION = "f32[1,1,1] convolution(p0, p1), window={size=2 {}}, dim_labels=bf0_oi0->bf0"
+GROUPS = (
+    "c64[1,2,1] c64[2,1,1]",
+    "c64[1,2,1] convolution(p0, p1), window={size=1 lhs_dilate=2}, dim_labels=bf0_oi0->bf0, "
+    "feature_group_count=2",
+)
+F32 = np.float32
+C64 = np.complex64
+
+CASES: dict[str, tuple[str, HloInstruction, list[Any], Any, Any, bool]] = {
+    "reduction of single elements": (
+        "jaxlib",
+        instruction(REDUCE[0].replace("{0}", "1"), REDUCE[1]),
+        [F32([[1], [2]]), F32(5)],
+        F32([6, 7]),
+        F32([1, 2]),
+        True,
+    ),
+    "reduction of two elements": (
+        "jaxlib",
+        instruction(REDUCE[0].replace("{0}", "2"), REDUCE[1]),
+        [F32([[1, 0], [2, 0]]), F32(5)],
+        F32([6, 7]),
+        F32([1, 2]),
+        False,
+    ),
+    "reduction of single elements by cpu": (
+        "cpu",
+        instruction(REDUCE[0].replace("{0}", "1"), REDUCE[1]),
+        [F32([[1], [2]]), F32(5)],
+        F32([6, 7]),
+        F32([1, 2]),
+        False,
+    ),
+    "zeros of a negative number": (
+        "jaxlib",
+        instruction("s32[1]", "s32[1] count-leading-zeros(p0)"),
+        [np.int32([-8])],
+        np.int32([0]),
+        np.int32([-32]),
+        True,
+    ),
+    "zeros of an unsigned number": (
+        "jaxlib",
+        instruction("u32[1]", "u32[1] count-leading-zeros(p0)"),
+        [np.uint32([8])],
+        np.uint32([28]),
+        np.uint32([0]),
+        False,
+    ),
+    "sign of a zero sum": (
+        "jaxlib",
+        instruction("f32[1] f32[1]", "f32[1] add(p0, p1)"),
+        [F32([-0.0]), F32([0])],
+        F32([0]),
+        F32([-0.0]),
+        True,
+    ),
+    "sign of a zero sum by cpu": (
+        "cpu",
+        instruction("f32[1] f32[1]", "f32[1] add(p0, p1)"),
+        [F32([-0.0]), F32([0])],
+        F32([0]),
+        F32([-0.0]),
+        False,
+    ),
+    "subnormal number in a reduce-scatter": (
+        "jaxlib",
+        instruction("f32[2]", "f32[2] reduce-scatter(p0), dimensions={0}, to_apply=add"),
+        [F32([1e-45, 1])],
+        F32([1e-45, 1]),
+        F32([0, 1]),
+        True,
+    ),
+    "number in a reduce-scatter": (
+        "jaxlib",
+        instruction("f32[2]", "f32[2] reduce-scatter(p0), dimensions={0}, to_apply=add"),
+        [F32([1e-45, 1])],
+        F32([1e-45, 1]),
+        F32([0, 2]),
+        False,
+    ),
+    "scatter without indices": (
+        "jaxlib",
+        instruction(*SCATTER),
+        [F32([0]), np.zeros((2, 0), np.int32), F32([1, 1])],
+        F32([2]),
+        F32([1]),
+        True,
+    ),
+    "scatter with indices": (
+        "jaxlib",
+        instruction(
+            *(part.replace("2,0", "2,1").replace("d_dims={}", "d_dims={0}") for part in SCATTER)
+        ),
+        [F32([0]), np.zeros((2, 1), np.int32), F32([1, 1])],
+        F32([2]),
+        F32([1]),
+        False,
+    ),
+    "selection beside NaN": (
+        "jaxlib",
+        instruction(*SELECTION),
+        [F32([np.nan, 1]), F32([5]), F32(0)],
+        F32([0, 5]),
+        F32([5, 0]),
+        True,
+    ),
+    "selection among numbers": (
+        "jaxlib",
+        instruction(*SELECTION),
+        [F32([2, 1]), F32([5]), F32(0)],
+        F32([5, 0]),
+        F32([0, 5]),
+        False,
+    ),
+    "bytes up columns": (
+        "jaxlib",
+        instruction("u8[2,2] u8[]", BYTES.replace("{1}", "{0}")),
+        [np.zeros((2, 2), np.uint8), np.uint8(1)],
+        np.uint8([1, 1]),
+        np.uint8([3, 3]),
+        True,
+    ),
+    "bytes along rows": (
+        "jaxlib",
+        instruction("u8[2,2] u8[]", BYTES),
+        [np.zeros((2, 2), np.uint8), np.uint8(1)],
+        np.uint8([1, 1]),
+        np.uint8([3, 3]),
+        False,
+    ),
+    "padding and an infinite weight": (
+        "jaxlib",
+        instruction("f32[1,1,1] f32[1,1,2]", CONVOLUTION.replace("{}", "pad=1_0")),
+        [F32([[[1]]]), F32([[[np.inf, 1]]])],
+        F32([[[1]]]),
+        F32([[[np.nan]]]),
+        True,
+    ),
+    "padding and finite weights": (
+        "jaxlib",
+        instruction("f32[1,1,1] f32[1,1,2]", CONVOLUTION.replace("{}", "pad=1_0")),
+        [F32([[[1]]]), F32([[[1, 1]]])],
+        F32([[[1]]]),
+        F32([[[np.nan]]]),
+        False,
+    ),
+    "dilated complex groups": (
+        "jaxlib",
+        instruction(*GROUPS),
+        [C64([[[1], [1]]]), C64([[[1], [1]]]).reshape(2, 1, 1)],
+        C64([[[1], [1]]]),
+        C64([[[2], [1]]]),
+        True,
+    ),
+    "complex groups": (
+        "jaxlib",
+        instruction(GROUPS[0], GROUPS[1].replace("lhs_dilate=2", "lhs_dilate=1")),
+        [C64([[[1], [1]]]), C64([[[1], [1]]]).reshape(2, 1, 1)],
+        C64([[[1], [1]]]),
+        C64([[[2], [1]]]),
+        False,
+    ),
+    "start of a long sum": (
+        "jaxlib",
+        instruction("f32[1025] f32[]", "f32[] reduce(p0, p1), dimensions={0}, to_apply=add"),
+        [np.zeros(1025, np.float32), F32(1)],
+        F32(1),
+        F32(36),
+        True,
+    ),
+    "long sum from zero": (
+        "jaxlib",
+        instruction("f32[1025] f32[]", "f32[] reduce(p0, p1), dimensions={0}, to_apply=add"),
+        [np.zeros(1025, np.float32), F32(0)],
+        F32(0),
+        F32(36),
+        False,
+    ),
+    "power with a large exponent": (
+        "jaxlib",
+        instruction("u32[1] u32[1]", "u32[1] power(p0, p1)"),
+        [np.uint32([3]), np.uint32([2**32 - 3])],
+        np.uint32([0]),
+        np.uint32([2545165805]),
+        True,
+    ),
+    "power with a small exponent": (
+        "jaxlib",
+        instruction("u32[1] u32[1]", "u32[1] power(p0, p1)"),
+        [np.uint32([3]), np.uint32([2])],
+        np.uint32([9]),
+        np.uint32([8]),
+        False,
+    ),
+    "complex product of NaN": (
+        "cpu",
+        instruction("c64[1] c64[1]", "c64[1] multiply(p0, p1)"),
+        [C64([NAN]), C64([1])],
+        C64([NAN]),
+        C64([complex(1, np.inf)]),
+        True,
+    ),
+    "complex product beside NaN": (
+        "cpu",
+        instruction("c64[2] c64[2]", "c64[2] multiply(p0, p1)"),
+        [C64([NAN, 1]), C64([1, 1])],
+        C64([NAN, 1]),
+        C64([NAN, 2]),
+        False,
+    ),
+    "complex numbers moved": (
+        "cpu",
+        instruction("c64[1]", "c64[1] reverse(p0), dimensions={0}"),
+        [C64([NAN])],
+        C64([NAN]),
+        C64([1]),
+        False,
+    ),
+    "complex dot of infinities": (
+        "jaxlib",
+        instruction(
+            "c64[1] c64[1]",
+            "c64[] dot(p0, p1), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+        ),
+        [C64([complex(np.inf, 0)]), C64([1])],
+        np.array(NAN, C64),
+        np.array(complex(np.inf, 0), C64),
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_known_difference_is_excused_and_nothing_else(name: str) -> None:
+    side, root, operands, expected, actual, is_known = CASES[name]
+    words = judge(Judgement(side, root, operands, expected, actual))
+    assert (words == "") is is_known, words
+
+
+def test_each_has_a_reason_of_its_own() -> None:
+    reasons = [known.reason for known in KNOWN]
+    assert len(set(reasons)) == len(reasons)
+    assert all(len(reason) > 30 for reason in reasons)
+
+
+def test_values_of_dynamic_size_are_compared_between_platforms_of_ours_alone() -> None:
+    sized = instruction("f32[3] s32[]", "f32[<=3] set-dimension-size(p0, p1), dimensions={0}")
+    operands = [F32([1, 2, 3]), np.int32(2)]
+    for side, is_known in (("jaxlib", True), ("cpu", False)):
+        judgement = Judgement(side, sized, operands, F32([1, 2]), F32([1, 2, 3]))
+        assert (judge(judgement) == "") is is_known
