@@ -1,20 +1,18 @@
 """The client against a real server process."""
 
-import contextlib
 import gc
 import os
 import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import xla_client as xc
-from xla_client import Builder, Computation, ElementType, Layout, Literal, Shape, _session, ops
+from xla_client import Builder, Computation, ElementType, Layout, Literal, Shape, ops
 from xla_contract.ops.rng_bit_generator import RandomAlgorithm
 
 F32 = ElementType.F32
@@ -221,74 +219,6 @@ def test_a_process_that_ends_without_closing_leaves_nothing_behind(client):
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert _is_freed(client, int(done.stdout))
-
-
-def test_a_forked_child_leaves_the_session_to_its_parent(client):
-    buffers = [client.to_device(np.float32(number)) for number in range(100)]
-    large = np.zeros(1 << 18, np.float32)
-    client.to_device(large).delete()
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            del buffers[1:]
-            client.free_unused()
-            for call in (buffers[0].to_numpy, lambda: client.to_device(large)):
-                try:
-                    call()
-                except xc.UnavailableError as error:
-                    os.write(writing, f"{error}\n".encode())
-            _session._close_open_sessions()
-            client.close()
-            with xc.connect(client.target) as own:
-                os.write(writing, str(own.to_device(np.float32(7)).to_numpy()).encode())
-        finally:
-            os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        first, second, value = pipe.read().splitlines()
-    os.waitpid(child, 0)
-    for told in (first, second):
-        assert "must be open, got that of the process this one was forked from" in told
-    assert value == "7.0"
-    assert [float(each.to_numpy()) for each in buffers] == list(range(100))
-
-
-def test_a_forked_child_leaves_the_feeds_to_its_parent(client):
-    device, item = client.device(0), xc.Shape.parse("s32[]")
-    infeed, outfeed = device.infeed(item), device.outfeed(item)
-    infeed.put(1)
-    infeed.flush()
-    reading, writing = os.pipe()
-    # The lock of a feed may be held by a thread that the child does not have.
-    with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as locked:
-        for link in (infeed._sender, outfeed._receiver):
-            pool.submit(locked.enter_context, link.changes).result()
-        child = os.fork()
-        if child == 0:
-            try:
-                signal.alarm(20)
-                for call in (lambda: infeed.put(2), infeed.close, outfeed.get):
-                    try:
-                        call()
-                    except xc.UnavailableError as error:
-                        os.write(writing, f"{error}\n".encode())
-                outfeed.close()
-                os.write(writing, b"closed")
-            finally:
-                os._exit(0)
-        os.close(writing)
-        pool.submit(locked.close).result()
-    with os.fdopen(reading) as pipe:
-        *told, last = pipe.read().splitlines()
-    os.waitpid(child, 0)
-    assert last == "closed"
-    assert len(told) == 3
-    assert all("of the process this one was forked from" in each for each in told)
-    infeed.put(3)
-    infeed.flush()
-    assert infeed.close_queue(discard=True) == 2
-    outfeed.close()
 
 
 def test_devices(client):
