@@ -80,6 +80,31 @@ def test_the_server_listens_before_the_compiler_is_loaded() -> None:
     assert '"listening"' in output
 
 
+def test_the_compiler_loads_of_scipy_the_two_modules_with_blas_and_lapack() -> None:
+    names, _ = loaded(
+        "import json, sys\n"
+        "import xla_server.backends.cpu\n"
+        "from xla_server.codegen.instructions import blas\n"
+        "print('loaded', json.dumps(sorted(sys.modules)))\n"
+        # Who imports the package later has the same modules, as attributes of it.
+        "import scipy.linalg.cython_blas, scipy.linalg.cython_lapack\n"
+        "assert scipy.linalg.cython_blas is blas.cython_blas\n"
+        "assert scipy.linalg.cython_lapack is blas.cython_lapack\n",
+    )
+    assert "numba" in names
+    # The package takes fifteen times as long, for array libraries, f2py and numpy's tests.
+    assert not names & {"scipy.linalg", "numpy.f2py", "numpy.testing", "unittest", "jwt"}
+
+
+def test_a_module_of_scipy_that_is_there_is_taken() -> None:
+    loaded(
+        "import scipy.linalg.cython_blas\n"
+        "from xla_server.codegen.instructions import blas\n"
+        "assert blas.cython_blas is scipy.linalg.cython_blas\n"
+        "print('loaded []')\n",
+    )
+
+
 def test_a_health_check_loads_no_part_of_the_server_and_says_why_it_fails() -> None:
     script = (
         "import json, sys\n"

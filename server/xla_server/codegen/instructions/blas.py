@@ -5,15 +5,49 @@ machine code that calls them can be kept on disk: addresses change from process 
 """
 
 import ctypes
+import importlib
+import importlib.machinery
+import importlib.util
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
+import scipy
 from llvmlite import ir
 from numba import types
-from scipy.linalg import cython_blas, cython_lapack
 
 from xla_server.codegen.instructions.instruction import instruction
+
+
+def _extension(name: str) -> Any:
+    """Return an extension module of scipy.linalg, without its package where that is possible.
+
+    `scipy.linalg` imports array libraries, f2py and tests of numpy, which take fifteen times as
+    long as the two extension modules that kernels need, and delay the first program of a server.
+    """
+    qualified = f"scipy.linalg.{name}"
+    if qualified in sys.modules:
+        return sys.modules[qualified]
+    directory = Path(scipy.__file__).parent / "linalg"
+    for suffix in importlib.machinery.EXTENSION_SUFFIXES:
+        path = directory / (name + suffix)
+        if path.is_file():
+            spec = importlib.util.spec_from_file_location(qualified, path)
+            assert spec is not None
+            assert spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            # Cython enters it there. Importing the package later gives the same module and makes
+            # it an attribute of the package, which happens only where it is not known yet.
+            sys.modules.pop(qualified, None)
+            return module
+    return importlib.import_module(qualified)
+
+
+cython_blas = _extension("cython_blas")
+cython_lapack = _extension("cython_lapack")
 
 
 def routine_address(module: Any, name: str) -> int:

@@ -9,9 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cython_lapack
 
-from xla_server.codegen.instructions.blas import room_i32, routine, routine_address
+from xla_server.codegen.instructions.blas import (
+    cython_lapack,
+    room_i32,
+    routine,
+    routine_address,
+)
 from xla_server.custom_calls.lapack import asked
 
 LETTER = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
