@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from xla_client import runs
+from xla_client._aliases import donated_in_steps
 from xla_client._background_execution import BackgroundExecution, Calling
 from xla_client._pipeline_run import DEVICE, Output, Recording, Way
 from xla_client._session import Session
 from xla_client.arguments import as_buffer, require_count
 from xla_client.buffer import Buffer
-from xla_client.executable import Executable
 from xla_client.execution import Execution
 from xla_client.step_result import StepResult
 from xla_contract.errors import InvalidArgumentError, XlaError
@@ -21,17 +21,13 @@ class Calls(Way):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._steps: list[tuple[Executable[Any], list[Buffer | StepResult], Sequence[int]]] = []
+        self._steps: list[tuple[Recording, list[Buffer | StepResult]]] = []
 
     def add(self, recording: Recording) -> None:
-        executable, arguments, donate = (
-            recording.executable,
-            recording.arguments,
-            recording.donate,
-        )
-        parameters = executable.program_shape.parameters
+        arguments = recording.arguments
+        parameters = recording.executable.program_shape.parameters
         require_count(arguments, parameters)
-        runs.require_numbers(donate, len(arguments))
+        runs.require_numbers(recording.donate or (), len(arguments))
         recorded: list[Buffer | StepResult] = []
         for number, (argument, shape) in enumerate(zip(arguments, parameters, strict=True)):
             try:
@@ -44,7 +40,7 @@ class Calls(Way):
                     recorded.append(as_buffer(self._session, argument, shape, DEVICE, timeout))
             except InvalidArgumentError as error:
                 raise error.at(f"{recording.place}: argument {number}") from error.__cause__
-        self._steps.append((executable, recorded, donate))
+        self._steps.append((recording, recorded))
 
     def run(self, outputs: Sequence[Output], timeout: float | None) -> tuple[Any, ...]:
         return self._run(outputs, timeout, Calling())
@@ -64,7 +60,13 @@ class Calls(Way):
         self, outputs: Sequence[Output], timeout: float | None, calling: Calling
     ) -> tuple[Any, ...]:
         results = _Results()
-        for number, (executable, recorded, donate) in enumerate(self._steps):
+        by_modules = donated_in_steps(
+            [recording.donation for recording, _ in self._steps],
+            [output.result for output in outputs],
+        )
+        for number, (recording, recorded) in enumerate(self._steps):
+            executable = recording.executable
+            donate = by_modules[number] if recording.donate is None else recording.donate
             try:
                 arguments = [
                     results.part(each) if isinstance(each, StepResult) else each

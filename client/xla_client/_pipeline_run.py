@@ -3,12 +3,13 @@
 import abc
 import asyncio
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import Message
 
 from xla_client import runs
+from xla_client._aliases import donated_in_steps
 from xla_client._background_execution import BackgroundExecution, Calling
 from xla_client._public import public, public_coroutine
 from xla_client._session import Session
@@ -58,8 +59,21 @@ class Recording:
     place: str
     executable: Executable[Any]
     arguments: Sequence[Argument]
-    donate: Sequence[int]
+    donate: Sequence[int] | None
     timeout: float | None
+
+    @property
+    def donation(self) -> tuple[Collection[int], Sequence[Argument]]:
+        """Arguments, after the parameters that the module gives up if the caller leaves it to it."""
+        parameters = self.executable.donated_parameters if self.donate is None else ()
+        return parameters, self.arguments
+
+    def without_values(self) -> "Recording":
+        """The same without the caller's values, which the step has taken."""
+        arguments = [
+            each if isinstance(each, Buffer | StepResult) else None for each in self.arguments
+        ]
+        return dataclasses.replace(self, arguments=arguments)
 
 
 class Way(abc.ABC):
@@ -91,8 +105,8 @@ class OneRun(Way):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._steps: list[runs.Step] = []
-        # They must live until the server has the run.
-        self._executables: list[Executable[Any]] = []
+        # What they name must live until the server has the run.
+        self._recordings: list[Recording] = []
         self._room = INLINE_BYTES
         self._generation = session.generation
 
@@ -102,7 +116,7 @@ class OneRun(Way):
             recording.executable.handle,
             recording.executable.program_shape.parameters,
             recording.arguments,
-            donate=recording.donate,
+            donate=recording.donate or (),
             device=DEVICE,
             timeout=recording.timeout,
             room=min(self._room, runs.INLINE_BYTES),
@@ -111,7 +125,7 @@ class OneRun(Way):
         )
         self._room -= step.inline_bytes
         self._steps.append(step)
-        self._executables.append(recording.executable)
+        self._recordings.append(recording.without_values())
 
     def run(self, outputs: Sequence[Output], timeout: float | None) -> tuple[Any, ...]:
         request = self._request(outputs)
@@ -156,17 +170,19 @@ class OneRun(Way):
     def _called(self, outputs: Sequence[Output], pending: Pending[Any]) -> Execution[Any]:
         """A call of Run that somebody else waits for."""
         # Until it is answered nobody knows whether the server has what they name.
-        steps = list(self._steps)
+        steps, recordings = list(self._steps), list(self._recordings)
         self._end_donations(is_freed=False)
 
         def work(calling: Calling) -> tuple[Any, ...]:
             response = calling.result(lambda: pending)
             steps.clear()
+            recordings.clear()
             return tuple(self._received(outputs, response))
 
         return BackgroundExecution(work)
 
     def _request(self, outputs: Sequence[Output]) -> extension_pb2.RunRequest:
+        self._donate_by_modules(outputs)
         for output in outputs:
             parts = self._steps[output.result.step].message.output.parts
             if output.is_spread:
@@ -177,6 +193,16 @@ class OneRun(Way):
             else:
                 parts.add(index=output.result.index, keep=True)
         return extension_pb2.RunRequest(steps=[step.message for step in self._steps])
+
+    def _donate_by_modules(self, outputs: Sequence[Output]) -> None:
+        """Give up what the modules say, as it is known now who reads what."""
+        donations = [each.donation for each in self._recordings]
+        donated = donated_in_steps(donations, [each.result for each in outputs])
+        for step, (_, arguments), numbers in zip(self._steps, donations, donated, strict=True):
+            for number in numbers:
+                step.message.arguments[number].donate = True
+                if isinstance(argument := arguments[number], Buffer):
+                    step.donated.append(argument)
 
     @public
     def _call(self, name: str, request: Message, timeout: float | None) -> Any:
@@ -201,8 +227,9 @@ class OneRun(Way):
         if self._generation is generation:
             return
         run = request.run if isinstance(request, extension_pb2.LaunchRequest) else request
-        steps = zip(run.steps, self._steps, self._executables, strict=True)
-        for number, (message, step, executable) in enumerate(steps):
+        steps = zip(run.steps, self._steps, self._recordings, strict=True)
+        for number, (message, step, recording) in enumerate(steps):
+            executable = recording.executable
             try:
                 for buffer in step.alive:
                     buffer.require_present()
@@ -215,6 +242,7 @@ class OneRun(Way):
         for step in self._steps:
             step.end_donation(is_freed=is_freed)
         self._steps.clear()
+        self._recordings.clear()
 
     def _received(
         self, outputs: Sequence[Output], response: extension_pb2.RunResponse

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, cast, overload
 
 from xla_client import runs
-from xla_client._aliases import donated_arguments
+from xla_client._aliases import donated_arguments, donated_in_batch
 from xla_client._errors import error_of_status
 from xla_client._gathered_runs import GatheredRuns
 from xla_client._public import public, public_coroutine
@@ -271,20 +271,22 @@ class Executable(Explainable, Generic[R]):
     ) -> list[Any]:
         """Run the program on each of several lists of arguments at the same time.
 
-        Gives what `run` would, in order; nothing is given up. When runs fail the first error is
-        raised, or, with `return_exceptions`, stands in place of their results. So does the error
-        of arguments that do not fit.
+        Gives what `run` would, in order. Given up are, for the parameters that the module says may
+        be, Buffers that the batch has once. When runs fail the first error is raised, or, with
+        `return_exceptions`, stands in place of their results. So does the error of arguments that
+        do not fit.
         """
         outcomes: list[Any] = []
+        given = list(zip(batch, donated_in_batch(self._donated, batch), strict=True))
         if self._has(CAPABILITY_RUN) and self._program_shape.result.byte_size <= runs.FETCH_BYTES:
             for first in range(0, len(batch), _BATCH):
-                part = batch[first : first + _BATCH]
-                steps = [self._batch_step(arguments, timeout) for arguments in part]
+                part = given[first : first + _BATCH]
+                steps = [self._batch_step(*each, timeout) for each in part]
                 if not return_exceptions:
                     _raise_first(steps)
                 outcomes += self._run_steps(steps, timeout)
         else:
-            outcomes += [self._outcome(arguments, timeout) for arguments in batch]
+            outcomes += [self._outcome(*each, timeout) for each in given]
         if not return_exceptions:
             _raise_first(outcomes)
         return outcomes
@@ -330,6 +332,11 @@ class Executable(Explainable, Generic[R]):
     def donated(self, arguments: Sequence[Argument], donate: Sequence[int] | None) -> Sequence[int]:
         """The numbers of the arguments that a run gives up: those asked for, or the module's."""
         return donated_arguments(self._donated, arguments) if donate is None else donate
+
+    @property
+    def donated_parameters(self) -> frozenset[int]:
+        """The parameters that the module gives up by itself."""
+        return self._donated
 
     def is_of(self, session: Session) -> bool:
         """Whether it was compiled in this session, by this client."""
@@ -383,11 +390,11 @@ class Executable(Explainable, Generic[R]):
         return result
 
     def _batch_step(
-        self, arguments: Sequence[Argument], timeout: float | None
+        self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
     ) -> runs.Step | Exception:
         """The step of one run of a batch, or the error of arguments that do not fit."""
         try:
-            step = self.step(arguments, (), timeout)
+            step = self.step(arguments, donate, timeout)
         except _FAULTS as error:
             return error
         runs.fetch(step.message, self._program_shape.result)
@@ -411,9 +418,11 @@ class Executable(Explainable, Generic[R]):
                 outcomes[number] = runs.fetched(each.response.results[0].value)
         return outcomes
 
-    def _outcome(self, arguments: Sequence[Argument], timeout: float | None) -> Any:
+    def _outcome(
+        self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
+    ) -> Any:
         try:
-            return self.run(*arguments, timeout=timeout)
+            return self.run(*arguments, donate=donate, timeout=timeout)
         except _FAULTS as error:
             return error
 

@@ -52,16 +52,18 @@ class Pipeline:
         self,
         executable: Executable[Any],
         *arguments: Argument,
-        donate: Sequence[int] = (),
+        donate: Sequence[int] | None = None,
         timeout: float | None = None,
     ) -> StepResult:
         """Add a step: a program with arguments, which may be results of steps before.
 
         Other arguments and `donate` are as in a call of the Executable; Executions may be
-        arguments, too. All are taken as they are now: small ones are copied and go along; large
-        ones are uploaded, for which there is `timeout`, through shared memory or in chunks where
-        the server has these. Raises InvalidArgumentError, naming step and argument, for what does
-        not fit, and what the upload raises.
+        arguments, too. What the module gives up by itself is, where no later step reads it and
+        nobody keeps or fetches it: Buffers, and results of steps before. All are taken as they are
+        now: small ones are copied and go along; large ones are uploaded, for which there is
+        `timeout`, through shared memory or in chunks where the server has these. Raises
+        InvalidArgumentError, naming step and argument, for what does not fit, and what the upload
+        raises.
         """
         self._require_open("take another step")
         given = [each.buffers if isinstance(each, Execution) else each for each in arguments]
