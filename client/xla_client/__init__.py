@@ -26,7 +26,6 @@ from xla_client.client import (
     ChannelHandle,
     Client,
     ComputationStats,
-    Launch,
 )
 from xla_client.computation import Computation
 from xla_client.connecting import aconnect, connect
@@ -43,6 +42,7 @@ from xla_client.execution import Execution, ExecutionProfile
 from xla_client.feeds import FeedState, FeedStates, FeedWaiter
 from xla_client.infeed import Infeed
 from xla_client.introspection import CostAnalysis, Explanation, MemoryAnalysis, Work
+from xla_client.launch import Launch
 from xla_client.local import Local
 from xla_client.outfeed import Outfeed
 from xla_client.pipeline import Pipeline

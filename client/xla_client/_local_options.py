@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import TypeAlias, TypedDict
 
+from xla_contract.errors import ArgumentTypeError
+
 Flag: TypeAlias = bool | None
 Number: TypeAlias = int | None
 Real: TypeAlias = float | None
@@ -93,4 +95,4 @@ def require_known(names: Iterable[str]) -> None:
             advice = (
                 f"did you mean {near[0]!r}?" if near else "`xla-server serve --help` lists them"
             )
-            raise TypeError(f"Local() got an unexpected keyword argument {name!r}; {advice}")
+            raise ArgumentTypeError(f"got an unexpected keyword argument {name!r}; {advice}")

@@ -64,7 +64,7 @@ class Recording:
 
     @property
     def donation(self) -> tuple[Collection[int], Sequence[Argument]]:
-        """Arguments, after the parameters that the module gives up if the caller leaves it to it."""
+        """What the module gives up, if the caller leaves that to it, and the arguments."""
         parameters = self.executable.donated_parameters if self.donate is None else ()
         return parameters, self.arguments
 

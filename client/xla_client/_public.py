@@ -1,4 +1,7 @@
-"""Wrappers of public methods: they survive a server's restart and raise with short tracebacks.
+"""Wrappers of public methods: they check arguments, survive a server's restart, and raise shortly.
+
+Arguments that no parameter takes, and those that `_parameters` has a rule for, are an
+ArgumentTypeError at the call.
 
 A session is gone when its server was started again. A call that meets this opens another session
 (`Session.renew`) and is made once more: executables are compiled anew when their handles are
@@ -11,6 +14,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from xla_client._parameters import Parameters
 from xla_client._session import Session
 from xla_contract.errors import NotFoundError, SessionEndedError, XlaError
 
@@ -22,12 +26,14 @@ _ENDED = SessionEndedError, NotFoundError
 
 def public(method: F) -> F:
     """Wrap a method of an object that has a `_session`."""
+    parameters = Parameters(method)
 
     @functools.wraps(method)
     def call(self: Any, /, *arguments: Any, **named: Any) -> Any:
         session: Session = self._session
         generation = session.generation
         try:
+            arguments, named = parameters.taken(arguments, named)
             try:
                 return method(self, *arguments, **named)
             except _ENDED as error:
@@ -40,12 +46,15 @@ def public(method: F) -> F:
 
 
 def brief(method: F) -> F:
-    """Wrap a method of which only the tracebacks are to be short."""
+    """Wrap a function or method that no restart concerns."""
+    parameters = Parameters(method)
 
     @functools.wraps(method)
     def call(*arguments: Any, **named: Any) -> Any:
         try:
-            return method(*arguments, **named)
+            own = arguments[: parameters.is_method]
+            arguments, named = parameters.taken(arguments[len(own) :], named)
+            return method(*own, *arguments, **named)
         except (XlaError, KeyboardInterrupt) as error:
             raise error.with_traceback(None) from error.__cause__
 
@@ -54,12 +63,14 @@ def brief(method: F) -> F:
 
 def public_coroutine(method: F) -> F:
     """Wrap a coroutine as `public` wraps a method; opening another session does not block."""
+    parameters = Parameters(method)
 
     @functools.wraps(method)
     async def call(self: Any, /, *arguments: Any, **named: Any) -> Any:
         session: Session = self._session
         generation = session.generation
         try:
+            arguments, named = parameters.taken(arguments, named)
             try:
                 return await method(self, *arguments, **named)
             except _ENDED as error:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, cast
 import numpy as np
 from numpy.typing import DTypeLike
 
-from xla_client._public import public, public_coroutine
+from xla_client._public import brief, public, public_coroutine
 from xla_client._session import Session
 from xla_client.display.tables import human_bytes, table
 from xla_client.transfers import Progress
@@ -73,6 +73,7 @@ class Buffer:
         """Raise LostError if it is lost."""
         self._session.require_present(self._generation, f"a value of {self._shape}")
 
+    @brief
     def to_numpy(self, *, timeout: float | None = None, progress: Progress | None = None) -> Array:
         """Fetch the value: an array, a tuple for a tuple, None for a token. Read only.
 

@@ -8,17 +8,24 @@ from types import TracebackType
 from typing import Any, Self, overload
 
 from xla_client._program import Program
-from xla_client._public import public, public_coroutine
-from xla_client._session import Session, device_handle
+from xla_client._public import brief, public, public_coroutine
+from xla_client._session import Session
 from xla_client._transport import Transport
-from xla_client.arguments import Argument, as_literal, on_device
-from xla_client.buffer import Buffer, unpacked
+from xla_client.arguments import Argument, as_literal
+from xla_client.buffer import Buffer
 from xla_client.computation import Computation
+from xla_client.contents import (
+    count_devices,
+    describe_handle,
+    describe_session,
+    has_devices,
+)
 from xla_client.conversions import ProgramLike, as_computation
-from xla_client.description import SessionDescription, descriptions_of, quotas_of
+from xla_client.description import SessionDescription
 from xla_client.device import Device
 from xla_client.executable import Executable
 from xla_client.execution import Execution, LaunchedExecution, adopted_buffers
+from xla_client.launch import Launch, execute_launches
 from xla_client.options import (
     LayoutChoice,
     Returns,
@@ -28,11 +35,7 @@ from xla_client.options import (
 )
 from xla_client.pipeline import Pipeline
 from xla_client.transfers import Progress
-from xla_contract.errors import (
-    InvalidArgumentError,
-    ResourceExhaustedError,
-    UnimplementedError,
-)
+from xla_contract.errors import UnimplementedError
 from xla_contract.layout import Layout
 from xla_contract.shape_proto import (
     layout_to_proto,
@@ -40,13 +43,9 @@ from xla_contract.shape_proto import (
     shape_from_proto,
 )
 from xla_contract.stubs import xla_data_pb2, xla_pb2
-from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
 _MESSAGE_BYTES = 1 << 18
 """The largest value that coroutines send by a call; others are sent in a thread."""
-
-MAX_DEVICES = 1 << 16
-"""Where counting the devices of a server ends."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,15 +62,6 @@ class ChannelHandle:
 
     handle: int
     type: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Launch:
-    """One program of `Client.execute_parallel` with its arguments and its device."""
-
-    computation: Computation
-    arguments: Sequence[Argument] = ()
-    device: int = 0
 
 
 class Client:
@@ -213,43 +203,26 @@ class Client:
         """An empty pipeline: several executions to be run in one round trip."""
         return Pipeline(self._session)
 
+    @public
     def execute(
         self,
-        computation: Computation,
+        computation: ProgramLike,
         *arguments: Argument,
         device: int = 0,
         timeout: float | None = None,
     ) -> Any:
-        """Compile and run a computation once, on any device; the result stays on the server.
+        """Compile and run a program once, on any device; the result stays on the server.
 
-        Gives a Buffer, or a tuple of them for a flat tuple.
+        It may be all that `compile` takes. Gives a Buffer, or a tuple of them for a flat tuple.
         """
-        return self.execute_parallel([Launch(computation, arguments, device)], timeout=timeout)[0]
+        return execute_launches(self, [Launch(computation, arguments, device)], timeout)[0]
 
     @public
     def execute_parallel(
         self, launches: Sequence[Launch], *, timeout: float | None = None
     ) -> list[Buffer | tuple[Buffer, ...]]:
         """Compile and run programs at the same time, each on its own device."""
-        request = xla_pb2.ExecuteGraphParallelRequest()
-        alive, results = [], []
-        for launch in launches:
-            parameters = launch.computation.parameters
-            buffers = on_device(self._session, launch.arguments, parameters, launch.device, timeout)
-            alive.append(buffers)
-            results.append(launch.computation.result.without_layout().with_default_layout())
-            part = request.requests.add(
-                arguments=[xla_data_pb2.GlobalDataHandle(handle=each.handle) for each in buffers],
-                execution_options=execution_options(results[-1]),
-            )
-            part.execution_options.device_handles.add().CopyFrom(device_handle(launch.device))
-            launch.computation.write_to(part.computation)
-        response = self._session.call("ExecuteGraphParallel", request, timeout)
-        outputs = [
-            Buffer(self._session, each.output.handle, result)
-            for each, result in zip(response.responses, results, strict=True)
-        ]
-        return [unpacked(output, timeout=timeout) for output in outputs]
+        return execute_launches(self, launches, timeout)
 
     @public
     def to_device(
@@ -305,7 +278,7 @@ class Client:
         For who has come back to a session; it is freed like any other. Raises NotFoundError and
         InvalidArgumentError for handles that are none or were freed.
         """
-        description = self._described(handle, "executable", timeout).executable
+        description = describe_handle(self._session, handle, "executable", timeout).executable
         shape = program_shape_from_proto(description.program_shape)
         return Executable(self._session, handle, description.name, shape)
 
@@ -317,7 +290,7 @@ class Client:
         Raises NotFoundError for handles that are none, and for a run whose end was waited for
         before, as that of a run with a timeout is from the start. Its values are there yet.
         """
-        description = self._described(handle, "execution", timeout).execution
+        description = describe_handle(self._session, handle, "execution", timeout).execution
         buffers: Any = adopted_buffers(self._session, description)
         return LaunchedExecution(self._session, handle, buffers, None)
 
@@ -327,19 +300,7 @@ class Client:
 
         Raises UnimplementedError where the server cannot tell.
         """
-        described = self._session.call(
-            "DescribeSession", extension_pb2.DescribeSessionRequest(), timeout
-        )
-        handles: list[extension_pb2.HandleDescription] = []
-        request = extension_pb2.DescribeHandlesRequest()
-        while True:
-            page = self._session.call("DescribeHandles", request, timeout)
-            handles += page.handles
-            if not page.has_more or not page.handles:
-                break
-            request.after = page.handles[-1].handle
-        quotas, use = quotas_of(described.quotas), quotas_of(described.use)
-        return SessionDescription(quotas, use, *descriptions_of(handles))
+        return describe_session(self._session, timeout)
 
     @public
     def unpack(self, buffer: Buffer, *, timeout: float | None = None) -> tuple[Buffer, ...]:
@@ -354,19 +315,13 @@ class Client:
     @functools.cached_property
     def devices(self) -> tuple[Device, ...]:
         """The devices of the server."""
-        # There is no rpc that counts devices, only one that refuses to name too many.
-        most = 1
-        while most < MAX_DEVICES and self._has_devices(most * 2):
-            most *= 2
-        too_many = most * 2
-        while too_many - most > 1:
-            middle = (most + too_many) // 2
-            if self._has_devices(middle):
-                most = middle
-            else:
-                too_many = middle
-        return tuple(self.device(ordinal) for ordinal in range(most))
+        return tuple(self.device(ordinal) for ordinal in range(self._count_devices()))
 
+    @public
+    def _count_devices(self) -> int:
+        return count_devices(functools.partial(has_devices, self._session))
+
+    @brief
     def device(self, ordinal: int = 0) -> Device:
         """The device with this number, unchecked; using one that is not there raises."""
         return Device(self._session, ordinal)
@@ -374,25 +329,25 @@ class Client:
     @public
     def compute_constant(
         self,
-        computation: Computation,
+        computation: ProgramLike,
         layout: Layout | None = None,
         *,
         timeout: float | None = None,
     ) -> Any:
         """Evaluate a computation without parameters by the server's interpreter."""
         request = xla_pb2.ComputeConstantGraphRequest()
-        computation.write_to(request.computation)
+        as_computation(computation, self).write_to(request.computation)
         if layout is not None:
             request.output_layout.CopyFrom(layout_to_proto(layout))
         return self._session.receive("ComputeConstantGraph", request, timeout).to_numpy()
 
     @public
     def graph_stats(
-        self, computation: Computation, *, timeout: float | None = None
+        self, computation: ProgramLike, *, timeout: float | None = None
     ) -> ComputationStats:
         """Estimate the work in a computation."""
         request = xla_pb2.ComputationGraphStatsRequest()
-        computation.write_to(request.computation)
+        as_computation(computation, self).write_to(request.computation)
         stats = self._session.call("GetComputationGraphStats", request, timeout).stats
         return ComputationStats(stats.flop_count, stats.transcendental_count)
 
@@ -460,27 +415,6 @@ class Client:
 
     def __repr__(self) -> str:
         return f"Client({self.target!r})"
-
-    def _described(
-        self, handle: int, kind: str, timeout: float | None
-    ) -> extension_pb2.HandleDescription:
-        """What a handle names; InvalidArgumentError unless it is of this kind."""
-        request = extension_pb2.DescribeHandlesRequest(handles=[handle])
-        found: extension_pb2.HandleDescription
-        (found,) = self._session.call("DescribeHandles", request, timeout).handles
-        got = found.WhichOneof("kind")
-        if got != kind:
-            raise InvalidArgumentError(f"the handle of an {kind} is needed, got that of a {got}")
-        return found
-
-    @public
-    def _has_devices(self, count: int) -> bool:
-        request = xla_pb2.GetDeviceHandlesRequest(device_count=count)
-        try:
-            self._session.call("GetDeviceHandles", request)
-        except ResourceExhaustedError:
-            return False
-        return True
 
 
 def _program(

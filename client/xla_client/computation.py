@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import DecodeError
 
+from xla_client._public import brief
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError
 from xla_contract.shape import ProgramShape, Shape
 from xla_contract.shape_proto import program_shape_from_proto
@@ -75,6 +76,7 @@ class Computation:
         return cls(module)
 
     @classmethod
+    @brief
     def from_text(cls, text: str, client: "Client") -> "Computation":
         """The program of HLO text, which the server reads; errors have the line and the column."""
         from xla_client.conversions import as_computation

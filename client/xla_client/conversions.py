@@ -5,8 +5,10 @@ where that is installed.
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from xla_client.coercion.numbers import refusal
 from xla_client.computation import Computation
 from xla_contract.errors import InvalidArgumentError, UnimplementedError
 from xla_contract.stubs import hlo_pb2
@@ -16,8 +18,9 @@ if TYPE_CHECKING:
     from xla_client.client import Client
 
 ProgramLike: TypeAlias = Any
-"""A Computation, an HloModuleProto, its bytes, HLO text, StableHLO as text or bytes, an object of
-XLA's Python bindings, or what `jax.jit(f).lower(...)` and `jax.export.export(...)(...)` give."""
+"""A Computation, a Builder (its last instruction is the result), an Op (which is the result), an
+HloModuleProto, its bytes, HLO text, StableHLO as text or bytes, an object of XLA's Python bindings,
+or what `jax.jit(f).lower(...)` and `jax.export.export(...)(...)` give."""
 
 _BYTECODE = b"ML\xefR"
 """The first bytes of MLIR's bytecode, in which StableHLO is serialized."""
@@ -26,8 +29,8 @@ _CONVERTERS = ("jaxlib._jax", "jaxlib.xla_extension")
 """Modules that may hold jaxlib's converter; the name depends on its version."""
 
 _ACCEPTED = (
-    "a Computation, an HloModuleProto or its bytes, HLO text, StableHLO, a jax.stages.Lowered or a "
-    "jax.export.Exported"
+    "a Computation, a Builder or an Op, an HloModuleProto or its bytes, HLO text, StableHLO, a "
+    "jax.stages.Lowered or a jax.export.Exported"
 )
 
 
@@ -41,8 +44,13 @@ def as_computation(program: ProgramLike, client: "Client | None" = None) -> Comp
     Raises:
         InvalidArgumentError: It is no program. For HLO text the message has line and column.
         UnimplementedError: It is StableHLO and jaxlib is not installed.
-        TypeError: It is of a type that no program has.
+        ArgumentTypeError: It is of a type that no program has.
     """
+    building = sys.modules.get("xla_client.builder")
+    if building is not None and isinstance(program, building.Builder):
+        program = program.build()
+    elif building is not None and isinstance(program, building.Op):
+        program = program.builder.build(program)
     if isinstance(program, Computation):
         return program
     if isinstance(program, hlo_pb2.HloModuleProto):
@@ -58,7 +66,18 @@ def as_computation(program: ProgramLike, client: "Client | None" = None) -> Comp
         return _of_bytes(program.compiler_ir("hlo").as_serialized_hlo_module_proto())
     if hasattr(program, "mlir_module_serialized"):
         return _of_stablehlo(program.mlir_module_serialized)
-    raise TypeError(f"a program is needed: {_ACCEPTED}; got {type(program).__name__}")
+    raise refusal("computation", _ACCEPTED, program, _advice(program))
+
+
+def _advice(program: object) -> str:
+    if hasattr(program, "lower"):
+        return "A function of jax.jit becomes a program for arguments: f.lower(x)."
+    if callable(program):
+        return (
+            "A function becomes a program for arguments: jax.jit(f).lower(x), or with a Builder "
+            "builder.build(f(builder.parameter(0, shape)))."
+        )
+    return ""
 
 
 def to_text(computation: Computation, client: "Client") -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from xla_client._public import public
+from xla_client._public import brief, public
 from xla_client._session import Session, device_handle
 from xla_client.arguments import Argument, as_literal
 from xla_client.coercion.shapes import ShapeLike, as_shape, optional_shape
@@ -42,6 +42,7 @@ class Device:
             "TransferToInfeed", request, as_literal(value, optional_shape(shape)), timeout
         )
 
+    @brief
     def infeed(self, shape: ShapeLike | None = None, *, timeout: float | None = None) -> Infeed:
         """A way into the program's infeed: `with device.infeed() as feed: feed.send(values)`.
 
@@ -64,6 +65,7 @@ class Device:
         value: Any = self._session.receive("TransferFromOutfeed", request, timeout).to_numpy()
         return cast(Array, value)
 
+    @brief
     def outfeed(
         self,
         shape: ShapeLike | None = None,

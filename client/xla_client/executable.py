@@ -10,6 +10,7 @@ from xla_client import runs
 from xla_client._aliases import donated_arguments, donated_in_batch
 from xla_client._errors import error_of_status
 from xla_client._gathered_runs import GatheredRuns
+from xla_client._parameters import arguments_of_run
 from xla_client._public import public, public_coroutine
 from xla_client._session import Session
 from xla_client._transport import Pending
@@ -394,7 +395,7 @@ class Executable(Explainable, Generic[R]):
     ) -> runs.Step | Exception:
         """The step of one run of a batch, or the error of arguments that do not fit."""
         try:
-            step = self.step(arguments, donate, timeout)
+            step = self.step(arguments_of_run("each entry of batch", arguments), donate, timeout)
         except _FAULTS as error:
             return error
         runs.fetch(step.message, self._program_shape.result)
@@ -422,7 +423,8 @@ class Executable(Explainable, Generic[R]):
         self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
     ) -> Any:
         try:
-            return self.run(*arguments, donate=donate, timeout=timeout)
+            given = arguments_of_run("each entry of batch", arguments)
+            return self.run(*given, donate=donate, timeout=timeout)
         except _FAULTS as error:
             return error
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from xla_client._public import public
 from xla_client.arguments import Argument, on_device
 from xla_contract.errors import InvalidArgumentError, UnimplementedError
 from xla_contract.stubs import xla_data_pb2
@@ -109,6 +110,7 @@ class Explainable(abc.ABC):
     def handle(self) -> int:
         """The execution handle on the wire."""
 
+    @public
     def cost_analysis(self, *, timeout: float | None = None) -> CostAnalysis:
         """Return a static count of the program's work.
 
@@ -119,12 +121,14 @@ class Explainable(abc.ABC):
         done = _work(answer.done) if answer.HasField("done") else None
         return CostAnalysis(_work(answer.once), done)
 
+    @public
     def memory_analysis(self, *, timeout: float | None = None) -> MemoryAnalysis:
         """Return the bytes that an execution takes, known before it runs; raises as above."""
         memory = self._analysis(timeout).memory
         names = [field.name for field in dataclasses.fields(MemoryAnalysis)]
         return MemoryAnalysis(*[getattr(memory, name) for name in names])
 
+    @public
     def explain(
         self,
         *arguments: Argument,

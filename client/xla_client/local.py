@@ -17,6 +17,7 @@ from typing import Any, Unpack
 
 from xla_client._access import forget, remember
 from xla_client._local_options import LocalOptions, require_known
+from xla_client._public import brief
 from xla_client.client import Client
 from xla_client.connecting import connect
 from xla_contract import server_extra
@@ -49,6 +50,7 @@ class Local:
     by a token that `connect` knows, unless the options say who may (`token_file`, `insecure`).
     """
 
+    @brief
     def __init__(
         self,
         platform: str = "cpu",

@@ -85,10 +85,12 @@ class Pipeline:
         self._executables.append(executable)
         return StepResult(self, number, executable.program_shape.result)
 
+    @brief
     def keep(self, result: StepResult) -> None:
         """Keep a result on the device: `run` gives a Buffer, for a flat tuple one per element."""
         self._add_output(result, is_fetched=False)
 
+    @brief
     def fetch(self, result: StepResult) -> None:
         """Send a result back: `run` gives its arrays.
 
@@ -104,6 +106,7 @@ class Pipeline:
             return ()
         return self._way.run(self._outputs, timeout)
 
+    @brief
     async def arun(self, *, timeout: float | None = None) -> tuple[Any, ...]:
         """As `run`, without holding up the event loop; cancelling it stops the run."""
         self._begin()

@@ -198,7 +198,7 @@ def test_jax_s_objects_are_programs(client: xc.Client) -> None:
 
 
 def test_what_is_no_program_is_said_to_be_none(client: xc.Client) -> None:
-    with pytest.raises(TypeError, match=r"a program is needed: a Computation, .* got int"):
+    with pytest.raises(TypeError, match=r"computation must be a Computation, .* got 3 \(int\)"):
         client.compile(3)
     with pytest.raises(xc.InvalidArgumentError, match="must be one that jaxlib converts"):
         client.compile("module { func.func @main( }")

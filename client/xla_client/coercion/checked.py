@@ -13,13 +13,14 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar, get_args, get_origin
 
 from xla_client.coercion import numbers, operands, records
 from xla_client.coercion.shapes import ShapeLike, as_element_type, as_shape
+from xla_client.coercion.signatures import require_bound
 from xla_client.computation import Computation
 from xla_client.op import Op
 from xla_client.padding import Padding, PaddingLike, padding_name, padding_name_or_pairs
 from xla_client.scalars import Scalar
 from xla_contract.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from xla_contract.element_type import ElementTypeLike
-from xla_contract.errors import ArgumentTypeError, XlaError
+from xla_contract.errors import XlaError
 from xla_contract.ops.compare import ComparisonDirection, ComparisonType
 from xla_contract.ops.fft import FftType
 from xla_contract.ops.rng_bit_generator import RandomAlgorithm
@@ -56,7 +57,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             if kwargs or len(args) < needed or (len(args) > len(names) and not rest):
-                _check_names(signature, args, kwargs)
+                require_bound(function, args, kwargs)
             given: Any = [takers[name](name, arg) for name, arg in zip(names, args, strict=False)]
             given += [takers[rest](rest, arg) for arg in args[len(names) :]]
             named: Any = {name: takers[name](name, arg) for name, arg in kwargs.items()}
@@ -65,17 +66,6 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         return function(*given, **named)
 
     return call
-
-
-def _check_names(signature: inspect.Signature, args: Any, kwargs: Any) -> None:
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError as error:
-        texts = [
-            name if each.default is each.empty else f"{name}={each.default!r:.40}"
-            for name, each in signature.parameters.items()
-        ]
-        raise ArgumentTypeError(f"{error}; the parameters are ({', '.join(texts)})") from None
 
 
 def _place_of(function: Callable[..., Any]) -> str:

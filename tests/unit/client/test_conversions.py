@@ -31,7 +31,7 @@ def test_objects_are_known_by_what_they_can_do() -> None:
 
 @pytest.mark.parametrize("program", [None, 3, 1.5, object(), ["HloModule"]])
 def test_other_objects_are_no_programs(program: Any) -> None:
-    with pytest.raises(TypeError, match=r"^a program is needed: a Computation, "):
+    with pytest.raises(TypeError, match=r"^computation must be a Computation, "):
         as_computation(program)
 
 

@@ -1,0 +1,32 @@
+"""Names and counts of the arguments of a call."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from xla_contract.errors import ArgumentTypeError
+
+
+def require_bound(
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    named: Mapping[str, Any],
+    *,
+    is_method: bool = False,
+) -> None:
+    """Raise ArgumentTypeError, with the parameters, for arguments that no parameters take.
+
+    A method is called without `self`.
+    """
+    signature = inspect.signature(function)
+    if is_method:
+        signature = signature.replace(parameters=list(signature.parameters.values())[1:])
+    try:
+        signature.bind(*arguments, **named)
+    except TypeError as error:
+        texts = [
+            # As it is written, but without its annotation.
+            f"{each.replace(annotation=each.empty)!s:.60}"
+            for each in signature.parameters.values()
+        ]
+        raise ArgumentTypeError(f"{error}; the parameters are ({', '.join(texts)})") from None

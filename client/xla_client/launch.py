@@ -1,0 +1,67 @@
+"""Programs that are compiled and run once, at the same time, each on its own device."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from xla_client._parameters import arguments_of_run, ordinal
+from xla_client._session import device_handle
+from xla_client.arguments import Argument, on_device
+from xla_client.buffer import Buffer, unpacked
+from xla_client.conversions import ProgramLike, as_computation
+from xla_client.options import execution_options
+from xla_contract.errors import XlaError
+from xla_contract.stubs import xla_data_pb2, xla_pb2
+
+if TYPE_CHECKING:
+    from xla_client.client import Client
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Launch:
+    """One program of `Client.execute_parallel` with its arguments and its device.
+
+    The program may be all that `Client.compile` takes.
+    """
+
+    computation: ProgramLike
+    arguments: Sequence[Argument] = ()
+    device: int = 0
+
+
+def execute_launches(
+    client: "Client", launches: Sequence[Launch], timeout: float | None
+) -> list[Buffer | tuple[Buffer, ...]]:
+    """Compile and run programs in one call; gives a Buffer for each, or one per element.
+
+    Raises what `as_computation` and `on_device` raise, with the number of the launch if there are
+    several.
+    """
+    session = client._session
+    request = xla_pb2.ExecuteGraphParallelRequest()
+    alive, results = [], []
+    for number, launch in enumerate(launches):
+        try:
+            computation = as_computation(launch.computation, client)
+            device = ordinal("device", launch.device)
+            parameters = computation.parameters
+            given = arguments_of_run("arguments", launch.arguments)
+            buffers = on_device(session, given, parameters, device, timeout)
+        except XlaError as error:
+            if len(launches) == 1:
+                raise
+            raise error.at(f"launch {number}") from error.__cause__
+        alive.append(buffers)
+        results.append(computation.result.without_layout().with_default_layout())
+        part = request.requests.add(
+            arguments=[xla_data_pb2.GlobalDataHandle(handle=each.handle) for each in buffers],
+            execution_options=execution_options(results[-1]),
+        )
+        part.execution_options.device_handles.add().CopyFrom(device_handle(device))
+        computation.write_to(part.computation)
+    response = session.call("ExecuteGraphParallel", request, timeout)
+    outputs = [
+        Buffer(session, each.output.handle, result)
+        for each, result in zip(response.responses, results, strict=True)
+    ]
+    return [unpacked(output, timeout=timeout) for output in outputs]
