@@ -1,17 +1,50 @@
 """Statuses of the server as the exceptions they were."""
 
+import re
+
 from google.rpc import error_details_pb2, status_pb2
 
 from xla_contract import errors
-from xla_contract.errors import ERROR_BY_CODE, StatusCode, UnknownError, XlaError
+from xla_contract.errors import (
+    ERROR_BY_CODE,
+    StatusCode,
+    UnavailableError,
+    UnknownError,
+    XlaError,
+)
 
 _DOMAIN = "xla-service"
 _FIELDS = ("op", "instruction", "hint", "incident")
 
 
+_CUT_OFF = re.compile(
+    r"stream removed|socket closed|recvmsg|sendmsg|connection reset|broken pipe|keepalive|goaway",
+    re.IGNORECASE,
+)
+"""What grpc says of a connection that ended, unlike one that there never was."""
+
+
+class CutOffError(UnavailableError):
+    """The connection ended while a call was waited for, which the server may have made.
+
+    `Session.after_cut` makes of it an error that says what has become of the server.
+    """
+
+
+def cut_off(rpc: str, reason: str) -> CutOffError:
+    """Return the error of a call whose connection ended for this reason, as grpc has it."""
+    return CutOffError(
+        f"{rpc}: the connection must last until the answer, got its end: {reason}",
+        op=rpc,
+        hint="The server may have made the call. The next call connects again.",
+    )
+
+
 def error_of(rpc: str, code: int, message: str, details: status_pb2.Status | None) -> XlaError:
     """The exception the server raised, or the one that says what happened on the way."""
     known = StatusCode(code)
+    if known is StatusCode.UNAVAILABLE and details is None and _CUT_OFF.search(message):
+        return cut_off(rpc, message)
     kind = ERROR_BY_CODE.get(known, UnknownError)
     message = message or known.name
     info = _info(details)

@@ -14,6 +14,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from xla_client._errors import CutOffError
 from xla_client._parameters import Parameters
 from xla_client._session import Session
 from xla_contract.errors import NotFoundError, SessionEndedError, XlaError
@@ -39,6 +40,9 @@ def public(method: F) -> F:
             except _ENDED as error:
                 session.renew(generation, error)
             return method(self, *arguments, **named)
+        except CutOffError as error:
+            told = session.after_cut(generation, error)
+            raise told.with_traceback(None) from told.__cause__
         except (XlaError, KeyboardInterrupt) as error:
             raise error.with_traceback(None) from error.__cause__
 
@@ -76,6 +80,9 @@ def public_coroutine(method: F) -> F:
             except _ENDED as error:
                 await asyncio.to_thread(session.renew, generation, error)
             return await method(self, *arguments, **named)
+        except CutOffError as error:
+            told = await asyncio.to_thread(session.after_cut, generation, error)
+            raise told.with_traceback(None) from told.__cause__
         except XlaError as error:
             raise error.with_traceback(None) from error.__cause__
 

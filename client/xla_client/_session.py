@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias
 
 from google.protobuf.message import Message
 
+from xla_client._errors import CutOffError
 from xla_client._reclaim import Reclaimer
 from xla_client._shared_pieces import Calls
 from xla_client._transport import Pending, Transport
@@ -25,18 +26,28 @@ from xla_client.shared_memory import SharedMemory, is_enabled
 from xla_client.transfers import ChunkedTransfers, Progress
 from xla_contract import malloc
 from xla_contract.aligned import with_aligned_elements
-from xla_contract.errors import InvalidArgumentError, LostError, NotFoundError, XlaError
+from xla_contract.errors import (
+    InvalidArgumentError,
+    LostError,
+    NotFoundError,
+    SessionEndedError,
+    UnavailableError,
+    XlaError,
+)
 from xla_contract.literal import Literal
 from xla_contract.literal_encoding import encode_literal_message
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
-from xla_contract.stubs import xla_data_pb2, xla_pb2
+from xla_contract.stubs import xla_data_pb2, xla_extension_pb2, xla_pb2
 from xla_contract.stubs.xla_extension_pb2 import (
     CAPABILITY_CHUNKED_TRANSFERS,
     CAPABILITY_SHARED_PIECES,
     CloseSessionRequest,
     OpenSessionResponse,
 )
+
+_PROBE_SECONDS = 1.0
+"""Seconds that a call whose connection ended spends on asking what has become of the server."""
 
 CLOSE_TIMEOUT = 5.0
 """Seconds that closing may spend on telling the server what is free."""
@@ -154,6 +165,27 @@ class Session:
             if last is not None:
                 last.close()
         _LOG.warning("%s: there is another session, and what was in the last one is lost", happened)
+
+    def after_cut(self, generation: Generation, error: CutOffError) -> XlaError:
+        """Return the error of a call whose connection ended, with what has become of the server.
+
+        If that was started again there is another session afterwards, as by `renew`.
+        """
+        happened, hint = "the server is there", error.hint
+        request = xla_extension_pb2.DescribeSessionRequest()
+        try:
+            self.transport.call("DescribeSession", request, _PROBE_SECONDS)
+        except (SessionEndedError, NotFoundError) as ended:
+            try:
+                self.renew(generation, ended)
+            except XlaError as refused:
+                return refused
+            happened, hint = self._loss, "The server may have made the call. Its values are lost."
+        except UnavailableError:
+            happened = f"no server answers at {self.transport.target} now"
+        except XlaError:
+            return UnavailableError(error.message, op=error.op, hint=hint)
+        return UnavailableError(f"{error.message}; {happened}", op=error.op, hint=hint)
 
     def require_present(self, generation: Generation, what: str) -> None:
         """Raise LostError for something of a session that is gone; `what` names it."""

@@ -10,7 +10,7 @@ from grpc_status import rpc_status
 
 from xla_client._conversation import BrokenOffError, Conversation, Exchanges
 from xla_client._direct_stream import open_direct_stream
-from xla_client._errors import error_of, error_of_status
+from xla_client._errors import cut_off, error_of, error_of_status
 from xla_client._interrupts import HeldBack
 from xla_client._stream import ClientStream
 from xla_client.tls import Tls
@@ -312,12 +312,8 @@ class Transport:
             # Where the session has ended nothing is made twice: an ordinary call says so.
             if name in _REPEATABLE or isinstance(error.__cause__, _REFUSALS):
                 return None
-            raise UnavailableError(
-                f"{name}: the connection must last until the answer, got its end: "
-                f"{error.__cause__}",
-                op=name,
-                hint="The server may have made the call.",
-            ) from None
+            # The reason alone: the cause names another rpc, that of the stream.
+            raise cut_off(name, str(error.__cause__).rpartition("got its end: ")[2]) from None
         if answer is None:
             return None
         if answer.status:

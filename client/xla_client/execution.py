@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, cast
 
+from xla_client._errors import CutOffError
 from xla_client._public import brief
 from xla_client._session import Session
 from xla_client._transport import Pending
@@ -263,8 +264,8 @@ class LaunchedExecution(Execution[R]):
             with contextlib.suppress(XlaError):
                 self.cancel()
             self._future.set_exception(error)
-        except SessionEndedError as error:
-            # Another session is opened in a thread of its own: this one is grpc's.
+        except (SessionEndedError, CutOffError) as error:
+            # The server is asked in a thread of its own: this one is grpc's.
             threading.Thread(target=self._fail, args=(error,), name="xla-lost", daemon=True).start()
         except XlaError as error:
             self._future.set_exception(error)
@@ -272,13 +273,18 @@ class LaunchedExecution(Execution[R]):
             self._profile = ExecutionProfile.from_proto(response.profile)
             self._future.set_result(self._buffers)
 
-    def _fail(self, ended: XlaError) -> None:
+    def _fail(self, error: XlaError) -> None:
+        session = self._session
         try:
-            self._session.renew(self._generation, ended)
-        except XlaError as error:
-            self._future.set_exception(error)
-        else:
-            self._future.set_exception(self._lost())
+            if isinstance(error, CutOffError):
+                error = session.after_cut(self._generation, error)
+            else:
+                session.renew(self._generation, error)
+            if self._generation is not session.generation:
+                error = self._lost()
+        except XlaError as failure:
+            error = failure
+        self._future.set_exception(error)
 
     def _lost(self) -> XlaError:
         return self._session.lost("a run").at("WaitForExecution")

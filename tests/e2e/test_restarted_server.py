@@ -1,5 +1,7 @@
 """A server process that is killed and started again at the address it had."""
 
+import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -8,17 +10,30 @@ import pytest
 import xla_client as xc
 from tests.e2e.fixed_port import free_port
 from tests.e2e.process import start_server
-from tests.unit.client.programs import ONES, double
+from tests.unit.client.programs import ONES, double, endless
 
 
 def test_a_client_goes_on_with_a_server_that_was_killed(tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_port()}"
     flags = ("--platform", "interpreter", "--listen", address)
-    with start_server(tmp_path, *flags):
+    with start_server(tmp_path, *flags) as server, ThreadPoolExecutor() as threads:
         client = xc.connect(address)
         twice, kept = client.compile(double()), client.to_device(ONES)
         run, large = twice.submit(kept), np.ones(1 << 20, np.float32)
         assert client.to_device(large).to_numpy().size == large.size
+        forever = client.compile(endless())
+        launched, called = forever.submit(ONES), threads.submit(forever.run, ONES)
+        while client.describe().use.concurrent_executions < 2:
+            pass
+        server.process.kill()
+        for waiting in (launched.future(), called):
+            with pytest.raises(xc.UnavailableError) as caught:
+                waiting.result()
+            assert re.search(
+                rf": the connection must last until the answer, got its end: [^;]+; "
+                rf"no server answers at {address} now$",
+                str(caught.value),
+            )
     with pytest.raises(xc.UnavailableError):
         twice.run(ONES)
     with start_server(tmp_path, *flags), client:

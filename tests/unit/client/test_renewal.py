@@ -17,6 +17,7 @@ from tests.fault.plain import until
 from tests.unit.client.conftest import MIB, _sessions
 from tests.unit.client.programs import ONES, add, double, endless, pair
 from xla_client import transfers
+from xla_client._errors import cut_off
 from xla_contract.errors import (
     LostError,
     SessionEndedError,
@@ -339,3 +340,23 @@ def test_a_server_that_is_away_is_said_to_be(server: Server, client: xc.Client) 
 
     until(is_back)
     np.testing.assert_array_equal(found[0], 2 * ONES)
+
+
+def test_a_call_that_was_cut_off_says_what_has_become_of_the_server(
+    server: Server, client: xc.Client
+) -> None:
+    session, kept = client._session, client.to_device(ONES)
+    error = cut_off("Run", "Socket closed")
+    told = session.after_cut(session.generation, error)
+    assert type(told) is UnavailableError
+    assert str(told).endswith("got its end: Socket closed; the server is there")
+    assert not kept.is_lost
+    generation = session.generation
+    server.restart()
+    told = session.after_cut(generation, error)
+    assert type(told) is UnavailableError
+    assert str(told).endswith(f"Socket closed; the server at {server.address} was started again")
+    assert "values are lost" in told.hint
+    # The next call is in the other session.
+    assert kept.is_lost
+    np.testing.assert_array_equal(client.to_device(ONES).to_numpy(), ONES)
