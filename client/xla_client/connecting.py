@@ -5,12 +5,12 @@ from typing import TypedDict, Unpack
 
 from xla_client._access import TokenSource, resolve
 from xla_client._public import brief
-from xla_client._target import normalized
 from xla_client._transport import ChannelCredentials, Metadata, Transport
 from xla_client.client import Client
 from xla_client.tls import Tls
 from xla_contract import malloc
 from xla_contract.errors import InvalidArgumentError
+from xla_contract.targets import normalized
 
 
 @brief
@@ -55,7 +55,10 @@ def connect(
             hint="None opens a new one",
         )
     malloc.tune()
-    target = normalized(target)
+    try:
+        target = normalized(target)
+    except InvalidArgumentError as error:
+        raise error.at("connect") from None
     tls = credentials if isinstance(credentials, Tls) else None
     access = resolve(
         target,

@@ -93,7 +93,11 @@ def test_credentials_that_cannot_be_used_are_told(
     ("text", "mode", "message"),
     [
         ('["h:1"]\ntoken = "t"\n', 0o644, "must be readable by its owner alone, got mode 0644"),
-        ('["h:1"]\ntokem = "t"\n', 0o600, "must have texts and flags of token, token_file"),
+        (
+            '["h:1"]\ntokem = "t"\n',
+            0o600,
+            "keys of the client's, got tokem; did you mean token",
+        ),
         ('["h:1"\n', 0o600, "config.toml: "),
     ],
 )
@@ -132,5 +136,5 @@ def test_a_target_without_a_port_has_the_servers_own(given: str, taken: str) -> 
 
 @pytest.mark.parametrize("target", ["", "http://host:1685", "https://host"])
 def test_a_target_is_no_url(target: str) -> None:
-    with pytest.raises(CredentialsOptionError, match="must be HOST:PORT or unix:PATH, got"):
+    with pytest.raises(CredentialsOptionError, match="must be host:port or unix:/path, got"):
         checked_target(target)

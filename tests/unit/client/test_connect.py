@@ -11,31 +11,8 @@ import grpc
 import pytest
 
 import xla_client as xc
-from xla_client._target import normalized
 from xla_contract.errors import InvalidArgumentError, UnavailableError
-
-
-@pytest.mark.parametrize(
-    ("target", "expected"),
-    [
-        ("host", "host:1685"),
-        (" host ", "host:1685"),
-        ("host:7", "host:7"),
-        ("10.0.0.1", "10.0.0.1:1685"),
-        ("::1", "[::1]:1685"),
-        ("[::1]", "[::1]:1685"),
-        ("[::1]:7", "[::1]:7"),
-        ("dns:host", "dns:host:1685"),
-        ("dns:///host", "dns:///host:1685"),
-        ("dns://1.1.1.1/host:7", "dns://1.1.1.1/host:7"),
-        ("unix:/path", "unix:/path"),
-        ("unix-abstract:name", "unix-abstract:name"),
-        ("ipv4:127.0.0.1:7", "ipv4:127.0.0.1:7"),
-    ],
-)
-def test_a_target_without_a_port_means_the_default_port(target: str, expected: str) -> None:
-    assert normalized(target) == expected
-    assert normalized(expected) == expected
+from xla_contract.targets import normalized
 
 
 @pytest.mark.parametrize(

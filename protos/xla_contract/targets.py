@@ -1,6 +1,8 @@
 """Targets of connections as people write them, made what grpc takes."""
 
-from xla_contract.errors import InvalidArgumentError
+import ipaddress
+
+from xla_contract.errors import ArgumentTypeError, InvalidArgumentError
 
 DEFAULT_PORT = 1685
 """The port of a target that names none: where `xla-server serve` listens by default."""
@@ -16,11 +18,11 @@ def normalized(target: str) -> str:
             another name that grpc resolves ("dns:///host:port").
 
     Raises:
-        TypeError: It is no text.
+        ArgumentTypeError: It is no text.
         InvalidArgumentError: It is empty, a URL, or has a port that is no number.
     """
     if not isinstance(target, str):
-        raise TypeError(f"target must be a str such as 'host:1685', got {target!r}")
+        raise ArgumentTypeError(f"target must be a str such as 'host:1685', got {target!r}")
     text = target.strip()
     if not text:
         raise _refused(target, "connect('localhost') is the server on this machine.")
@@ -36,6 +38,19 @@ def normalized(target: str) -> str:
     if scheme in _GRPC_SCHEMES and colon:
         return text
     return _with_port(text, target)
+
+
+def is_local(target: str) -> bool:
+    """Return whether a target is on this machine: loopback by its address, or a unix socket."""
+    if target.startswith(("unix:", "unix-abstract:")):
+        return True
+    host = target.rpartition("/")[2].rpartition(":")[0].strip("[]")
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _with_port(name: str, target: str) -> str:
@@ -55,7 +70,5 @@ def _with_port(name: str, target: str) -> str:
 
 def _refused(target: str, hint: str) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"connect: a target must be host:port or unix:/path, got {target!r}",
-        op="connect",
-        hint=hint,
+        f"a target must be host:port or unix:/path, got {target!r}", hint=hint
     )
