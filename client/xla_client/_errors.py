@@ -21,7 +21,7 @@ _CUT_OFF = re.compile(
     r"stream removed|socket closed|recvmsg|sendmsg|connection reset|broken pipe|keepalive|goaway",
     re.IGNORECASE,
 )
-"""What grpc says of a connection that ended, unlike one that there never was."""
+"""Details that grpc reports for an established connection that ended."""
 
 
 class CutOffError(UnavailableError):

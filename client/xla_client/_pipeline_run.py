@@ -64,7 +64,7 @@ class Recording:
 
     @property
     def donation(self) -> tuple[Collection[int], Sequence[Argument]]:
-        """What the module gives up, if the caller leaves that to it, and the arguments."""
+        """Parameters that the module donates, none if the caller chose them, and the arguments."""
         parameters = self.executable.donated_parameters if self.donate is None else ()
         return parameters, self.arguments
 
@@ -105,7 +105,7 @@ class OneRun(Way):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._steps: list[runs.Step] = []
-        # What they name must live until the server has the run.
+        # Executables and buffers must live until the server has the run.
         self._recordings: list[Recording] = []
         self._room = INLINE_BYTES
         self._generation = session.generation

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from xla_client.client import Client
 
 ProgramLike: TypeAlias = Any
-"""A Computation, a Builder (its last instruction is the result), an Op (which is the result), an
-HloModuleProto, its bytes, HLO text, StableHLO as text or bytes, an object of XLA's Python bindings,
-or what `jax.jit(f).lower(...)` and `jax.export.export(...)(...)` give."""
+"""A program in one of these forms: a Computation; a Builder, whose last instruction is the result;
+an Op, which is the result; HLO as a message, as its bytes or as text; StableHLO as text or bytes.
+
+Objects of XLA's Python bindings, of `jax.jit(f).lower(...)` and of `jax.export.export(f)(...)`
+count, too."""
 
 _BYTECODE = b"ML\xefR"
 """The first bytes of MLIR's bytecode, in which StableHLO is serialized."""

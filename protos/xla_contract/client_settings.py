@@ -74,7 +74,7 @@ def configured_for(target: str, environment: Mapping[str, str]) -> dict[str, Any
 
 
 def overridden(settings: Mapping[str, Any], nearer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with those of a nearer source in their place; None is no setting.
+    """Return settings, each replaced by that of a nearer source if this is not None.
 
     The file of a token in the nearer source stands before a token in the farther one.
     """

@@ -25,7 +25,7 @@ def require_bound(
         signature.bind(*arguments, **named)
     except TypeError as error:
         texts = [
-            # As it is written, but without its annotation.
+            # Python's own notation, without annotations.
             f"{each.replace(annotation=each.empty)!s:.60}"
             for each in signature.parameters.values()
         ]
