@@ -185,7 +185,7 @@ class Transport:
         """
         self.is_resumed = bool(resume_token)
         request = xla_extension_pb2.OpenSessionRequest(
-            resume_token=resume_token, client=_client(), capabilities=_CAPABILITIES
+            resume_token=resume_token, client=client_name(), capabilities=_CAPABILITIES
         )
         try:
             session = self._calls["OpenSession"](
@@ -209,7 +209,9 @@ class Transport:
 
     def open_another(self) -> xla_extension_pb2.OpenSessionResponse:
         """Open a session beside that of the calls, which stays as it is; raises XlaError."""
-        request = xla_extension_pb2.OpenSessionRequest(client=_client(), capabilities=_CAPABILITIES)
+        request = xla_extension_pb2.OpenSessionRequest(
+            client=client_name(), capabilities=_CAPABILITIES
+        )
         self._check_open("OpenSession")
         try:
             opened: xla_extension_pb2.OpenSessionResponse = self._calls["OpenSession"](
@@ -449,7 +451,7 @@ def _channel(
 
 
 @functools.cache
-def _client() -> str:
+def client_name() -> str:
     """The name and version that the server's log has of the client."""
     from importlib.metadata import version  # It takes as long as a tenth of the whole client.
 

@@ -5,7 +5,7 @@ from typing import TypedDict, Unpack
 
 from xla_client._access import TokenSource, resolve
 from xla_client._public import brief
-from xla_client._transport import ChannelCredentials, Metadata, Transport
+from xla_client._transport import ChannelCredentials, Metadata, Transport, client_name
 from xla_client.client import Client
 from xla_client.tls import Tls
 from xla_contract import malloc
@@ -80,6 +80,12 @@ def connect(
         transport.close()
         raise
     return Client(transport, shared_memory)
+
+
+def preload() -> None:
+    """Load what grpc and this package leave to the first connection; connects to nothing."""
+    client_name()
+    Transport("localhost", credentials=None, metadata=(), timeout=None).close()
 
 
 class ConnectOptions(TypedDict, total=False):

@@ -39,6 +39,22 @@ def test_importing_the_client_loads_what_every_client_needs():
     assert {"xla_client.builder", "xla_client.ops"} <= loaded("from xla_client import Builder, ops")
 
 
+def test_what_a_first_program_needs_is_loaded_while_a_local_server_starts(target: str):
+    program = (
+        "from xla_client import local; local._preload(); before = set(sys.modules); "
+        "import xla_client as xc; client = xc.connect('TARGET'); b = xc.Builder('sum'); "
+        "client.compile(b.build(b.parameter(0, 'f32[3]') + 1)).run([1, 2, 3]); client.close(); "
+        "print('later', *sorted(set(sys.modules) - before))"
+    ).replace("TARGET", target)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; {program}"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("later")]
+    late = [name for name in line.split() if name.startswith(("xla_", "grpc", "importlib"))]
+    assert late == []
+
+
 def test_every_public_name_is_there():
     import xla_client
 
