@@ -234,6 +234,9 @@ class Builder:
         except UnicodeEncodeError as error:
             self._names.release(name)
             raise _no_text(error).at(opcode) from None
+        except ValueError as error:
+            self._names.release(name)
+            raise _too_large(error).at(opcode) from None
         proto.called_computation_ids.extend(self._embedding.add(each) for each in called)
         return self._added(proto, shape)
 
@@ -442,4 +445,11 @@ def _without_layouts(computation: Computation) -> ProgramShape:
 def _no_text(error: UnicodeEncodeError) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"names and other text must be Unicode without lone surrogates, got {error.object!a:.200}"
+    )
+
+
+def _too_large(error: ValueError) -> InvalidArgumentError:
+    number = str(error).rpartition(" ")[2]
+    return InvalidArgumentError(
+        f"a number must fit the field of its attribute, of 32 or 64 bits, got {number}"
     )
