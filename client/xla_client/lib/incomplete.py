@@ -217,7 +217,7 @@ def _inside(a: Op, x: Op, value: Op) -> Op:
 
 
 def _expanded(a: Op, x: Op) -> tuple[Op, Op, _Expansion, _Expansion]:
-    """Where the fraction is the one to take, x^a e^-x / gamma(a), the series, the fraction.
+    """Return where to take the fraction, x^a e^-x / gamma(a), the series and the fraction.
 
     Each is computed of harmless numbers where the other is taken.
     """
