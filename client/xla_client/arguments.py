@@ -27,8 +27,19 @@ def on_device(
 ) -> list[Buffer]:
     """The arguments as buffers: Buffers as they are, everything else uploaded.
 
-    Arrays must have the parameter's element type and dimensions, Python numbers and lists are
-    converted to them. Raises InvalidArgumentError naming the argument otherwise.
+    Args:
+        session: The session to upload to.
+        arguments: Arrays of the parameters' element types and dimensions, Python numbers and lists
+            that are converted to them, or Buffers.
+        parameters: The shapes of the program's parameters.
+        device: The device of the buffers.
+        timeout: Seconds for each upload; None for no limit.
+
+    Returns:
+        A buffer for each argument.
+
+    Raises:
+        InvalidArgumentError: An argument, which is named, does not fit its parameter.
     """
     require_count(arguments, parameters)
     buffers = []
@@ -61,7 +72,16 @@ def require_compatible(buffer: Buffer, shape: Shape) -> Buffer:
 def as_literal(value: Argument, shape: Shape | None = None) -> Literal:
     """The value in the type and layout of `shape`, else by the rule of literals.
 
-    Raises InvalidArgumentError as `xla_client.coercion.as_literal` does.
+    Args:
+        value: An array, a Literal, a number or lists of numbers.
+        shape: The shape to give it.
+
+    Returns:
+        The Literal.
+
+    Raises:
+        InvalidArgumentError: The value is on a device, or `xla_client.coercion.as_literal` raises
+            this.
     """
     if isinstance(value, Buffer | StepResult):
         raise InvalidArgumentError(f"a value on this side is needed, got {value!r}")

@@ -45,9 +45,19 @@ class Stretch:
 def plan_binary(
     lhs: Shape, rhs: Shape, broadcast_dimensions: Sequence[int] | None = None
 ) -> tuple[Stretch, Stretch]:
-    """How the two operands of an elementwise operation reach their common dimensions.
+    """The steps by which the operands of an elementwise operation reach their common dimensions.
 
-    Raises ShapeError where the rules do not say how.
+    Args:
+        lhs: The shape of the first operand.
+        rhs: The shape of the second operand.
+        broadcast_dimensions: For operands of different rank: the dimension of the larger one for
+            each dimension of the smaller one.
+
+    Returns:
+        The steps of each operand.
+
+    Raises:
+        ShapeError: An operand is no array, or the rules do not say how.
     """
     for side in (lhs, rhs):
         if not side.is_array:
@@ -63,9 +73,18 @@ def plan_binary(
 def plan_in_dim(
     operand: Shape, dimensions: Sequence[int], broadcast_dimensions: Sequence[int]
 ) -> Stretch:
-    """How `operand` becomes an array of `dimensions`; size 1 stretches.
+    """The steps by which `operand` becomes an array of `dimensions`; size 1 is broadcast.
 
-    Raises ShapeError when a dimension does not fit where it is put.
+    Args:
+        operand: The shape of the operand.
+        dimensions: The dimensions of the result.
+        broadcast_dimensions: The dimension of the result for each dimension of the operand.
+
+    Returns:
+        The steps.
+
+    Raises:
+        ShapeError: A dimension of the operand does not fit that of the result.
     """
     mapping = tuple(broadcast_dimensions)
     result = tuple(dimensions)

@@ -50,7 +50,9 @@ class Buffer:
     def handle(self) -> int:
         """The data handle on the wire.
 
-        Raises InvalidArgumentError once deleted, and LostError once the server was started again.
+        Raises:
+            InvalidArgumentError: The buffer was deleted.
+            LostError: The server was started again.
         """
         self.require_present()
         if not self._finalizer.alive:
@@ -75,10 +77,16 @@ class Buffer:
 
     @brief
     def to_numpy(self, *, timeout: float | None = None, progress: Progress | None = None) -> Array:
-        """Fetch the value: an array, a tuple for a tuple, None for a token. Read only.
+        """Fetch the value.
 
-        Checkers of types take it for an array. `progress` is told, now and then, how many bytes
-        have come, and of how many; through shared memory from another thread.
+        Args:
+            timeout: Seconds until DeadlineExceededError; None for the client's own.
+            progress: A function that is called, now and then, with the bytes that have come and the
+                bytes of all; through shared memory, from another thread.
+
+        Returns:
+            A read-only array, a tuple for a tuple, None for a token. Type checkers take it for an
+            array.
         """
         value: Any = self.to_literal(timeout=timeout, progress=progress).to_numpy()
         return cast(Array, value)
@@ -91,9 +99,15 @@ class Buffer:
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> Literal:
-        """Fetch the value, laid out for the wire as `layout` says, or row by row.
+        """Fetch the value as a Literal.
 
-        `progress` is as in `to_numpy`.
+        Args:
+            layout: The layout of the Literal; row-major by default.
+            timeout: Seconds until DeadlineExceededError; None for the client's own.
+            progress: As in `to_numpy`.
+
+        Returns:
+            The Literal.
         """
         shape = self._shape.without_layout()
         if layout is not None:
@@ -123,7 +137,15 @@ class Buffer:
     def deconstruct(self, *, timeout: float | None = None) -> "tuple[Buffer, ...]":
         """The elements of a tuple, as buffers that share its memory; the tuple stays.
 
-        Raises InvalidArgumentError for an array and UnimplementedError for nested tuples.
+        Args:
+            timeout: Seconds until DeadlineExceededError; None for the client's own.
+
+        Returns:
+            A buffer for each element.
+
+        Raises:
+            InvalidArgumentError: The buffer is no tuple.
+            UnimplementedError: The tuple holds a tuple.
         """
         request = xla_pb2.DeconstructTupleRequest(
             tuple_handle=xla_data_pb2.GlobalDataHandle(handle=self.handle)
@@ -212,6 +234,12 @@ class Buffer:
         """Fetch the value and index the numpy array; of a tuple, a Buffer of that element.
 
         To take a part of a large value on the server, write a program with `ops.slice`.
+
+        Args:
+            index: An index as numpy takes it; the number of the element for a tuple.
+
+        Returns:
+            An array or a number; a Buffer for a tuple.
         """
         return self.deconstruct()[index] if self._shape.is_tuple else self.__array__()[index]
 

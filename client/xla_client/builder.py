@@ -84,9 +84,17 @@ class Builder:
     def parameter(self, number: int, shape: ShapeLike, name: str = "") -> Op:
         """The argument at position `number`.
 
-        `shape` is what `as_shape` takes, as "f32[2,3]"; a layout in it is the layout in which the
-        argument will lie. Raises InvalidArgumentError when the number is negative or taken, and
-        inside a function that is given to an operation.
+        Args:
+            number: The position, from 0.
+            shape: What `as_shape` takes, as "f32[2,3]"; a layout in it is that of the argument.
+            name: The name of the instruction.
+
+        Returns:
+            The parameter.
+
+        Raises:
+            InvalidArgumentError: The number is negative or taken, or the builder is in a function
+                that is given to an operation.
         """
         if self._inner is not None:
             raise InvalidArgumentError(
@@ -109,9 +117,17 @@ class Builder:
         """A constant array: a number, lists of numbers, anything with numpy's arrays, a Literal.
 
         numpy's values keep their type. Python's become pred (bool), s32 (int), f32 (float) and c64
-        (complex), alone and in lists: see `xla_client.coercion.literals`. Raises ArgumentTypeError
-        for what is no number, and InvalidArgumentError for a dtype XLA does not have and an int
-        beyond s32.
+        (complex), alone and in lists: see `xla_client.coercion.literals`.
+
+        Args:
+            value: The value.
+
+        Returns:
+            The constant.
+
+        Raises:
+            ArgumentTypeError: The value is no number or array.
+            InvalidArgumentError: XLA does not have the dtype, or an int exceeds s32.
         """
         try:
             literal = as_literal(value if isinstance(value, Literal) else as_array(value))
@@ -145,7 +161,7 @@ class Builder:
 
     @checked
     def infeed(self, shape: ShapeLike, config: bytes | str = b"") -> Op:
-        """The next value of the device's infeed queue, which must have this shape.
+        """Return the next value of the device's infeed queue, which must have this shape.
 
         Infeeds that must follow each other in a known order take a token from one to the next:
         `ops.infeed_with_token`.
@@ -156,7 +172,7 @@ class Builder:
 
     @checked
     def recv(self, shape: ShapeLike, channel_id: int) -> Op:
-        """The next value on a channel, which must have this shape.
+        """Return the next value on a channel, which must have this shape.
 
         Recvs that must follow each other in a known order take a token from one to the next:
         `ops.recv_with_token`.
@@ -178,13 +194,16 @@ class Builder:
         declared: Shape | None = None,
         decoration: hlo_pb2.HloInstructionProto | None = None,
     ) -> Op:
-        """Any instruction: the one door that all operations go through.
+        """Return a new instruction: all operations are added by this method.
 
         `attributes` is the record of the opcode's definition in `xla_contract.ops`, `called` the
         computations in the order of called_computation_ids. `declared`, when given, supplies the
         layout of the result, and `decoration` the fields that do not change what is computed.
-        Raises ShapeError, naming opcode and instruction, when the shape rule is broken, and
-        InvalidArgumentError for operands of another builder and text that is none.
+
+        Raises:
+            ShapeError: The shape rule is broken; opcode and instruction are named.
+            InvalidArgumentError: An operand belongs to another builder, a text is no Unicode, or a
+                number exceeds its attribute's field.
         """
         builder = self
         while builder._inner is not None:
@@ -234,6 +253,9 @@ class Builder:
         except UnicodeEncodeError as error:
             self._names.release(name)
             raise _no_text(error).at(opcode) from None
+        except ValueError as error:
+            self._names.release(name)
+            raise _too_large(error).at(opcode) from None
         proto.called_computation_ids.extend(self._embedding.add(each) for each in called)
         return self._added(proto, shape)
 
@@ -258,11 +280,13 @@ class Builder:
         )
 
     def build(self, root: "Op | Scalar | Sequence[Op | Scalar] | None" = None) -> Computation:
-        """The computation whose result is `root`, or the last instruction when left out.
+        """Return the computation whose result is `root`, or the last instruction when left out.
 
         A sequence is a tuple of results. The builder stays usable: instructions added later belong
-        to later builds only. Raises InvalidArgumentError for an empty computation or a gap in the
-        parameter numbers.
+        to later builds only.
+
+        Raises:
+            InvalidArgumentError: The computation is empty, or a parameter number is left out.
         """
         if root is not None and not isinstance(root, Op):
             root = self._result(root)
@@ -352,10 +376,12 @@ def elementwise(
     broadcast_dimensions: Dimensions | None = None,
     attributes: Any = NO_ATTRIBUTES,
 ) -> Op:
-    """A binary elementwise operation with XLA's explicit broadcasting.
+    """Return a binary elementwise operation with XLA's explicit broadcasting.
 
-    One operand may be a Python or numpy scalar; it takes the other's element type. Raises
-    ShapeError where the operands' dimensions do not match.
+    One operand may be a Python or numpy scalar; it takes the other's element type.
+
+    Raises:
+        ShapeError: The operands' dimensions do not match.
     """
     builder = builder_of(lhs, rhs)
     try:
@@ -401,9 +427,10 @@ def as_sequence(operands: Op | Sequence[Op]) -> Sequence[Op]:
 
 
 def promoted(builder: Builder, value: Op | Scalar, like: Shape | None = None) -> Op:
-    """An Op as it is, and a number as a constant: of the element type of `like`, where it is known.
+    """Return an Op as it is, and a number as a constant: of the element type of `like`, if given.
 
-    Raises InvalidArgumentError for a number that the type does not have.
+    Raises:
+        InvalidArgumentError: The type does not have the number.
     """
     if isinstance(value, Op):
         return value
@@ -442,4 +469,11 @@ def _without_layouts(computation: Computation) -> ProgramShape:
 def _no_text(error: UnicodeEncodeError) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"names and other text must be Unicode without lone surrogates, got {error.object!a:.200}"
+    )
+
+
+def _too_large(error: ValueError) -> InvalidArgumentError:
+    number = str(error).rpartition(" ")[2]
+    return InvalidArgumentError(
+        f"a number must fit the field of its attribute, of 32 or 64 bits, got {number}"
     )

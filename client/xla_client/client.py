@@ -82,10 +82,12 @@ class Client:
 
     @property
     def session_token(self) -> str:
-        """What `connect` needs to go on with this session, from another process too.
+        """The token with which `connect` goes on with this session, from another process too.
 
-        Who has it has all that is in the session: keep it secret. Raises UnimplementedError where
-        the server has sessions for connections only.
+        It gives access to all that is in the session: keep it secret.
+
+        Raises:
+            UnimplementedError: The server has sessions for connections only.
         """
         opened = self._session.transport.session
         if opened is None:
@@ -135,7 +137,7 @@ class Client:
         debug_options: Mapping[str, Any] | None = None,
         timeout: float | None = None,
     ) -> Executable[Any]:
-        """Compile a program for the default device.
+        """Return a program compiled for the default device.
 
         It may be a Computation, HLO text, a serialized module, StableHLO, or what JAX lowers and
         exports: all that `xla_client.conversions.as_computation` takes, which raises TypeError.
@@ -211,9 +213,10 @@ class Client:
         device: int = 0,
         timeout: float | None = None,
     ) -> Any:
-        """Compile and run a program once, on any device; the result stays on the server.
+        """Return the result of a program that is compiled and run once, on any device.
 
-        It may be all that `compile` takes. Gives a Buffer, or a tuple of them for a flat tuple.
+        It may be all that `compile` takes. The result stays on the server: a Buffer, or a tuple of
+        them for a flat tuple.
         """
         return execute_launches(self, [Launch(computation, arguments, device)], timeout)[0]
 
@@ -233,7 +236,7 @@ class Client:
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> Buffer:
-        """Keep an array, a Literal or a tuple of them on a device.
+        """Return a Buffer that keeps an array, a Literal or a tuple of them on a device.
 
         A Literal keeps its layout; arrays are kept row by row, in their type. Python's numbers and
         lists of them become pred, s32, f32 and c64: see `xla_client.coercion.literals`.
@@ -273,7 +276,7 @@ class Client:
 
     @public
     def adopt_executable(self, handle: int, *, timeout: float | None = None) -> Executable:
-        """An Executable for an execution handle that Compile gave to this session.
+        """Return an Executable for an execution handle that Compile gave to this session.
 
         For who has come back to a session; it is freed like any other. Raises NotFoundError and
         InvalidArgumentError for handles that are none or were freed.
@@ -284,7 +287,7 @@ class Client:
 
     @public
     def adopt_execution(self, handle: int, *, timeout: float | None = None) -> Execution[Any]:
-        """A run that Launch began in this session (`Execution.handle`), as `submit` gave it.
+        """Return a run that Launch began in this session (`Execution.handle`), as `submit` gave it.
 
         `timeout` is for the call. Its buffers, and the run, belong to the one that is returned.
         Raises NotFoundError for handles that are none, and for a run whose end was waited for
@@ -296,7 +299,7 @@ class Client:
 
     @public
     def describe(self, *, timeout: float | None = None) -> SessionDescription:
-        """What the session has: its values, executables and executions, and use of its quotas.
+        """Return the session's values, executables and executions, and the use of its quotas.
 
         Raises UnimplementedError where the server cannot tell.
         """
@@ -372,7 +375,7 @@ class Client:
         self._session.reclaimer.free()
 
     def detach(self) -> str:
-        """Disconnect, and leave the session in place; gives its token.
+        """Return the session's token, and disconnect; the server keeps the session.
 
         The server keeps all of it for its grace period (60 s, where the operator says nothing
         else), in which `connect(target, session=token)` goes on with it: values, executables,

@@ -24,9 +24,10 @@ class Computation:
     __slots__ = ("_program_shape", "_proto")
 
     def __init__(self, proto: hlo_pb2.HloModuleProto) -> None:
-        """Takes over `proto`; use `from_proto` for a message that stays yours.
+        """Take over `proto`; use `from_proto` for a message that stays the caller's.
 
-        Raises InvalidArgumentError when it has no entry computation or no host_program_shape.
+        Raises:
+            InvalidArgumentError: The module has no entry computation or no host_program_shape.
         """
         if not proto.HasField("host_program_shape"):
             raise InvalidArgumentError(
@@ -60,7 +61,17 @@ class Computation:
         """The program of a serialized HloModuleProto, or of an HloProto as dumps hold it.
 
         JAX gives one: `jax.jit(f).lower(*args).compiler_ir("hlo")`, then
-        `.as_serialized_hlo_module_proto()`. Raises InvalidArgumentError for other bytes.
+        `.as_serialized_hlo_module_proto()`.
+
+        Args:
+            data: The bytes of the message.
+
+        Returns:
+            The program.
+
+        Raises:
+            ArgumentTypeError: `data` is not bytes.
+            InvalidArgumentError: The bytes are neither message.
         """
         if not isinstance(data, bytes | bytearray | memoryview):
             raise ArgumentTypeError(

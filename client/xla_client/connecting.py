@@ -26,28 +26,40 @@ def connect(
     shared_memory: bool | None = None,
     insecure: bool = False,
 ) -> Client:
-    """Connect to a server, usually as a context manager: `with connect("host:1685") as client`.
+    """Open a session on a server; the client is usually a context manager.
 
-    `target` is "host:port" or "unix:/path"; without a port it means 1685. `credentials` (`Tls`, or
-    grpc's own) turn on TLS.
-    `token` says who calls: a bearer token, the path of a file with one, which may be renewed there,
-    or a function that gives the one to use now. Where there is no such argument, the environment
-    says what to use (XLA_CLIENT_TOKEN_FILE, XLA_CLIENT_CA_FILE ...), else the file
-    ~/.config/xla-client/config.toml, by target. A token goes to other machines by TLS alone, unless
-    the connection is `insecure`.
-    `metadata` is sent with every call, `timeout` is the deadline of calls that state none (None: no
-    deadline).
-    `session` is the `Client.session_token` of a session to go on with (see `Client.describe` and
-    `adopt`); NotFoundError when that has ended, InvalidArgumentError for what is no token.
-    `shared_memory` says whether large values may pass through memory shared with a server on this
-    host, which is tried by default (unless XLA_CLIENT_SHARED_MEMORY is 0 in the environment).
-    `connect_timeout` is how many seconds to wait for a server that is not there yet. Without it,
-    what grpc says of the target is raised at once, and only a server that listens and does not
-    answer is waited for, 10 s.
-    Raises UnavailableError, with grpc's cause, when there is no connection or the server is another
-    than `credentials` say. It raises UnauthenticatedError when the server does not know who calls,
-    PermissionDeniedError when the caller may not, and InvalidArgumentError for credentials that
-    cannot be used.
+    The usual form is `with connect("host:1685") as client: ...`.
+
+    Without `token` and `credentials` the environment says what to use (XLA_CLIENT_TOKEN_FILE,
+    XLA_CLIENT_CA_FILE ...), else the file ~/.config/xla-client/config.toml, by target.
+
+    Args:
+        target: "host:port" or "unix:/path"; without a port it means 1685.
+        credentials: `Tls` or grpc's own credentials, which turn on TLS.
+        token: The identity of the caller: a bearer token, the path of a file with one, which may be
+            renewed there, or a function that gives the one to use now.
+        metadata: Metadata that is sent with every call.
+        timeout: The deadline of calls that state none, in seconds; None for no deadline.
+        connect_timeout: Seconds to wait for a server that is not there yet. Without it, the error
+            of grpc is raised at once, and only a server that listens and does not answer is waited
+            for, 10 s.
+        session: The `Client.session_token` of a session to go on with; see `Client.describe` and
+            `Client.adopt`.
+        shared_memory: Whether large values may pass through memory shared with a server on this
+            host, which is tried by default (unless XLA_CLIENT_SHARED_MEMORY is 0 in the
+            environment).
+        insecure: Whether a token may go to other machines without TLS.
+
+    Returns:
+        The client.
+
+    Raises:
+        UnavailableError: There is no connection, or the server is another than `credentials` say;
+            grpc says why.
+        UnauthenticatedError: The server does not know who calls.
+        PermissionDeniedError: The caller may not use the server.
+        NotFoundError: The session has ended.
+        InvalidArgumentError: The credentials cannot be used, or `session` is no token.
     """
     if session is not None and not session:
         raise InvalidArgumentError(
@@ -102,9 +114,20 @@ class ConnectOptions(TypedDict, total=False):
 
 
 async def aconnect(target: str, **options: Unpack[ConnectOptions]) -> Client:
-    """Connect as `connect` does, without blocking: `async with await aconnect(...) as client`.
+    """Open a session as `connect` does, without blocking the event loop.
 
-    Where this is cancelled, a client that came about all the same is closed.
+    The usual form is `async with await aconnect("host:1685") as client: ...`.
+
+    Args:
+        target: As in `connect`.
+        options: The other arguments of `connect`.
+
+    Returns:
+        The client.
+
+    Raises:
+        CancelledError: The coroutine was cancelled; a client that came about all the same is
+            closed.
     """
     connecting = asyncio.ensure_future(asyncio.to_thread(connect, target, **options))
     try:

@@ -52,8 +52,19 @@ def loop_of_functions(
 ) -> list[Op]:
     """The values after a loop; its functions take them one by one, as a tuple or as a list.
 
-    `is_packed` makes the state a tuple where there is one value and nothing from outside. Raises
-    ShapeError when the body gives other shapes than it takes.
+    Args:
+        condition: A function of the values that returns pred[].
+        body: A function of the values that returns the next ones.
+        values: The values before the loop.
+        takes_tuple: Whether the functions take a tuple Op.
+        takes_list: Whether the functions take a list.
+        is_packed: Whether the state is a tuple where there is one value and nothing from outside.
+
+    Returns:
+        The values after the loop.
+
+    Raises:
+        ShapeError: The body gives other shapes than it takes.
     """
     builder = innermost(values[0].builder)
     shapes = [value.shape for value in values]

@@ -8,9 +8,9 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from xla_client.coercion.numbers import refusal
+from xla_client.coercion.numbers import described
 from xla_client.computation import Computation
-from xla_contract.errors import InvalidArgumentError, UnimplementedError
+from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, UnimplementedError
 from xla_contract.stubs import hlo_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
@@ -68,7 +68,9 @@ def as_computation(program: ProgramLike, client: "Client | None" = None) -> Comp
         return _of_bytes(program.compiler_ir("hlo").as_serialized_hlo_module_proto())
     if hasattr(program, "mlir_module_serialized"):
         return _of_stablehlo(program.mlir_module_serialized)
-    raise refusal("computation", _ACCEPTED, program, _advice(program))
+    raise ArgumentTypeError(
+        f"computation must be {_ACCEPTED}, got {described(program)}", hint=_advice(program)
+    )
 
 
 def _advice(program: object) -> str:

@@ -44,10 +44,16 @@ class Device:
 
     @brief
     def infeed(self, shape: ShapeLike | None = None, *, timeout: float | None = None) -> Infeed:
-        """A way into the program's infeed: `with device.infeed() as feed: feed.send(values)`.
+        """A stream into the program's infeed: `with device.infeed() as feed: feed.send(values)`.
 
-        `shape` is that of every value, if they have one; `timeout` is for each of them. Where the
-        server has streams of feeds, many values are on the way at once.
+        Where the server has streams of feeds, many values are on the way at once.
+
+        Args:
+            shape: The shape of every value, if they have one.
+            timeout: Seconds for each value; None for the client's own.
+
+        Returns:
+            The stream.
         """
         return Infeed(self._session, self._ordinal, optional_shape(shape), timeout)
 
@@ -55,8 +61,16 @@ class Device:
     def from_outfeed(self, shape: ShapeLike, *, timeout: float | None = None) -> Array:
         """Wait for the next value of the program's outfeed.
 
-        Raises InvalidArgumentError when the program has fed a value of another shape, which then
-        stays in the queue.
+        Args:
+            shape: The shape of the value.
+            timeout: Seconds until DeadlineExceededError; None for the client's own.
+
+        Returns:
+            The value.
+
+        Raises:
+            InvalidArgumentError: The program has fed a value of another shape, which stays in the
+                queue.
         """
         request = xla_pb2.TransferFromOutfeedRequest(
             shape_with_layout=shape_to_proto(as_shape(shape).with_default_layout()),
@@ -77,9 +91,15 @@ class Device:
     ) -> Outfeed:
         """The values of the outfeed as they come: `for value in device.outfeed(run=run)`.
 
-        They end after `count`, with the end of `run` (an Execution, from `Executable.submit`) if
-        all its values have come, or never. `timeout` is for each value. Where the server has no
-        streams of feeds, the shape must be said. See `Outfeed`.
+        Args:
+            shape: The shape of every value; needed where the server has no streams of feeds.
+            count: The number of values after which they end.
+            run: The run, from `Executable.submit`, with which they end if all its values have come.
+            timeout: Seconds for each value; None for the client's own.
+            prefetch: The number of arrays to fetch ahead of the consumer, from 1.
+
+        Returns:
+            The values, without end where there is neither `count` nor `run`. See `Outfeed`.
         """
         return Outfeed(
             self._session, self._ordinal, optional_shape(shape), count, timeout, prefetch, run
@@ -87,9 +107,16 @@ class Device:
 
     @public
     def feeds(self, *, timeout: float | None = None) -> FeedStates:
-        """What both queues hold, and which instructions wait for what and why.
+        """The contents of both queues, and the instructions that wait for them.
 
-        Raises UnimplementedError where the server has no streams of feeds.
+        Args:
+            timeout: Seconds until DeadlineExceededError; None for the client's own.
+
+        Returns:
+            The states of the queues.
+
+        Raises:
+            UnimplementedError: The server has no streams of feeds.
         """
         request = extension_pb2.DescribeFeedsRequest(device_handle=device_handle(self._ordinal))
         return states_from_proto(self._session.call("DescribeFeeds", request, timeout))

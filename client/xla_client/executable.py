@@ -97,8 +97,9 @@ class Executable(Explainable, Generic[R]):
     def handle(self) -> int:
         """The execution handle on the wire; another one after the server was started again.
 
-        Raises InvalidArgumentError once deleted, and LostError for an adopted executable that the
-        server lost; others are compiled anew.
+        Raises:
+            InvalidArgumentError: The executable was deleted.
+            LostError: The server lost an adopted executable; others are compiled anew.
         """
         if not self._finalizer.alive:
             raise InvalidArgumentError(
@@ -130,7 +131,7 @@ class Executable(Explainable, Generic[R]):
         donate: Sequence[int] | None = None,
         timeout: float | None = None,
     ) -> R:
-        """Run the program; the result stays on the server.
+        """Return the result of a run, which stays on the server.
 
         Buffers are used where they lie; anything else goes along, or is uploaded first if it is
         large. A tuple comes back as a tuple of buffers; a tuple that holds tuples as the one
@@ -175,7 +176,7 @@ class Executable(Explainable, Generic[R]):
         donate: Sequence[int] | None = None,
         timeout: float | None = None,
     ) -> Any:
-        """Run the program and fetch the result: an array, or (nested) tuples of arrays.
+        """Return the fetched result of a run: an array, or (nested) tuples of arrays.
 
         As a call otherwise. Small arguments and a small result take one round trip.
         """
@@ -218,7 +219,7 @@ class Executable(Explainable, Generic[R]):
         donate: Sequence[int] | None = None,
         timeout: float | None = None,
     ) -> Any:
-        """Run as `run` does, without blocking the event loop; cancelling it gives the run up.
+        """Return what `run` does, without blocking the event loop; cancelling it gives the run up.
 
         Runs without a timeout that are begun in one turn of the event loop, as by `asyncio.gather`,
         share messages, and are answered together.
@@ -270,12 +271,12 @@ class Executable(Explainable, Generic[R]):
         return_exceptions: bool = False,
         timeout: float | None = None,
     ) -> list[Any]:
-        """Run the program on each of several lists of arguments at the same time.
+        """Return the results of runs on several lists of arguments at the same time.
 
-        Gives what `run` would, in order. Given up are, for the parameters that the module says may
-        be, Buffers that the batch has once. When runs fail the first error is raised, or, with
-        `return_exceptions`, stands in place of their results. So does the error of arguments that
-        do not fit.
+        They are what `run` would give, in order. Given up are, for the parameters that the module
+        says may be, Buffers that the batch has once. When runs fail the first error is raised, or,
+        with `return_exceptions`, stands instead of their results. So does the error of arguments
+        that do not fit.
         """
         outcomes: list[Any] = []
         given = list(zip(batch, donated_in_batch(self._donated, batch), strict=True))
@@ -299,7 +300,7 @@ class Executable(Explainable, Generic[R]):
         donate: Sequence[int] | None = None,
         timeout: float | None = None,
     ) -> Execution[R]:
-        """Start a run and return at once; `timeout` limits the run itself.
+        """Return an Execution, a run that has started; `timeout` limits the run itself.
 
         An Execution may be an argument, as its buffers may, before it has a result.
         """
@@ -435,7 +436,7 @@ class Executable(Explainable, Generic[R]):
         timeout: float | None,
         wait: "Callable[[Callable[[], Pending[Any]]], Any] | None" = None,
     ) -> Buffer:
-        """Run the program by Execute; gives its result as the one buffer it is, tuple or not.
+        """Return the result of a run by Execute as the one buffer it is, tuple or not.
 
         With `wait` the call is started by what it is given, and its response is what that gives.
         """

@@ -99,7 +99,7 @@ class Execution(abc.ABC, Generic[R]):
         """See to it that the future is set when the run has ended; may be called again."""
 
     def future(self) -> "concurrent.futures.Future[R]":
-        """The run as a future, always the same one; cancelling it stops the run.
+        """Return the run as a future, always the same one; cancelling it stops the run.
 
         It gives what `result` does, and raises XlaError.
         """
@@ -111,8 +111,16 @@ class Execution(abc.ABC, Generic[R]):
     def result(self, timeout: float | None = None) -> R:
         """Wait for the result, as `Executable.__call__` or `Pipeline.run` gives it.
 
-        Raises XlaError when the run failed, CancelledError when it was cancelled, and
-        DeadlineExceededError after `timeout` seconds, in which case the run goes on.
+        Args:
+            timeout: Seconds to wait; None for no limit.
+
+        Returns:
+            The result.
+
+        Raises:
+            XlaError: The run failed.
+            CancelledError: The run was cancelled.
+            DeadlineExceededError: There was no result in time; the run goes on.
         """
         try:
             # More is an OverflowError.

@@ -78,9 +78,10 @@ class Inner(Builder):
         return built
 
     def _own(self, op: Op) -> Op:
-        """The Op here that stands for one of this builder or of one around it.
+        """Return the Op here that stands for one of this builder or of one around it.
 
-        Raises InvalidArgumentError for a value from outside that a function like this cannot have.
+        Raises:
+            InvalidArgumentError: A function like this cannot have a value from outside.
         """
         if self._is_finished:
             raise InvalidArgumentError(
@@ -180,10 +181,12 @@ def _inside(inner: Inner) -> Iterator[None]:
 def scalar_computation(
     given: ComputationLike, builder: Builder, shapes: Sequence[Shape], role: str
 ) -> Computation:
-    """A Computation as it is, or a function of scalars, of the element types of `shapes`.
+    """Return a Computation as it is, or a function of scalars, of the element types of `shapes`.
 
-    Raises ArgumentTypeError where the function takes another number of values or gives no Op, and
-    InvalidArgumentError where it uses a value of the program around it that is no constant.
+    Raises:
+        ArgumentTypeError: The function takes another number of values or gives no Op.
+        InvalidArgumentError: The function uses a value of the program around it that is no
+            constant.
     """
     if isinstance(given, Computation):
         return given

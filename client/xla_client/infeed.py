@@ -73,9 +73,14 @@ class Infeed(FeedBlock):
         self._sender.put(as_literal(value, self._shape), self._or_own(timeout))
 
     def send(self, values: Iterable[Argument], *, timeout: float | None = None) -> int:
-        """Send every value of an iterable as it comes; gives their number.
+        """Send every value of an iterable as it comes.
 
-        `timeout` is for each value.
+        Args:
+            values: The values.
+            timeout: Seconds for each value; None for the feed's own.
+
+        Returns:
+            The number of the values.
         """
         count = 0
         for value in values:
@@ -100,8 +105,14 @@ class Infeed(FeedBlock):
     def close_queue(self, *, discard: bool = False, timeout: float | None = None) -> int:
         """Let nothing into the device's infeed any more; programs that wait for more fail.
 
-        With `discard` what they have not taken is dropped; gives how many arrays. Another feed
-        opens the queue again. This one is closed.
+        Another feed opens the queue again. This one is closed.
+
+        Args:
+            discard: Whether to drop the arrays that programs have not taken.
+            timeout: Seconds until DeadlineExceededError.
+
+        Returns:
+            The number of the arrays that were dropped.
         """
         self._is_closed = True
         self._sender.flush(self._or_own(timeout))

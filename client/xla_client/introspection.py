@@ -144,8 +144,11 @@ class Explainable(abc.ABC):
             profile: Whether to run it; by default, if there are arguments.
             passes: A regular expression: modules before and after the passes whose names it finds
                 are given too, all for ".*".
-            formats: How modules are written: "text", "proto", "dot" and "html".
+            formats: The formats of modules: "text", "proto", "dot" and "html".
             timeout: Seconds until DeadlineExceededError; None for the client's own.
+
+        Returns:
+            The modules, and the costs and times of their instructions.
 
         Raises:
             InvalidArgumentError: The arguments do not fit, or a format is none of these.

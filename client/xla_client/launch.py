@@ -32,10 +32,19 @@ class Launch:
 def execute_launches(
     client: "Client", launches: Sequence[Launch], timeout: float | None
 ) -> list[Buffer | tuple[Buffer, ...]]:
-    """Compile and run programs in one call; gives a Buffer for each, or one per element.
+    """Compile and run programs in one call.
 
-    Raises what `as_computation` and `on_device` raise, with the number of the launch if there are
-    several.
+    Args:
+        client: The client whose server runs them.
+        launches: The programs with their arguments and devices.
+        timeout: Seconds for each call; None for the client's own.
+
+    Returns:
+        The result of each: a Buffer, or a tuple of them for a flat tuple.
+
+    Raises:
+        XlaError: A program or an argument is none; the message has the number of the launch if
+            there are several.
     """
     session = client._session
     request = xla_pb2.ExecuteGraphParallelRequest()

@@ -78,8 +78,12 @@ class Local:
     def start(self) -> Client:
         """Start the server and connect.
 
-        Raises UnavailableError with the end of its log, and FailedPreconditionError where the
-        client is installed without the server.
+        Returns:
+            The client.
+
+        Raises:
+            UnavailableError: The server did not start; the message has the end of its log.
+            FailedPreconditionError: The client is installed without the server.
         """
         if self._client is not None:
             return self._client

@@ -61,9 +61,10 @@ def compiled_shape(
 def execution_options(
     result: Shape, seed: int = 0, debug_options: Mapping[str, Any] | None = None
 ) -> xla_pb2.ExecutionOptions:
-    """The options message.
+    """Return the options message.
 
-    Raises InvalidArgumentError for an unknown debug option and a seed that is no uint64.
+    Raises:
+        InvalidArgumentError: A debug option is unknown, or the seed is no uint64.
     """
     if not 0 <= seed < 1 << 64:
         raise InvalidArgumentError(f"seed must be between 0 and 2**64 - 1, got {seed}")

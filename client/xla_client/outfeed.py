@@ -85,9 +85,17 @@ class Outfeed(FeedBlock):
 
     @brief
     def get(self, *, timeout: float | None = None) -> Array:
-        """The next value; raises DeadlineExceededError after `timeout` seconds.
+        """Wait for the next value.
 
-        That is the feed's own by default. Raises StopIteration at the end.
+        Args:
+            timeout: Seconds until DeadlineExceededError; None for the feed's own.
+
+        Returns:
+            The value.
+
+        Raises:
+            StopIteration: There are no more values.
+            DeadlineExceededError: There was no value in time.
         """
         if self._left == 0:
             self.close()
@@ -104,10 +112,16 @@ class Outfeed(FeedBlock):
         self._call("DrainFeed", drain_request(self._device, _DIRECTION), timeout)
 
     def close_queue(self, *, discard: bool = False, timeout: float | None = None) -> int:
-        """Let programs put nothing into the device's outfeed any more; those that want to fail.
+        """Let programs put nothing into the device's outfeed any more; those that try to fail.
 
-        With `discard` what was not acknowledged is dropped; gives how many arrays. What is there
-        still comes, and is the end. Another feed opens the queue again.
+        The values that are there still come, and then the end. Another feed opens the queue again.
+
+        Args:
+            discard: Whether to drop the arrays that were not acknowledged.
+            timeout: Seconds until DeadlineExceededError.
+
+        Returns:
+            The number of the arrays that were dropped.
         """
         request = close_request(self._device, _DIRECTION, discard=discard)
         discarded: int = self._call("CloseFeed", request, timeout).discarded

@@ -17,9 +17,11 @@ Pairs: TypeAlias = tuple[tuple[int, int], ...]
 
 
 def padding_name(parameter: str, value: Any) -> Padding:
-    """Return "same" or "valid", of a name in any case; raises for everything else.
+    """Return "same" or "valid", of a name in any case.
 
-    Raises ArgumentTypeError for what is no text and InvalidArgumentError for other text.
+    Raises:
+        ArgumentTypeError: The value is no text.
+        InvalidArgumentError: The text is neither name.
     """
     if not isinstance(value, str):
         raise refusal(

@@ -57,13 +57,25 @@ class Pipeline:
     ) -> StepResult:
         """Add a step: a program with arguments, which may be results of steps before.
 
-        Other arguments and `donate` are as in a call of the Executable; Executions may be
-        arguments, too. What the module gives up by itself is, where no later step reads it and
-        nobody keeps or fetches it: Buffers, and results of steps before. All are taken as they are
-        now: small ones are copied and go along; large ones are uploaded, for which there is
-        `timeout`, through shared memory or in chunks where the server has these. Raises
-        InvalidArgumentError, naming step and argument, for what does not fit, and what the upload
-        raises.
+        All arguments are taken as they are now: small ones are copied and go along; large ones are
+        uploaded, through shared memory or in chunks where the server has these. What the upload
+        raises is raised.
+
+        Args:
+            executable: The program.
+            arguments: Its arguments as in a call of the Executable, results of steps, or
+                Executions.
+            donate: The numbers of arguments that are given up, as in a call of the Executable. By
+                default these are, of those that the module gives up by itself, Buffers and results
+                of steps that no later step reads and nobody keeps or fetches.
+            timeout: Seconds for an upload; None for the client's own.
+
+        Returns:
+            The result of the step.
+
+        Raises:
+            InvalidArgumentError: An argument does not fit, which is named with its step; there are
+                too many steps, or the executable belongs to another client.
         """
         self._require_open("take another step")
         given = [each.buffers if isinstance(each, Execution) else each for each in arguments]
@@ -116,11 +128,17 @@ class Pipeline:
 
     @brief
     def submit(self, *, timeout: float | None = None) -> Execution[Any]:
-        """Start to run the steps and return at once; `timeout` limits the run itself.
+        """Start to run the steps and return at once.
 
-        The result of the Execution is what `run` gives. So are its `buffers`, which may be
-        arguments of other runs before they have values. Nothing can be fetched: raises
-        InvalidArgumentError for that, and without a step.
+        Args:
+            timeout: Seconds that the run itself may take.
+
+        Returns:
+            The run, whose result is what `run` gives. So are its `buffers`, which may be arguments
+            of other runs before they have values.
+
+        Raises:
+            InvalidArgumentError: A result is fetched, or there is no step.
         """
         self._require_open("be submitted")
         fetched = sum(output.is_fetched for output in self._outputs)

@@ -71,7 +71,7 @@ def make_step(
     pipeline: "Pipeline | None" = None,
     place: str = "",
 ) -> Step:
-    """The step that runs an executable; small arguments go along, large ones are uploaded.
+    """Return the step that runs an executable; small arguments go along, large ones are uploaded.
 
     `donate` are numbers of arguments to be given up: Buffers among them cannot be used after
     the call. `room` is for what goes along, `pipeline` the one whose results may be arguments.

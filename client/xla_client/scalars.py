@@ -15,11 +15,21 @@ SCALAR_TYPES = (bool, int, float, complex, np.generic)
 
 
 def scalar_array(value: Scalar, element_type: ElementType) -> NDArray[np.generic]:
-    """`value` as an array of rank 0 of this type.
+    """The value as an array of rank 0 of an element type.
 
-    Rounding to the nearest value of a floating type is allowed, anything else is not: raises
-    InvalidArgumentError for a fraction or an overflow in an integer type, a complex number in a
-    real type, a bool anywhere but in PRED (and the reverse), and an integer that no float64 holds.
+    Rounding to the nearest value of a floating type is allowed, anything else is not.
+
+    Args:
+        value: A number.
+        element_type: The element type.
+
+    Returns:
+        The array.
+
+    Raises:
+        InvalidArgumentError: The value is a fraction or an overflow in an integer type, a complex
+            number in a real type, a bool anywhere but in PRED (and the reverse), or an integer that
+            no float64 holds.
     """
     kind = _kind(value)
     fits = {

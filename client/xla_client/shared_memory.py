@@ -141,9 +141,16 @@ class SharedMemory:
         timeout: float | None,
         progress: Progress | None = None,
     ) -> int | None:
-        """Keep an array on a device; gives its data handle, None if it has to go another way.
+        """Keep an array on a device. Raises what the server says of the value.
 
-        `progress` is told of all but the end. Raises what the server says of the value.
+        Args:
+            literal: The array.
+            device: The device.
+            timeout: Seconds until DeadlineExceededError.
+            progress: A function that is told of all bytes but the last.
+
+        Returns:
+            The data handle; None if the array has to go another way.
         """
         shape = literal.shape
         if not shape.is_array or not shape.is_static or not self._is_worth(shape.byte_size):
@@ -176,9 +183,16 @@ class SharedMemory:
         timeout: float | None,
         progress: Progress | None = None,
     ) -> Literal | None:
-        """The array of a data handle, laid out as `shape`; None if it has to come another way.
+        """Fetch the array of a data handle, laid out as `shape`.
 
-        `progress` is told of all but the end.
+        Args:
+            handle: The data handle.
+            shape: The shape of the array, with its layout.
+            timeout: Seconds until DeadlineExceededError.
+            progress: A function that is told of all bytes but the last.
+
+        Returns:
+            The array; None if it has to come another way.
         """
         if not shape.is_array or not self._is_worth(shape.byte_size):
             return None
@@ -235,9 +249,10 @@ class SharedMemory:
 
     @contextlib.contextmanager
     def _allocation(self, byte_size: int, timeout: float | None) -> Iterator[_Allocated | None]:
-        """An allocation of one's own with its memory; None if there is none.
+        """Allocate memory; it goes back in the end, unless it was leased.
 
-        It goes back in the end, unless it was leased.
+        Yields:
+            The allocation with its memory; None if there is none.
         """
         allocated = self._allocated(byte_size, timeout)
         if allocated is None:

@@ -21,7 +21,8 @@ def number_array(number: int, element_type: ElementType) -> Array:
 def extreme_array(element_type: ElementType, *, sign: int, finite: bool) -> Array:
     """Return the least value (sign -1) or the greatest (1); infinite ones unless `finite`.
 
-    Raises InvalidArgumentError for complex types, which are not ordered.
+    Raises:
+        InvalidArgumentError: The type is complex, and so has no order.
     """
     if element_type.is_complex:
         raise InvalidArgumentError(

@@ -63,8 +63,15 @@ class Tls:
     def material(self, target: str) -> TlsMaterial:
         """Read the files, and fetch a pinned certificate.
 
-        Raises InvalidArgumentError for a file that cannot be read, and UnavailableError where the
-        server at `target` does not answer or has another certificate.
+        Args:
+            target: The address of the server.
+
+        Returns:
+            The certificates and keys.
+
+        Raises:
+            InvalidArgumentError: A file cannot be read.
+            UnavailableError: The server does not answer or has another certificate.
         """
         key, chain, roots = map(_read, (self.key_file, self.cert_file, self.ca_file))
         if not self.fingerprint:
@@ -97,9 +104,13 @@ def _read(path: str | os.PathLike[str] | None) -> bytes | None:
 
 @contextlib.contextmanager
 def _connected(target: str, tls: Tls, trusted: str | None = None) -> Iterator[ssl.SSLSocket]:
-    """A connection to a server, which must have the `trusted` certificate, if there is one.
+    """Connect to a server, which must have the `trusted` certificate, if there is one.
 
-    Raises UnavailableError.
+    Yields:
+        The connection.
+
+    Raises:
+        UnavailableError: The server does not answer or has another certificate.
     """
     host, _, port = target.removeprefix("dns:").lstrip("/").rpartition(":")
     host = host.strip("[]")

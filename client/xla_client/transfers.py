@@ -109,10 +109,23 @@ class ChunkedTransfers:
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> int:
-        """Keep an array of static sizes on a device; gives its data handle.
+        """Keep an array of static sizes on a device.
 
         Streams that break off are gone on with, TRIES times without progress; then, and for
-        whatever else goes wrong, the upload is abandoned and the error raised.
+        whatever else goes wrong, the upload is abandoned.
+
+        Args:
+            literal: The array.
+            device: The device.
+            timeout: Seconds until DeadlineExceededError.
+            progress: A function of the bytes that have been sent and the bytes of all.
+
+        Returns:
+            The data handle.
+
+        Raises:
+            FailedPreconditionError: The server refuses the upload in its state.
+            NotFoundError: The device or the upload is unknown to the server.
         """
         upload = _Upload(literal, device, progress)
         tries = _Tries(timeout)
@@ -149,10 +162,21 @@ class ChunkedTransfers:
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> Literal:
-        """The array of a data handle, in the layout of `shape`, into memory made before.
+        """Fetch the array of a data handle, in the layout of `shape`, into memory made before.
 
-        Streams that break off are gone on with, TRIES times without progress. Raises DataLossError
-        when what comes is not what was asked for or was changed on the way.
+        Streams that break off are gone on with, TRIES times without progress.
+
+        Args:
+            handle: The data handle.
+            shape: The shape of the array, with its layout.
+            timeout: Seconds until DeadlineExceededError.
+            progress: A function of the bytes that have come and the bytes of all.
+
+        Returns:
+            The array.
+
+        Raises:
+            DataLossError: The bytes are not those that were requested, or were changed on the way.
         """
         download = _Download(handle, shape, progress)
         tries = _Tries(timeout)

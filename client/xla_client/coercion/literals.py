@@ -81,7 +81,10 @@ def _raise_clearer(value: Any, shape: Shape) -> None:
 def as_array(value: Any) -> Array:
     """Return the array of a value of unknown type: the rule at the head of this module.
 
-    Raises InvalidArgumentError for what is no number or array of numbers.
+    Raises:
+        ArgumentTypeError: The value is no number or array of numbers.
+        InvalidArgumentError: numpy cannot make an array of the value.
+        XlaError: The value is an Op, which has no value yet.
     """
     value = _own_array(value)
     if isinstance(value, np.ndarray | np.generic) or hasattr(value, "dtype"):

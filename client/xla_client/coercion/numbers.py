@@ -15,7 +15,8 @@ Dimensions: TypeAlias = int | Sequence[int]
 def integers(numbers: int | Iterable[int], parameter: str = "dimensions") -> tuple[int, ...]:
     """Return an int, or each of several, as a tuple of Python ints.
 
-    Raises ArgumentTypeError, naming the parameter, for everything else.
+    Raises:
+        ArgumentTypeError: The value is neither; the error names the parameter.
     """
     try:
         if isinstance(numbers, Iterable) and not _is_op(numbers):

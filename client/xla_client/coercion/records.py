@@ -44,8 +44,9 @@ _Record = TypeVar(
 def convolution_numbers(parameter: str, value: ConvolutionNumbers) -> ConvolutionDimensionNumbers:
     """Return the record of a convolution's dimension numbers.
 
-    Raises ArgumentTypeError for what is neither record nor text, and InvalidArgumentError for text
-    that does not say them.
+    Raises:
+        ArgumentTypeError: The value is neither record nor text.
+        InvalidArgumentError: The text is malformed.
     """
     if isinstance(value, str):
         try:

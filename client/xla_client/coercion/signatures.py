@@ -14,9 +14,16 @@ def require_bound(
     *,
     is_method: bool = False,
 ) -> None:
-    """Raise ArgumentTypeError, with the parameters, for arguments that no parameters take.
+    """Check that each argument has a parameter, and each parameter what it needs.
 
-    A method is called without `self`.
+    Args:
+        function: What is called.
+        arguments: The arguments by position, without `self` if it `is_method`.
+        named: The arguments by name.
+        is_method: True if the first parameter is `self` or the class.
+
+    Raises:
+        ArgumentTypeError: They do not; the message lists the parameters.
     """
     signature = inspect.signature(function)
     if is_method:

@@ -1,4 +1,4 @@
-"""Where the largest and the smallest elements are.
+"""Indices of the largest and of the smallest elements.
 
 Semantics: XLA's ArgMax and ArgMin: the first of equal elements, and a NaN wins over all numbers.
 """
@@ -18,9 +18,30 @@ from xla_contract.shape import Shape
 
 @checked
 def argmax(operand: Op, dimension: int, index_type: ElementTypeLike = ElementType.S32) -> Op:
-    """The index of the largest element along a dimension, which goes away.
+    """The index of the largest element along a dimension.
 
-    Raises ShapeError when the dimension is empty or has more elements than `index_type` can count.
+    The first of equal elements wins, and a NaN over all numbers.
+
+    Args:
+        operand: An array of a type that has an order.
+        dimension: The dimension; a negative number counts from the end.
+        index_type: The element type of the result, an integer type.
+
+    Returns:
+        The indices, without that dimension.
+
+    Raises:
+        ShapeError: The dimension is empty, is not there, or has more elements than `index_type`
+            counts.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The operand is complex, or the name of `index_type` is unknown.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> lib.argminmax.argmax(x, 1)
+        %get-tuple-element.6: s32[2]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/arithmetic.h
     """
     index_type = as_element_type(index_type)
     return _arg(operand, dimension, index_type, largest=True)
@@ -28,7 +49,31 @@ def argmax(operand: Op, dimension: int, index_type: ElementTypeLike = ElementTyp
 
 @checked
 def argmin(operand: Op, dimension: int, index_type: ElementTypeLike = ElementType.S32) -> Op:
-    """The index of the smallest element along a dimension; see `argmax`."""
+    """The index of the smallest element along a dimension.
+
+    The first of equal elements wins, and a NaN over all numbers.
+
+    Args:
+        operand: An array of a type that has an order.
+        dimension: The dimension; a negative number counts from the end.
+        index_type: The element type of the result, an integer type.
+
+    Returns:
+        The indices, without that dimension.
+
+    Raises:
+        ShapeError: The dimension is empty, is not there, or has more elements than `index_type`
+            counts.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The operand is complex, or the name of `index_type` is unknown.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> lib.argminmax.argmin(x, 1)
+        %get-tuple-element.6: s32[2]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/arithmetic.h
+    """
     index_type = as_element_type(index_type)
     return _arg(operand, dimension, index_type, largest=False)
 

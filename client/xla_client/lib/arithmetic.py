@@ -1,6 +1,6 @@
-"""Reducers as computations, and arrays folded by them.
+"""Reducers as computations, and reductions of arrays by them.
 
-The computations are made once per element type and shared, so that a program that folds often
+The computations are made once per element type and shared, so that a program with many reductions
 holds each of them once.
 """
 
@@ -30,41 +30,163 @@ __all__ = [
 
 @checked
 def create_scalar_add_computation(element_type: ElementTypeLike) -> Computation:
-    """`(x, y) -> x + y` on scalars of this type."""
+    """The computation `(x, y) -> x + y` on scalars.
+
+    Args:
+        element_type: The type of the scalars.
+
+    Returns:
+        The computation, the same one for the same type.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The name of the element type is unknown.
+
+    Example:
+        >>> lib.arithmetic.create_scalar_add_computation("f32").name
+        'add_f32'
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/arithmetic.h
+    """
     return scalar_computation("add", as_element_type(element_type))
 
 
 @checked
 def create_scalar_multiply_computation(element_type: ElementTypeLike) -> Computation:
-    """`(x, y) -> x * y` on scalars of this type."""
+    """The computation `(x, y) -> x * y` on scalars.
+
+    Args:
+        element_type: The type of the scalars.
+
+    Returns:
+        The computation, the same one for the same type.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The name of the element type is unknown.
+
+    Example:
+        >>> lib.arithmetic.create_scalar_multiply_computation("f32").name
+        'multiply_f32'
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/arithmetic.h
+    """
     return scalar_computation("multiply", as_element_type(element_type))
 
 
 @checked
 def create_scalar_max_computation(element_type: ElementTypeLike) -> Computation:
-    """`(x, y) -> max(x, y)` on scalars of this type, NaN where either is."""
+    """The computation `(x, y) -> max(x, y)` on scalars; NaN where either is NaN.
+
+    Args:
+        element_type: The type of the scalars.
+
+    Returns:
+        The computation, the same one for the same type.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The name of the element type is unknown.
+
+    Example:
+        >>> lib.arithmetic.create_scalar_max_computation("f32").name
+        'max_f32'
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/arithmetic.h
+    """
     return scalar_computation("max", as_element_type(element_type))
 
 
 @checked
 def create_scalar_min_computation(element_type: ElementTypeLike) -> Computation:
-    """`(x, y) -> min(x, y)` on scalars of this type, NaN where either is."""
+    """The computation `(x, y) -> min(x, y)` on scalars; NaN where either is NaN.
+
+    Args:
+        element_type: The type of the scalars.
+
+    Returns:
+        The computation, the same one for the same type.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The name of the element type is unknown.
+
+    Example:
+        >>> lib.arithmetic.create_scalar_min_computation("f32").name
+        'min_f32'
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/arithmetic.h
+    """
     return scalar_computation("min", as_element_type(element_type))
 
 
 @checked
 def create_scalar_ge_computation(element_type: ElementTypeLike) -> Computation:
-    """`(x, y) -> x >= y` on scalars of this type: what selects in a maximum pool."""
+    """The computation `(x, y) -> x >= y` on scalars: the selection of a maximum pool.
+
+    Args:
+        element_type: The type of the scalars.
+
+    Returns:
+        The computation, the same one for the same type.
+
+    Raises:
+        ShapeError: The type is complex, and so has no order.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The name of the element type is unknown.
+
+    Example:
+        >>> lib.arithmetic.create_scalar_ge_computation("f32").name
+        'ge_f32'
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/arithmetic.h
+    """
     return scalar_computation("ge", as_element_type(element_type))
 
 
 @checked
 def create_scalar_and_computation(element_type: ElementTypeLike) -> Computation:
-    """`(x, y) -> x and y` on scalars of pred or of an integer type."""
+    """The computation `(x, y) -> x and y` on scalars, bitwise for integers.
+
+    Args:
+        element_type: The type of the scalars: pred or an integer type.
+
+    Returns:
+        The computation, the same one for the same type.
+
+    Raises:
+        ShapeError: The type is neither pred nor an integer type.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The name of the element type is unknown.
+
+    Example:
+        >>> lib.arithmetic.create_scalar_and_computation("pred").name
+        'and_pred'
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/arithmetic.h
+    """
     return scalar_computation("and", as_element_type(element_type))
 
 
 @checked
 def create_scalar_or_computation(element_type: ElementTypeLike) -> Computation:
-    """`(x, y) -> x or y` on scalars of pred or of an integer type."""
+    """The computation `(x, y) -> x or y` on scalars, bitwise for integers.
+
+    Args:
+        element_type: The type of the scalars: pred or an integer type.
+
+    Returns:
+        The computation, the same one for the same type.
+
+    Raises:
+        ShapeError: The type is neither pred nor an integer type.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The name of the element type is unknown.
+
+    Example:
+        >>> lib.arithmetic.create_scalar_or_computation("pred").name
+        'or_pred'
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/arithmetic.h
+    """
     return scalar_computation("or", as_element_type(element_type))

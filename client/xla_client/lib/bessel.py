@@ -60,16 +60,49 @@ _I1_LARGE = (
 
 @checked
 def bessel_i0e(operand: Op) -> Op:
-    """The modified Bessel function of order 0 times exp(-|x|). Semantics: XLA's BesselI0e.
+    """The modified Bessel function of the first kind and order 0, times exp(-|x|).
 
-    Raises InvalidArgumentError for other types than floating ones, as all functions here do.
+    Args:
+        operand: An array of a floating type.
+
+    Returns:
+        The results, of the operand's shape.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type is not floating.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f64[3]")
+        >>> print(lib.bessel.bessel_i0e(x).shape)
+        f64[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
     """
     return in_double("bessel_i0e", lambda x: _scaled(x, _I0_SMALL, _I0_LARGE), operand)
 
 
 @checked
 def bessel_i1e(operand: Op) -> Op:
-    """The modified Bessel function of order 1 times exp(-|x|). Semantics: XLA's BesselI1e."""
+    """The modified Bessel function of the first kind and order 1, times exp(-|x|).
+
+    Args:
+        operand: An array of a floating type.
+
+    Returns:
+        The results, of the operand's shape.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type is not floating.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f64[3]")
+        >>> print(lib.bessel.bessel_i1e(x).shape)
+        f64[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
+    """
 
     def compute(x: Op) -> Op:
         size = ops.abs(x)

@@ -15,112 +15,394 @@ from xla_contract.shape import Shape
 
 @checked
 def scalar(builder: Builder, value: Scalar, element_type: ElementTypeLike) -> Op:
-    """`value` in this type, rank 0; InvalidArgumentError for one the type does not have."""
+    """A constant of rank 0.
+
+    Args:
+        builder: The builder of the program.
+        value: A number that the type has.
+        element_type: The element type of the result.
+
+    Returns:
+        The constant.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The type does not have the value, or its name is unknown.
+
+    Example:
+        >>> lib.constants.scalar(Builder("example"), 2.5, "f32")
+        %constant.1: f32[]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
+    """
     element_type = as_element_type(element_type)
     return builder.constant(scalar_array(value, element_type))
 
 
 @checked
 def full(builder: Builder, shape: ShapeLike, value: Scalar) -> Op:
-    """An array of `shape` whose elements are all `value`."""
+    """An array whose elements are all one value.
+
+    Args:
+        builder: The builder of the program.
+        shape: The shape of the array.
+        value: A number that the element type has.
+
+    Returns:
+        The array.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type does not have the value, or the shape is malformed.
+
+    Example:
+        >>> lib.constants.full(Builder("example"), "f32[2,3]", 2.5)
+        %broadcast.2: f32[2,3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
+    """
     shape = as_shape(shape)
     return ops.broadcast(scalar(builder, value, shape.element_type), shape.dimensions)
 
 
 @checked
 def full_like(operand: Op, value: Scalar) -> Op:
-    """`full` in the shape of `operand`."""
+    """An array of the operand's shape whose elements are all one value.
+
+    Args:
+        operand: An array.
+        value: A number that the element type has.
+
+    Returns:
+        The array.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type does not have the value.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> lib.constants.full_like(x, 2.5)
+        %broadcast.3: f32[2,3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
+    """
     return full(operand.builder, operand.shape, value)
 
 
 @checked
 def zero(builder: Builder, element_type: ElementTypeLike) -> Op:
-    """Zero, rank 0; False for pred. InvalidArgumentError for f8e8m0fnu, which has none."""
-    element_type = as_element_type(element_type)
+    """Zero, rank 0; False for pred.
+
+    Args:
+        builder: The builder of the program.
+        element_type: The element type of the result.
+
+    Returns:
+        The constant.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The type has no zero, as f8e8m0fnu, or is unknown.
+
+    Example:
+        >>> lib.constants.zero(Builder("example"), "f32")
+        %constant.1: f32[]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
+    """
     return builder.constant(number_array(0, as_element_type(element_type)))
 
 
 @checked
 def one(builder: Builder, element_type: ElementTypeLike) -> Op:
-    """One, rank 0; True for pred. InvalidArgumentError for a type without it, as s1."""
-    element_type = as_element_type(element_type)
+    """One, rank 0; True for pred.
+
+    Args:
+        builder: The builder of the program.
+        element_type: The element type of the result.
+
+    Returns:
+        The constant.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The type does not have 1, as s1, or is unknown.
+
+    Example:
+        >>> lib.constants.one(Builder("example"), "f32")
+        %constant.1: f32[]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
+    """
     return builder.constant(number_array(1, as_element_type(element_type)))
 
 
 @checked
 def zeros(builder: Builder, shape: ShapeLike) -> Op:
-    """An array of zeros; of False for pred."""
+    """An array of zeros; of False for pred.
+
+    Args:
+        builder: The builder of the program.
+        shape: The shape of the array.
+
+    Returns:
+        The array.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type has no zero, or the shape is malformed.
+
+    Example:
+        >>> lib.constants.zeros(Builder("example"), "f32[2,3]")
+        %broadcast.2: f32[2,3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
+    """
     shape = as_shape(shape)
     return ops.broadcast(zero(builder, shape.element_type), shape.dimensions)
 
 
 @checked
 def ones(builder: Builder, shape: ShapeLike) -> Op:
-    """An array of ones; of True for pred."""
+    """An array of ones; of True for pred.
+
+    Args:
+        builder: The builder of the program.
+        shape: The shape of the array.
+
+    Returns:
+        The array.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type does not have 1, or the shape is malformed.
+
+    Example:
+        >>> lib.constants.ones(Builder("example"), "f32[2,3]")
+        %broadcast.2: f32[2,3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
+    """
     shape = as_shape(shape)
     return ops.broadcast(one(builder, shape.element_type), shape.dimensions)
 
 
 @checked
 def zeros_like(operand: Op) -> Op:
-    """`zeros` in the shape of `operand`."""
+    """An array of zeros of the operand's shape.
+
+    Args:
+        operand: An array.
+
+    Returns:
+        The zeros.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type has no zero.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> lib.constants.zeros_like(x)
+        %broadcast.3: f32[2,3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
+    """
     return zeros(operand.builder, operand.shape)
 
 
 @checked
 def ones_like(operand: Op) -> Op:
-    """`ones` in the shape of `operand`."""
+    """An array of ones of the operand's shape.
+
+    Args:
+        operand: An array.
+
+    Returns:
+        The ones.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type does not have 1.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> lib.constants.ones_like(x)
+        %broadcast.3: f32[2,3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
+    """
     return ones(operand.builder, operand.shape)
 
 
 @checked
 def min_value(builder: Builder, element_type: ElementTypeLike) -> Op:
-    """The least value: -inf where the type has it, False for pred.
+    """The least value of a type: -inf where the type has it, False for pred.
 
-    Raises InvalidArgumentError for complex types, which are not ordered.
+    Args:
+        builder: The builder of the program.
+        element_type: The element type of the result.
+
+    Returns:
+        The constant, rank 0.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The type is complex, and so has no order, or is unknown.
+
+    Example:
+        >>> lib.constants.min_value(Builder("example"), "s8")
+        %constant.1: s8[]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
     """
-    element_type = as_element_type(element_type)
     return _extreme(builder, element_type, sign=-1, finite=False)
 
 
 @checked
 def max_value(builder: Builder, element_type: ElementTypeLike) -> Op:
-    """The greatest value: inf where the type has it, True for pred; see `min_value`."""
-    element_type = as_element_type(element_type)
+    """The greatest value of a type: inf where the type has it, True for pred.
+
+    Args:
+        builder: The builder of the program.
+        element_type: The element type of the result.
+
+    Returns:
+        The constant, rank 0.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The type is complex, and so has no order, or is unknown.
+
+    Example:
+        >>> lib.constants.max_value(Builder("example"), "s8")
+        %constant.1: s8[]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
+    """
     return _extreme(builder, element_type, sign=1, finite=False)
 
 
 @checked
 def min_finite_value(builder: Builder, element_type: ElementTypeLike) -> Op:
-    """The least finite value; see `min_value`."""
-    element_type = as_element_type(element_type)
+    """The least finite value of a type.
+
+    Args:
+        builder: The builder of the program.
+        element_type: The element type of the result.
+
+    Returns:
+        The constant, rank 0.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The type is complex, and so has no order, or is unknown.
+
+    Example:
+        >>> lib.constants.min_finite_value(Builder("example"), "f16")
+        %constant.1: f16[]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
+    """
     return _extreme(builder, element_type, sign=-1, finite=True)
 
 
 @checked
 def max_finite_value(builder: Builder, element_type: ElementTypeLike) -> Op:
-    """The greatest finite value; see `min_value`."""
-    element_type = as_element_type(element_type)
+    """The greatest finite value of a type.
+
+    Args:
+        builder: The builder of the program.
+        element_type: The element type of the result.
+
+    Returns:
+        The constant, rank 0.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The type is complex, and so has no order, or is unknown.
+
+    Example:
+        >>> lib.constants.max_finite_value(Builder("example"), "f16")
+        %constant.1: f16[]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
+    """
     return _extreme(builder, element_type, sign=1, finite=True)
 
 
 @checked
 def epsilon(builder: Builder, element_type: ElementTypeLike) -> Op:
-    """The distance from one to the next larger value of a floating type."""
+    """The distance from one to the next larger value of a floating type.
+
+    Args:
+        builder: The builder of the program.
+        element_type: The element type of the result, a floating type.
+
+    Returns:
+        The constant, rank 0.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The type is not floating, or its name is unknown.
+
+    Example:
+        >>> lib.constants.epsilon(Builder("example"), "f32")
+        %constant.1: f32[]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
+    """
     element_type = as_element_type(element_type)
     return builder.constant(np.asarray(floating_info(element_type).eps, element_type.dtype))
 
 
 @checked
 def min_positive_normal_value(builder: Builder, element_type: ElementTypeLike) -> Op:
-    """The least positive value of a floating type that is not denormal."""
+    """The least positive normal value of a floating type: smaller ones are subnormal.
+
+    Args:
+        builder: The builder of the program.
+        element_type: The element type of the result, a floating type.
+
+    Returns:
+        The constant, rank 0.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The type is not floating, or its name is unknown.
+
+    Example:
+        >>> lib.constants.min_positive_normal_value(Builder("example"), "f32")
+        %constant.1: f32[]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
+    """
     element_type = as_element_type(element_type)
     return builder.constant(np.asarray(floating_info(element_type).tiny, element_type.dtype))
 
 
 @checked
 def nan_value(builder: Builder, element_type: ElementTypeLike) -> Op:
-    """Not a number; InvalidArgumentError for a type without it, as f4e2m1fn and all integers."""
+    """Not a number.
+
+    Args:
+        builder: The builder of the program.
+        element_type: The element type of the result, a floating type.
+
+    Returns:
+        The constant, rank 0.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The type has no NaN, as f4e2m1fn and integers, or is unknown.
+
+    Example:
+        >>> lib.constants.nan_value(Builder("example"), "f32")
+        %constant.1: f32[]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
+    """
     element_type = as_element_type(element_type)
     floating_info(element_type)
     value = np.asarray(np.nan).astype(element_type.dtype)
@@ -131,14 +413,55 @@ def nan_value(builder: Builder, element_type: ElementTypeLike) -> Op:
 
 @checked
 def iota(builder: Builder, element_type: ElementTypeLike, size: int) -> Op:
-    """The vector 0, 1, ... size - 1."""
+    """The vector 0, 1, ... size - 1.
+
+    Args:
+        builder: The builder of the program.
+        element_type: The element type of the result.
+        size: The length of the vector.
+
+    Returns:
+        The vector.
+
+    Raises:
+        ShapeError: The element type is pred.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The size is negative or too large, or the type is unknown.
+
+    Example:
+        >>> lib.constants.iota(Builder("example"), "s32", 4)
+        %iota.1: s32[4]
+
+    See https://openxla.org/xla/operation_semantics#iota
+    """
     element_type = as_element_type(element_type)
     return builder.iota(Shape.array(element_type, (size,)), 0)
 
 
 @checked
 def iota_like(operand: Op, dimension: int, element_type: ElementTypeLike = ElementType.S32) -> Op:
-    """The index along one dimension of every element of `operand`."""
+    """The index of every element along one dimension.
+
+    Args:
+        operand: An array.
+        dimension: The dimension; a negative number counts from the end.
+        element_type: The element type of the result.
+
+    Returns:
+        The indices, of the operand's dimensions.
+
+    Raises:
+        ShapeError: The array has no such dimension, or the type is pred.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The type is unknown.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> lib.constants.iota_like(x, 1)
+        %iota.2: s32[2,3]
+
+    See https://openxla.org/xla/operation_semantics#iota
+    """
     element_type = as_element_type(element_type)
     shape = Shape.array(element_type, operand.shape.dimensions)
     return operand.builder.iota(shape, operand.shape.dimension_number(dimension))
@@ -146,7 +469,27 @@ def iota_like(operand: Op, dimension: int, element_type: ElementTypeLike = Eleme
 
 @checked
 def identity_matrix(builder: Builder, element_type: ElementTypeLike, rows: int, columns: int) -> Op:
-    """Ones where row and column are equal, zeros elsewhere."""
+    """The matrix with ones where row and column are equal, zeros elsewhere.
+
+    Args:
+        builder: The builder of the program.
+        element_type: The element type of the result.
+        rows: The number of rows.
+        columns: The number of columns.
+
+    Returns:
+        The matrix.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A size is negative or too large, or the type is unknown.
+
+    Example:
+        >>> lib.constants.identity_matrix(Builder("example"), "f32", 2, 3)
+        %convert.4: f32[2,3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/matrix.h
+    """
     element_type = as_element_type(element_type)
     shape = Shape.array(ElementType.S32, (rows, columns))
     diagonal = ops.eq(builder.iota(shape, 0), builder.iota(shape, 1))

@@ -11,6 +11,7 @@ from xla_client.builder import Dimensions, Op, integers
 from xla_client.coercion.checked import checked
 from xla_client.coercion.records import ConvolutionNumbers, convolution_numbers
 from xla_contract.dimension_numbers import ConvolutionDimensionNumbers
+from xla_contract.errors import ShapeError
 from xla_contract.shape import Shape
 
 
@@ -24,15 +25,42 @@ def conv_input_grad(
     numbers: ConvolutionNumbers,
     rhs_dilation: Dimensions | None = None,
 ) -> Op:
-    """The gradient by the input, which has these dimensions.
+    """The gradient of a convolution with respect to its input.
 
-    The result's gradient, spread by the strides, meets the kernel turned around.
+    It is a convolution of the result's gradient, dilated by the strides, with the reversed kernel.
+
+    Args:
+        gradient: The gradient with respect to the convolution's result.
+        kernel: The kernel of the convolution.
+        input_dimensions: The dimensions of the convolution's input.
+        strides: The step of the window in each spatial dimension.
+        padding: (low, high) in each spatial dimension.
+        numbers: The dimension numbers of the convolution.
+        rhs_dilation: The distance of the kernel's elements in each spatial dimension, by default 1.
+
+    Returns:
+        The gradient, of `input_dimensions`.
+
+    Raises:
+        ShapeError: The operands do not fit the convolution.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: `numbers` is no text of dimension numbers.
+
+    Example:
+        >>> b = Builder("example")
+        >>> g, k = b.parameter(0, "f32[1,6,6,4]"), b.parameter(1, "f32[3,3,2,4]")
+        >>> sizes, padding = [1, 8, 8, 2], [(0, 0), (0, 0)]
+        >>> lib.convolution.conv_input_grad(g, k, sizes, [1, 1], padding, "NHWC,HWIO->NHWC")
+        %convolution.3: f32[1,8,8,2]
+
+    See https://openxla.org/xla/operation_semantics#convwithgeneralpadding_convolution
     """
     input_dimensions = integers(input_dimensions)
     strides = integers(strides)
     numbers = convolution_numbers("numbers", numbers)
     rhs_dilation = None if rhs_dilation is None else integers(rhs_dilation)
     dilation = _ones_if_none(rhs_dilation, strides)
+    _check_lengths("conv_input_grad", numbers, strides, padding, dilation)
     pairs = []
     for number, (low, _) in enumerate(padding):
         size, reach, spread = _extents(
@@ -79,15 +107,43 @@ def conv_kernel_grad(
     numbers: ConvolutionNumbers,
     rhs_dilation: Dimensions | None = None,
 ) -> Op:
-    """The gradient by the kernel, which has these dimensions.
+    """The gradient of a convolution with respect to its kernel.
 
-    The input meets the result's gradient, over the batch and in steps of the strides.
+    It is a convolution of the input with the result's gradient, over the batch and in steps of the
+    strides.
+
+    Args:
+        operand: The input of the convolution.
+        gradient: The gradient with respect to the convolution's result.
+        kernel_dimensions: The dimensions of the convolution's kernel.
+        strides: The step of the window in each spatial dimension.
+        padding: (low, high) in each spatial dimension.
+        numbers: The dimension numbers of the convolution.
+        rhs_dilation: The distance of the kernel's elements in each spatial dimension, by default 1.
+
+    Returns:
+        The gradient, of `kernel_dimensions`.
+
+    Raises:
+        ShapeError: The operands do not fit the convolution.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: `numbers` is no text of dimension numbers.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, g = b.parameter(0, "f32[1,8,8,2]"), b.parameter(1, "f32[1,6,6,4]")
+        >>> sizes, padding = [3, 3, 2, 4], [(0, 0), (0, 0)]
+        >>> lib.convolution.conv_kernel_grad(x, g, sizes, [1, 1], padding, "NHWC,HWIO->NHWC")
+        %convolution.3: f32[3,3,2,4]
+
+    See https://openxla.org/xla/operation_semantics#convwithgeneralpadding_convolution
     """
     kernel_dimensions = integers(kernel_dimensions)
     strides = integers(strides)
     numbers = convolution_numbers("numbers", numbers)
     rhs_dilation = None if rhs_dilation is None else integers(rhs_dilation)
     dilation = _ones_if_none(rhs_dilation, strides)
+    _check_lengths("conv_kernel_grad", numbers, strides, padding, dilation)
     kernel = Shape.array(operand.shape.element_type, kernel_dimensions)
     pairs = []
     for number, (low, _) in enumerate(padding):
@@ -117,6 +173,21 @@ def conv_kernel_grad(
 
 def _ones_if_none(dilation: Sequence[int] | None, strides: Sequence[int]) -> Sequence[int]:
     return [1] * len(strides) if dilation is None else dilation
+
+
+def _check_lengths(
+    function: str,
+    numbers: ConvolutionDimensionNumbers,
+    strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    dilation: Sequence[int],
+) -> None:
+    count = len(numbers.kernel_spatial_dimensions)
+    if {len(strides), len(padding), len(dilation)} != {count}:
+        raise ShapeError(
+            "strides, padding and rhs_dilation must have one entry per spatial dimension, got "
+            f"{len(strides)}, {len(padding)} and {len(dilation)} for {count}"
+        ).at(function)
 
 
 def _extents(

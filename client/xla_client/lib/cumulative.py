@@ -9,7 +9,28 @@ from xla_client.lib import arithmetic, constants
 
 @checked
 def cumsum(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
-    """Each element plus those before it; with `reverse`, plus those behind it."""
+    """The running sum along a dimension.
+
+    Args:
+        operand: An array of numbers.
+        dimension: The dimension; a negative number counts from the end.
+        reverse: Whether to sum from the last element to the first.
+
+    Returns:
+        The sums, of the operand's shape.
+
+    Raises:
+        ShapeError: The array has no such dimension.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type has no zero, as f8e8m0fnu.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> lib.cumulative.cumsum(x, 1)
+        %reduce-window.3: f32[2,3]
+
+    See https://openxla.org/xla/operation_semantics#reducewindow
+    """
     element_type = operand.shape.element_type
     initial = constants.zero(operand.builder, element_type)
     reducer = arithmetic.create_scalar_add_computation(element_type)
@@ -18,7 +39,28 @@ def cumsum(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
 
 @checked
 def cumprod(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
-    """Each element times those before it; with `reverse`, times those behind it."""
+    """The running product along a dimension.
+
+    Args:
+        operand: An array of numbers.
+        dimension: The dimension; a negative number counts from the end.
+        reverse: Whether to multiply from the last element to the first.
+
+    Returns:
+        The products, of the operand's shape.
+
+    Raises:
+        ShapeError: The array has no such dimension.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type does not have 1, as s1.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> lib.cumulative.cumprod(x, 1)
+        %reduce-window.3: f32[2,3]
+
+    See https://openxla.org/xla/operation_semantics#reducewindow
+    """
     element_type = operand.shape.element_type
     initial = constants.one(operand.builder, element_type)
     reducer = arithmetic.create_scalar_multiply_computation(element_type)
@@ -27,7 +69,28 @@ def cumprod(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
 
 @checked
 def cummax(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
-    """The largest up to each element; with `reverse`, from it on. NaN once there was one."""
+    """The running maximum along a dimension; NaN from the first NaN on.
+
+    Args:
+        operand: An array of a type that has an order.
+        dimension: The dimension; a negative number counts from the end.
+        reverse: Whether to go from the last element to the first.
+
+    Returns:
+        The maxima, of the operand's shape.
+
+    Raises:
+        ShapeError: The array has no such dimension.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The operand is complex.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> lib.cumulative.cummax(x, 1)
+        %reduce-window.3: f32[2,3]
+
+    See https://openxla.org/xla/operation_semantics#reducewindow
+    """
     element_type = operand.shape.element_type
     initial = constants.min_value(operand.builder, element_type)
     reducer = arithmetic.create_scalar_max_computation(element_type)
@@ -36,7 +99,28 @@ def cummax(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
 
 @checked
 def cummin(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
-    """The smallest up to each element; with `reverse`, from it on. NaN once there was one."""
+    """The running minimum along a dimension; NaN from the first NaN on.
+
+    Args:
+        operand: An array of a type that has an order.
+        dimension: The dimension; a negative number counts from the end.
+        reverse: Whether to go from the last element to the first.
+
+    Returns:
+        The minima, of the operand's shape.
+
+    Raises:
+        ShapeError: The array has no such dimension.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The operand is complex.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> lib.cumulative.cummin(x, 1)
+        %reduce-window.3: f32[2,3]
+
+    See https://openxla.org/xla/operation_semantics#reducewindow
+    """
     element_type = operand.shape.element_type
     initial = constants.max_value(operand.builder, element_type)
     reducer = arithmetic.create_scalar_min_computation(element_type)

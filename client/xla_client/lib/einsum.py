@@ -31,8 +31,32 @@ def einsum(
 
     Without `->` the result has the dimensions of `...` and then the labels that occur once, in
     alphabetical order. A label that an operand repeats means its diagonal. Several operands are
-    multiplied from left to right. Raises InvalidArgumentError for malformed subscripts and
-    ShapeError for operands that do not fit them.
+    multiplied from left to right.
+
+    Args:
+        subscripts: Labels of the operands' dimensions, separated by commas, then `->` and the
+            result's.
+        operands: An array for each term of `subscripts`.
+        precision: "default", "high" or "highest", for both operands of a product or one for each.
+        preferred_element_type: The element type of products, where it is another than the
+            operands'.
+
+    Returns:
+        The array of the sums.
+
+    Raises:
+        ShapeError: The operands do not have the dimensions of their terms.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The subscripts are malformed, or not one term per operand; a name is
+            unknown.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, y = b.parameter(0, "f32[5,2,3]"), b.parameter(1, "f32[5,3,4]")
+        >>> lib.einsum.einsum("bij,bjk->bik", x, y)
+        %dot.3: f32[5,2,4]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/matrix.h
     """
     try:
         inputs, output = _parse(subscripts, operands)

@@ -30,17 +30,38 @@ _API_VERSION_TYPED_FFI = 4
 
 
 class Qr(NamedTuple):
-    """R on and above the diagonal, reflectors below it, and the reflectors' factors."""
+    """The packed QR factors of matrices.
+
+    Attributes:
+        q_and_r: R on and above the diagonal, Householder reflectors below it.
+        taus: The reflectors' factors.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[4,3]")
+        >>> lib.factorizations.qr(x).taus
+        %get-tuple-element.4: f32[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/qr.h
+    """
 
     q_and_r: Op
     taus: Op
 
 
 class Lu(NamedTuple):
-    """U on and above the diagonal and L below it; its diagonal of ones is not kept.
+    """The packed LU factors of matrices, and their row exchanges.
 
-    `pivots`, s32: row i was exchanged with row pivots[i], from the first on. `permutation`, s32:
-    row i of L U is row permutation[i] of the operand.
+    Attributes:
+        lu: U on and above the diagonal and L below it; the ones on the diagonal of L are left out.
+        pivots: s32: row i was exchanged with row pivots[i], from the first on.
+        permutation: s32: row i of L U is row permutation[i] of the operand.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[4,3]")
+        >>> lib.factorizations.lu_decomposition(x).pivots
+        %get-tuple-element.4: s32[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/lu_decomposition.h
     """
 
     lu: Op
@@ -49,14 +70,39 @@ class Lu(NamedTuple):
 
 
 class Eigh(NamedTuple):
-    """Eigenvectors, as columns, and eigenvalues, real and ascending."""
+    """The eigenvectors and eigenvalues of Hermitian matrices.
+
+    Attributes:
+        vectors: The eigenvectors, as columns.
+        values: The eigenvalues, real and ascending.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "c64[3,3]")
+        >>> lib.factorizations.eigh(x).values
+        %get-tuple-element.4: f32[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/self_adjoint_eig.h
+    """
 
     vectors: Op
     values: Op
 
 
 class Svd(NamedTuple):
-    """u, the singular values, real and descending, and the adjoint of v: u diag(values) vh."""
+    """The singular value decomposition u diag(values) vh of matrices.
+
+    Attributes:
+        u: The left singular vectors, as columns.
+        values: The singular values, real and descending.
+        vh: The adjoint of the right singular vectors, as rows.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[4,3]")
+        >>> lib.factorizations.svd(x).vh
+        %get-tuple-element.6: f32[3,3]
+
+    See https://docs.jax.dev/en/latest/_autosummary/jax.lax.linalg.svd.html
+    """
 
     u: Op
     values: Op
@@ -65,9 +111,26 @@ class Svd(NamedTuple):
 
 @checked
 def qr(operand: Op) -> Qr:
-    """The packed QR factors of [..., m, n] matrices: [..., m, n] and [..., min(m, n)].
+    """The packed QR factors of [..., m, n] matrices.
 
-    Semantics: XLA's Qr, which is LAPACK's geqrf.
+    They are those of LAPACK's geqrf.
+
+    Args:
+        operand: Matrices in the last two dimensions.
+
+    Returns:
+        The packed factors, [..., m, n], and the reflectors' factors, [..., min(m, n)].
+
+    Raises:
+        ShapeError: The operand is no array of f32, f64, c64 or c128 matrices.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[4,3]")
+        >>> lib.factorizations.qr(x)
+        Qr(q_and_r=%get-tuple-element.3: f32[4,3], taus=%get-tuple-element.4: f32[3])
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/qr.h
     """
     batch, rows, columns = matrix_dimensions("qr", operand)
     taus = operand.shape.with_dimensions((*batch, min(rows, columns)))
@@ -76,10 +139,29 @@ def qr(operand: Op) -> Qr:
 
 @checked
 def householder_product(reflectors: Op, taus: Op) -> Op:
-    """The first n columns of the product of k reflectors: [..., m, n] from those and [..., k].
+    """The first n columns of the product of k Householder reflectors.
 
-    The reflectors stand below the diagonal as `qr` leaves them; m >= n >= k. Semantics: XLA's
-    ProductOfElementaryHouseholderReflectors, which is LAPACK's orgqr. Raises ShapeError.
+    They are those of LAPACK's orgqr.
+
+    Args:
+        reflectors: [..., m, n] matrices with reflectors below the diagonal, as `qr` leaves them.
+        taus: The reflectors' factors, [..., k], with m >= n >= k.
+
+    Returns:
+        The columns, [..., m, n].
+
+    Raises:
+        ShapeError: The factors do not fit the reflectors, or those are no matrices of f32, f64, c64
+            or c128.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[4,3]")
+        >>> packed, taus = lib.factorizations.qr(x)
+        >>> lib.factorizations.householder_product(packed, taus)
+        %custom-call.5: f32[4,3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/qr.h
     """
     batch, rows, columns = matrix_dimensions("householder_product", reflectors)
     count = taus.shape.dimensions[-1] if taus.shape.rank else 0
@@ -96,9 +178,26 @@ def householder_product(reflectors: Op, taus: Op) -> Op:
 
 @checked
 def qr_explicit(operand: Op, *, full_matrices: bool = False) -> tuple[Op, Op]:
-    """(q, r) with q r the operand: [..., m, k] and [..., k, n], k being min(m, n).
+    """The QR factors of [..., m, n] matrices.
 
-    With `full_matrices` q is square, [..., m, m], and r as large as the operand.
+    Args:
+        operand: Matrices in the last two dimensions.
+        full_matrices: Whether q is square, [..., m, m], and r as large as the operand.
+
+    Returns:
+        (q, r) with q r the operand: [..., m, k] and [..., k, n], k being min(m, n).
+
+    Raises:
+        ShapeError: The operand is no array of f32, f64, c64 or c128 matrices.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[4,3]")
+        >>> q, r = lib.factorizations.qr_explicit(x)
+        >>> print(q.shape, r.shape)
+        f32[4,3] f32[3,3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/qr.h
     """
     batch, rows, columns = matrix_dimensions("qr_explicit", operand)
     smaller = min(rows, columns)
@@ -113,10 +212,27 @@ def qr_explicit(operand: Op, *, full_matrices: bool = False) -> tuple[Op, Op]:
 
 @checked
 def lu_decomposition(operand: Op) -> Lu:
-    """The LU factors of [..., m, n] matrices with partial pivoting; see `Lu`.
+    """The LU factors of [..., m, n] matrices with partial pivoting.
 
-    A singular matrix has a zero on the diagonal of U. Semantics: XLA's LuDecomposition, which is
-    LAPACK's getrf with pivots counted from 0.
+    They are those of LAPACK's getrf, with pivots counted from 0. A singular matrix has a zero on
+    the diagonal of U.
+
+    Args:
+        operand: Matrices in the last two dimensions.
+
+    Returns:
+        The packed factors, the pivots and the permutation; see `Lu`.
+
+    Raises:
+        ShapeError: The operand is no array of f32, f64, c64 or c128 matrices.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3,3]")
+        >>> lib.factorizations.lu_decomposition(x).lu
+        %get-tuple-element.3: f32[3,3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/lu_decomposition.h
     """
     batch, rows, columns = matrix_dimensions("lu_decomposition", operand)
     pivots = Shape.array(ElementType.S32, (*batch, min(rows, columns)))
@@ -126,7 +242,26 @@ def lu_decomposition(operand: Op) -> Lu:
 
 @checked
 def lu_explicit(operand: Op) -> tuple[Op, Op, Op]:
-    """(l, u, permutation): [..., m, k], [..., k, n] and [..., m], k being min(m, n)."""
+    """The LU factors of [..., m, n] matrices as triangular matrices.
+
+    Args:
+        operand: Matrices in the last two dimensions.
+
+    Returns:
+        (l, u, permutation): [..., m, k], [..., k, n] and [..., m], k being min(m, n).
+
+    Raises:
+        ShapeError: The operand is no array of f32, f64, c64 or c128 matrices.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[4,3]")
+        >>> l, u, permutation = lib.factorizations.lu_explicit(x)
+        >>> print(l.shape, u.shape, permutation.shape)
+        f32[4,3] f32[3,3] s32[4]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/lu_decomposition.h
+    """
     batch, rows, columns = matrix_dimensions("lu_explicit", operand)
     smaller = min(rows, columns)
     factors = lu_decomposition(operand)
@@ -139,10 +274,25 @@ def lu_explicit(operand: Op) -> tuple[Op, Op, Op]:
 
 @checked
 def eigh(operand: Op, *, lower: bool = True) -> Eigh:
-    """Eigenvectors and eigenvalues of hermitian [..., n, n] matrices.
+    """The eigenvectors and eigenvalues of Hermitian [..., n, n] matrices.
 
-    Only the named triangle is read. Semantics: XLA's SelfAdjointEig. Raises ShapeError for
-    matrices that are not square.
+    Args:
+        operand: Square matrices in the last two dimensions.
+        lower: Whether to read the lower triangle and not the upper one.
+
+    Returns:
+        The eigenvectors, as columns, and the eigenvalues, ascending.
+
+    Raises:
+        ShapeError: The matrices are not square, or not of f32, f64, c64 or c128.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3,3]")
+        >>> lib.factorizations.eigh(x).values
+        %get-tuple-element.4: f32[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/self_adjoint_eig.h
     """
     batch, size = square_dimensions("eigh", operand)
     real = operand.shape.element_type.real_component
@@ -156,8 +306,23 @@ def eigh(operand: Op, *, lower: bool = True) -> Eigh:
 def svd(operand: Op, *, full_matrices: bool = False) -> Svd:
     """The singular value decomposition of [..., m, n] matrices.
 
-    u is [..., m, k], the values [..., k] and vh [..., k, n], k being min(m, n); with
-    `full_matrices` u is [..., m, m] and vh [..., n, n].
+    Args:
+        operand: Matrices in the last two dimensions.
+        full_matrices: Whether u is [..., m, m] and vh [..., n, n].
+
+    Returns:
+        u, [..., m, k], the singular values, [..., k], and vh, [..., k, n], k being min(m, n).
+
+    Raises:
+        ShapeError: The operand is no array of f32, f64, c64 or c128 matrices.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[4,3]")
+        >>> lib.factorizations.svd(x).values
+        %get-tuple-element.4: f32[3]
+
+    See https://docs.jax.dev/en/latest/_autosummary/jax.lax.linalg.svd.html
     """
     batch, rows, columns = matrix_dimensions("svd", operand)
     element_type, smaller = operand.shape.element_type, min(rows, columns)
@@ -182,7 +347,24 @@ def svd(operand: Op, *, full_matrices: bool = False) -> Svd:
 
 @checked
 def matrix_dimensions(function: str, operand: Op) -> tuple[tuple[int, ...], int, int]:
-    """(batch, rows, columns); ShapeError for arrays that are not matrices of these types."""
+    """The batch dimensions, the rows and the columns of matrices that the factorisations take.
+
+    Args:
+        function: The name of the caller, for the error.
+        operand: Matrices in the last two dimensions.
+
+    Returns:
+        (batch, rows, columns).
+
+    Raises:
+        ShapeError: The operand is no array of f32, f64, c64 or c128 matrices.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[5,4,3]")
+        >>> lib.factorizations.matrix_dimensions("example", x)
+        ((5,), 4, 3)
+    """
     if operand.shape.rank < 2 or operand.shape.element_type not in _LAPACK_PREFIX:
         raise ShapeError(f"matrices of f32, f64, c64 or c128 are needed, got {operand.shape}").at(
             function
@@ -193,7 +375,24 @@ def matrix_dimensions(function: str, operand: Op) -> tuple[tuple[int, ...], int,
 
 @checked
 def square_dimensions(function: str, operand: Op) -> tuple[tuple[int, ...], int]:
-    """(batch, size); ShapeError for matrices that are not square too."""
+    """The batch dimensions and the size of square matrices that the factorisations take.
+
+    Args:
+        function: The name of the caller, for the error.
+        operand: Square matrices in the last two dimensions.
+
+    Returns:
+        (batch, size).
+
+    Raises:
+        ShapeError: The matrices are not square, or not of f32, f64, c64 or c128.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[5,3,3]")
+        >>> lib.factorizations.square_dimensions("example", x)
+        ((5,), 3)
+    """
     batch, rows, columns = matrix_dimensions(function, operand)
     if rows != columns:
         raise ShapeError(
@@ -204,7 +403,26 @@ def square_dimensions(function: str, operand: Op) -> tuple[tuple[int, ...], int]
 
 @checked
 def permutation_sign(pivots: Op, element_type: ElementTypeLike) -> Op:
-    """1 or -1, in this type: the sign of the permutation that `Lu.pivots` makes."""
+    """The sign of the permutation that pivots make.
+
+    Args:
+        pivots: `Lu.pivots`.
+        element_type: The element type of the result.
+
+    Returns:
+        1 or -1, without the last dimension.
+
+    Raises:
+        ShapeError: The pivots are no s32 array.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The name of the element type is unknown.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3,3]")
+        >>> pivots = lib.factorizations.lu_decomposition(x).pivots
+        >>> lib.factorizations.permutation_sign(pivots, "f32")
+        %convert.17: f32[]
+    """
     element_type = as_element_type(element_type)
     moved = ops.ne(pivots, constants.iota_like(pivots, -1))
     count = arithmetic.sum(ops.convert_element_type(moved, ElementType.S32), [-1])

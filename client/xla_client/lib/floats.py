@@ -1,4 +1,4 @@
-"""Questions about single floating numbers, and their neighbours."""
+"""Tests of single floating-point numbers, and their neighbours."""
 
 from xla_client import ops
 from xla_client.builder import Op
@@ -12,31 +12,124 @@ _BITS = {16: ElementType.U16, 32: ElementType.U32, 64: ElementType.U64}
 
 @checked
 def is_nan(operand: Op) -> Op:
-    """pred: where the operand is not a number."""
+    """Test for NaN, element by element.
+
+    Args:
+        operand: An array.
+
+    Returns:
+        pred: true where the operand is NaN; nowhere for integers.
+
+    Raises:
+        ShapeError: The operand is no array.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> lib.floats.is_nan(x)
+        %compare.2: pred[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
+    """
     return ops.ne(operand, operand)
 
 
 @checked
 def is_inf(operand: Op) -> Op:
-    """pred: where the operand is inf or -inf."""
+    """Test for infinities of either sign, element by element.
+
+    Args:
+        operand: An array of a floating type.
+
+    Returns:
+        pred: true where the operand is inf or -inf.
+
+    Raises:
+        ShapeError: The operand is no array, or of preds or unsigned integers.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type has no infinity.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> lib.floats.is_inf(x)
+        %compare.5: pred[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
+    """
     return ops.eq(ops.abs(operand), float("inf"))
 
 
 @checked
 def is_pos_inf(operand: Op) -> Op:
-    """pred: where the operand is inf."""
+    """Test for positive infinity, element by element.
+
+    Args:
+        operand: An array of a floating type.
+
+    Returns:
+        pred: true where the operand is inf.
+
+    Raises:
+        ShapeError: The operand is no array.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type has no infinity.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> lib.floats.is_pos_inf(x)
+        %compare.4: pred[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
+    """
     return ops.eq(operand, float("inf"))
 
 
 @checked
 def is_neg_inf(operand: Op) -> Op:
-    """pred: where the operand is -inf."""
+    """Test for negative infinity, element by element.
+
+    Args:
+        operand: An array of a floating type.
+
+    Returns:
+        pred: true where the operand is -inf.
+
+    Raises:
+        ShapeError: The operand is no array.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type has no infinity.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> lib.floats.is_neg_inf(x)
+        %compare.4: pred[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
+    """
     return ops.eq(operand, float("-inf"))
 
 
 @checked
 def is_neg_zero(operand: Op) -> Op:
-    """pred: where the operand is -0. InvalidArgumentError for types but f16, bf16, f32, f64."""
+    """Test for negative zero, element by element.
+
+    Args:
+        operand: An array of f16, bf16, f32 or f64.
+
+    Returns:
+        pred: true where the operand is -0.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The operand has another element type.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> lib.floats.is_neg_zero(x)
+        %compare.5: pred[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
+    """
     bits = _bits("is_neg_zero", operand)
     sign = 1 << (bits.shape.element_type.bit_width - 1)
     return ops.eq(bits, sign)
@@ -44,10 +137,29 @@ def is_neg_zero(operand: Op) -> Op:
 
 @checked
 def next_after(start: Op, towards: Op) -> Op:
-    """The number next to `start` on the way to `towards`, elementwise.
+    """The number next to `start` in the direction of `towards`, element by element.
 
-    Equal operands give `towards`, NaN gives NaN, and the way from zero begins with the least
-    denormal. Semantics: XLA's NextAfter. Raises InvalidArgumentError as `is_neg_zero` does.
+    Equal operands give `towards`, NaN gives NaN, and the number next to zero is the least subnormal
+    one.
+
+    Args:
+        start: An array of f16, bf16, f32 or f64.
+        towards: An array of the same shape.
+
+    Returns:
+        The numbers, of the shape of `start`.
+
+    Raises:
+        ShapeError: The operands have different shapes.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: An operand has another element type.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> lib.floats.next_after(x, x)
+        %select.44: f32[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
     """
     bits, target = _bits("next_after", start), _bits("next_after", towards)
     # On bits alone: platforms may take subnormal numbers for zeros when they compare.
@@ -68,13 +180,50 @@ def next_after(start: Op, towards: Op) -> Op:
 
 @checked
 def square(operand: Op) -> Op:
-    """The operand times itself."""
+    """The product of each element with itself.
+
+    Args:
+        operand: An array of numbers.
+
+    Returns:
+        The squares, of the operand's shape.
+
+    Raises:
+        ShapeError: The operand is no array of numbers.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> lib.floats.square(x)
+        %multiply.2: f32[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
+    """
     return operand * operand
 
 
 @checked
 def reciprocal(operand: Op) -> Op:
-    """One over the operand."""
+    """One over each element.
+
+    Args:
+        operand: An array of a floating or complex type.
+
+    Returns:
+        The quotients, of the operand's shape.
+
+    Raises:
+        ShapeError: The operand is no array of numbers.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type is neither floating nor complex.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> lib.floats.reciprocal(x)
+        %divide.4: f32[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
+    """
     return 1.0 / operand
 
 

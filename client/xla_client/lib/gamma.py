@@ -26,32 +26,103 @@ _BERNOULLI = (
 def lgamma(operand: Op) -> Op:
     """The logarithm of the absolute value of the gamma function; inf at 0, -1, -2 ...
 
-    Semantics: XLA's Lgamma.
+    Args:
+        operand: An array of a floating type.
+
+    Returns:
+        The results, of the operand's shape.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type is not floating.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f64[3]")
+        >>> print(lib.gamma.lgamma(x).shape)
+        f64[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
     """
     return in_double("lgamma", lgamma_of_double, operand)
 
 
 @checked
 def digamma(operand: Op) -> Op:
-    """The derivative of `lgamma`; NaN at 0, -1, -2 ... Semantics: XLA's Digamma."""
+    """The derivative of `lgamma`; NaN at 0, -1, -2 ...
+
+    Args:
+        operand: An array of a floating type.
+
+    Returns:
+        The results, of the operand's shape.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type is not floating.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f64[3]")
+        >>> print(lib.gamma.digamma(x).shape)
+        f64[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
+    """
     return in_double("digamma", digamma_of_double, operand)
 
 
 @checked
 def zeta(x: Op, q: Op) -> Op:
-    """Hurwitz's zeta function, the sum of (q + k)^-x over k = 0, 1 ...
+    """The Hurwitz zeta function, the sum of (q + k)^-x over k = 0, 1 ...
 
-    For x > 1 and q > 0: inf at x = 1 and where q is 0, -1 ..., NaN elsewhere. Semantics: XLA's
-    Zeta, without its values between the poles.
+    For x > 1 and q > 0: inf at x = 1 and where q is 0, -1 ..., NaN elsewhere. XLA's Zeta also has
+    values between the poles.
+
+    Args:
+        x: An array of a floating type: the exponents.
+        q: An array of the same shape.
+
+    Returns:
+        The sums, of the operands' shape.
+
+    Raises:
+        ShapeError: The operands have different dimensions.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The operands are not of one floating type.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f64[3]")
+        >>> print(lib.gamma.zeta(x, x).shape)
+        f64[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
     """
     return in_double("zeta", _zeta, x, q)
 
 
 @checked
 def polygamma(n: Op, x: Op) -> Op:
-    """The n-th derivative of `digamma`, for n = 0, 1 ... in the operands' type.
+    """The n-th derivative of `digamma`, for n = 0, 1 ...
 
-    NaN for other n, and for n > 0 at negative x. Semantics: XLA's Polygamma.
+    NaN for other n, and for n > 0 at negative x.
+
+    Args:
+        n: An array of a floating type: the orders.
+        x: An array of the same shape.
+
+    Returns:
+        The results, of the operands' shape.
+
+    Raises:
+        ShapeError: The operands have different dimensions.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The operands are not of one floating type.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f64[3]")
+        >>> print(lib.gamma.polygamma(x, x).shape)
+        f64[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
     """
 
     def compute(n: Op, x: Op) -> Op:
@@ -65,7 +136,26 @@ def polygamma(n: Op, x: Op) -> Op:
 
 @checked
 def lgamma_of_double(x: Op) -> Op:
-    """`lgamma` of an f64 operand."""
+    """The function `lgamma` on f64 operands, without conversions.
+
+    Args:
+        x: An array of f64.
+
+    Returns:
+        The results, of the operand's shape.
+
+    Raises:
+        ShapeError: The element type is complex.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type does not have the coefficients of the series.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f64[3]")
+        >>> print(lib.gamma.lgamma_of_double(x).shape)
+        f64[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
+    """
     # Reflected, the argument is positive.
     is_low = ops.le(x, 0.0)
     z = ops.select(is_low, 1.0 - x, x)
@@ -78,7 +168,26 @@ def lgamma_of_double(x: Op) -> Op:
 
 @checked
 def digamma_of_double(x: Op) -> Op:
-    """`digamma` of an f64 operand."""
+    """The function `digamma` on f64 operands, without conversions.
+
+    Args:
+        x: An array of f64.
+
+    Returns:
+        The results, of the operand's shape.
+
+    Raises:
+        ShapeError: The element type is complex.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type does not have the coefficients of the series.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f64[3]")
+        >>> print(lib.gamma.digamma_of_double(x).shape)
+        f64[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
+    """
     is_low = ops.le(x, 0.0)
     z = ops.select(is_low, 1.0 - x, x)
     is_small = ops.lt(z, float(_SHIFT))

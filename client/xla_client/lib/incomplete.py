@@ -34,9 +34,26 @@ class _Expansion(NamedTuple):
 
 @checked
 def igamma(a: Op, x: Op) -> Op:
-    """The lower incomplete gamma function, divided by the complete one, for a > 0 and x >= 0.
+    """The regularized lower incomplete gamma function, for a > 0 and x >= 0; NaN elsewhere.
 
-    NaN elsewhere. Semantics: XLA's Igamma.
+    Args:
+        a: An array of a floating type.
+        x: An array of the same shape.
+
+    Returns:
+        The results, of the operands' shape.
+
+    Raises:
+        ShapeError: The operands have different dimensions.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The operands are not of one floating type.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f64[3]")
+        >>> print(lib.incomplete.igamma(x, x).shape)
+        f64[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
     """
 
     def compute(a: Op, x: Op) -> Op:
@@ -50,9 +67,26 @@ def igamma(a: Op, x: Op) -> Op:
 
 @checked
 def igammac(a: Op, x: Op) -> Op:
-    """One minus `igamma`, with all its digits where that is close to one.
+    """One minus `igamma`, accurate where that is close to one.
 
-    Semantics: XLA's Igammac.
+    Args:
+        a: An array of a floating type.
+        x: An array of the same shape.
+
+    Returns:
+        The results, of the operands' shape.
+
+    Raises:
+        ShapeError: The operands have different dimensions.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The operands are not of one floating type.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f64[3]")
+        >>> print(lib.incomplete.igammac(x, x).shape)
+        f64[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
     """
 
     def compute(a: Op, x: Op) -> Op:
@@ -66,7 +100,27 @@ def igammac(a: Op, x: Op) -> Op:
 
 @checked
 def igamma_grad_a(a: Op, x: Op) -> Op:
-    """The derivative of `igamma` by a. Semantics: XLA's IgammaGradA."""
+    """The derivative of `igamma` with respect to a.
+
+    Args:
+        a: An array of a floating type.
+        x: An array of the same shape.
+
+    Returns:
+        The results, of the operands' shape.
+
+    Raises:
+        ShapeError: The operands have different dimensions.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The operands are not of one floating type.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f64[3]")
+        >>> print(lib.incomplete.igamma_grad_a(x, x).shape)
+        f64[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
+    """
 
     def compute(a: Op, x: Op) -> Op:
         by_fraction, factor, series, fraction = _expanded(a, x)
@@ -79,9 +133,28 @@ def igamma_grad_a(a: Op, x: Op) -> Op:
 
 @checked
 def random_gamma_grad(a: Op, x: Op) -> Op:
-    """How a sample x of the gamma distribution moves with its parameter a.
+    """The derivative of a sample x of the gamma distribution with respect to its parameter a.
 
-    Semantics: XLA's RandomGammaGrad: minus the derivative of `igamma` by a over that by x.
+    It is minus the derivative of `igamma` with respect to a over that with respect to x.
+
+    Args:
+        a: An array of a floating type: the parameters.
+        x: An array of the same shape: the samples.
+
+    Returns:
+        The results, of the operands' shape.
+
+    Raises:
+        ShapeError: The operands have different dimensions.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The operands are not of one floating type.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f64[3]")
+        >>> print(lib.incomplete.random_gamma_grad(x, x).shape)
+        f64[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
     """
 
     def compute(a: Op, x: Op) -> Op:
@@ -94,9 +167,27 @@ def random_gamma_grad(a: Op, x: Op) -> Op:
 
 @checked
 def regularized_incomplete_beta(a: Op, b: Op, x: Op) -> Op:
-    """The incomplete beta function of x in [0, 1], divided by the complete one, for a, b > 0.
+    """The regularized incomplete beta function of x in [0, 1], for a, b > 0; NaN elsewhere.
 
-    NaN elsewhere. Semantics: XLA's RegularizedIncompleteBeta.
+    Args:
+        a: An array of a floating type.
+        b: An array of the same shape.
+        x: An array of the same shape.
+
+    Returns:
+        The results, of the operands' shape.
+
+    Raises:
+        ShapeError: The operands have different dimensions.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The operands are not of one floating type.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f64[3]")
+        >>> print(lib.incomplete.regularized_incomplete_beta(x, x, x).shape)
+        f64[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
     """
 
     def compute(a: Op, b: Op, x: Op) -> Op:
@@ -126,7 +217,7 @@ def _inside(a: Op, x: Op, value: Op) -> Op:
 
 
 def _expanded(a: Op, x: Op) -> tuple[Op, Op, _Expansion, _Expansion]:
-    """Where the fraction is the one to take, x^a e^-x / gamma(a), the series, the fraction.
+    """Return where to take the fraction, x^a e^-x / gamma(a), the series and the fraction.
 
     Each is computed of harmless numbers where the other is taken.
     """

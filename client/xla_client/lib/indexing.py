@@ -19,10 +19,30 @@ from xla_contract.shape import Shape
 
 @checked
 def torch_gather(operand: Op, index: Op, dimension: int) -> Op:
-    """An element for each index; of rank 2 along 0, result[i][j] = operand[index[i][j]][j].
+    """The element along a dimension that each index selects.
 
-    `index` has the rank of the operand and is no larger in the other dimensions. Semantics: XLA's
-    TorchGather. Raises ShapeError.
+    For rank 2 and dimension 0: result[i][j] = operand[index[i][j]][j]. Indices out of range are
+    moved to the edge.
+
+    Args:
+        operand: An array.
+        index: An array of integers, of the operand's rank and no larger in the other dimensions.
+        dimension: The dimension; a negative number counts from the end.
+
+    Returns:
+        The elements, of the index's dimensions.
+
+    Raises:
+        ShapeError: The index does not fit the operand.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, n = b.parameter(0, "f32[5,3]"), b.parameter(1, "s32[2,3]")
+        >>> lib.indexing.torch_gather(x, n, 0)
+        %gather.7: f32[2,3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/slicing.h
     """
     number = _checked("torch_gather", operand, index, dimension)
     if not index.shape.element_count:
@@ -43,10 +63,32 @@ def torch_gather(operand: Op, index: Op, dimension: int) -> Op:
 def torch_scatter_dense(
     operand: Op, index: Op, source: Op, dimension: int, combiner: Callable[[Op, Op], Op]
 ) -> Op:
-    """Each element of `source` combined into the place that `torch_gather` would read for it.
+    """The operand with each element of `source` combined into the element `torch_gather` reads.
 
-    `combiner` takes what is there and what comes, two scalars; it must not depend on the order of
-    several that meet. Semantics: XLA's TorchScatterDense. Raises ShapeError.
+    Indices out of range are left out.
+
+    Args:
+        operand: An array.
+        index: An array of integers, of the operand's rank and no larger in the other dimensions.
+        source: An array of the index's dimensions.
+        dimension: The dimension; a negative number counts from the end.
+        combiner: A function of the current element and the update, two scalars, whose result must
+            not depend on the order of several updates of one element.
+
+    Returns:
+        The updated operand.
+
+    Raises:
+        ShapeError: The index does not fit the operand, or the source not the index.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, n, y = b.parameter(0, "f32[5]"), b.parameter(1, "s32[2]"), b.parameter(2, "f32[2]")
+        >>> lib.indexing.torch_scatter_dense(x, n, y, 0, ops.add)
+        %scatter.6: f32[5]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/slicing.h
     """
     number = _checked("torch_scatter_dense", operand, index, dimension)
     if source.shape.dimensions != index.shape.dimensions:
@@ -70,8 +112,28 @@ def torch_scatter_dense(
 def torch_index_select(operand: Op, index: Op, dimension: int, batch_dimensions: int = 0) -> Op:
     """The slices of the operand at each index along a dimension.
 
-    The first `batch_dimensions` dimensions of both belong together; the index's others take the
-    place of `dimension`. Semantics: XLA's TorchIndexSelect. Raises ShapeError.
+    The index's dimensions after the batch take the position of `dimension` in the result.
+
+    Args:
+        operand: An array.
+        index: An array of integers; those out of range are moved to the edge.
+        dimension: The dimension; a negative number counts from the end.
+        batch_dimensions: The number of leading dimensions that operand and index share.
+
+    Returns:
+        The slices.
+
+    Raises:
+        ShapeError: The batch dimensions differ or do not stand before `dimension`.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, n = b.parameter(0, "f32[5,3]"), b.parameter(1, "s32[2]")
+        >>> lib.indexing.torch_index_select(x, n, 0)
+        %gather.3: f32[2,3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/slicing.h
     """
     number = operand.shape.dimension_number(dimension)
     rank, index_rank = operand.shape.rank, index.shape.rank
@@ -102,9 +164,28 @@ def torch_index_select(operand: Op, index: Op, dimension: int, batch_dimensions:
 def dynamic_strided_slice(
     operand: Op, starts: Operands, window_sizes: Dimensions, strides: Dimensions
 ) -> Op:
-    """Every stride-th element of a window of these sizes that begins at `starts`.
+    """The elements at every stride in a window that begins at computed indices.
 
-    Semantics: XLA's DynamicStridedSlice.
+    Args:
+        operand: An array.
+        starts: A scalar integer for each dimension; the window is moved to lie inside the operand.
+        window_sizes: The size of the window in each dimension.
+        strides: The step in each dimension.
+
+    Returns:
+        The elements.
+
+    Raises:
+        ShapeError: The window does not fit the operand, or a stride is not positive.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, n = b.parameter(0, "f32[8]"), b.parameter(1, "s32[]")
+        >>> lib.indexing.dynamic_strided_slice(x, [n], [4], [2])
+        %slice.4: f32[2]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/slicing.h
     """
     starts = as_sequence(starts)
     window_sizes = integers(window_sizes)

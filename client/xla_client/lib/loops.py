@@ -32,13 +32,30 @@ def while_loop(
 ) -> list[Op]: ...
 @checked
 def while_loop(condition: Callable[..., Any], body: Callable[..., Any], initial: Any) -> Any:
-    """The values after the loop: `body` gives new ones as long as `condition` is true of them.
+    """The values after a loop that calls `body` as long as `condition` holds.
 
-    Functions are given a list of values, and `body` returns as many. Where `initial` is one value
-    and no sequence, they are given that one, and one is returned. Numbers among the initial values
-    become constants (see `Builder.constant`). Semantics: XLA's WhileLoopHelper. Raises
-    InvalidArgumentError without values, and ShapeError when the body gives other shapes than it
-    takes.
+    Functions take a list of values, and `body` returns as many. Where `initial` is one value and no
+    sequence, they take that one, and one is returned.
+
+    Args:
+        condition: A function of the values that returns pred[].
+        body: A function of the values that returns the next ones.
+        initial: The values before the loop; numbers become constants, see `Builder.constant`.
+
+    Returns:
+        The values after the loop.
+
+    Raises:
+        ShapeError: The body returns other shapes than it takes, or the condition no pred[].
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: There are no values.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[]")
+        >>> lib.loops.while_loop(lambda v: v.lt(8), lambda v: v * 2, x)
+        %while.2: f32[]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/loops.h
     """
     with placed("while"):
         given = _initial(initial)
@@ -72,10 +89,31 @@ def for_each_index(
     initial: Any,
     index_type: ElementTypeLike = ElementType.S32,
 ) -> Any:
-    """The values after `body`, given 0, 1, ... count - 1 and the values, has run so often.
+    """The values after a loop that calls `body` with 0, 1, ... count - 1 and the values.
 
-    The values are a list, or one, as in `while_loop`. Semantics: XLA's ForEachIndex. Raises
-    InvalidArgumentError for a negative count, or one that `index_type` does not have.
+    The values are a list, or one, as in `while_loop`.
+
+    Args:
+        count: The number of iterations.
+        body: A function of the index and the values that returns the next values.
+        initial: The values before the loop; numbers become constants, see `Builder.constant`.
+        index_type: The element type of the index, an integer type.
+
+    Returns:
+        The values after the loop.
+
+    Raises:
+        ShapeError: The body returns other shapes than it takes.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The count is negative, `index_type` does not have it, or there are no
+            values.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[]")
+        >>> lib.loops.for_each_index(4, lambda index, v: v * 2, x)
+        %get-tuple-element.8: f32[]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/loops.h
     """
     if count < 0:
         raise InvalidArgumentError(f"a loop needs a count from 0, got {count}", op="while")

@@ -25,14 +25,52 @@ __all__ = [
 
 @checked
 def transpose_in_minor_dims(operand: Op) -> Op:
-    """Every matrix transposed; ShapeError for an array of rank below 2."""
+    """The transposes of matrices.
+
+    Args:
+        operand: Matrices in the last two dimensions.
+
+    Returns:
+        The transposes.
+
+    Raises:
+        ShapeError: The operand has less than two dimensions.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[5,2,3]")
+        >>> lib.matrix.transpose_in_minor_dims(x)
+        %transpose.2: f32[5,3,2]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/matrix.h
+    """
     rank = _matrix_rank("transpose_in_minor_dims", operand)
     return ops.transpose(operand, (*range(rank - 2), rank - 1, rank - 2))
 
 
 @checked
 def triangle_mask(operand: Op, diagonal: int = 0) -> Op:
-    """pred: where the column is at most the row plus `diagonal`."""
+    """The mask of the elements on and below a diagonal.
+
+    Args:
+        operand: Matrices in the last two dimensions.
+        diagonal: The number of the diagonal: 0 for the main one, 1 for the one above it, -1 below.
+
+    Returns:
+        pred: true where the column is at most the row plus `diagonal`.
+
+    Raises:
+        ShapeError: The operand has less than two dimensions.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: `diagonal` has more than 32 bits.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> lib.matrix.triangle_mask(x)
+        %compare.7: pred[2,3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/matrix.h
+    """
     rank = _matrix_rank("triangle_mask", operand)
     rows = constants.iota_like(operand, rank - 2)
     return ops.ge(rows + diagonal, constants.iota_like(operand, rank - 1))
@@ -40,21 +78,81 @@ def triangle_mask(operand: Op, diagonal: int = 0) -> Op:
 
 @checked
 def lower_triangle(operand: Op, diagonal: int = 0) -> Op:
-    """The elements on and below a diagonal, zeros elsewhere; diagonal 1 is the one above."""
+    """The elements on and below a diagonal, zeros elsewhere.
+
+    Args:
+        operand: Matrices in the last two dimensions.
+        diagonal: The number of the diagonal: 0 for the main one, 1 for the one above it, -1 below.
+
+    Returns:
+        The triangles, of the operand's shape.
+
+    Raises:
+        ShapeError: The operand has less than two dimensions.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type has no zero, or `diagonal` has more than 32 bits.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> lib.matrix.lower_triangle(x)
+        %select.10: f32[2,3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/matrix.h
+    """
     mask = triangle_mask(operand, diagonal)
     return ops.select(mask, operand, constants.zeros_like(operand))
 
 
 @checked
 def upper_triangle(operand: Op, diagonal: int = 0) -> Op:
-    """The elements on and above a diagonal, zeros elsewhere."""
+    """The elements on and above a diagonal, zeros elsewhere.
+
+    Args:
+        operand: Matrices in the last two dimensions.
+        diagonal: The number of the diagonal: 0 for the main one, 1 for the one above it, -1 below.
+
+    Returns:
+        The triangles, of the operand's shape.
+
+    Raises:
+        ShapeError: The operand has less than two dimensions.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type has no zero, or `diagonal` has more than 32 bits.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> lib.matrix.upper_triangle(x)
+        %select.10: f32[2,3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/matrix.h
+    """
     mask = triangle_mask(operand, diagonal - 1)
     return ops.select(mask, constants.zeros_like(operand), operand)
 
 
 @checked
 def diagonal_mask(operand: Op, diagonal: int = 0) -> Op:
-    """pred: where the column is the row plus `diagonal`."""
+    """The mask of the elements on a diagonal.
+
+    Args:
+        operand: Matrices in the last two dimensions.
+        diagonal: The number of the diagonal: 0 for the main one, 1 for the one above it, -1 below.
+
+    Returns:
+        pred: true where the column is the row plus `diagonal`.
+
+    Raises:
+        ShapeError: The operand has less than two dimensions.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: `diagonal` has more than 32 bits.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> lib.matrix.diagonal_mask(x)
+        %compare.7: pred[2,3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/matrix.h
+    """
     rank = _matrix_rank("diagonal_mask", operand)
     rows = constants.iota_like(operand, rank - 2)
     return ops.eq(rows + diagonal, constants.iota_like(operand, rank - 1))
@@ -62,9 +160,25 @@ def diagonal_mask(operand: Op, diagonal: int = 0) -> Op:
 
 @checked
 def get_matrix_diagonal(operand: Op, diagonal: int = 0) -> Op:
-    """The elements of a diagonal of every matrix, as the last dimension.
+    """The elements of a diagonal of every matrix.
 
-    Diagonal 1 is the one above the main one, -1 the one below; one outside the matrix is empty.
+    Args:
+        operand: Matrices in the last two dimensions.
+        diagonal: The number of the diagonal: 0 for the main one, 1 for the one above it, -1 below.
+
+    Returns:
+        The elements, along one dimension instead of two; none for a diagonal outside the matrix.
+
+    Raises:
+        ShapeError: The operand has less than two dimensions.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[5,2,3]")
+        >>> lib.matrix.get_matrix_diagonal(x)
+        %slice.3: f32[5,2]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/matrix.h
     """
     rank = _matrix_rank("get_matrix_diagonal", operand)
     columns = operand.shape.dimensions[-1]
@@ -79,9 +193,29 @@ def get_matrix_diagonal(operand: Op, diagonal: int = 0) -> Op:
 
 @checked
 def set_matrix_diagonal(operand: Op, values: Op, diagonal: int = 0) -> Op:
-    """The matrices with other values, of `get_matrix_diagonal`'s shape, on a diagonal.
+    """The matrices with other values on a diagonal.
 
-    Raises ShapeError for values of another shape.
+    Args:
+        operand: Matrices in the last two dimensions.
+        values: The diagonals, of the shape that `get_matrix_diagonal` gives.
+        diagonal: The number of the diagonal: 0 for the main one, 1 for the one above it, -1 below.
+
+    Returns:
+        The matrices, of the operand's shape.
+
+    Raises:
+        ShapeError: The values have another shape or type, or the operand has less than two
+            dimensions.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type has no zero.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, y = b.parameter(0, "f32[5,2,3]"), b.parameter(1, "f32[5,2]")
+        >>> lib.matrix.set_matrix_diagonal(x, y)
+        %select.12: f32[5,2,3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/matrix.h
     """
     rank = _matrix_rank("set_matrix_diagonal", operand)
     *batch, rows, columns = operand.shape.dimensions
@@ -101,9 +235,27 @@ def set_matrix_diagonal(operand: Op, values: Op, diagonal: int = 0) -> Op:
 
 @checked
 def symmetrize(operand: Op, *, lower: bool = True) -> Op:
-    """Hermitian matrices made of one triangle; the diagonal's imaginary part is dropped.
+    """The Hermitian matrices made of one triangle.
 
-    Semantics: XLA's Symmetrize. Raises ShapeError for matrices that are not square.
+    Imaginary parts on the diagonal are dropped.
+
+    Args:
+        operand: Square matrices in the last two dimensions.
+        lower: Whether to read the lower triangle and not the upper one.
+
+    Returns:
+        The matrices, of the operand's shape.
+
+    Raises:
+        ShapeError: The matrices are not square.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3,3]")
+        >>> lib.matrix.symmetrize(x)
+        %select.9: f32[3,3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/matrix.h
     """
     _matrix_rank("symmetrize", operand)
     rows, columns = operand.shape.dimensions[-2:]
@@ -121,7 +273,26 @@ def symmetrize(operand: Op, *, lower: bool = True) -> Op:
 
 @checked
 def trace(operand: Op) -> Op:
-    """The sum of the main diagonal of every matrix."""
+    """The sum of the main diagonal of every matrix.
+
+    Args:
+        operand: Matrices in the last two dimensions.
+
+    Returns:
+        The sums, without those dimensions.
+
+    Raises:
+        ShapeError: The operand has less than two dimensions.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type has no zero.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[5,3,3]")
+        >>> lib.matrix.trace(x)
+        %reduce.5: f32[5]
+
+    See https://openxla.org/xla/operation_semantics#reduce
+    """
     return arithmetic.sum(get_matrix_diagonal(operand), [-1])
 
 

@@ -17,7 +17,26 @@ from xla_contract.errors import ShapeError
 
 @checked
 def broadcast_dimensions(*operands: Op) -> tuple[int, ...]:
-    """The dimensions the operands have in common; ShapeError where sizes differ and none is 1."""
+    """The common dimensions that operands broadcast to.
+
+    Args:
+        operands: Arrays, which are aligned at the last dimension.
+
+    Returns:
+        The common dimensions.
+
+    Raises:
+        ShapeError: Two sizes of one dimension differ and neither is 1.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, y = b.parameter(0, "f32[2,1]"), b.parameter(1, "f32[3]")
+        >>> lib.numpy_broadcasting.broadcast_dimensions(x, y)
+        (2, 3)
+
+    See https://numpy.org/doc/stable/user/basics.broadcasting.html
+    """
     result = []
     sizes = [each.shape.dimensions[::-1] for each in operands]
     for number, column in enumerate(itertools.zip_longest(*sizes, fillvalue=1)):
@@ -34,7 +53,26 @@ def broadcast_dimensions(*operands: Op) -> tuple[int, ...]:
 
 @checked
 def broadcast_to(operand: Op, dimensions: Dimensions) -> Op:
-    """The operand aligned at the end of `dimensions`, size 1 stretched; ShapeError otherwise."""
+    """The operand broadcast to other dimensions.
+
+    Args:
+        operand: An array, which is aligned at the last of `dimensions`.
+        dimensions: The dimensions of the result.
+
+    Returns:
+        The array.
+
+    Raises:
+        ShapeError: There are fewer dimensions than the operand's, or a size other than 1 differs.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> lib.numpy_broadcasting.broadcast_to(x, [2, 3])
+        %broadcast.2: f32[2,3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/broadcast.h
+    """
     dimensions = integers(dimensions)
     sizes = integers(dimensions)
     offset = len(sizes) - operand.shape.rank
@@ -48,18 +86,85 @@ def broadcast_to(operand: Op, dimensions: Dimensions) -> Op:
 
 @checked
 def broadcast_arrays(*operands: Op) -> tuple[Op, ...]:
-    """All operands with the dimensions they have in common."""
+    """The operands broadcast to their common dimensions.
+
+    Args:
+        operands: Arrays, which are aligned at the last dimension.
+
+    Returns:
+        An array for each operand.
+
+    Raises:
+        ShapeError: Two sizes of one dimension differ and neither is 1.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, y = b.parameter(0, "f32[2,1]"), b.parameter(1, "f32[3]")
+        >>> [str(each.shape) for each in lib.numpy_broadcasting.broadcast_arrays(x, y)]
+        ['f32[2,3]', 'f32[2,3]']
+
+    See https://numpy.org/doc/stable/user/basics.broadcasting.html
+    """
     dimensions = broadcast_dimensions(*operands)
     return tuple(broadcast_to(each, dimensions) for each in operands)
 
 
 @checked
 def where(pred: Op, on_true: Op, on_false: Op) -> Op:
-    """`ops.select` of operands that are broadcast together."""
+    """The elements of one operand or of another, by a third; the operands are broadcast together.
+
+    Args:
+        pred: An array of preds.
+        on_true: An array: the elements where `pred` is true.
+        on_false: An array: the elements where `pred` is false.
+
+    Returns:
+        The chosen elements, of the common dimensions.
+
+    Raises:
+        ShapeError: The operands do not broadcast, `pred` is not of preds, or the others differ in
+            type.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> p, x = b.parameter(0, "pred[2,1]"), b.parameter(1, "f32[3]")
+        >>> lib.numpy_broadcasting.where(p, x, x)
+        %select.7: f32[2,3]
+
+    See https://numpy.org/doc/stable/user/basics.broadcasting.html
+    """
     return ops.select(*broadcast_arrays(pred, on_true, on_false))
 
 
-def _aligned(function: Binary, name: str) -> Binary:
+_ALIGNED_DOC = """The function `ops.{name}` of operands that are broadcast as NumPy does.
+
+Args:
+    lhs: An Op, or a number, which takes the element type of `rhs`.
+    rhs: An Op, or a number, which takes the element type of `lhs`.
+    broadcast_dimensions: As for `ops.{name}`; without them, the operands are aligned at the last
+        dimension.
+
+Returns:
+    The array of the results, of the operands' common dimensions.
+
+Raises:
+    ShapeError: The operands do not fit each other, or the operation does not have their type.
+    ArgumentTypeError: An argument has a type that its parameter does not take.
+    InvalidArgumentError: A number does not fit the element type that it meets.
+
+Example:
+    >>> b = Builder("example")
+    >>> x, y = b.parameter(0, "{operand}[2,1]"), b.parameter(1, "{operand}[3]")
+    >>> print(lib.numpy_broadcasting.{name}(x, y).shape)
+    {result}[2,3]
+
+See https://numpy.org/doc/stable/user/basics.broadcasting.html
+"""
+
+
+def _aligned(function: Binary, name: str, operand: str = "f32", result: str = "") -> Binary:
     def aligned(
         lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | None = None
     ) -> Op:
@@ -70,29 +175,29 @@ def _aligned(function: Binary, name: str) -> Binary:
         return function(lhs, rhs, broadcast_dimensions)
 
     aligned.__name__ = aligned.__qualname__ = name
-    aligned.__doc__ = f"`ops.{name}` of operands aligned at the end, as numpy does it."
+    aligned.__doc__ = _ALIGNED_DOC.format(name=name, operand=operand, result=result or operand)
     return checked(aligned)
 
 
 add = _aligned(ops.add, "add")
-and_ = _aligned(ops.and_, "and_")
+and_ = _aligned(ops.and_, "and_", "s32")
 atan2 = _aligned(ops.atan2, "atan2")
-complex = _aligned(ops.complex, "complex")
+complex = _aligned(ops.complex, "complex", result="c64")
 div = _aligned(ops.div, "div")
-eq = _aligned(ops.eq, "eq")
-ge = _aligned(ops.ge, "ge")
-gt = _aligned(ops.gt, "gt")
-le = _aligned(ops.le, "le")
-lt = _aligned(ops.lt, "lt")
+eq = _aligned(ops.eq, "eq", result="pred")
+ge = _aligned(ops.ge, "ge", result="pred")
+gt = _aligned(ops.gt, "gt", result="pred")
+le = _aligned(ops.le, "le", result="pred")
+lt = _aligned(ops.lt, "lt", result="pred")
 max = _aligned(ops.max, "max")
 min = _aligned(ops.min, "min")
 mul = _aligned(ops.mul, "mul")
-ne = _aligned(ops.ne, "ne")
-or_ = _aligned(ops.or_, "or_")
+ne = _aligned(ops.ne, "ne", result="pred")
+or_ = _aligned(ops.or_, "or_", "s32")
 pow = _aligned(ops.pow, "pow")
 rem = _aligned(ops.rem, "rem")
-shift_left = _aligned(ops.shift_left, "shift_left")
-shift_right_arithmetic = _aligned(ops.shift_right_arithmetic, "shift_right_arithmetic")
-shift_right_logical = _aligned(ops.shift_right_logical, "shift_right_logical")
+shift_left = _aligned(ops.shift_left, "shift_left", "s32")
+shift_right_arithmetic = _aligned(ops.shift_right_arithmetic, "shift_right_arithmetic", "s32")
+shift_right_logical = _aligned(ops.shift_right_logical, "shift_right_logical", "s32")
 sub = _aligned(ops.sub, "sub")
-xor = _aligned(ops.xor, "xor")
+xor = _aligned(ops.xor, "xor", "s32")

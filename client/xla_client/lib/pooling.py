@@ -20,7 +20,29 @@ from xla_contract.shape import Shape
 def max_pool(
     operand: Op, window: Dimensions, strides: Dimensions, padding: Padding = "valid"
 ) -> Op:
-    """The largest element of every window."""
+    """The largest element of every window.
+
+    Args:
+        operand: An array of a type that has an order.
+        window: The size of the window in each dimension: 1 for batch and features.
+        strides: The step of the window in each dimension.
+        padding: "same" or "valid".
+
+    Returns:
+        The largest elements, one per window.
+
+    Raises:
+        ShapeError: The window does not fit the operand.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The operand is complex, or `padding` is another text.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[1,8,8,2]")
+        >>> lib.pooling.max_pool(x, [1, 2, 2, 1], [1, 2, 2, 1])
+        %reduce-window.3: f32[1,4,4,2]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/pooling.h
+    """
     window = integers(window)
     strides = integers(strides)
     element_type = operand.shape.element_type
@@ -37,7 +59,34 @@ def max_pool_grad(
     strides: Dimensions,
     padding: Padding = "valid",
 ) -> Op:
-    """The gradient by the operand: each window's goes to the first of its largest elements."""
+    """The gradient of `max_pool` with respect to its operand.
+
+    The gradient of a window goes to the first of its largest elements.
+
+    Args:
+        operand: The operand of the pool.
+        gradient: The gradient with respect to the result of the pool.
+        window: The size of the window in each dimension: 1 for batch and features.
+        strides: The step of the window in each dimension.
+        padding: "same" or "valid".
+
+    Returns:
+        The gradient, of the operand's shape.
+
+    Raises:
+        ShapeError: The gradient does not have the shape of the pool, or the window does not fit the
+            operand.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: `padding` is another text.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, g = b.parameter(0, "f32[1,8,8,2]"), b.parameter(1, "f32[1,4,4,2]")
+        >>> lib.pooling.max_pool_grad(x, g, [1, 2, 2, 1], [1, 2, 2, 1])
+        %select-and-scatter.4: f32[1,8,8,2]
+
+    See https://openxla.org/xla/operation_semantics#selectandscatter
+    """
     window = integers(window)
     strides = integers(strides)
     element_type = operand.shape.element_type
@@ -62,7 +111,30 @@ def avg_pool(
     *,
     counts_include_padding: bool = False,
 ) -> Op:
-    """The mean of every window, by default of the elements inside the operand alone."""
+    """The mean of every window.
+
+    Args:
+        operand: An array of numbers.
+        window: The size of the window in each dimension: 1 for batch and features.
+        strides: The step of the window in each dimension.
+        padding: "same" or "valid".
+        counts_include_padding: Whether the mean counts the elements of the padding, as zeros.
+
+    Returns:
+        The means, one per window.
+
+    Raises:
+        ShapeError: The window does not fit the operand.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: `padding` is another text.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[1,8,8,2]")
+        >>> lib.pooling.avg_pool(x, [1, 2, 2, 1], [1, 2, 2, 1])
+        %divide.8: f32[1,4,4,2]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/pooling.h
+    """
     window = integers(window)
     strides = integers(strides)
     pairs = pairs_of(padding, operand.shape.dimensions, window, strides)
@@ -81,9 +153,33 @@ def avg_pool_grad(
     *,
     counts_include_padding: bool = False,
 ) -> Op:
-    """The gradient by an operand of these dimensions: each window's spread over its elements.
+    """The gradient of `avg_pool` with respect to its operand.
 
-    Raises ShapeError for a gradient of another shape than `avg_pool` gives.
+    The gradient of a window is spread evenly over its elements.
+
+    Args:
+        gradient: The gradient with respect to the result of the pool.
+        operand_dimensions: The dimensions of the operand of the pool.
+        window: The size of the window in each dimension: 1 for batch and features.
+        strides: The step of the window in each dimension.
+        padding: "same" or "valid".
+        counts_include_padding: Whether the mean counts the elements of the padding, as zeros.
+
+    Returns:
+        The gradient, of `operand_dimensions`.
+
+    Raises:
+        ShapeError: The gradient does not have the shape of the pool, or the window does not fit the
+            operand.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: `padding` is another text.
+
+    Example:
+        >>> g = Builder("example").parameter(0, "f32[1,4,4,2]")
+        >>> lib.pooling.avg_pool_grad(g, [1, 8, 8, 2], [1, 2, 2, 1], [1, 2, 2, 1])
+        %reduce-window.10: f32[1,8,8,2]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/pooling.h
     """
     operand_dimensions = integers(operand_dimensions)
     window = integers(window)

@@ -30,7 +30,25 @@ _UNSIGNED = {8: ElementType.U8, 16: ElementType.U16, 32: _U32, 64: _U64}
 
 @checked
 def key(builder: Builder, seed: int) -> Op:
-    """The key of a seed of 64 bits; InvalidArgumentError for a larger one."""
+    """The key of a seed.
+
+    Args:
+        builder: The builder of the program.
+        seed: An integer of 64 bits, signed or not.
+
+    Returns:
+        The key, u32[2].
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The seed has more than 64 bits.
+
+    Example:
+        >>> lib.prng.key(Builder("example"), 42)
+        %constant.1: u32[2]
+
+    See https://docs.jax.dev/en/latest/_autosummary/jax.random.key.html
+    """
     if not -(1 << 63) <= seed < 1 << 64:
         raise InvalidArgumentError(f"a seed must have 64 bits, got {seed}", op="key")
     return builder.constant(np.array([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF], np.uint32))
@@ -38,7 +56,25 @@ def key(builder: Builder, seed: int) -> Op:
 
 @checked
 def key_of(seed: Op) -> Op:
-    """The key of a seed known when the program runs: an integer scalar; ShapeError otherwise."""
+    """The key of a seed that is known when the program runs.
+
+    Args:
+        seed: An integer scalar.
+
+    Returns:
+        The key, u32[2].
+
+    Raises:
+        ShapeError: The seed is no integer scalar.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> seed = Builder("example").parameter(0, "u64[]")
+        >>> print(lib.prng.key_of(seed).shape)
+        u32[2]
+
+    See https://docs.jax.dev/en/latest/_autosummary/jax.random.key.html
+    """
     shape = seed.shape
     if not shape.is_scalar or not shape.element_type.is_integer:
         raise ShapeError(f"a seed must be an integer scalar, got {shape}").at("key_of")
@@ -51,13 +87,53 @@ def key_of(seed: Op) -> Op:
 
 @checked
 def split(key: Op, count: int = 2) -> Op:
-    """`count` new keys, u32[count,2]; the old one is not to be used again."""
+    """New keys made of one, which must not be used again.
+
+    Args:
+        key: A key, u32[2].
+        count: The number of new keys.
+
+    Returns:
+        The keys, u32[count,2].
+
+    Raises:
+        ShapeError: The key is not u32[2].
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The count is negative or too large.
+
+    Example:
+        >>> key = lib.prng.key(Builder("example"), 42)
+        >>> print(lib.prng.split(key, 3).shape)
+        u32[3,2]
+
+    See https://docs.jax.dev/en/latest/_autosummary/jax.random.split.html
+    """
     return ops.concat_in_dim([ops.reshape(half, [count, 1]) for half in _blocks(key, (count,))], 1)
 
 
 @checked
 def fold_in(key: Op, number: int) -> Op:
-    """The key that belongs to `number`, 32 bits, among those made of this key."""
+    """The key that belongs to a number among those made of one key.
+
+    Args:
+        key: A key, u32[2].
+        number: An integer of 32 bits, from 0.
+
+    Returns:
+        The key, u32[2].
+
+    Raises:
+        ShapeError: The key is not u32[2].
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The number is negative or has more than 32 bits.
+
+    Example:
+        >>> key = lib.prng.key(Builder("example"), 42)
+        >>> print(lib.prng.fold_in(key, 7).shape)
+        u32[2]
+
+    See https://docs.jax.dev/en/latest/_autosummary/jax.random.fold_in.html
+    """
     if not 0 <= number < 1 << 32:
         raise InvalidArgumentError(f"a number of 32 bits is needed, got {number}", op="fold_in")
     low, high = key.builder.constant(np.uint32(0)), key.builder.constant(np.uint32(number))
@@ -67,9 +143,27 @@ def fold_in(key: Op, number: int) -> Op:
 
 @checked
 def threefry_2x32(key: Op, first: Op, second: Op) -> tuple[Op, Op]:
-    """Two u32 arrays of equal dimensions, encrypted together under a key, pair by pair.
+    """The Threefry-2x32 hash of pairs of words under a key.
 
-    Raises ShapeError for a key of another shape than u32[2].
+    Args:
+        key: A key, u32[2].
+        first: An array of u32: the first word of each pair.
+        second: An array of the same shape: the second word of each pair.
+
+    Returns:
+        Both words of the hashes, each of the shape of `first`.
+
+    Raises:
+        ShapeError: The key is not u32[2], or the words are not u32 of equal dimensions.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> key, x = lib.prng.key(b, 42), b.parameter(0, "u32[3]")
+        >>> lib.prng.threefry_2x32(key, x, x)
+        (%get-tuple-element.8: u32[3], %get-tuple-element.9: u32[3])
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/prng.h
     """
     if key.shape.without_layout() != Shape.array(_U32, (2,)):
         raise ShapeError(f"a key must be u32[2], got {key.shape}").at("threefry_2x32")
@@ -80,7 +174,28 @@ def threefry_2x32(key: Op, first: Op, second: Op) -> tuple[Op, Op]:
 
 @checked
 def random_bits(key: Op, bit_width: int, dimensions: Dimensions) -> Op:
-    """Unsigned integers of 8, 16, 32 or 64 bits, all equally likely."""
+    """Random unsigned integers.
+
+    Args:
+        key: A key, u32[2].
+        bit_width: 8, 16, 32 or 64.
+        dimensions: The dimensions of the result.
+
+    Returns:
+        The integers, all equally likely.
+
+    Raises:
+        ShapeError: The key is not u32[2].
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The bit width is another number, or a size is negative or too large.
+
+    Example:
+        >>> key = lib.prng.key(Builder("example"), 42)
+        >>> print(lib.prng.random_bits(key, 32, [2, 3]).shape)
+        u32[2,3]
+
+    See https://docs.jax.dev/en/latest/_autosummary/jax.random.bits.html
+    """
     dimensions = integers(dimensions)
     element_type = _UNSIGNED.get(bit_width)
     if element_type is None:
@@ -97,9 +212,28 @@ def random_bits(key: Op, bit_width: int, dimensions: Dimensions) -> Op:
 
 @checked
 def uniform(key: Op, shape: ShapeLike, low: float = 0.0, high: float = 1.0) -> Op:
-    """Numbers of `shape`, f16, bf16, f32 or f64, spread evenly over [low, high).
+    """Random numbers of a uniform distribution over [low, high).
 
-    Raises InvalidArgumentError for another element type.
+    Args:
+        key: A key, u32[2].
+        shape: The shape of the result, of f16, bf16, f32 or f64.
+        low: The lower bound.
+        high: The upper bound.
+
+    Returns:
+        The numbers.
+
+    Raises:
+        ShapeError: The key is not u32[2].
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The shape has another element type, or its text is malformed.
+
+    Example:
+        >>> key = lib.prng.key(Builder("example"), 42)
+        >>> print(lib.prng.uniform(key, "f32[2,3]").shape)
+        f32[2,3]
+
+    See https://docs.jax.dev/en/latest/_autosummary/jax.random.uniform.html
     """
     shape = as_shape(shape)
     element_type = shape.element_type
@@ -123,7 +257,27 @@ def uniform(key: Op, shape: ShapeLike, low: float = 0.0, high: float = 1.0) -> O
 
 @checked
 def normal(key: Op, shape: ShapeLike) -> Op:
-    """Numbers of mean 0 and deviation 1; types as for `uniform`."""
+    """Random numbers of a normal distribution of mean 0 and deviation 1.
+
+    Args:
+        key: A key, u32[2].
+        shape: The shape of the result, of f16, bf16, f32 or f64.
+
+    Returns:
+        The numbers.
+
+    Raises:
+        ShapeError: The key is not u32[2].
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The shape has another element type, or its text is malformed.
+
+    Example:
+        >>> key = lib.prng.key(Builder("example"), 42)
+        >>> print(lib.prng.normal(key, "f32[2,3]").shape)
+        f32[2,3]
+
+    See https://docs.jax.dev/en/latest/_autosummary/jax.random.normal.html
+    """
     shape = as_shape(shape)
     dtype = _real_dtype("normal", shape.element_type)
     above_minus_one = float(np.nextafter(np.asarray(-1, dtype), np.asarray(0, dtype)))
@@ -132,7 +286,28 @@ def normal(key: Op, shape: ShapeLike) -> Op:
 
 @checked
 def bernoulli(key: Op, probability: float, dimensions: Dimensions) -> Op:
-    """pred: true with this probability, which is compared in f32."""
+    """Random preds of a Bernoulli distribution.
+
+    Args:
+        key: A key, u32[2].
+        probability: The probability of true, which is compared in f32.
+        dimensions: The dimensions of the result.
+
+    Returns:
+        The preds.
+
+    Raises:
+        ShapeError: The key is not u32[2].
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A size is negative or too large.
+
+    Example:
+        >>> key = lib.prng.key(Builder("example"), 42)
+        >>> print(lib.prng.bernoulli(key, 0.5, [2, 3]).shape)
+        pred[2,3]
+
+    See https://docs.jax.dev/en/latest/_autosummary/jax.random.bernoulli.html
+    """
     dimensions = integers(dimensions)
     numbers = uniform(key, Shape.array(ElementType.F32, integers(dimensions)))
     return ops.lt(numbers, float(probability))
@@ -140,11 +315,32 @@ def bernoulli(key: Op, probability: float, dimensions: Dimensions) -> Op:
 
 @checked
 def uniform_integers(key: Op, shape: ShapeLike, low: int, high: int) -> Op:
-    """Integers of `shape`, of 8 to 64 bits, spread evenly over [low, high).
+    """Random integers of a uniform distribution over [low, high).
 
-    Twice the bits of the type are drawn, so that what the division leaves over shows less. Those
-    of 32 and 64 bits are those of `jax.random.randint`. Raises InvalidArgumentError for another
-    type, an empty range and one the type does not hold.
+    Twice the bits of the type are drawn, which makes the bias of the remainder small. Integers of
+    32 and 64 bits are those of `jax.random.randint`.
+
+    Args:
+        key: A key, u32[2].
+        shape: The shape of the result, of an integer type of 8 to 64 bits.
+        low: The least integer.
+        high: The bound above the greatest integer.
+
+    Returns:
+        The integers.
+
+    Raises:
+        ShapeError: The key is not u32[2].
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The shape has another element type, or the range is empty or exceeds
+            the type.
+
+    Example:
+        >>> key = lib.prng.key(Builder("example"), 42)
+        >>> print(lib.prng.uniform_integers(key, "s32[2,3]", 0, 10).shape)
+        s32[2,3]
+
+    See https://docs.jax.dev/en/latest/_autosummary/jax.random.randint.html
     """
     shape = as_shape(shape)
     element_type = shape.element_type

@@ -18,7 +18,27 @@ from xla_contract.errors import ShapeError
 
 @checked
 def slice_in_minor_dims(operand: Op, start: Dimensions, end: Dimensions) -> Op:
-    """The elements from start up to end in the last dimensions, one entry for each of them."""
+    """The elements from `start` up to `end` in the last dimensions.
+
+    Args:
+        operand: An array.
+        start: The first index in each of the last dimensions.
+        end: The index after the last one in each of them.
+
+    Returns:
+        The slice, with all of the dimensions before them.
+
+    Raises:
+        ShapeError: The bounds are not as many, or outside the operand.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[5,8]")
+        >>> lib.slicing.slice_in_minor_dims(x, [2], [6])
+        %slice.2: f32[5,4]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/slicing.h
+    """
     start = integers(start)
     end = integers(end)
     if len(start) != len(end):
@@ -32,9 +52,27 @@ def slice_in_minor_dims(operand: Op, start: Dimensions, end: Dimensions) -> Op:
 
 @checked
 def update_slice(operand: Op, update: Op, start: Dimensions) -> Op:
-    """The operand with `update` written at `start`, one entry per dimension.
+    """The operand with a slice of it replaced.
 
-    Raises ShapeError where it would reach outside.
+    Args:
+        operand: An array.
+        update: The new elements, of the operand's rank.
+        start: The first index in each dimension.
+
+    Returns:
+        The updated operand.
+
+    Raises:
+        ShapeError: The update is not inside the operand.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, y = b.parameter(0, "f32[5,8]"), b.parameter(1, "f32[2,3]")
+        >>> lib.slicing.update_slice(x, y, [1, 2])
+        %dynamic-update-slice.5: f32[5,8]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/slicing.h
     """
     start = integers(start)
     starts = integers(start)
@@ -56,7 +94,28 @@ def update_slice(operand: Op, update: Op, start: Dimensions) -> Op:
 
 @checked
 def update_slice_in_minor_dims(operand: Op, update: Op, start: Dimensions) -> Op:
-    """`update_slice` with `start` for the last dimensions only, 0 before them."""
+    """The operand with a slice of it replaced, from index 0 in the first dimensions.
+
+    Args:
+        operand: An array.
+        update: The new elements, of the operand's rank.
+        start: The first index in each of the last dimensions.
+
+    Returns:
+        The updated operand.
+
+    Raises:
+        ShapeError: The update is not inside the operand.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, y = b.parameter(0, "f32[5,8]"), b.parameter(1, "f32[5,3]")
+        >>> lib.slicing.update_slice_in_minor_dims(x, y, [2])
+        %dynamic-update-slice.5: f32[5,8]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/slicing.h
+    """
     start = integers(start)
     major = _major("dynamic-update-slice", operand, start)
     return update_slice(operand, update, (*major, *start))
@@ -64,7 +123,30 @@ def update_slice_in_minor_dims(operand: Op, update: Op, start: Dimensions) -> Op
 
 @checked
 def dynamic_slice_in_minor_dims(operand: Op, starts: Operands, sizes: Dimensions) -> Op:
-    """A slice of these sizes in the last dimensions."""
+    """The slice in the last dimensions that begins at computed indices.
+
+    Args:
+        operand: An array.
+        starts: A scalar integer for each of the last dimensions; the slice is moved to lie inside
+            the operand.
+        sizes: The size of the slice in each of them.
+
+    Returns:
+        The slice, with all of the dimensions before them.
+
+    Raises:
+        ShapeError: The sizes are not one per start, or exceed the operand.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A start is a tuple or a token.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, n = b.parameter(0, "f32[5,8]"), b.parameter(1, "s32[]")
+        >>> lib.slicing.dynamic_slice_in_minor_dims(x, [n], [3])
+        %dynamic-slice.4: f32[5,3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/slicing.h
+    """
     starts = as_sequence(starts)
     sizes = integers(sizes)
     major = _major("dynamic-slice", operand, starts)
@@ -75,7 +157,31 @@ def dynamic_slice_in_minor_dims(operand: Op, starts: Operands, sizes: Dimensions
 
 @checked
 def dynamic_update_slice_in_minor_dims(operand: Op, update: Op, starts: Operands) -> Op:
-    """The operand with `update` written at `starts` in the last dimensions."""
+    """The operand with the slice replaced that begins at computed indices in the last dimensions.
+
+    Args:
+        operand: An array.
+        update: The new elements, of the operand's rank.
+        starts: A scalar integer for each of the last dimensions; the slice is moved to lie inside
+            the operand.
+
+    Returns:
+        The updated operand.
+
+    Raises:
+        ShapeError: The update exceeds the operand, or there are more starts than dimensions.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A start is a tuple or a token.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, y = b.parameter(0, "f32[5,8]"), b.parameter(1, "f32[5,3]")
+        >>> n = b.parameter(2, "s32[]")
+        >>> lib.slicing.dynamic_update_slice_in_minor_dims(x, y, [n])
+        %dynamic-update-slice.5: f32[5,8]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/slicing.h
+    """
     starts = as_sequence(starts)
     major = _major("dynamic-update-slice", operand, starts)
     zeros = _zeros(operand, len(major), starts)
@@ -84,7 +190,30 @@ def dynamic_update_slice_in_minor_dims(operand: Op, update: Op, starts: Operands
 
 @checked
 def dynamic_slice_in_dim(operand: Op, start: Op, size: int, dimension: int = 0) -> Op:
-    """A slice of this size along one dimension."""
+    """The slice along one dimension that begins at a computed index.
+
+    Args:
+        operand: An array.
+        start: A scalar integer; the slice is moved to lie inside the operand.
+        size: The size of the slice.
+        dimension: The dimension; a negative number counts from the end.
+
+    Returns:
+        The slice.
+
+    Raises:
+        ShapeError: The size exceeds the dimension, or the array has no such dimension.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The start is a tuple or a token.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, n = b.parameter(0, "f32[5,8]"), b.parameter(1, "s32[]")
+        >>> lib.slicing.dynamic_slice_in_dim(x, n, 3, 1)
+        %dynamic-slice.5: f32[5,3]
+
+    See https://openxla.org/xla/operation_semantics#dynamicslice
+    """
     number = operand.shape.dimension_number(dimension)
     sizes = list(operand.shape.dimensions)
     sizes[number] = size
@@ -93,16 +222,58 @@ def dynamic_slice_in_dim(operand: Op, start: Op, size: int, dimension: int = 0) 
 
 @checked
 def dynamic_update_slice_in_dim(operand: Op, update: Op, start: Op, dimension: int = 0) -> Op:
-    """The operand with `update` written from `start` on along one dimension."""
+    """The operand with the slice replaced that begins at a computed index of one dimension.
+
+    Args:
+        operand: An array.
+        update: The new elements, of the operand's rank.
+        start: A scalar integer; the slice is moved to lie inside the operand.
+        dimension: The dimension; a negative number counts from the end.
+
+    Returns:
+        The updated operand.
+
+    Raises:
+        ShapeError: The update exceeds the operand, or the array has no such dimension.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The start is a tuple or a token.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, y = b.parameter(0, "f32[5,8]"), b.parameter(1, "f32[5,3]")
+        >>> n = b.parameter(2, "s32[]")
+        >>> lib.slicing.dynamic_update_slice_in_dim(x, y, n, 1)
+        %dynamic-update-slice.6: f32[5,8]
+
+    See https://openxla.org/xla/operation_semantics#dynamicupdateslice
+    """
     number = operand.shape.dimension_number(dimension)
     return ops.dynamic_update_slice(operand, update, _starts(operand, start, number))
 
 
 @checked
 def index_in_dim(operand: Op, index: int, dimension: int = 0, *, keep_dimension: bool = True) -> Op:
-    """What is at one index of a dimension; a negative one counts from the end.
+    """The slice at one index of a dimension.
 
-    Raises ShapeError for an index outside the dimension.
+    Args:
+        operand: An array.
+        index: The index; a negative one counts from the end.
+        dimension: The dimension; a negative number counts from the end.
+        keep_dimension: Whether the result keeps the dimension, with size 1.
+
+    Returns:
+        The slice.
+
+    Raises:
+        ShapeError: The index is outside the dimension, or the array has no such dimension.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[5,8]")
+        >>> lib.slicing.index_in_dim(x, -1, 1)
+        %slice.2: f32[5,1]
+
+    See https://openxla.org/xla/operation_semantics#slice
     """
     number = operand.shape.dimension_number(dimension)
     size = operand.shape.dimensions[number]
@@ -119,7 +290,30 @@ def index_in_dim(operand: Op, index: int, dimension: int = 0, *, keep_dimension:
 def dynamic_index_in_dim(
     operand: Op, index: Op, dimension: int = 0, *, keep_dimension: bool = True
 ) -> Op:
-    """What is at one index of a dimension, known when the program runs."""
+    """The slice at one computed index of a dimension.
+
+    Args:
+        operand: An array.
+        index: A scalar integer; one out of range is moved to the edge.
+        dimension: The dimension; a negative number counts from the end.
+        keep_dimension: Whether the result keeps the dimension, with size 1.
+
+    Returns:
+        The slice.
+
+    Raises:
+        ShapeError: The index is no scalar integer, or the array has no such dimension.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The index is a tuple or a token.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, n = b.parameter(0, "f32[5,8]"), b.parameter(1, "s32[]")
+        >>> lib.slicing.dynamic_index_in_dim(x, n, 1, keep_dimension=False)
+        %reshape.6: f32[5]
+
+    See https://openxla.org/xla/operation_semantics#dynamicslice
+    """
     number = operand.shape.dimension_number(dimension)
     part = dynamic_slice_in_dim(operand, index, 1, number)
     return part if keep_dimension else _dropped(part, number)
@@ -127,7 +321,30 @@ def dynamic_index_in_dim(
 
 @checked
 def dynamic_update_index_in_dim(operand: Op, update: Op, index: Op, dimension: int = 0) -> Op:
-    """The operand with `update`, with or without that dimension, at one index of a dimension."""
+    """The operand with the slice replaced at one computed index of a dimension.
+
+    Args:
+        operand: An array.
+        update: The new elements, with or without that dimension.
+        index: A scalar integer; one out of range is moved to the edge.
+        dimension: The dimension; a negative number counts from the end.
+
+    Returns:
+        The updated operand.
+
+    Raises:
+        ShapeError: The update does not fit the operand, or the array has no such dimension.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The index is a tuple or a token.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, y, n = b.parameter(0, "f32[5,8]"), b.parameter(1, "f32[5]"), b.parameter(2, "s32[]")
+        >>> lib.slicing.dynamic_update_index_in_dim(x, y, n, 1)
+        %dynamic-update-slice.7: f32[5,8]
+
+    See https://openxla.org/xla/operation_semantics#dynamicupdateslice
+    """
     number = operand.shape.dimension_number(dimension)
     if update.shape.rank == operand.shape.rank - 1:
         sizes = list(update.shape.dimensions)
@@ -137,9 +354,27 @@ def dynamic_update_index_in_dim(operand: Op, update: Op, index: Op, dimension: i
 
 @checked
 def take_in_dim(operand: Op, indices: Op, dimension: int = 0) -> Op:
-    """What is at each of `indices` along a dimension; their dimensions take its place.
+    """The slices at several indices of a dimension.
 
-    Indices outside are moved to the edge.
+    Args:
+        operand: An array.
+        indices: An array of integers; those out of range are moved to the edge.
+        dimension: The dimension; a negative number counts from the end.
+
+    Returns:
+        The slices, with the dimensions of the indices instead of `dimension`.
+
+    Raises:
+        ShapeError: The indices are not integers, or the array has no such dimension.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> x, n = b.parameter(0, "f32[5,8]"), b.parameter(1, "s32[2,3]")
+        >>> lib.slicing.take_in_dim(x, n, 1)
+        %gather.3: f32[5,2,3]
+
+    See https://openxla.org/xla/operation_semantics#gather
     """
     number = operand.shape.dimension_number(dimension)
     rank = operand.shape.rank

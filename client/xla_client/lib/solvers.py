@@ -13,9 +13,26 @@ from xla_contract.ops.triangular_solve import Transpose
 
 @checked
 def solve(a: Op, b: Op) -> Op:
-    """x of a x = b for [..., n, n] and [..., n, k], by LU factors with partial pivoting.
+    """The solution x of a x = b, by LU factors with partial pivoting.
 
-    Raises ShapeError for operands that do not fit each other.
+    Args:
+        a: [..., n, n] matrices of f32, f64, c64 or c128.
+        b: The right sides, [..., n, k].
+
+    Returns:
+        The solutions, of the shape of `b`.
+
+    Raises:
+        ShapeError: The operands do not fit each other, or are no matrices of such a type.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> a, y = b.parameter(0, "f32[3,3]"), b.parameter(1, "f32[3,2]")
+        >>> print(lib.solvers.solve(a, y).shape)
+        f32[3,2]
+
+    See https://openxla.org/xla/operation_semantics#triangularsolve
     """
     batch, size = square_dimensions("solve", a)
     _check_right_side("solve", a, b, (*batch, size))
@@ -30,7 +47,28 @@ def solve(a: Op, b: Op) -> Op:
 
 @checked
 def cholesky_solve(factor: Op, b: Op, *, lower: bool = True) -> Op:
-    """x of a x = b where `factor` is what `ops.cholesky` gives for a."""
+    """The solution x of a x = b where the Cholesky factor of a is known.
+
+    Args:
+        factor: Triangular [..., n, n] matrices, as `ops.cholesky` gives them for a.
+        b: The right sides, [..., n, k].
+        lower: Whether the factor is a lower triangle.
+
+    Returns:
+        The solutions, of the shape of `b`.
+
+    Raises:
+        ShapeError: The operands do not fit each other, or are no matrices of f32, f64, c64 or c128.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> a, y = b.parameter(0, "f32[3,3]"), b.parameter(1, "f32[3,2]")
+        >>> lib.solvers.cholesky_solve(ops.cholesky(a), y)
+        %triangular-solve.5: f32[3,2]
+
+    See https://openxla.org/xla/operation_semantics#triangularsolve
+    """
     batch, size = square_dimensions("cholesky_solve", factor)
     _check_right_side("cholesky_solve", factor, b, (*batch, size))
     first, second = Transpose.NO_TRANSPOSE, Transpose.ADJOINT
@@ -42,7 +80,25 @@ def cholesky_solve(factor: Op, b: Op, *, lower: bool = True) -> Op:
 
 @checked
 def inverse(a: Op) -> Op:
-    """The inverse of [..., n, n] matrices; inf and NaN for singular ones."""
+    """The inverses of [..., n, n] matrices; inf and NaN for singular ones.
+
+    Args:
+        a: Square matrices of f32, f64, c64 or c128.
+
+    Returns:
+        The inverses, of the shape of `a`.
+
+    Raises:
+        ShapeError: The matrices are not square, or not of such a type.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> a = Builder("example").parameter(0, "f32[3,3]")
+        >>> print(lib.solvers.inverse(a).shape)
+        f32[3,3]
+
+    See https://openxla.org/xla/operation_semantics#triangularsolve
+    """
     batch, size = square_dimensions("inverse", a)
     identity = constants.identity_matrix(a.builder, a.shape.element_type, size, size)
     return solve(a, ops.broadcast(identity, batch))
@@ -50,17 +106,52 @@ def inverse(a: Op) -> Op:
 
 @checked
 def determinant(a: Op) -> Op:
-    """The determinant of [..., n, n] matrices: [...]."""
+    """The determinants of [..., n, n] matrices.
+
+    Args:
+        a: Square matrices of f32, f64, c64 or c128.
+
+    Returns:
+        The determinants, without the last two dimensions.
+
+    Raises:
+        ShapeError: The matrices are not square, or not of such a type.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> a = Builder("example").parameter(0, "f32[5,3,3]")
+        >>> print(lib.solvers.determinant(a).shape)
+        f32[5]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/logdet.h
+    """
     diagonal, sign = _pivots(a, "determinant")
     return arithmetic.prod(diagonal, [-1]) * sign
 
 
 @checked
 def slogdet(a: Op) -> tuple[Op, Op]:
-    """(sign, logarithm of the absolute value) of the determinant, which may be beyond the type.
+    """The sign and the logarithm of the determinant, which may exceed the range of the type.
 
-    The sign of a complex one has magnitude 1, the logarithm is real. A singular matrix gives 0 and
-    -inf. Semantics: XLA's SLogDet.
+    The sign of a complex determinant has magnitude 1. A singular matrix gives 0 and -inf.
+
+    Args:
+        a: Square [..., n, n] matrices of f32, f64, c64 or c128.
+
+    Returns:
+        (sign, logarithm of the absolute value), the latter real.
+
+    Raises:
+        ShapeError: The matrices are not square, or not of such a type.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> a = Builder("example").parameter(0, "f32[5,3,3]")
+        >>> sign, logarithm = lib.solvers.slogdet(a)
+        >>> print(logarithm.shape)
+        f32[5]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/logdet.h
     """
     diagonal, sign = _pivots(a, "slogdet")
     total = arithmetic.sum(ops.log(ops.abs(diagonal)), [-1])
@@ -69,9 +160,24 @@ def slogdet(a: Op) -> tuple[Op, Op]:
 
 @checked
 def logdet(a: Op) -> Op:
-    """The logarithm of the determinant of real [..., n, n] matrices; NaN where it is negative.
+    """The logarithm of the determinant; NaN where a real one is negative.
 
-    Semantics: XLA's LogDet.
+    Args:
+        a: Square [..., n, n] matrices of f32, f64, c64 or c128.
+
+    Returns:
+        The logarithms, without the last two dimensions.
+
+    Raises:
+        ShapeError: The matrices are not square, or not of such a type.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> a = Builder("example").parameter(0, "f32[5,3,3]")
+        >>> print(lib.solvers.logdet(a).shape)
+        f32[5]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/logdet.h
     """
     sign, logarithm = slogdet(a)
     return (
@@ -83,11 +189,31 @@ def logdet(a: Op) -> Op:
 
 @checked
 def tridiagonal_solve(lower: Op, diagonal: Op, upper: Op, b: Op) -> Op:
-    """x of a x = b, [..., n, k], for a given by its three diagonals, [..., n] each.
+    """The solution x of a x = b for tridiagonal matrices a.
 
-    Row i of a holds lower[i], diagonal[i] and upper[i]; lower[0] and upper[n-1] are not read. By
-    Thomas's algorithm, without pivoting: a must be diagonally dominant or positive definite.
-    Raises ShapeError for diagonals of different shapes and a right side that does not fit them.
+    Row i of a has lower[i], diagonal[i] and upper[i]; lower[0] and upper[n-1] are not read.
+    Thomas's algorithm does not pivot: a must be diagonally dominant or positive definite.
+
+    Args:
+        lower: The elements below the diagonal, [..., n].
+        diagonal: The elements on the diagonal, [..., n].
+        upper: The elements above the diagonal, [..., n].
+        b: The right sides, [..., n, k].
+
+    Returns:
+        The solutions, of the shape of `b`.
+
+    Raises:
+        ShapeError: The diagonals differ in shape, or the right sides do not fit them.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> b = Builder("example")
+        >>> d, y = b.parameter(0, "f32[4]"), b.parameter(1, "f32[4,2]")
+        >>> print(lib.solvers.tridiagonal_solve(d, d, d, y).shape)
+        f32[4,2]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/tridiagonal.h
     """
     shape = diagonal.shape
     if not shape.rank or not lower.shape.compatible(shape) or not upper.shape.compatible(shape):

@@ -63,9 +63,26 @@ _ERFC = (
 
 @checked
 def erfc(operand: Op) -> Op:
-    """One minus `ops.erf`, with all its digits where that is close to one.
+    """One minus `ops.erf`, accurate where that is close to one.
 
-    Computed in f64, as `in_double` says. Semantics: XLA's Erfc.
+    Computed in f64, as `in_double` says.
+
+    Args:
+        operand: An array of a floating type.
+
+    Returns:
+        The results, of the operand's shape.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type is not floating.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f64[3]")
+        >>> print(lib.special.erfc(x).shape)
+        f64[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
     """
 
     def compute(x: Op) -> Op:
@@ -82,10 +99,26 @@ def erfc(operand: Op) -> Op:
 
 @checked
 def erf_inv(operand: Op) -> Op:
-    """The number whose `ops.erf` is the operand: ±inf at ±1 and NaN beyond.
+    """The inverse of `ops.erf`: ±inf at ±1 and NaN beyond.
 
-    f64 is computed in f64, every other floating type in f32. Raises InvalidArgumentError for
-    other types.
+    f64 is computed in f64, every other floating type in f32.
+
+    Args:
+        operand: An array of a floating type.
+
+    Returns:
+        The results, of the operand's shape.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type is not floating.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> print(lib.special.erf_inv(x).shape)
+        f32[3]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
     """
     element_type = operand.shape.element_type
     if not element_type.is_floating:
@@ -105,13 +138,46 @@ def erf_inv(operand: Op) -> Op:
 
 @checked
 def logit(operand: Op) -> Op:
-    """The logarithm of x / (1 - x): the inverse of `ops.logistic`."""
+    """The logarithm of x / (1 - x): the inverse of `ops.logistic`.
+
+    Args:
+        operand: An array of a floating type.
+
+    Returns:
+        The results, of the operand's shape.
+
+    Raises:
+        ShapeError: The element type is neither floating nor complex.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> lib.special.logit(x)
+        %subtract.5: f32[3]
+    """
     return ops.log(operand) - ops.log1p(-operand)
 
 
 @checked
 def polynomial(operand: Op, coefficients: Sequence[float]) -> Op:
-    """The polynomial with these coefficients, from the highest power down; 0 without any."""
+    """The polynomial with these coefficients, by Horner's rule.
+
+    Args:
+        operand: An array of numbers.
+        coefficients: The coefficients, from the highest power down; none for zero.
+
+    Returns:
+        The values, of the operand's shape.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type does not have a coefficient.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> print(lib.special.polynomial(x, [1.0, -2.0, 0.5]).shape)
+        f32[3]
+    """
     result = constants.zeros_like(operand)
     for coefficient in coefficients:
         result = result * operand + coefficient
@@ -120,10 +186,26 @@ def polynomial(operand: Op, coefficients: Sequence[float]) -> Op:
 
 @checked
 def chebyshev(operand: Op, coefficients: Sequence[float]) -> Op:
-    """The sum of Chebyshev polynomials T0, T1 ... with these coefficients; 0 without any.
+    """The sum of Chebyshev polynomials T0, T1 ... with these coefficients, by Clenshaw's algorithm.
 
-    Semantics: XLA's EvaluateChebyshevPolynomial, with the coefficients in the usual order and the
-    first one not halved.
+    Unlike XLA's EvaluateChebyshevPolynomial it takes the coefficients from the lowest order up and
+    does not halve the first one.
+
+    Args:
+        operand: An array of numbers in [-1, 1].
+        coefficients: The coefficients, from T0 up; none for zero.
+
+    Returns:
+        The values, of the operand's shape.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type does not have a coefficient.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> print(lib.special.chebyshev(x, [1.0, -2.0, 0.5]).shape)
+        f32[3]
     """
     if not coefficients:
         return constants.zeros_like(operand)
@@ -136,10 +218,26 @@ def chebyshev(operand: Op, coefficients: Sequence[float]) -> Op:
 
 @checked
 def in_double(function: str, compute: Callable[..., Op], *operands: Op) -> Op:
-    """`compute` of the operands in f64, its result in their type.
+    """The result of a function computed in f64, in the type of its operands.
 
-    Narrower types are computed in f64 too: the formulas have terms that cancel, and would leave
-    f32 few digits. Raises InvalidArgumentError for types that are not floating or differ.
+    Formulas whose terms cancel would leave a narrower type few digits.
+
+    Args:
+        function: The name of the caller, for the error.
+        compute: A function of as many Ops of f64.
+        operands: Arrays of one floating type.
+
+    Returns:
+        The result, in the operands' type.
+
+    Raises:
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The operands are not of one floating type.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> lib.special.in_double("example", ops.sqrt, x)
+        %convert.4: f32[3]
     """
     element_type = operands[0].shape.element_type
     if not all(

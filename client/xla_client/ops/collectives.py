@@ -57,6 +57,7 @@ def all_reduce(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -102,6 +103,7 @@ def all_reduce_tuple(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -134,6 +136,7 @@ def cross_replica_sum(operand: Op, replica_groups: Groups = ()) -> Op:
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The operand is no array.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -177,6 +180,7 @@ def all_gather(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A size is negative or too large.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -224,6 +228,7 @@ def reduce_scatter(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -275,6 +280,7 @@ def all_to_all(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -333,6 +339,7 @@ def all_to_all_tuple(operands: Operands, replica_groups: Groups = (), channel_id
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -378,6 +385,7 @@ def ragged_all_to_all(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
         >>> b = Builder("example")
@@ -407,6 +415,7 @@ def collective_broadcast(operand: Operands, replica_groups: Groups = (), channel
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -439,6 +448,7 @@ def collective_permute(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")

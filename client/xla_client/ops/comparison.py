@@ -40,6 +40,7 @@ def compare(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -71,6 +72,7 @@ def eq(lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | No
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -98,6 +100,7 @@ def ne(lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | No
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -125,6 +128,7 @@ def ge(lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | No
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -152,6 +156,7 @@ def gt(lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | No
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -179,6 +184,7 @@ def le(lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | No
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -206,6 +212,7 @@ def lt(lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | No
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -235,6 +242,7 @@ def eq_total_order(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -264,6 +272,7 @@ def ne_total_order(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -293,6 +302,7 @@ def ge_total_order(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -322,6 +332,7 @@ def gt_total_order(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -351,6 +362,7 @@ def le_total_order(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -380,6 +392,7 @@ def lt_total_order(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")

@@ -43,6 +43,7 @@ def dot_general(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The name of a precision or of the element type is unknown.
 
     Example:
         >>> b = Builder("example")
@@ -84,6 +85,7 @@ def dot(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The name of a precision or of the element type is unknown.
 
     Example:
         >>> b = Builder("example")
@@ -123,6 +125,7 @@ def matmul(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The name of a precision or of the element type is unknown.
 
     Example:
         >>> b = Builder("example")
@@ -173,6 +176,7 @@ def batch_dot(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The name of a precision or of the element type is unknown.
 
     Example:
         >>> b = Builder("example")
@@ -232,6 +236,7 @@ def ragged_dot(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The name of a precision or of the element type is unknown.
 
     Example:
         >>> b = Builder("example")
@@ -281,6 +286,7 @@ def scaled_dot(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The name of the element type is unknown.
 
     Example:
         >>> b = Builder("example")

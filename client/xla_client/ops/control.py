@@ -46,7 +46,6 @@ def tuple(
         The tuple.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
@@ -149,6 +148,7 @@ def composite_call(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The version is negative, or the name or the attributes are malformed.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -187,6 +187,7 @@ def while_(condition: ComputationLike, body: ComputationLike, init: Any) -> Op:
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -229,6 +230,7 @@ def scan(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -293,7 +295,6 @@ def optimization_barrier(operand: Op) -> Op:
         The operand.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
@@ -341,6 +342,7 @@ def custom_call(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The text of the shape is malformed.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")

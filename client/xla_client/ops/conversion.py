@@ -25,6 +25,7 @@ def convert_element_type(operand: Op, element_type: ElementTypeLike) -> Op:
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The name of the element type is unknown.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -81,6 +82,7 @@ def reduce_precision(operand: Op, exponent_bits: int, mantissa_bits: int) -> Op:
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number of bits exceeds 32 bits.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -110,6 +112,7 @@ def stochastic_convert_type(operand: Op, random: Op, element_type: ElementTypeLi
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The name of the element type is unknown.
 
     Example:
         >>> b = Builder("example")

@@ -71,6 +71,7 @@ def conv(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A text is no padding.
 
     Example:
         >>> b = Builder("example")
@@ -123,6 +124,7 @@ def conv_with_general_padding(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The name of a precision or of the element type is unknown.
 
     Example:
         >>> b = Builder("example")
@@ -177,6 +179,7 @@ def conv_with_general_dimensions(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: `padding` is no padding, or `dimension_numbers` no dimension numbers.
 
     Example:
         >>> b = Builder("example")
@@ -231,6 +234,7 @@ def conv_general(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: `padding` is no padding, or `dimension_numbers` no dimension numbers.
 
     Example:
         >>> b = Builder("example")
@@ -293,6 +297,7 @@ def conv_general_dilated(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: `padding` is no padding, or `dimension_numbers` no dimension numbers.
 
     Example:
         >>> b = Builder("example")

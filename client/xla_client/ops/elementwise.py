@@ -115,7 +115,6 @@ atanh = _unary("atanh", Opcode.ATANH, "Inverse hyperbolic tangent.")
 cbrt = _unary("cbrt", Opcode.CBRT, "Cube root.")
 ceil = _unary("ceil", Opcode.CEIL, "The next integer above.")
 clz = _unary("clz", Opcode.COUNT_LEADING_ZEROS, "Number of leading zero bits.", "s32[3]")
-copy = _unary("copy", Opcode.COPY, "The same value in a buffer of its own.")
 cos = _unary("cos", Opcode.COSINE, "Cosine.")
 cosh = _unary("cosh", Opcode.COSH, "Hyperbolic cosine.")
 erf = _unary("erf", Opcode.ERF, "Error function.")
@@ -168,6 +167,29 @@ shift_right_logical = _binary(
 )
 sub = _binary("sub", Opcode.SUBTRACT, "Difference.")
 xor = _binary("xor", Opcode.XOR, "Logical xor of pred, bitwise xor of integers.", "s32[3]")
+
+
+@checked
+def copy(operand: Op) -> Op:
+    """The same value in a buffer of its own.
+
+    Args:
+        operand: A value of any shape.
+
+    Returns:
+        The copy.
+
+    Raises:
+        ArgumentTypeError: The operand is no Op.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[3]")
+        >>> ops.copy(x)
+        %copy.2: f32[3]
+
+    See https://openxla.org/xla/operation_semantics#element-wise_unary_functions
+    """
+    return operand.builder.instruction(Opcode.COPY, [operand])
 
 
 @checked

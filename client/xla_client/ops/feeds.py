@@ -31,6 +31,7 @@ def infeed(builder: Builder, shape: ShapeLike, config: bytes | str = b"") -> Op:
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The text of the shape is malformed.
 
     Example:
         >>> ops.infeed(Builder("example"), "f32[3]")
@@ -56,6 +57,7 @@ def recv(builder: Builder, shape: ShapeLike, channel_id: int) -> Op:
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The text of the shape is malformed.
 
     Example:
         >>> ops.recv(Builder("example"), "f32[3]", 1)
@@ -81,6 +83,7 @@ def infeed_with_token(token: Op, shape: ShapeLike, config: bytes | str = b"") ->
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The text of the shape is malformed.
 
     Example:
         >>> b = Builder("example")
@@ -170,6 +173,7 @@ def send(operand: Op, channel_id: int) -> Op:
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -196,6 +200,7 @@ def send_with_token(operand: Op, token: Op, channel_id: int) -> Op:
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -222,6 +227,7 @@ def recv_with_token(token: Op, shape: ShapeLike, channel_id: int) -> Op:
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The text of the shape is malformed.
 
     Example:
         >>> b = Builder("example")
@@ -251,6 +257,7 @@ def send_to_host(operand: Op, token: Op, channel_id: int) -> Op:
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -279,6 +286,7 @@ def recv_from_host(token: Op, shape: ShapeLike, channel_id: int) -> Op:
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The text of the shape is malformed.
 
     Example:
         >>> b = Builder("example")

@@ -29,6 +29,7 @@ def floor_div(lhs: Op | Scalar, rhs: Op | Scalar) -> Op:
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> n = Builder("example").parameter(0, "s32[3]")
@@ -68,6 +69,7 @@ def floor_mod(lhs: Op | Scalar, rhs: Op | Scalar) -> Op:
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> n = Builder("example").parameter(0, "s32[3]")

@@ -32,7 +32,15 @@ _FUNCTIONS: dict[str, Callable[[Op, Op], Op]] = {
 
 @functools.cache
 def scalar_computation(name: str, element_type: ElementType) -> Computation:
-    """A function of two scalars as a computation: add, multiply, max, min, ge, and, or."""
+    """A binary function on scalars as a computation.
+
+    Args:
+        name: "add", "multiply", "max", "min", "ge", "and" or "or".
+        element_type: The type of the scalars.
+
+    Returns:
+        The computation, the same one for the same name and type.
+    """
     builder = Builder(f"{name}_{element_type.text}")
     shape = Shape.scalar(element_type)
     terms = builder.parameter(0, shape, "x"), builder.parameter(1, shape, "y")
@@ -41,23 +49,82 @@ def scalar_computation(name: str, element_type: ElementType) -> Computation:
 
 @checked
 def sum(operand: Op, dimensions: Dimensions | None = None) -> Op:
-    """The sum over these dimensions, by default all; negative numbers count from the end."""
+    """The sum over dimensions.
+
+    Args:
+        operand: An array of numbers.
+        dimensions: The dimensions to reduce, by default all; negative numbers count from the end.
+
+    Returns:
+        The sums, without those dimensions.
+
+    Raises:
+        ShapeError: The array has no such dimension.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type has no zero, as f8e8m0fnu.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> lib.arithmetic.sum(x, 1)
+        %reduce.3: f32[2]
+
+    See https://openxla.org/xla/operation_semantics#reduce
+    """
     zero = operand.builder.constant(number_array(0, operand.shape.element_type))
     return _fold(operand, zero, "add", dimensions)
 
 
 @checked
 def prod(operand: Op, dimensions: Dimensions | None = None) -> Op:
-    """The product over these dimensions, by default all."""
+    """The product over dimensions.
+
+    Args:
+        operand: An array of numbers.
+        dimensions: The dimensions to reduce, by default all; negative numbers count from the end.
+
+    Returns:
+        The products, without those dimensions.
+
+    Raises:
+        ShapeError: The array has no such dimension.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type does not have 1, as s1.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> lib.arithmetic.prod(x, 1)
+        %reduce.3: f32[2]
+
+    See https://openxla.org/xla/operation_semantics#reduce
+    """
     one = operand.builder.constant(number_array(1, operand.shape.element_type))
     return _fold(operand, one, "multiply", dimensions)
 
 
 @checked
 def max(operand: Op, dimensions: Dimensions | None = None) -> Op:
-    """The largest over these dimensions, by default all; NaN where there is one.
+    """The largest element over dimensions; NaN where there is one.
 
     The result for no elements is `lib.constants.min_value`.
+
+    Args:
+        operand: An array of a type that has an order.
+        dimensions: The dimensions to reduce, by default all; negative numbers count from the end.
+
+    Returns:
+        The largest elements, without those dimensions.
+
+    Raises:
+        ShapeError: The array has no such dimension.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The operand is complex.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> lib.arithmetic.max(x, 1)
+        %reduce.3: f32[2]
+
+    See https://openxla.org/xla/operation_semantics#reduce
     """
     least = extreme_array(operand.shape.element_type, sign=-1, finite=False)
     return _fold(operand, operand.builder.constant(least), "max", dimensions)
@@ -65,16 +132,55 @@ def max(operand: Op, dimensions: Dimensions | None = None) -> Op:
 
 @checked
 def min(operand: Op, dimensions: Dimensions | None = None) -> Op:
-    """The smallest over these dimensions, by default all; see `max`."""
+    """The smallest element over dimensions; NaN where there is one.
+
+    The result for no elements is `lib.constants.max_value`.
+
+    Args:
+        operand: An array of a type that has an order.
+        dimensions: The dimensions to reduce, by default all; negative numbers count from the end.
+
+    Returns:
+        The smallest elements, without those dimensions.
+
+    Raises:
+        ShapeError: The array has no such dimension.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The operand is complex.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> lib.arithmetic.min(x, 1)
+        %reduce.3: f32[2]
+
+    See https://openxla.org/xla/operation_semantics#reduce
+    """
     most = extreme_array(operand.shape.element_type, sign=1, finite=False)
     return _fold(operand, operand.builder.constant(most), "min", dimensions)
 
 
 @checked
 def any(operand: Op, dimensions: Dimensions | None = None) -> Op:
-    """Logical or of the preds over these dimensions, by default all.
+    """The logical or over dimensions; False of no elements.
 
-    Raises InvalidArgumentError for another element type than pred.
+    Args:
+        operand: An array of preds.
+        dimensions: The dimensions to reduce, by default all; negative numbers count from the end.
+
+    Returns:
+        The preds, without those dimensions.
+
+    Raises:
+        ShapeError: The array has no such dimension.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type is not pred.
+
+    Example:
+        >>> p = Builder("example").parameter(0, "pred[2,3]")
+        >>> lib.arithmetic.any(p, 1)
+        %reduce.3: pred[2]
+
+    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/arithmetic.h
     """
     _check_pred("any", operand)
     return _fold(operand, operand.builder.constant(False), "or", dimensions)
@@ -82,17 +188,56 @@ def any(operand: Op, dimensions: Dimensions | None = None) -> Op:
 
 @checked
 def all(operand: Op, dimensions: Dimensions | None = None) -> Op:
-    """Logical and of the preds over these dimensions, by default all; see `any`."""
+    """The logical and over dimensions; True of no elements.
+
+    Args:
+        operand: An array of preds.
+        dimensions: The dimensions to reduce, by default all; negative numbers count from the end.
+
+    Returns:
+        The preds, without those dimensions.
+
+    Raises:
+        ShapeError: The array has no such dimension.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type is not pred.
+
+    Example:
+        >>> p = Builder("example").parameter(0, "pred[2,3]")
+        >>> lib.arithmetic.all(p, 1)
+        %reduce.3: pred[2]
+
+    See https://openxla.org/xla/operation_semantics#reduce
+    """
     _check_pred("all", operand)
     return _fold(operand, operand.builder.constant(True), "and", dimensions)
 
 
 @checked
 def mean(operand: Op, dimensions: Dimensions | None = None) -> Op:
-    """The mean over these dimensions, by default all; NaN of no elements.
+    """The mean over dimensions; NaN of no elements.
 
-    Types narrower than f32 are summed in f32. Raises InvalidArgumentError for integers and pred,
-    whose mean has another type: convert first.
+    Types narrower than f32 are summed in f32.
+
+    Args:
+        operand: An array of a floating or complex type.
+        dimensions: The dimensions to reduce, by default all; negative numbers count from the end.
+
+    Returns:
+        The means, without those dimensions.
+
+    Raises:
+        ShapeError: The array has no such dimension.
+        ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The element type is neither floating nor complex: its mean would have
+            another type.
+
+    Example:
+        >>> x = Builder("example").parameter(0, "f32[2,3]")
+        >>> lib.arithmetic.mean(x, 1)
+        %divide.6: f32[2]
+
+    See https://openxla.org/xla/operation_semantics#reduce
     """
     element_type = operand.shape.element_type
     if not (element_type.is_floating or element_type.is_complex):

@@ -11,7 +11,8 @@ from xla_contract.errors import ShapeError
 def initial_values(operands: Sequence[Op], given: Values) -> list[Op]:
     """Return the values as Ops; numbers take the element type of their operand.
 
-    Raises ShapeError unless there is one for each operand.
+    Raises:
+        ShapeError: The operands are not arrays, or not as many as the values.
     """
     builder = builder_of(*operands)
     likes = itertools.chain((operand.shape for operand in operands), itertools.repeat(None))

@@ -59,6 +59,7 @@ def triangular_solve(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: `transpose_a` is none of the names.
 
     Example:
         >>> a = Builder("example").parameter(0, "f32[3,3]")
@@ -87,6 +88,7 @@ def fft(operand: Op, fft_type: FftType | Choice, fft_length: Dimensions) -> Op:
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The name of the transform is unknown.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,8]")

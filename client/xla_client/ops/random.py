@@ -34,6 +34,7 @@ def rng_uniform(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The shape is malformed, or a number does not fit its element type.
 
     Example:
         >>> b = Builder("example")
@@ -65,6 +66,7 @@ def rng_normal(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The shape is malformed, or a number does not fit its element type.
 
     Example:
         >>> b = Builder("example")
@@ -97,6 +99,7 @@ def rng_bit_generator(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The name of the algorithm is unknown, or the shape malformed.
 
     Example:
         >>> state = Builder("example").parameter(0, "u64[2]")

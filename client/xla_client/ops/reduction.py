@@ -41,6 +41,7 @@ def reduce(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -75,6 +76,7 @@ def reduce_all(operands: Operands, init_values: Values, computation: Computation
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -105,6 +107,7 @@ def map(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")

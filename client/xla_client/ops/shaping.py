@@ -48,6 +48,7 @@ def broadcast(operand: Op, broadcast_sizes: Dimensions) -> Op:
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A size is negative or too large.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -167,6 +168,7 @@ def dynamic_reshape(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A size is negative or too large.
 
     Example:
         >>> b = Builder("example")
@@ -317,6 +319,7 @@ def set_dimension_size(operand: Op, val: Op | Scalar, dimension: int) -> Op:
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")

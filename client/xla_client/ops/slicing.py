@@ -72,6 +72,7 @@ def slice_in_dim(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: The stride has more than 64 bits.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -108,6 +109,7 @@ def dynamic_slice(operand: Op, start_indices: Values, slice_sizes: Dimensions) -
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> b = Builder("example")
@@ -137,6 +139,7 @@ def dynamic_update_slice(operand: Op, update: Op, start_indices: Values) -> Op:
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> b = Builder("example")
@@ -195,6 +198,7 @@ def pad(operand: Op, padding_value: Op | Scalar, padding_config: PaddingAmounts)
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -226,6 +230,7 @@ def pad_in_dim(operand: Op, padding_value: Op | Scalar, dimension: int, low: int
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")

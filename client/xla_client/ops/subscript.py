@@ -42,7 +42,16 @@ class _Plan:
 def subscript(operand: Op, index: Any) -> Op:
     """The part of an array that an index describes, or an element of a tuple.
 
-    Raises ArgumentTypeError for what is no index, and ShapeError for one outside the array.
+    Args:
+        operand: An array or a tuple.
+        index: Ints, slices, None and `...`, alone or in a tuple, as numpy takes them.
+
+    Returns:
+        The part or the element.
+
+    Raises:
+        ArgumentTypeError: `index` is no index.
+        ShapeError: The index is outside the array.
     """
     places = index if isinstance(index, tuple) else (index,)
     try:

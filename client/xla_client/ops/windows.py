@@ -37,6 +37,7 @@ def reduce_window(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the operand, or a text is no padding.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -81,6 +82,7 @@ def reduce_window_with_general_padding(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -138,6 +140,7 @@ def select_and_scatter(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the operand, or a text is no padding.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -180,6 +183,7 @@ def select_and_scatter_with_general_padding(
     Raises:
         ShapeError: The operands do not fit the operation.
         ArgumentTypeError: An argument has a type that its parameter does not take.
+        InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")

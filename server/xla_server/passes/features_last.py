@@ -20,15 +20,20 @@ from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.build import ELEMENTWISE, broadcast, transpose
 from xla_server.passes.edit import Editor, rewrite, users
 
-FEWEST_FEATURES = 8
+FEWEST_FEATURES = 4
 SHORTEST_ROW = 3
-"""Of a group's results and their last spatial dimension, for which tiles of registers are used."""
+"""Of each of several groups' results and of their last spatial dimension, for which tiles of
+registers are used. One group may have any number of features."""
 
 DEEPEST = 1 << 13
 """Products of a sum, for which a panel of the kernel stays in the cache."""
 
-LEAST_TAPS = 32
-"""Products for each element moved from which arrays are worth bringing into order."""
+LEAST_TAPS = 1
+"""Products for each element moved from which arrays are worth bringing into order: patches, which
+are the other way, write an element for each product of a feature."""
+
+LEAST_TAPS_OF_POINTS = 32
+"""The same where windows are single elements, whose patches are the input or a part of it."""
 
 NARROW_GROUP = 4
 """Features of a group below which groups are computed side by side, in vectors of features."""
@@ -106,7 +111,7 @@ class _Moving:
                 numbers = renumbered(numbers, order)
         back = None
         is_taken = operands[0] is not i.operands[0]
-        if _is_worth_it(i) or (is_taken and _has_one_place(i)):
+        if _is_worth_it(i) or (is_taken and has_one_place(i)):
             into = _last(numbers.input_order)
             operands[0] = transpose(self._editor, operands[0], into)
             numbers = _input_numbers(numbers, _inverse(into))
@@ -134,7 +139,8 @@ def _inverse(order: Sequence[int]) -> tuple[int, ...]:
     return tuple(order.index(d) for d in range(len(order)))
 
 
-def _has_one_place(i: HloInstruction) -> bool:
+def has_one_place(i: HloInstruction) -> bool:
+    """Return whether the windows of a convolution have one element each."""
     return all(d.size == 1 for d in i.attributes.window.dimensions)
 
 
@@ -146,7 +152,7 @@ def _is_worth_it(i: HloInstruction) -> bool:
         return False
     outputs = kernel.dimensions[numbers.kernel_output_feature_dimension]
     depth = kernel.element_count // max(outputs, 1)
-    if _has_one_place(i) or not i.shape.element_count:
+    if has_one_place(i) or not i.shape.element_count:
         return False
     if min(outputs // groups, depth) < NARROW_GROUP <= groups:
         is_last = _last(numbers.output_order)[-1] == i.shape.rank - 1
@@ -161,8 +167,13 @@ def _is_worth_it(i: HloInstruction) -> bool:
         if list(_last(order)) != sorted(order)
     )
     row = i.shape.dimensions[numbers.output_spatial_dimensions[-1]]
-    is_wide = bool(outputs // groups >= FEWEST_FEATURES) and row >= SHORTEST_ROW
+    is_wide = is_wide_enough(outputs // groups, groups) and row >= SHORTEST_ROW
     return is_wide and depth <= DEEPEST and i.shape.element_count * depth >= moved * LEAST_TAPS
+
+
+def is_wide_enough(outputs: int, groups: int) -> bool:
+    """Return whether groups of so many output features are computed by tiles of registers."""
+    return groups == 1 or outputs >= FEWEST_FEATURES
 
 
 def _input_numbers(

@@ -1,14 +1,17 @@
-"""Docstrings of operations: parts in Google's form, and examples that print what they say."""
+"""Docstrings of operations and of the library.
+
+They have the parts of Google's style, examples that print what they say, and links to the pages
+that define the semantics.
+"""
 
 import doctest
 import inspect
 import re
 
-import numpy as np
 import pytest
 
-import xla_client
-from xla_client import Builder, ops
+from tests.unit.client.documented import DOCUMENTED, example, part
+from xla_client import ops
 
 PAGE = "https://openxla.org/xla/operation_semantics#"
 SECTIONS = {
@@ -27,24 +30,55 @@ SECTIONS = {
 """The sections of XLA's page on the semantics of operations."""
 
 
-@pytest.mark.parametrize("name", ops.__all__)
+HEADER = re.compile(r"https://github\.com/openxla/xla/blob/main/xla/hlo/builder/lib/(\w+)\.h")
+HEADERS = {
+    "arithmetic", "broadcast", "comparators", "constants", "logdet", "loops", "lu_decomposition",
+    "math", "matrix", "pooling", "prng", "qr", "self_adjoint_eig", "slicing", "sorting",
+    "tridiagonal",
+}  # fmt: skip
+"""The headers of XLA's own library of builders that docstrings name."""
+
+OTHER_PAGES = {
+    "https://docs.jax.dev/en/latest/_autosummary/jax.random.": {
+        "bernoulli", "bits", "fold_in", "key", "normal", "randint", "split", "uniform"
+    },
+    "https://docs.jax.dev/en/latest/_autosummary/jax.lax.linalg.": {"svd"},
+    "https://numpy.org/doc/stable/user/basics.": {"broadcasting"},
+}  # fmt: skip
+"""Pages of functions that are defined by those of JAX or by the broadcasting of NumPy."""
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
 def test_a_docstring_has_its_parts_and_its_example_runs(name: str) -> None:
-    function = getattr(ops, name)
-    text = inspect.getdoc(function) or ""
-    parts = [part for part in ("Args:", "Returns:", "Raises:", "Example:") if f"\n{part}\n" in text]
-    assert parts == ["Args:", "Returns:", "Raises:", "Example:"]
-    described = re.search(r"\nArgs:\n(.*?)\n\n", text, re.DOTALL)
-    assert described is not None
-    parameters = re.findall(r"^    (\w+): ", described[1], re.MULTILINE)
-    assert parameters == list(inspect.signature(function).parameters)
-    assert set(re.findall(re.escape(PAGE) + r"(\S+)", text)) <= SECTIONS
-    names = {"Builder": Builder, "ops": ops, "np": np, "xla_client": xla_client}
-    test = doctest.DocTestParser().get_doctest(text, names, name, None, 0)
+    value = DOCUMENTED[name]
+    text = inspect.getdoc(value) or ""
+    titles = ("Args", "Attributes", "Returns", "Raises", "Example")
+    parts = [title for title in titles if f"\n{title}:\n" in text]
+    if inspect.isclass(value):
+        assert parts == ["Attributes", "Example"]
+    else:
+        assert parts == ["Args", "Returns", "Raises", "Example"]
+    assert list(part(text, parts[0])) == list(inspect.signature(value).parameters)
+    test = example(name)
     assert len(test.examples) >= 1
-    assert any(example.want for example in test.examples)
+    assert any(each.want for each in test.examples)
     problems: list[str] = []
     doctest.DocTestRunner(verbose=False).run(test, out=problems.append)
     assert problems == []
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_the_links_of_a_docstring_are_of_known_pages(name: str) -> None:
+    text = inspect.getdoc(DOCUMENTED[name]) or ""
+    for link in re.findall(r"https://\S+", text):
+        if found := HEADER.fullmatch(link):
+            assert found[1] in HEADERS
+        elif link.startswith(PAGE):
+            assert link.removeprefix(PAGE) in SECTIONS
+        else:
+            page = next(each for each in OTHER_PAGES if link.startswith(each))
+            assert link.removeprefix(page).removesuffix(".html") in OTHER_PAGES[page]
+        assert f"\nSee {link}" in text
 
 
 WITHOUT_SECTION = {
@@ -53,7 +87,23 @@ WITHOUT_SECTION = {
 }  # fmt: skip
 """Operations that XLA's page does not describe, and `roll`, which is none."""
 
+WITHOUT_LINK = {
+    "lib.activations.gelu", "lib.activations.log_softmax", "lib.activations.logsumexp",
+    "lib.activations.one_hot", "lib.activations.relu", "lib.activations.silu",
+    "lib.activations.softmax", "lib.activations.softplus", "lib.factorizations.matrix_dimensions",
+    "lib.factorizations.permutation_sign", "lib.factorizations.square_dimensions",
+    "lib.special.chebyshev", "lib.special.in_double", "lib.special.logit",
+    "lib.special.polynomial",
+}  # fmt: skip
+"""Functions of the library whose docstring is all there is of their semantics."""
+
 
 def test_operations_name_their_section_of_the_page() -> None:
     linked = {name for name in ops.__all__ if PAGE in (getattr(ops, name).__doc__ or "")}
     assert linked == set(ops.__all__) - WITHOUT_SECTION
+
+
+def test_functions_of_the_library_name_the_source_of_their_semantics() -> None:
+    of_library = {name for name in DOCUMENTED if name.startswith("lib.")}
+    linked = {name for name in of_library if "\nSee https://" in inspect.getdoc(DOCUMENTED[name])}
+    assert of_library - linked == WITHOUT_LINK

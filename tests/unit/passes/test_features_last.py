@@ -108,16 +108,32 @@ def test_groups_of_one_feature_each() -> None:
     assert moved(module).entry.root.opcode is Opcode.TRANSPOSE
 
 
+@pytest.mark.parametrize("features", [1, 2, 7])
+def test_one_group_of_any_number_of_features(features: int) -> None:
+    module = stated(
+        ["f32[2,2,5,6]", f"f32[{features},2,3,3]"],
+        f"f32[2,{features},5,6] negate(c)",
+        f"c = f32[2,{features},5,6] convolution(x0, x1), {WINDOW}, {FIRST}",
+    )
+    (convolution,) = (i for i in moved(module).entry.instructions if i.opcode is Opcode.CONVOLUTION)
+    assert convolution.attributes.dimension_numbers.input_feature_dimension == 3
+
+
 LEFT = {
     "in_order": (
         "f32[2,5,6,8]", ["f32[2,5,6,8]", "f32[3,3,8,8]"], WINDOW, "dim_labels=b01f_01io->b01f",
     ),
     "one_place": ("f32[2,8,5,6]", ["f32[2,8,5,6]", "f32[8,8,1,1]"], "window={size=1x1}", FIRST),
-    "few_features": ("f32[2,7,5,6]", ["f32[2,9,5,6]", "f32[7,9,3,3]"], WINDOW, FIRST),
+    "few_features_of_groups": (
+        "f32[2,6,5,6]", ["f32[2,18,5,6]", "f32[6,9,3,3]"], WINDOW,
+        f"{FIRST}, feature_group_count=2",
+    ),
     "short_rows": (
         "f32[2,8,5,2]", ["f32[2,8,7,4]", "f32[8,8,3,3]"], "window={size=3x3}", FIRST,
     ),
-    "short_sums": ("f32[2,8,5,6]", ["f32[2,2,5,6]", "f32[8,2,3,3]"], WINDOW, FIRST),
+    "fewer_products_than_elements": (
+        "f32[2,8,3,3]", ["f32[2,8,50,50]", "f32[8,8,1,2]"], "window={size=1x2 stride=20x20}", FIRST,
+    ),
     "deep_sums": ("f32[2,8,5,6]", ["f32[2,911,5,6]", "f32[8,911,3,3]"], WINDOW, FIRST),
     "integers": ("s32[2,8,5,6]", ["s32[2,8,5,6]", "s32[8,8,3,3]"], WINDOW, FIRST),
     "few_groups": (

@@ -21,10 +21,19 @@ from xla_server.codegen.lower.transpose import transposition, transposition_sour
 from xla_server.codegen.lower.winograd import Tiled, fits, kernel_source, tiled_source
 from xla_server.codegen.routines.winograd_transforms import SIDE
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.features_last import FEWEST_FEATURES, LEAST_TAPS, SHORTEST_ROW
+from xla_server.passes.features_last import (
+    LEAST_TAPS,
+    LEAST_TAPS_OF_POINTS,
+    SHORTEST_ROW,
+    has_one_place,
+    is_wide_enough,
+)
 
 PANEL_BYTES = 1 << 20
 """Of a kernel's panel, which is read for every tile."""
+
+FEWEST_DEPTHWISE = 8
+"""Features of a depthwise convolution from which they fill vectors."""
 
 LEAST_READINGS = 4
 """How often each element of a depthwise convolution's input is read, from which laying it out with
@@ -48,7 +57,9 @@ def direct_phases(i: HloInstruction) -> list[Phase] | None:
     if is_deep:
         groups, outputs = 1, groups
     results = [i.shape.dimensions[d] for d in numbers.output_spatial_dimensions]
-    if not window or len(window) > 3 or outputs < FEWEST_FEATURES or results[-1] < SHORTEST_ROW:
+    if not window or len(window) > 3 or results[-1] < SHORTEST_ROW:
+        return None
+    if not (outputs >= FEWEST_DEPTHWISE if is_deep else is_wide_enough(outputs, groups)):
         return None
     sizes = [base.dimensions[d] for d in numbers.input_spatial_dimensions]
     lines = all_phases(window, sizes, results)
@@ -73,7 +84,8 @@ def direct_phases(i: HloInstruction) -> list[Phase] | None:
     )
     if is_deep and (moved or not _reads_often(i, found)):
         return None
-    if i.shape.element_count * found[0].depth < moved * LEAST_TAPS:
+    least = LEAST_TAPS_OF_POINTS if has_one_place(i) else LEAST_TAPS
+    if i.shape.element_count * found[0].depth < moved * least:
         return None
     return joined(found)
 

@@ -150,6 +150,11 @@ class Gemm:
         return self.right_bytes > ROOM_BYTES or (self.batch == 1 and self.work > 2 * TRIP_WORK)
 
     @property
+    def is_by_rows(self) -> bool:
+        """Whether rows of tiles are written one after the other, as memory is laid out."""
+        return self.depth <= SHALLOW and self.is_laid_out_ahead
+
+    @property
     def right_bytes(self) -> int:
         """Of the panels of one right matrix."""
         return self.panels * self.panel_bytes(self.panel_columns, self.depth)
@@ -271,7 +276,8 @@ def product_source(gemm: Gemm, places: Sequence[int], tail: TailText) -> tuple[s
         f"room = {f'room_for({room + SLACK})' if room else 0}",
         f"cancelled = peek_i64(buffers, {places[3]})",
     ]
-    call = _call_lines("gemm_band", BAND_OPERANDS, operands)
+    function = "gemm_band_by_rows" if gemm.is_by_rows else "gemm_band"
+    call = _call_lines(function, BAND_OPERANDS, operands)
     work = tiles * height * panels * gemm.panel_columns * (gemm.depth + tail.work)
     if tail.loops:
         looks = stop_lines(0) if is_long(work) else []

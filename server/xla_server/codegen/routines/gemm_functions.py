@@ -11,6 +11,7 @@ from xla_server.codegen.routines.assembly_tiles import gemm_along, gemm_tile, ha
 from xla_server.codegen.routines.gemm_loops import (
     BAND_OPERANDS,
     LAYOUT_OPERANDS,
+    band_by_rows_text,
     band_text,
     layout_text,
 )
@@ -71,6 +72,7 @@ def _functions() -> dict[str, Any]:
         **{f"{name}_address": function.address() for name, function in called.items()},
         "gemm_layout": _glue("gemm_layout", LAYOUT_OPERANDS, layout_text),
         "gemm_band": _glue("gemm_band", BAND_OPERANDS, band_text),
+        "gemm_band_by_rows": _glue("gemm_band_by_rows", BAND_OPERANDS, band_by_rows_text),
     }
 
 

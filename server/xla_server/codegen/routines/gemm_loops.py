@@ -1,5 +1,7 @@
 """The loops around panels and tiles, compiled once for all products."""
 
+from collections.abc import Callable
+
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
 
 LAYOUT_OPERANDS = (
@@ -110,7 +112,27 @@ def layout_text(symbol: str) -> str:
 
 
 def band_text(symbol: str) -> str:
-    """The function that multiplies, a run of steps of a trip's tiles after the other."""
+    """The function that multiplies, a run of steps of a trip's tiles after the other.
+
+    A panel of columns is multiplied with all rows of the band before the next one is, so it stays
+    in the nearest cache.
+    """
+    return _band_text(symbol, _multiply_by_columns)
+
+
+def band_by_rows_text(symbol: str) -> str:
+    """The function of the same operands that multiplies the rows of a tile with all columns first.
+
+    Results are written in the order of memory, which matters where sums are so short that most of
+    what moves is results. The right matrix is laid out ahead.
+    """
+    return _band_text(symbol, _multiply_by_rows)
+
+
+_Multiply = Callable[[FunctionText, str, str, str, str, str, str, str, str], None]
+
+
+def _band_text(symbol: str, multiply: _Multiply) -> str:
     f = FunctionText(symbol, BAND_OPERANDS)
     tile, on_left, on_right = map(f.pointer, ("%tile", "%lay_out_left", "%lay_out_right"))
     trip = Loop(f, "%start", "%stop", 1, [])
@@ -129,7 +151,7 @@ def band_text(symbol: str) -> str:
     left = f.address(left, (step.number, "%step_ahead"))
     right = f.address(right, (step.number, "%right_step_ahead"))
     _lay_out_band(f, on_left, left, rows, steps)
-    _multiply_band(f, tile, on_right, right, result, rows, columns, steps, step.number)
+    multiply(f, tile, on_right, right, result, rows, columns, steps, step.number)
     step.end()
     trip.end()
     return f.text()
@@ -145,7 +167,7 @@ def _lay_out_band(f: FunctionText, function: str, left: str, rows: str, steps: s
     row.end([f.plus(place, "%band_panel_bytes")])
 
 
-def _multiply_band(
+def _multiply_by_columns(
     f: FunctionText,
     tile: str,
     lay_out: str,
@@ -156,17 +178,11 @@ def _multiply_band(
     steps: str,
     step: str,
 ) -> None:
-    """All tiles of a band with the panels of a block of columns."""
-    whole = f.let(f"udiv i64 {f.plus(steps, f.minus('%per_step', '1'))}, %per_step")
-    adds = f.let(f"zext i1 {f.let(f'icmp sgt i64 {step}, 0')} to i64")
+    """All tiles of a band with the panels of a block of columns, panel by panel."""
+    whole, adds = _whole_steps(f, steps), _adds(f, step)
     column = Loop(f, "0", columns, "%panel_columns", [("i64", right)])
     (right,) = column.values
-    word = f.let(f"load atomic i64, ptr {f.pointer('%cancelled')} seq_cst, align 8")
-    leave, stay = f.label(), f.label()
-    f.do(f"br i1 {f.let(f'icmp ne i64 {word}, 0')}, label %{leave}, label %{stay}")
-    f.start(leave)
-    f.do("ret void")
-    f.start(stay)
+    _return_if_cancelled(f)
     there = f.minus(columns, column.number)
     width = f.smaller(there, "%panel_columns")
     is_narrow = f.let(f"icmp slt i64 {there}, %narrow")
@@ -186,6 +202,52 @@ def _multiply_band(
     _call(f, tile, place, factors, into, ahead, whole, "%pitch", height, width, adds)
     row.end([f.plus(place, "%band_panel_bytes")])
     column.end([f.plus(right, "%panel_ahead")])
+
+
+def _multiply_by_rows(
+    f: FunctionText,
+    tile: str,
+    _lay_out: str,
+    right: str,
+    result: str,
+    rows: str,
+    columns: str,
+    steps: str,
+    step: str,
+) -> None:
+    """All tiles of a band with the panels of a block of columns, row of tiles by row of tiles."""
+    whole, adds = _whole_steps(f, steps), _adds(f, step)
+    row = Loop(f, "0", rows, "%height", [("i64", "%band")])
+    (place,) = row.values
+    _return_if_cancelled(f)
+    height = f.smaller(f.minus(rows, row.number), "%height")
+    result = f.address(result, (row.number, "%pitch"))
+    column = Loop(f, "0", columns, "%panel_columns", [("i64", right)])
+    (right,) = column.values
+    width = f.smaller(f.minus(columns, column.number), "%panel_columns")
+    into = f.address(result, (column.number, "%width"))
+    _call(f, tile, place, right, into, "%right_ahead", whole, "%pitch", height, width, adds)
+    column.end([f.plus(right, "%panel_ahead")])
+    row.end([f.plus(place, "%band_panel_bytes")])
+
+
+def _whole_steps(f: FunctionText, steps: str) -> str:
+    """Steps of a tile, of which the last one may be filled up."""
+    return f.let(f"udiv i64 {f.plus(steps, f.minus('%per_step', '1'))}, %per_step")
+
+
+def _adds(f: FunctionText, step: str) -> str:
+    """1 where a tile adds to what earlier steps have left, else 0."""
+    return f.let(f"zext i1 {f.let(f'icmp sgt i64 {step}, 0')} to i64")
+
+
+def _return_if_cancelled(f: FunctionText) -> None:
+    word = f.let(f"load atomic i64, ptr {f.pointer('%cancelled')} seq_cst, align 8")
+    leave, stay = f.label(), f.label()
+    f.do(f"br i1 {f.let(f'icmp ne i64 {word}, 0')}, label %{leave}, label %{stay}")
+    f.start(leave)
+    f.do("ret void")
+    f.start(stay)
 
 
 def _call(f: FunctionText, function: str, *operands: str) -> None:

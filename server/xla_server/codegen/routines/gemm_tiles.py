@@ -8,6 +8,7 @@ A step of 16-bit integers is a pair: what is multiplied and added up in one inst
 """
 
 import dataclasses
+from collections.abc import Sequence
 
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
 from xla_server.codegen.compiler.target_cpu import has_features
@@ -69,7 +70,8 @@ def tile_text(symbol: str, kind: Kind, rows: int, vectors: int) -> str:
     f = FunctionText(symbol, names)
     lanes, form = kind.lanes, kind.form
     vector = f"<{lanes} x {form}>"
-    masks = [f.mask(lanes, number * lanes, "%columns") for number in range(vectors)]
+    # Memory of the stack is taken at the start, or it would be taken anew each time.
+    kept = f.let(f"alloca [{rows * vectors} x {vector}], align {lanes * kind.width}")
     zero = "zeroinitializer"
     carried = [("ptr", f.pointer("%left")), ("ptr", f.pointer("%right"))]
     carried += [(vector, zero)] * (rows * vectors)
@@ -90,23 +92,47 @@ def tile_text(symbol: str, kind: Kind, rows: int, vectors: int) -> str:
             place = sums[member * vectors + number]
             following.append(_added(f, kind, factor, other, place))
     loop.end([f.behind(left, rows * kind.width), f.behind(right, "%ahead"), *following])
-    # A loop over the rows that are there is compiled in less time than all after each other.
-    size = lanes * kind.width
-    kept = f.let(f"alloca [{rows * vectors} x {vector}], align {size}")
-    for number, value in enumerate(following):
-        f.do(f"store {vector} {value}, ptr {f.behind(kept, number * size)}, align {size}")
-    is_added = f.splat("i1", lanes, f.let("trunc i64 %adds to i1"))
-    reads = [f.let(f"and <{lanes} x i1> {mask}, {is_added}") for mask in masks]
-    add = "fadd" if form in ("float", "double") else "add"
-    row = Loop(f, "0", "%rows", 1, [("ptr", kept), ("ptr", f.pointer("%result"))])
-    source, target = row.values
-    for number, (mask, read) in enumerate(zip(masks, reads, strict=True)):
-        total = f.let(f"load {vector}, ptr {f.behind(source, number * size)}, align {size}")
-        place = f.behind(target, number * size)
-        before = f.read(vector, place, kind.width, read)
-        f.write(vector, f.let(f"{add} {vector} {before}, {total}"), place, kind.width, mask)
-    row.end([f.behind(source, vectors * size), f.behind(target, "%pitch")])
+    _store(f, kind, following, rows, kept)
     return f.text()
+
+
+def _store(f: FunctionText, kind: Kind, sums: Sequence[str], rows: int, kept: str) -> None:
+    """Write the sums of a tile, or add them to what is there, by way of the memory `kept`.
+
+    A loop over the rows that are there is compiled in less time than all after each other. Whole
+    vectors are written without masks, which take some processors tens of cycles each.
+    """
+    vectors = len(sums) // rows
+    lanes, form = kind.lanes, kind.form
+    vector, size = f"<{lanes} x {form}>", lanes * kind.width
+    for number, value in enumerate(sums):
+        f.do(f"store {vector} {value}, ptr {f.behind(kept, number * size)}, align {size}")
+    masks = [f.mask(lanes, number * lanes, "%columns") for number in range(vectors)]
+    adds = f.let("trunc i64 %adds to i1")
+    is_added = f.splat("i1", lanes, adds)
+    reads = [f.let(f"and <{lanes} x i1> {mask}, {is_added}") for mask in masks]
+    enough = f.let(f"icmp sge i64 %columns, {vectors * lanes}")
+    is_whole = f.let(f"and i1 {enough}, {f.let(f'xor i1 {adds}, true')}")
+    whole, partial, end = (f.label() for _ in range(3))
+    f.do(f"br i1 {is_whole}, label %{whole}, label %{partial}")
+    add = "fadd" if form in ("float", "double") else "add"
+    for label in (whole, partial):
+        f.start(label)
+        start = [("ptr", kept), ("ptr", f.pointer("%result"))]
+        loop = Loop(f, "0", "%rows", 1, start)
+        source, target = loop.values
+        for number, (mask, read) in enumerate(zip(masks, reads, strict=True)):
+            total = f.let(f"load {vector}, ptr {f.behind(source, number * size)}, align {size}")
+            place = f.behind(target, number * size)
+            if label == whole:
+                f.do(f"store {vector} {total}, ptr {place}, align {kind.width}")
+            else:
+                before = f.read(vector, place, kind.width, read)
+                total = f.let(f"{add} {vector} {before}, {total}")
+                f.write(vector, total, place, kind.width, mask)
+        loop.end([f.behind(source, vectors * size), f.behind(target, "%pitch")])
+        f.do(f"br label %{end}")
+    f.start(end)
 
 
 def _added(f: FunctionText, kind: Kind, factor: str, other: str, total: str) -> str:

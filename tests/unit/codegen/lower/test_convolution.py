@@ -330,6 +330,9 @@ DIRECT: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "groups": (
         (2, 6, 7, 6), (3, 3, 2, 105), {"feature_group_count": 3, "padding": [(1, 1), (1, 1)]},
     ),
+    "one-feature": ((2, 9, 13, 8), (3, 2, 8, 1), {"padding": [(1, 1), (0, 2)]}),
+    "three-features": ((2, 9, 13, 4), (2, 3, 4, 3), {"window_strides": (2, 3)}),
+    "groups-of-five": ((1, 6, 7, 6), (3, 3, 3, 10), {"feature_group_count": 2}),
     "1d": ((2, 40, 3), (4, 3, 10), {"padding": [(3, 0)]}),
     "3d": ((1, 4, 5, 6, 2), (2, 3, 2, 2, 12), {"padding": [(1, 0), (1, 1), (0, 1)]}),
 }  # fmt: skip

@@ -131,6 +131,32 @@ def test_few_columns_of_integers_are_tiles_where_a_loop_would_read_with_strides(
     np.testing.assert_array_equal(on_cpu(module, [left, right])[0], wanted)
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int8])
+@pytest.mark.parametrize("columns", [512, 555])
+def test_short_sums_are_written_row_by_row(columns: int, kind: Any) -> None:
+    left, right = _drawn(kind, 205, 40), _drawn(kind, 40, columns)
+    wanted_type = np.int32 if kind is np.int8 else kind
+
+    def product(a: Any, b: Any) -> Any:
+        return jnp.matmul(a, b, preferred_element_type=wanted_type)
+
+    with jax.enable_x64(kind is np.float64):
+        module = imported(lower(product, left, right))
+    texts = [row.source for row in kernels_of(compile_module(module).code)]
+    assert any("gemm_band_by_rows" in text for text in texts)
+    wide = np.int64 if kind is np.int8 else np.float64
+    wanted = left.astype(wide) @ right.astype(wide)
+    np.testing.assert_allclose(on_cpu(module, [left, right])[0], wanted, rtol=0, atol=1e-4)
+
+
+def test_long_sums_are_written_panel_by_panel() -> None:
+    left, right = _drawn(np.float32, 100, 200), _drawn(np.float32, 200, 300)
+    module = imported(lower(jnp.matmul, left, right))
+    texts = [row.source for row in kernels_of(compile_module(module).code)]
+    assert any("gemm_band(" in text for text in texts)
+    np.testing.assert_allclose(on_cpu(module, [left, right])[0], left @ right, atol=1e-3)
+
+
 def test_what_is_not_finite_stays_in_its_row_and_column() -> None:
     left, right = _drawn(np.float32, 45, 70), _drawn(np.float32, 70, 65)
     left[44, 3], right[5, 64] = np.nan, np.inf
