@@ -11,6 +11,8 @@ RUNNING := $(if $(wildcard $(STAMP)),$(STAMP),$(DEMO_STAMP))
 WRITING := $(if $(wildcard $(STAMP)),$(STAMP),$(DOCS_STAMP))
 INSTALLED_FROM := pyproject.toml hatch_build.py $(wildcard protos/xla/*.proto)
 SOURCES := protos/xla_contract client server
+# Where Python is told to write no bytecode, each start of a server would compile all of it anew.
+COMPILE_SOURCES = $(BIN)/python -m compileall -q $(SOURCES) tests
 DEMO_OUTPUT ?= build/digits.png
 
 .DEFAULT_GOAL := help
@@ -24,11 +26,13 @@ setup: $(STAMP) ## make the virtual environment and install everything for devel
 $(STAMP): $(INSTALLED_FROM)
 	@$(MAKE) --no-print-directory venv
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(COMPILE_SOURCES)
 	@touch $(STAMP)
 
 $(DEMO_STAMP): $(INSTALLED_FROM)
 	@$(MAKE) --no-print-directory venv
 	$(BIN)/python -m pip install --quiet --editable '.[server,demo]'
+	@$(COMPILE_SOURCES)
 	@touch $(DEMO_STAMP)
 
 $(DOCS_STAMP): $(INSTALLED_FROM)

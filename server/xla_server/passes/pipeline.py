@@ -30,6 +30,7 @@ from xla_server.passes.single_scatter import SingleScatter
 from xla_server.passes.squeeze import Squeeze
 from xla_server.passes.static_sizes import StaticSizes
 from xla_server.passes.transpose_folding import TransposeFolding
+from xla_server.passes.transpose_mover import TransposeMover
 from xla_server.passes.transposed_dot import TransposedDot
 from xla_server.passes.tree_reduction import TreeReduction
 from xla_server.passes.tuple_simplifier import TupleSimplifier
@@ -89,7 +90,8 @@ PIPELINE: tuple[Pass, ...] = (
     FloatWidening(),
     # Before simplification, whose rules take it that there is an element to speak of.
     EmptyArrays(),
-    Fixpoint("simplification", (*_LOCAL, *_CONTROL)),
+    # Simplification brings together the transposes that meet.
+    Fixpoint("simplification", (*_LOCAL, TransposeMover(), *_CONTROL)),
     # After simplification, which brings transposes together, and before all that chooses by the
     # order of dimensions in which dots and convolutions read their operands.
     TransposeFolding(),

@@ -1,0 +1,95 @@
+"""Transposes of elementwise operations on transposes, brought together on the operands.
+
+What XLA's reshape mover does for reshapes: in transpose(multiply(transpose(x), transpose(y))) the
+outer transpose goes through the multiplication and meets the inner ones, so that each array is
+moved once, or not at all where the two cancel.
+"""
+
+import dataclasses
+
+from xla_contract.opcode import Opcode
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.passes.build import ELEMENTWISE, transpose
+from xla_server.passes.edit import Editor, rewrite, users
+
+_KNOWN = frozenset({Opcode.BROADCAST, Opcode.CONSTANT, Opcode.IOTA})
+"""What is transposed without moving anything when the program runs."""
+
+_MOST_STEPS = 64
+"""Elementwise operations that one transpose goes through."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TransposeMover:
+    """Moves transposes behind elementwise operations in front of them.
+
+    All arrays that these read must be transposes or known, and nothing else may read the
+    operations' results: then no transpose is added and the outer one is gone.
+    """
+
+    name: str = "transpose-mover"
+
+    def apply(self, module: HloModule) -> bool:
+        """Move everywhere; whether anything was."""
+        editor = Editor(module)
+        changed = False
+        for computation in module.computations:
+            if any(i.opcode is Opcode.TRANSPOSE for i in computation.instructions):
+                changed |= _move(computation, editor)
+        return changed
+
+
+def _move(computation: HloComputation, editor: Editor) -> bool:
+    readers = users(computation)
+
+    def moved(i: HloInstruction) -> HloInstruction | None:
+        if i.opcode is not Opcode.TRANSPOSE or i.operands[0].opcode not in ELEMENTWISE:
+            return None
+        inside = _operations(i, computation, readers)
+        if inside is None:
+            return None
+        permutation = i.attributes.permutation
+        new: dict[HloInstruction, HloInstruction] = {}
+        for part in reversed(inside):
+            operands = []
+            for operand in part.operands:
+                if operand not in new:
+                    is_scalar = not operand.shape.rank
+                    new[operand] = operand if is_scalar else transpose(editor, operand, permutation)
+                operands.append(new[operand])
+            new[part] = editor.add(part.opcode, operands, part.attributes, part.called)
+        return new[i.operands[0]]
+
+    return rewrite(computation, moved, editor)
+
+
+def _operations(
+    i: HloInstruction,
+    computation: HloComputation,
+    readers: dict[HloInstruction, list[HloInstruction]],
+) -> list[HloInstruction] | None:
+    """Return the operations that a transpose goes through, readers first; None where it stays."""
+    found: dict[HloInstruction, None] = {}
+    waiting = [i.operands[0]]
+    unfinished: set[HloInstruction] = set()
+    meets = False
+    while waiting:
+        part = waiting.pop()
+        if part in found or not part.shape.rank or part.opcode in _KNOWN:
+            continue
+        if part.opcode is Opcode.TRANSPOSE:
+            meets = True
+            continue
+        # What was made just now has no readers on record.
+        if part.opcode not in ELEMENTWISE or part is computation.root or part not in readers:
+            return None
+        if part.control_predecessors or len(found) == _MOST_STEPS:
+            return None
+        if not all(reader in found or reader is i for reader in readers[part]):
+            # The last of its readers comes back to it.
+            unfinished.add(part)
+            continue
+        unfinished.discard(part)
+        found[part] = None
+        waiting += part.operands
+    return list(found) if meets and not unfinished else None
