@@ -111,7 +111,7 @@ class _Moving:
                 numbers = renumbered(numbers, order)
         back = None
         is_taken = operands[0] is not i.operands[0]
-        if _is_worth_it(i) or (is_taken and has_one_place(i)):
+        if is_worth_it(i) or (is_taken and has_one_place(i)):
             into = _last(numbers.input_order)
             operands[0] = transpose(self._editor, operands[0], into)
             numbers = _input_numbers(numbers, _inverse(into))
@@ -144,7 +144,7 @@ def has_one_place(i: HloInstruction) -> bool:
     return all(d.size == 1 for d in i.attributes.window.dimensions)
 
 
-def _is_worth_it(i: HloInstruction) -> bool:
+def is_worth_it(i: HloInstruction) -> bool:
     """Whether a convolution is computed so much faster that moving arrays is worth it."""
     numbers, window = i.attributes.dimension_numbers, i.attributes.window.dimensions
     kernel, groups = i.operands[1].shape, i.attributes.feature_group_count

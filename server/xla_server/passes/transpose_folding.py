@@ -14,6 +14,7 @@ from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.build import ELEMENTWISE, broadcast, reshape
 from xla_server.passes.dot_types import has_packing_kernel
 from xla_server.passes.edit import Editor, rewrite, users
+from xla_server.passes.features_last import is_worth_it
 
 _MAX_CHAIN = 8
 """Elementwise operations and reshapes between a transpose and its product, at most."""
@@ -121,7 +122,10 @@ def _is_matrix(
 
 
 def _convolution(i: HloInstruction, readers: Readers, editor: Editor) -> HloInstruction | None:
-    """Return the convolution of the operands before their transposes, None if there are none."""
+    """Return the convolution of the operands before their transposes.
+
+    None where there are none, or where `FeaturesLast` would transpose them again.
+    """
     operands, numbers = list(i.operands), i.attributes.dimension_numbers
     renumber: tuple[_Renumber, ...] = (_with_input, _with_kernel)
     for number, with_order in enumerate(renumber):
@@ -132,6 +136,9 @@ def _convolution(i: HloInstruction, readers: Readers, editor: Editor) -> HloInst
     if operands == list(i.operands):
         return None
     attributes = dataclasses.replace(i.attributes, dimension_numbers=numbers)
+    # It would be brought into the order that it has now.
+    if is_worth_it(dataclasses.replace(i, operands=tuple(operands), attributes=attributes)):
+        return None
     return editor.add(Opcode.CONVOLUTION, operands, attributes, shape=i.shape)
 
 

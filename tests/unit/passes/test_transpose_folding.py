@@ -199,12 +199,15 @@ def test_chains_up_to_the_limit_are_looked_through(length: int, fires: bool) -> 
     passed(module, TransposeFolding(), fires=fires)
 
 
-def _convolution(*, before: list[str], base: str, kernel: str, labels: str) -> HloModule:
-    root = f"f32[2,5,4,6] convolution({base}, {kernel}), window={{size=2x3}}, dim_labels={labels}"
-    return stated(["f32[2,3,6,6]", "f32[6,3,2,3]"], root, *before)
+def _convolution(
+    *, before: list[str], base: str, kernel: str, labels: str, row: int = 2
+) -> HloModule:
+    shape, window = f"f32[2,5,{row},6]", "window={size=2x3}"
+    root = f"{shape} convolution({base}, {kernel}), {window}, dim_labels={labels}"
+    return stated([f"f32[2,3,6,{row + 2}]", "f32[6,3,2,3]"], root, *before)
 
 
-_NHWC = "x = f32[2,6,6,3] transpose(x0), dimensions={0,2,3,1}"
+_NHWC = "x = f32[2,6,4,3] transpose(x0), dimensions={0,2,3,1}"
 _HWIO = "k = f32[2,3,3,6] transpose(x1), dimensions={2,3,1,0}"
 
 
@@ -222,6 +225,15 @@ def test_folds_into_a_convolution(before: list[str], base: str, kernel: str, lab
     after = passed(module, TransposeFolding())
     assert opcodes(after) == {"convolution": 1}
     assert_kept(module, after, relative=1e-5)
+
+
+def test_a_convolution_in_the_order_of_tiles_is_left() -> None:
+    """Features-last would transpose its operands again: its rows are long enough."""
+    long = _NHWC.replace("6,4,3", "6,6,3")
+    module = _convolution(
+        before=[long, _HWIO], base="x", kernel="k", labels="b01f_01io->b01f", row=4
+    )
+    passed(module, TransposeFolding(), fires=False)
 
 
 def test_a_convolution_of_what_is_not_transposed_is_left() -> None:
