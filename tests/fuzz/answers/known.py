@@ -49,10 +49,14 @@ def is_padded(judgement: "Judgement") -> bool:
 
 
 def _reduces_single_elements(j: "Judgement") -> Any:
-    if j.instruction.opcode is not Opcode.REDUCE:
-        return False
-    sizes = j.instruction.operands[0].shape.dimensions
-    return math.prod(sizes[number] for number in j.instruction.attributes.dimensions) == 1
+    return any(
+        part.opcode is Opcode.REDUCE
+        and math.prod(
+            part.operands[0].shape.dimensions[number] for number in part.attributes.dimensions
+        )
+        == 1
+        for part in _inside(j.instruction)
+    )
 
 
 def _counts_zeros_of_negatives(j: "Judgement") -> Any:
