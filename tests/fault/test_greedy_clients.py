@@ -245,7 +245,7 @@ def take_answers(connections: Sequence[Connection]) -> None:
             HELD.append(peer)
             for stream in [peer.call("TransferToClient", request) for _ in range(3 * EACH)]:
                 peer.wait_for(HEADERS, stream)
-            with pytest.raises(grpc.RpcError, match="answers .*that were not read"):
+            with pytest.raises(grpc.RpcError, match=r"answers .*that were not read"):
                 each.call("TransferToClient", request, token)
 
 

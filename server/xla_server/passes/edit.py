@@ -25,16 +25,16 @@ class Editor:
         self._computation_ids = itertools.count(
             1 + max((part.id for part in module.computations), default=0)
         )
-        self._made: list[HloInstruction] = []
+        self._made: dict[HloInstruction, None] = {}
 
     def take(self) -> list[HloInstruction]:
         """The instructions made since the last call."""
-        made, self._made = self._made, []
-        return made
+        made, self._made = self._made, {}
+        return list(made)
 
     def put_back(self, instructions: Iterable[HloInstruction]) -> None:
         """Let the next `take` give these again, before what is made from now on."""
-        self._made.extend(instructions)
+        self._made.update(dict.fromkeys(instructions))
 
     def computation(
         self,
@@ -44,8 +44,8 @@ class Editor:
         parameters: Sequence[HloInstruction],
     ) -> HloComputation:
         """A computation of instructions that this editor made, which are not taken any more."""
-        inside = set(instructions)
-        self._made = [part for part in self._made if part not in inside]
+        for part in instructions:
+            self._made.pop(part, None)
         number = next(self._computation_ids)
         return HloComputation(
             f"{name}.{number}", number, list(instructions), root, tuple(parameters)
@@ -77,7 +77,7 @@ class Editor:
             attributes,
             tuple(called),
         )
-        self._made.append(made)
+        self._made[made] = None
         return made
 
     def copy(
@@ -90,7 +90,7 @@ class Editor:
             id=next(self._ids),
             operands=tuple(operands),
         )
-        self._made.append(made)
+        self._made[made] = None
         return made
 
     def name(self, wish: str) -> str:

@@ -156,7 +156,7 @@ def test_one_caller_leaves_room_for_another() -> None:
     assert "Read the answers" in caught.value.hint
     rooms.append(sessions[1].take(200))
     # The only answer of a connection has room, within the share of its identity.
-    with pytest.raises(ResourceExhaustedError, match="an identity may have 0.75 of the 1000"):
+    with pytest.raises(ResourceExhaustedError, match=r"an identity may have 0.75 of the 1000"):
         sessions[2].take(251)
     rooms.append(sessions[2].take(250))
     sessions[3].take(250)

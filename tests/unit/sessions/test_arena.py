@@ -366,12 +366,12 @@ def test_one_caller_leaves_memory_to_another():
         second.allocate(3 * MIB)
     second.allocate(2 * MIB)
     third = pool.acquire(GREEDY[1])
-    with pytest.raises(ResourceExhaustedError, match="an identity may have 0.75 of"):
+    with pytest.raises(ResourceExhaustedError, match=r"an identity may have 0.75 of"):
         third.allocate(5 * MIB)
     third.allocate(4 * MIB)
     fourth = pool.acquire(OTHER)
     fourth.allocate(2 * MIB)
-    with pytest.raises(ResourceExhaustedError, match="a connection may have 0.5 of"):
+    with pytest.raises(ResourceExhaustedError, match=r"a connection may have 0.5 of"):
         fourth.allocate(MIB)
     pool.release(third)
     fourth.allocate(2 * MIB)
@@ -388,7 +388,7 @@ def test_idle_memory_gives_way_to_callers_within_their_shares_alone():
     idle.allocate(4 * MIB)
     idle.free(0)
     greedy.allocate(5 * MIB)
-    with pytest.raises(ResourceExhaustedError, match="a connection may have 0.5 of|identity"):
+    with pytest.raises(ResourceExhaustedError, match=r"a connection may have 0.5 of|identity"):
         pool.acquire(GREEDY[1]).allocate(4 * MIB)
     assert (pages(idle), pool.used_bytes) == (4 * MIB, 9 * MIB)
     pool.acquire(GREEDY[1]).allocate(3 * MIB)
