@@ -163,20 +163,40 @@ def renew_operands(
         )
 
 
+_LATE = frozenset({Opcode.RNG, Opcode.RNG_GET_AND_UPDATE_STATE})
+"""Opcodes with a side effect that nothing outside of the program waits for."""
+
+
 def rearrange(computation: HloComputation) -> None:
     """Bring instructions into an order of operands first, without what nothing needs.
 
-    Parameters and what has side effects stay, and these keep their order. Raises ValueError for
-    an instruction that needs its own result.
+    Parameters and what has side effects stay, and these keep their order. They come as early as
+    that allows, but for states of random numbers, which come where they are needed: thousands of
+    results that wait for their readers would take memory, and time to assign it. Raises ValueError
+    for an instruction that needs its own result.
     """
-    kept: Iterable[HloInstruction] = (
-        *computation.parameters,
-        *(i for i in computation.instructions if has_side_effect(i)),
-        computation.root,
-    )
+    parameters, root = computation.parameters, computation.root
+    effects = {i: None for i in computation.instructions if has_side_effect(i)}
+    order = _operands_first((*parameters, *effects, root), {})
+    if any(i.opcode in _LATE for i in effects):
+        # What a pass has just made may stand behind what needs it, so the order is that found.
+        ordered = [i for i in order if i in effects]
+        early = [i for i in ordered if i.opcode not in _LATE]
+        previous = dict(itertools.pairwise(reversed(ordered)))
+        order = _operands_first((*parameters, *early, *root.operands, *ordered, root), previous)
+    computation.instructions = order
+
+
+def _operands_first(
+    starts: Iterable[HloInstruction], previous: Mapping[HloInstruction, HloInstruction]
+) -> list[HloInstruction]:
+    """Return the instructions that `starts` need, each after those that it needs itself.
+
+    `previous` has one more instruction to come before another one.
+    """
     order: dict[HloInstruction, None] = {}
     begun: set[HloInstruction] = set()
-    for start in kept:
+    for start in starts:
         waiting = [(start, False)]
         while waiting:
             instruction, is_ready = waiting.pop()
@@ -192,7 +212,9 @@ def rearrange(computation: HloComputation) -> None:
                 waiting.append((instruction, True))
                 before = (*instruction.operands, *instruction.control_predecessors)
                 waiting += [(part, False) for part in reversed(before) if part not in order]
-    computation.instructions = list(order)
+                if instruction in previous:
+                    waiting.append((previous[instruction], False))
+    return list(order)
 
 
 def copy_module(module: HloModule) -> HloModule:
