@@ -9,6 +9,7 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import NO_ATTRIBUTES
 from xla_contract.ops.registry import infer_shape
 from xla_contract.shape import Shape
+from xla_server.custom_calls import random_state
 from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 
@@ -163,10 +164,6 @@ def renew_operands(
         )
 
 
-_LATE = frozenset({Opcode.RNG, Opcode.RNG_GET_AND_UPDATE_STATE})
-"""Opcodes with a side effect that nothing outside of the program waits for."""
-
-
 def rearrange(computation: HloComputation) -> None:
     """Bring instructions into an order of operands first, without what nothing needs.
 
@@ -175,32 +172,25 @@ def rearrange(computation: HloComputation) -> None:
     results that wait for their readers would take memory, and time to assign it. Raises ValueError
     for an instruction that needs its own result.
     """
-    parameters, root = computation.parameters, computation.root
-    effects = {i: None for i in computation.instructions if has_side_effect(i)}
-    order = _operands_first((*parameters, *effects, root), {})
-    if any(i.opcode in _LATE for i in effects):
-        # What a pass has just made may stand behind what needs it, so the order is that found.
-        ordered = [i for i in order if i in effects]
-        early = [i for i in ordered if i.opcode not in _LATE]
-        previous = dict(itertools.pairwise(reversed(ordered)))
-        order = _operands_first((*parameters, *early, *root.operands, *ordered, root), previous)
-    computation.instructions = order
-
-
-def _operands_first(
-    starts: Iterable[HloInstruction], previous: Mapping[HloInstruction, HloInstruction]
-) -> list[HloInstruction]:
-    """Return the instructions that `starts` need, each after those that it needs itself.
-
-    `previous` has one more instruction to come before another one.
-    """
+    root = computation.root
+    effects = [i for i in computation.instructions if has_side_effect(i)]
+    numbers = {i: number for number, i in enumerate(effects)}
+    late = {i for i in effects if _is_late(i)}
+    following = 0
     order: dict[HloInstruction, None] = {}
     begun: set[HloInstruction] = set()
-    for start in starts:
+    for start in (*computation.parameters, *(i for i in effects if i not in late), root):
         waiting = [(start, False)]
         while waiting:
             instruction, is_ready = waiting.pop()
+            before = (*instruction.operands, *instruction.control_predecessors)
             if is_ready:
+                needed = (numbers.get(part, -1) for part in (instruction, *before))
+                last = len(effects) - 1 if instruction is root else max(needed)
+                for effect in effects[following : last + 1]:
+                    if effect in late:
+                        order[effect] = None
+                following = max(following, last + 1)
                 order[instruction] = None
             elif instruction in order:
                 continue
@@ -210,11 +200,20 @@ def _operands_first(
             else:
                 begun.add(instruction)
                 waiting.append((instruction, True))
-                before = (*instruction.operands, *instruction.control_predecessors)
-                waiting += [(part, False) for part in reversed(before) if part not in order]
-                if instruction in previous:
-                    waiting.append((previous[instruction], False))
-    return list(order)
+                waiting += [
+                    (part, False)
+                    for part in reversed(before)
+                    if part not in order and part not in late
+                ]
+    computation.instructions = list(order)
+
+
+def _is_late(i: HloInstruction) -> bool:
+    """Return whether an instruction with a side effect needs nothing, and nobody waits for it."""
+    if i.operands or i.control_predecessors:
+        return False
+    is_drawn = i.opcode is Opcode.CUSTOM_CALL and i.attributes.target == random_state.TARGET.name
+    return is_drawn or i.opcode is Opcode.RNG_GET_AND_UPDATE_STATE
 
 
 def copy_module(module: HloModule) -> HloModule:
