@@ -209,7 +209,7 @@ def rearrange(computation: HloComputation) -> None:
 
 
 def _is_late(i: HloInstruction) -> bool:
-    """Return whether an instruction with a side effect needs nothing, and nobody waits for it."""
+    """Return whether an instruction with a side effect only draws a random state."""
     if i.operands or i.control_predecessors:
         return False
     is_drawn = i.opcode is Opcode.CUSTOM_CALL and i.attributes.target == random_state.TARGET.name

@@ -166,7 +166,7 @@ class _TailPrinter(Printer):
         inner = Block(3, body, column.size)
         self._open(column, inner)
         if row.size == 1:
-            # What depends on no row may depend on the product, which the kernel has not begun.
+            # Values that depend on no row may depend on the product, which is computed in the loop.
             self._invariants = body
         self._store(self._nest.stores, inner)
         constants = "".join(f"{name} = {text}\n" for text, name in self._constants.items())
