@@ -5,6 +5,7 @@ Greedy is one connection, and then one host with several; who works has another 
 
 import contextlib
 import queue
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from tests.e2e import modules
 from tests.e2e.fixed_port import FixedPort
 from tests.e2e.process import start_server
 from tests.fault.plain import RPCS_BY_NAME, until
+from tests.fault.raw_peer import HEADERS, RawPeer
 from xla_client import Builder, Shape, ops
+from xla_client._shared_socket import greet
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
@@ -33,18 +36,23 @@ FLAGS = {
     "max-executions": 16,
     "max-concurrent-calls": 64,
     "max-streams": 32,
+    "max-answer-bytes": 1 << 20,
+    "shared-memory-bytes": 1 << 22,
     "compile-threads": 4,
     # Sessions must not end by themselves while a test lasts.
     "session-grace-seconds": 600,
 }
 EACH = 20
 """Tries of a session or connection, of what it may have fewer of."""
+LARGE = 5120
+"""Elements of a value whose answer is counted."""
 
 
 class Connection:
     """Calls in any number of sessions over one connection."""
 
     def __init__(self, address: str) -> None:
+        self.address = address
         self._channel = grpc.insecure_channel(
             address, options=[("grpc.use_local_subchannel_pool", 1)]
         )
@@ -73,6 +81,18 @@ class Connection:
 
     def open(self) -> str:
         return str(self.call("OpenSession", extension_pb2.OpenSessionRequest()).token)
+
+    def share(self) -> tuple[str, socket.socket]:
+        """A session with memory shared as long as the socket is open."""
+        session = self.call("OpenSession", extension_pb2.OpenSessionRequest())
+        connection = greet(session.shared_memory_socket, session.token)
+        _, descriptors, _, _ = socket.recv_fds(connection, 64, 1)
+        for descriptor in descriptors:
+            socket.close(descriptor)
+        return str(session.token), connection
+
+    def allocate(self, token: str, size: int) -> None:
+        self.call("AllocateShared", extension_pb2.AllocateSharedRequest(bytes=size), token)
 
     def upload(self, token: str, count: int) -> int:
         literal = modules.literal(np.zeros(count, np.float32))
@@ -215,6 +235,27 @@ def take_compile_seconds(connections: Sequence[Connection]) -> None:
             each.compile(token, chain(1, "one more"))
 
 
+def take_answers(connections: Sequence[Connection]) -> None:
+    for each in connections:
+        for token in (each.open(), each.open(), each.open()):
+            value = xla_data_pb2.GlobalDataHandle(handle=each.upload(token, LARGE))
+            request = xla_pb2.TransferToClientRequest(data=value)
+            # Without a window nothing is read.
+            peer = RawPeer(each.address, token=token)
+            HELD.append(peer)
+            for stream in [peer.call("TransferToClient", request) for _ in range(3 * EACH)]:
+                peer.wait_for(HEADERS, stream)
+            with pytest.raises(grpc.RpcError, match=r"answers .*that were not read"):
+                each.call("TransferToClient", request, token)
+
+
+def take_shared_memory(connections: Sequence[Connection]) -> None:
+    for each in connections:
+        for token, connection in (each.share(), each.share()):
+            HELD.append(connection)
+            as_long_as_granted(lambda each=each, token=token: each.allocate(token, 1 << 16))
+
+
 HELD: list[Any] = []
 """Calls and streams that go on."""
 
@@ -227,6 +268,8 @@ GREED = {
     "streams": take_streams,
     "compiling": take_compiling,
     "compile seconds": take_compile_seconds,
+    "answers": take_answers,
+    "shared memory": take_shared_memory,
 }
 
 
@@ -241,6 +284,9 @@ def port(tmp_path: Path, what: str) -> Iterator[int]:
         flags += ["--max-compile-seconds=2", "--max-program-bytes=1GiB"]
     with start_server(tmp_path, *flags) as server:
         yield int(server.ready["addresses"][-1].rpartition(":")[2])
+        for each in HELD:
+            if isinstance(each, RawPeer | socket.socket):
+                each.close()
         HELD.clear()
 
 
@@ -254,6 +300,13 @@ def works(address: str, another: str) -> None:
         output = modest.call("Execute", request, token).output
         asked = xla_pb2.TransferToClientRequest(data=output)
         assert list(modest.call("TransferToClient", asked, token).literal.f32s) == [0] * 4
+        large = xla_data_pb2.GlobalDataHandle(handle=modest.upload(token, LARGE))
+        asked = xla_pb2.TransferToClientRequest(data=large)
+        assert len(modest.call("TransferToClient", asked, token).literal.f32s) == LARGE
+        sharing, connection = modest.share()
+        with connection:
+            modest.allocate(sharing, 1 << 16)
+        modest.call("CloseSession", extension_pb2.CloseSessionRequest(), sharing)
         modest.call("CloseSession", extension_pb2.CloseSessionRequest(), token)
     with xc.connect(another, timeout=60) as client:
         run = client.compile(chain(1, "modest"))

@@ -237,6 +237,7 @@ def _merge(
     editor = Editor(module)
     readers = users(computation)
     replaced: dict[HloInstruction, HloInstruction] = {}
+    bodies: list[HloComputation] = []
     for group in groups:
         body = FusedBody(editor)
         inside: dict[HloInstruction, HloInstruction] = {}
@@ -250,7 +251,7 @@ def _merge(
             i for i in inside if i is computation.root or any(r not in group for r in readers[i])
         ]
         called = body.computation(f"fused_{group[-1].name}", [inside[i] for i in kept])
-        module.computations.insert(module.computations.index(computation), called)
+        bodies.append(called)
         attributes = FusionAttributes(FusionKind.LOOP)
         fusion = editor.add(
             Opcode.FUSION, body.operands, attributes, [called], shape=called.root.shape
@@ -260,5 +261,7 @@ def _merge(
             if len(kept) > 1:
                 place = GetTupleElementAttributes(number)
                 replaced[i] = editor.add(Opcode.GET_TUPLE_ELEMENT, [fusion], place)
+    position = module.computations.index(computation)
+    module.computations[position:position] = bodies
     replace(computation, replaced, editor)
     return True

@@ -90,8 +90,9 @@ def accumulator_dtype(ufunc: np.ufunc, dtype: "np.dtype[Any]") -> "np.dtype[Any]
 
     Sums and products of floats up to 32 bits are kept in 64, so their order does not show.
     """
-    if dtype.isbuiltin != 1:
-        # The types of ml_dtypes, which numpy combines one by one or not at all.
+    # 2 for the types of ml_dtypes, which numpy combines one by one or not at all. Types of numpy
+    # have 1, or 0 when they come out of unpickling or copying.
+    if dtype.isbuiltin == 2:
         return np.dtype(np.int64 if np.can_cast(dtype, np.int64) else np.float64)
     if ufunc in (np.add, np.multiply):
         if dtype.kind == "f":

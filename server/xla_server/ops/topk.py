@@ -24,7 +24,7 @@ def ordering_keys(array: Array) -> Any:
     """Integers that order as the elements do, floats by sign and magnitude of their bits."""
     if array.dtype.kind in "iub":
         return array.astype(np.uint8) if array.dtype.kind == "b" else array
-    if array.dtype.isbuiltin != 1:
+    if array.dtype.isbuiltin == 2:  # A type of ml_dtypes.
         array = array.astype(np.int32 if np.can_cast(array.dtype, np.int32) else np.float32)
         return ordering_keys(array)
     bits = np.ascontiguousarray(array).view(f"i{array.dtype.itemsize}")

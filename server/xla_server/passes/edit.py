@@ -9,6 +9,7 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import NO_ATTRIBUTES
 from xla_contract.ops.registry import infer_shape
 from xla_contract.shape import Shape
+from xla_server.custom_calls import random_state
 from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 
@@ -25,16 +26,16 @@ class Editor:
         self._computation_ids = itertools.count(
             1 + max((part.id for part in module.computations), default=0)
         )
-        self._made: list[HloInstruction] = []
+        self._made: dict[HloInstruction, None] = {}
 
     def take(self) -> list[HloInstruction]:
         """The instructions made since the last call."""
-        made, self._made = self._made, []
-        return made
+        made, self._made = self._made, {}
+        return list(made)
 
     def put_back(self, instructions: Iterable[HloInstruction]) -> None:
         """Let the next `take` give these again, before what is made from now on."""
-        self._made.extend(instructions)
+        self._made.update(dict.fromkeys(instructions))
 
     def computation(
         self,
@@ -44,8 +45,8 @@ class Editor:
         parameters: Sequence[HloInstruction],
     ) -> HloComputation:
         """A computation of instructions that this editor made, which are not taken any more."""
-        inside = set(instructions)
-        self._made = [part for part in self._made if part not in inside]
+        for part in instructions:
+            self._made.pop(part, None)
         number = next(self._computation_ids)
         return HloComputation(
             f"{name}.{number}", number, list(instructions), root, tuple(parameters)
@@ -77,7 +78,7 @@ class Editor:
             attributes,
             tuple(called),
         )
-        self._made.append(made)
+        self._made[made] = None
         return made
 
     def copy(
@@ -90,7 +91,7 @@ class Editor:
             id=next(self._ids),
             operands=tuple(operands),
         )
-        self._made.append(made)
+        self._made[made] = None
         return made
 
     def name(self, wish: str) -> str:
@@ -166,21 +167,30 @@ def renew_operands(
 def rearrange(computation: HloComputation) -> None:
     """Bring instructions into an order of operands first, without what nothing needs.
 
-    Parameters and what has side effects stay, and these keep their order. Raises ValueError for
-    an instruction that needs its own result.
+    Parameters and what has side effects stay, and these keep their order. They come as early as
+    that allows, but for states of random numbers, which come where they are needed: thousands of
+    results that wait for their readers would take memory, and time to assign it. Raises ValueError
+    for an instruction that needs its own result.
     """
-    kept: Iterable[HloInstruction] = (
-        *computation.parameters,
-        *(i for i in computation.instructions if has_side_effect(i)),
-        computation.root,
-    )
+    root = computation.root
+    effects = [i for i in computation.instructions if has_side_effect(i)]
+    numbers = {i: number for number, i in enumerate(effects)}
+    late = {i for i in effects if _is_late(i)}
+    following = 0
     order: dict[HloInstruction, None] = {}
     begun: set[HloInstruction] = set()
-    for start in kept:
+    for start in (*computation.parameters, *(i for i in effects if i not in late), root):
         waiting = [(start, False)]
         while waiting:
             instruction, is_ready = waiting.pop()
+            before = (*instruction.operands, *instruction.control_predecessors)
             if is_ready:
+                needed = (numbers.get(part, -1) for part in (instruction, *before))
+                last = len(effects) - 1 if instruction is root else max(needed)
+                for effect in effects[following : last + 1]:
+                    if effect in late:
+                        order[effect] = None
+                following = max(following, last + 1)
                 order[instruction] = None
             elif instruction in order:
                 continue
@@ -190,9 +200,20 @@ def rearrange(computation: HloComputation) -> None:
             else:
                 begun.add(instruction)
                 waiting.append((instruction, True))
-                before = (*instruction.operands, *instruction.control_predecessors)
-                waiting += [(part, False) for part in reversed(before) if part not in order]
+                waiting += [
+                    (part, False)
+                    for part in reversed(before)
+                    if part not in order and part not in late
+                ]
     computation.instructions = list(order)
+
+
+def _is_late(i: HloInstruction) -> bool:
+    """Return whether an instruction with a side effect only draws a random state."""
+    if i.operands or i.control_predecessors:
+        return False
+    is_drawn = i.opcode is Opcode.CUSTOM_CALL and i.attributes.target == random_state.TARGET.name
+    return is_drawn or i.opcode is Opcode.RNG_GET_AND_UPDATE_STATE
 
 
 def copy_module(module: HloModule) -> HloModule:

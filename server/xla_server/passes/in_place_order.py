@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from xla_contract.opcode import Opcode
 from xla_server.ir.effects import acts
@@ -22,8 +22,6 @@ not exceed the bytes that the new order no longer copies."""
 _SET_SIZE = 4096
 """Writers per pass of the reachability analysis, which takes one bit of each per instruction: 512
 bytes per instruction."""
-
-_Positions = Mapping[HloInstruction, int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +80,8 @@ class _Orders:
         self._peaks = peaks
         self._is_entry = is_entry
         self._instructions = storage.computation.instructions
-        self._stored = _positions(self._instructions)
+        self._order = _Order(self._instructions, storage.readers)
+        self._stored = self._order.positions
         live_out = set(storage.outputs)
         self._overwrites = [
             o
@@ -101,7 +100,7 @@ class _Orders:
         Args:
             effects: the instructions with side effects, which keep this order.
         """
-        missed = [o for o in self._overwrites if not self._is_in_place(o, self._stored)]
+        missed = [o for o in self._overwrites if not self._order.is_in_place(o)]
         if not missed:
             return None
         predecessors = self._predecessors(effects)
@@ -109,11 +108,11 @@ class _Orders:
         if len(infeasible) == len(missed):
             return None
         wanted = sorted(set(self._overwrites) - infeasible, key=self._priority)
-        copied, peak = self._copied_bytes(self._stored), self.peak(self._instructions)
+        copied, peak = self._copied_bytes(self._order), self.peak(self._instructions)
         while wanted:
             numbers = schedule(predecessors, [self._soft_dependence(each) for each in wanted])
             order = [self._instructions[number] for number in numbers]
-            saved = copied - self._copied_bytes(_positions(order))
+            saved = copied - self._copied_bytes(_Order(order, self._storage.readers))
             growth = self.peak(order) - peak
             if saved >= 0 and growth <= min(saved, peak * MAX_PEAK_GROWTH):
                 return order if order != self._instructions else None
@@ -125,11 +124,11 @@ class _Orders:
 
         A result shares the memory of an operand only where it overwrites it.
         """
-        positions = _positions(order)
+        placed = _Order(order, self._storage.readers)
         reused = {
             o.new: o.old
             for o in self._overwrites
-            if o.new is not None and not self._is_fixed(o.old) and self._is_in_place(o, positions)
+            if o.new is not None and not self._is_fixed(o.old) and placed.is_in_place(o)
         }
         kept = {*self._storage.outputs, *reused.values()}
         dying: dict[HloInstruction, list[Buffer]] = {}
@@ -144,45 +143,38 @@ class _Orders:
                 if old is None:
                     live += buffer.byte_size
                 if buffer not in kept:
-                    last = max(self._readers(buffer), key=positions.__getitem__, default=i)
+                    last = max(self._readers(buffer), key=placed.positions.__getitem__, default=i)
                     dying.setdefault(last, []).append(buffer)
-            top = max(top, live + self._inner_peak(i, positions))
+            top = max(top, live + self._inner_peak(i, placed))
             live -= sum(buffer.byte_size for buffer in dying.get(i, ()))
         return top
 
-    def _inner_peak(self, i: HloInstruction, positions: _Positions) -> int:
+    def _inner_peak(self, i: HloInstruction, order: "_Order") -> int:
         """Return the peak of the computations that an instruction calls.
 
         What they overwrite of the operands they copy first, if it is read later.
         """
         if i.opcode not in SEQUENTIAL_CALLERS:
             return 0
-        copies = sum(
-            o.old.byte_size for o in self._inside.get(i, ()) if not self._is_in_place(o, positions)
-        )
+        copies = sum(o.old.byte_size for o in self._inside.get(i, ()) if not order.is_in_place(o))
         return copies + max(self._peaks[called] for called in i.called)
 
-    def _readers(self, buffer: Buffer) -> Iterable[HloInstruction]:
+    def _readers(self, buffer: Buffer) -> Sequence[HloInstruction]:
         return self._storage.readers.get(buffer, ())
 
     def _others(self, overwrite: Overwrite) -> set[HloInstruction]:
         """Return the readers of the old array other than the writer."""
         return set(self._readers(overwrite.old)) - {overwrite.writer}
 
-    def _is_in_place(self, overwrite: Overwrite, positions: _Positions) -> bool:
-        """Return whether no reader of the old array comes after the writer."""
-        position = positions[overwrite.writer]
-        return all(positions[reader] <= position for reader in self._readers(overwrite.old))
-
     def _is_fixed(self, buffer: Buffer) -> bool:
         """Return whether a buffer is an argument, which is overwritten only if it is donated."""
         return self._is_entry and buffer.definer.opcode is Opcode.PARAMETER
 
-    def _copied_bytes(self, positions: _Positions) -> int:
+    def _copied_bytes(self, order: "_Order") -> int:
         return sum(
             o.old.byte_size
             for o in self._overwrites
-            if not self._is_fixed(o.old) and not self._is_in_place(o, positions)
+            if not self._is_fixed(o.old) and not order.is_in_place(o)
         )
 
     def _priority(self, overwrite: Overwrite) -> tuple[int, int, int]:
@@ -227,11 +219,33 @@ class _Orders:
                     total |= reached[number]
                 reached[n] = total
             for overwrite in part:
-                bit = bits[self._stored[overwrite.writer]]
-                if any(reached[self._stored[r]] & bit for r in self._others(overwrite)):
+                writer = self._stored[overwrite.writer]
+                # Readers are in stored order, and only those after the writer may depend on it.
+                later = itertools.takewhile(
+                    lambda number, writer=writer: number > writer,  # type: ignore[misc]
+                    (self._stored[r] for r in reversed(self._readers(overwrite.old))),
+                )
+                if any(reached[number] & bits[writer] for number in later):
                     found.add(overwrite)
         return found
 
 
-def _positions(order: Sequence[HloInstruction]) -> dict[HloInstruction, int]:
-    return {i: n for n, i in enumerate(order)}
+class _Order:
+    """The positions of instructions in one order, and those of the last readers of buffers."""
+
+    def __init__(
+        self, order: Sequence[HloInstruction], readers: Mapping[Buffer, list[HloInstruction]]
+    ) -> None:
+        self.positions = {i: n for n, i in enumerate(order)}
+        self._readers = readers
+        self._last: dict[Buffer, int] = {}
+
+    def is_in_place(self, overwrite: Overwrite) -> bool:
+        """Return whether no reader of the old array comes after the writer."""
+        last = self._last.get(overwrite.old)
+        if last is None:
+            # Once for each buffer: thousands of loops may overwrite the same one.
+            readers = self._readers.get(overwrite.old, ())
+            last = max((self.positions[reader] for reader in readers), default=-1)
+            self._last[overwrite.old] = last
+        return last <= self.positions[overwrite.writer]

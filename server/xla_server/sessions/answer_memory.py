@@ -11,45 +11,62 @@ import threading
 from collections.abc import Iterator
 
 from xla_contract.errors import ResourceExhaustedError
+from xla_server.sessions.caller import LOCAL, Caller
+from xla_server.sessions.caller_shares import EVERYTHING, CallerShares, CallerUse
 
 _HINT = "Read the answers to calls made before, or download large values in chunks."
 
 
 class AnswerMemory:
-    """The bytes of the answers of all sessions. Any thread may use it."""
+    """The bytes of the answers of all sessions. Any thread may use it.
 
-    def __init__(self, max_bytes: int) -> None:
+    Args:
+        max_bytes: The limit of all answers together.
+        shares: The largest shares of it that one identity and one connection may have.
+    """
+
+    def __init__(self, max_bytes: int, shares: CallerShares = EVERYTHING) -> None:
         self.max_bytes = max_bytes
         self._used = 0
-        self._lock = threading.Lock()
+        self._use = CallerUse(shares)
+        self._lock = self._use.lock
 
     @property
     def used_bytes(self) -> int:
         """Bytes of answers that were not read, and of those being made."""
         return self._used
 
-    def take(self, byte_size: int, own: int, mine: int, times: int) -> None:
+    def take(self, byte_size: int, own: int, mine: int, times: int, caller: Caller) -> None:
         """Count bytes more of an answer that has `own`, of a session that has `mine` in all.
 
         As in `Shares`, a session may have no more than is left, so that there is room for others;
-        the only answer there is has room always. Raises ResourceExhaustedError, with the limit and
-        the use, when there is none in `times` the limit.
+        the only answer there is has room always. The same holds for the share of `caller`, and the
+        only answer that it has. Raises ResourceExhaustedError, with the limit and the use, when
+        there is no room in `times` the limit.
         """
         with self._lock:
-            used = self._used
-            if used > own and mine + byte_size > times * self.max_bytes - used:
+            used, limit = self._used, times * self.max_bytes
+            if used > own and mine + byte_size > limit - used:
                 raise ResourceExhaustedError(
                     f"answers of all sessions that were not read may take {self.max_bytes} bytes, "
                     f"and those of one no more than are left, got {byte_size} bytes more with "
                     f"{used} there, {mine} of them this session's",
                     hint=_HINT,
                 )
-            self._used = used + byte_size
+            level = self._use.exceeded(caller, byte_size, used, limit)
+            if level is not None and self._use.used_by(level) > own:
+                noun = "bytes of answers that were not read"
+                raise self._use.refusal(level, byte_size, used, limit, noun, _HINT)
+            self._count(byte_size, caller)
 
-    def change(self, byte_size: int) -> None:
+    def change(self, byte_size: int, caller: Caller) -> None:
         """Count bytes that an answer has more than was known, or (negative) that went."""
         with self._lock:
-            self._used += byte_size
+            self._count(byte_size, caller)
+
+    def _count(self, byte_size: int, caller: Caller) -> None:
+        self._used += byte_size
+        self._use.add(caller, byte_size)
 
 
 class SessionAnswers:
@@ -59,8 +76,16 @@ class SessionAnswers:
     may take: no legal call is made impossible.
     """
 
-    def __init__(self, memory: AnswerMemory, *, max_bytes: int, max_answer_bytes: int) -> None:
+    def __init__(
+        self,
+        memory: AnswerMemory,
+        *,
+        max_bytes: int,
+        max_answer_bytes: int,
+        caller: Caller = LOCAL,
+    ) -> None:
         self.max_bytes = max_bytes
+        self._caller = caller
         self._max_answer_bytes = max_answer_bytes
         self._memory = memory
         self._used = 0
@@ -97,13 +122,13 @@ class SessionAnswers:
                 f"{byte_size} bytes more with {used} there",
                 hint=_HINT,
             )
-        self._memory.take(byte_size, own, used, times)
+        self._memory.take(byte_size, own, used, times, self._caller)
         self._used = used + byte_size
 
     def _change(self, byte_size: int) -> None:
         """Count bytes more or less, without a limit. Under the lock."""
         self._used += byte_size
-        self._memory.change(byte_size)
+        self._memory.change(byte_size, self._caller)
 
 
 class AnswerRoom:

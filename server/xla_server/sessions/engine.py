@@ -47,11 +47,13 @@ class Engine:
             spared_bytes=limits.spared_device_bytes,
         )
         """Executions that wait for memory."""
-        self.answers = AnswerMemory(limits.max_answer_bytes)
+        self.answers = AnswerMemory(limits.max_answer_bytes, limits.shares)
         self.blocks = BlockPool()
         """Memory that values arrive in."""
         self.arenas = ArenaPool(
-            max_bytes=limits.shared_memory_bytes, session_bytes=limits.session_shared_memory_bytes
+            max_bytes=limits.shared_memory_bytes,
+            session_bytes=limits.session_shared_memory_bytes,
+            shares=limits.shares,
         )
         self.execution_threads = execution_threads or ThreadPoolExecutor(
             _EXECUTIONS, thread_name_prefix="xla-execution"

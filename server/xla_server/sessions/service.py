@@ -90,6 +90,7 @@ class XlaService:
             engine.answers,
             max_bytes=quotas.answer_bytes,
             max_answer_bytes=engine.limits.max_message_bytes,
+            caller=caller,
         )
         self.executables = ExecutableTable(handles, engine.programs, max_handles=quotas.handles)
         self.channels = ServerChannels(

@@ -53,7 +53,7 @@ class SharedMemory:
         Give it to `disconnect` in the end. Raises FailedPreconditionError when the session has
         ended, OSError where the system gives none.
         """
-        arena = self._service.engine.arenas.acquire()
+        arena = self._service.engine.arenas.acquire(self._service.caller)
         with self._lock:
             refused = self._is_closed
             before, self._arena = (arena, self._arena) if refused else (self._arena, arena)

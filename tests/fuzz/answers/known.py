@@ -49,10 +49,14 @@ def is_padded(judgement: "Judgement") -> bool:
 
 
 def _reduces_single_elements(j: "Judgement") -> Any:
-    if j.instruction.opcode is not Opcode.REDUCE:
-        return False
-    sizes = j.instruction.operands[0].shape.dimensions
-    return math.prod(sizes[number] for number in j.instruction.attributes.dimensions) == 1
+    return any(
+        part.opcode is Opcode.REDUCE
+        and math.prod(
+            part.operands[0].shape.dimensions[number] for number in part.attributes.dimensions
+        )
+        == 1
+        for part in _inside(j.instruction)
+    )
 
 
 def _counts_zeros_of_negatives(j: "Judgement") -> Any:
@@ -102,12 +106,25 @@ def _multiplies_padding(j: "Judgement") -> Any:
     return np.isnan(wide(j.actual))
 
 
+def _multiplies_other_groups(j: "Judgement") -> Any:
+    if j.instruction.opcode is not Opcode.CONVOLUTION or np.isfinite(wide(j.operands[0])).all():
+        return False
+    return (j.instruction.attributes.feature_group_count > 1) & np.isnan(wide(j.actual))
+
+
+def _permutes_integer_products(j: "Judgement") -> Any:
+    if j.instruction.opcode is not Opcode.DOT or not j.kind.is_integer:
+        return False
+    numbers = j.instruction.attributes.dimension_numbers
+    return max(len(numbers.lhs_contracting_dimensions), len(numbers.lhs_batch_dimensions)) > 1
+
+
 def _has_dilated_complex_groups(j: "Judgement") -> Any:
     if j.instruction.opcode is not Opcode.CONVOLUTION or not j.kind.is_complex:
         return False
     attributes: ConvolutionAttributes = j.instruction.attributes
     dilated = any(dimension.base_dilation > 1 for dimension in attributes.window.dimensions)
-    return attributes.feature_group_count > 1 and dilated
+    return max(attributes.feature_group_count, attributes.batch_group_count) > 1 and dilated
 
 
 def _adds_the_start_of_long_sums(j: "Judgement") -> Any:
@@ -115,7 +132,7 @@ def _adds_the_start_of_long_sums(j: "Judgement") -> Any:
         return False
     sizes = j.operands[0].shape
     count = math.prod(sizes[number] for number in j.instruction.attributes.dimensions)
-    return count >= 1024 and bool(j.operands[1] != 0)
+    return count >= 64 and bool(j.operands[1] != 0)
 
 
 def _folds_large_powers(j: "Judgement") -> Any:
@@ -131,12 +148,17 @@ def _is_complex_elementwise(j: "Judgement") -> Any:
 
 
 def _is_complex_product(j: "Judgement") -> Any:
-    if not j.kind.is_complex or j.instruction.opcode not in _PRODUCTS:
+    opcode = j.instruction.opcode
+    is_product = opcode in _PRODUCTS or (
+        opcode in _REDUCTIONS and j.instruction.called[-1].root.opcode is Opcode.MULTIPLY
+    )
+    if not j.kind.is_complex or not is_product:
         return False
     return ~(np.isfinite(j.actual) & np.isfinite(j.expected))
 
 
 _PRODUCTS = frozenset({Opcode.CONVOLUTION, Opcode.DOT, Opcode.RAGGED_DOT, Opcode.SCALED_DOT})
+_REDUCTIONS = frozenset({Opcode.REDUCE, Opcode.REDUCE_WINDOW})
 _COMPLEX_FORMULAS = frozenset(BOUNDS) - {
     Opcode.ADD,
     Opcode.SUBTRACT,
@@ -192,8 +214,19 @@ KNOWN = (
     ),
     Known(
         "jaxlib",
-        "complex convolutions with feature groups and dilated inputs are wrong on finite numbers",
+        "complex convolutions with groups and dilated inputs are wrong on finite numbers",
         _has_dilated_complex_groups,
+    ),
+    Known(
+        "jaxlib",
+        "convolutions with feature groups multiply infinities of other groups with 0",
+        _multiplies_other_groups,
+    ),
+    Known(
+        "jaxlib",
+        "without its fusion pass, integer products over several contracting or batch dimensions "
+        "take elements in another order",
+        _permutes_integer_products,
     ),
     Known(
         "jaxlib",
@@ -217,7 +250,7 @@ KNOWN = (
     ),
     Known(
         "",
-        "sums of such products follow from the order of their terms, too",
+        "sums and products of such products follow from the order of their terms, too",
         _is_complex_product,
     ),
 )

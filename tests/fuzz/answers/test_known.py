@@ -14,6 +14,10 @@ from xla_server.ir.module import HloInstruction
 ADD = "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT s = f32[] add(x, y) }"
 SUM = ADD.replace("add {", "sum {").replace("f32", "u8")
 GE = ADD.replace("add {", "ge {").replace("f32[] add(x, y)", "pred[] compare(x, y), direction=GE")
+REDUCED_BRANCH = """{0} {{ x = f32[{1}] parameter(0)
+ i = f32[] constant(5)
+ ROOT s = f32[] reduce(x, i), dimensions={{0}}, to_apply=add }}"""
+BRANCHES = "\n".join(REDUCED_BRANCH.format(*each) for each in (("of_one", 1), ("of_two", 2)))
 NAN = complex(np.nan, 1)
 
 
@@ -21,11 +25,12 @@ def instruction(parameters: str, root: str) -> HloInstruction:
     lines = [f"p{n} = {shape} parameter({n})" for n, shape in enumerate(parameters.split())]
     body = "\n".join([*lines, f"ROOT r = {root}"])
     return import_module(
-        parse_hlo(f"HloModule m\n{ADD}\n{SUM}\n{GE}\nENTRY e {{ {body} }}")
+        parse_hlo(f"HloModule m\n{ADD}\n{SUM}\n{GE}\n{BRANCHES}\nENTRY e {{ {body} }}")
     ).entry.root
 
 
 REDUCE = ("f32[2,{0}] f32[]", "f32[2] reduce(p0, p1), dimensions={1}, to_apply=add")
+BRANCH = "f32[] conditional(p0, p1, p1), branch_computations={of_one, of_one}"
 SCATTER = (
     "f32[1] s32[2,0] f32[2]",
     "f32[1] scatter(p0, p1, p2), update_window_dims={}, inserted_window_dims={0}, "
@@ -68,6 +73,22 @@ CASES: dict[str, tuple[str, HloInstruction, list[Any], Any, Any, bool]] = {
         [F32([[1], [2]]), F32(5)],
         F32([6, 7]),
         F32([1, 2]),
+        False,
+    ),
+    "reduction of single elements in a branch": (
+        "jaxlib",
+        instruction("s32[] f32[1]", BRANCH),
+        [np.int32(0), F32([1])],
+        F32(6),
+        F32(1),
+        True,
+    ),
+    "reduction of two elements in a branch": (
+        "jaxlib",
+        instruction("s32[] f32[2]", BRANCH.replace("one", "two")),
+        [np.int32(0), F32([1, 0])],
+        F32(6),
+        F32(1),
         False,
     ),
     "zeros of a negative number": (
@@ -184,6 +205,44 @@ CASES: dict[str, tuple[str, HloInstruction, list[Any], Any, Any, bool]] = {
         F32([[[np.nan]]]),
         False,
     ),
+    "infinity of another group": (
+        "jaxlib",
+        instruction(*(part.replace("c64", "f32").replace("2]", "1]") for part in GROUPS)),
+        [F32([[[np.inf], [1]]]), F32([[[1], [1]]]).reshape(2, 1, 1)],
+        F32([[[np.inf], [1]]]),
+        F32([[[np.inf], [np.nan]]]),
+        True,
+    ),
+    "finite numbers of another group": (
+        "jaxlib",
+        instruction(*(part.replace("c64", "f32") for part in GROUPS)),
+        [F32([[[2], [1]]]), F32([[[1], [1]]]).reshape(2, 1, 1)],
+        F32([[[2], [1]]]),
+        F32([[[2], [np.nan]]]),
+        False,
+    ),
+    "integer product over two dimensions": (
+        "jaxlib",
+        instruction(
+            "s32[1,2] s32[2,1]",
+            "s32[] dot(p0, p1), lhs_contracting_dims={0,1}, rhs_contracting_dims={1,0}",
+        ),
+        [np.int32([[1, 2]]), np.int32([[1], [0]])],
+        np.int32(1),
+        np.int32(2),
+        True,
+    ),
+    "integer product over one dimension": (
+        "jaxlib",
+        instruction(
+            "s32[2] s32[2]",
+            "s32[] dot(p0, p1), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+        ),
+        [np.int32([1, 2]), np.int32([1, 0])],
+        np.int32(1),
+        np.int32(2),
+        False,
+    ),
     "dilated complex groups": (
         "jaxlib",
         instruction(*GROUPS),
@@ -202,8 +261,8 @@ CASES: dict[str, tuple[str, HloInstruction, list[Any], Any, Any, bool]] = {
     ),
     "start of a long sum": (
         "jaxlib",
-        instruction("f32[1025] f32[]", "f32[] reduce(p0, p1), dimensions={0}, to_apply=add"),
-        [np.zeros(1025, np.float32), F32(1)],
+        instruction("f32[65] f32[]", "f32[] reduce(p0, p1), dimensions={0}, to_apply=add"),
+        [np.zeros(65, np.float32), F32(1)],
         F32(1),
         F32(36),
         True,

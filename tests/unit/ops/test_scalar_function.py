@@ -1,7 +1,10 @@
 """Extremes of many floats: NaN beats all, and -0 is below 0, in whatever order they come."""
 
 import itertools
+import pickle
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -9,6 +12,8 @@ from tests.conformance.oracle import assert_equal_bits
 from tests.unit.codegen.compiled import interpreted, on_cpu
 from tests.unit.passes.passing import imported
 from xla_contract.element_type import ElementType as E
+from xla_server.ops.scalar_function import accumulator_dtype
+from xla_server.ops.topk import ordering_keys
 
 BODIES = {
     "rows": "[40] reduce(x, i), dimensions={1}",
@@ -64,3 +69,15 @@ def test_elements_that_nothing_is_combined_with_stay() -> None:
     x = np.full((40, 9), -1e-45, np.float32)
     (result,) = interpreted(module, [x, np.zeros((40, 1), np.int32)])
     assert (result[1:] == np.float32(-1e-45)).all()
+
+
+@pytest.mark.parametrize("element", [np.float32, np.int8, np.complex64, ml_dtypes.bfloat16])
+def test_types_that_were_pickled_are_accumulated_as_others_are(element: Any) -> None:
+    dtype: np.dtype[Any] = np.dtype(element)
+    pickled = pickle.loads(pickle.dumps(dtype))
+    for ufunc in (np.add, np.multiply, np.maximum):
+        assert accumulator_dtype(ufunc, pickled) == accumulator_dtype(ufunc, dtype)
+    if dtype.kind != "c":
+        array = np.arange(-3, 4).astype(dtype)
+        pickled_array = pickle.loads(pickle.dumps(array))
+        np.testing.assert_array_equal(ordering_keys(pickled_array), ordering_keys(array))

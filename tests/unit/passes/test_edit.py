@@ -23,3 +23,20 @@ def test_an_instruction_that_needs_itself_is_a_mistake() -> None:
     first.operands = (next(i for i in module.entry.instructions if i.name == "b"),)
     with pytest.raises(ValueError, match=r"^%[ab] must not need its own result$"):
         rearrange(module.entry)
+
+
+def test_states_of_random_numbers_come_where_they_are_needed() -> None:
+    numbers = "rng-get-and-update-state(), delta=1"
+    module = stated(
+        ["f32[]"],
+        "u64[2] add(d, b)",
+        f"a = u64[2] {numbers}",
+        "b = u64[2] not(a)",
+        f"c = u64[2] {numbers}",
+        "d = u64[2] not(c)",
+        f"e = u64[2] {numbers}",
+    )
+    parts = {i.name: i for i in module.entry.instructions}
+    module.entry.instructions = [parts[name] for name in ("x0", *"acebd", "result")]
+    rearrange(module.entry)
+    assert [i.name for i in module.entry.instructions] == ["x0", *"acdbe", "result"]

@@ -4,6 +4,8 @@ import pytest
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.sessions.answer_memory import AnswerMemory, AnswerRoom, SessionAnswers
+from xla_server.sessions.caller import Caller
+from xla_server.sessions.caller_shares import CallerShares
 
 LIMIT = 100
 MESSAGE = 300
@@ -133,3 +135,45 @@ def test_the_only_answer_of_all_has_room(memory: AnswerMemory) -> None:
     assert sessions[1].used_bytes == 0
     room.release()
     sessions[1].take(1500)
+
+
+def test_one_caller_leaves_room_for_another() -> None:
+    memory = AnswerMemory(1000, CallerShares(identity=0.75, connection=0.5))
+    callers = [
+        Caller("greedy", "0"),
+        Caller("greedy", "0"),
+        Caller("greedy", "1"),
+        Caller("other", "2"),
+    ]
+    sessions = [
+        SessionAnswers(memory, max_bytes=10_000, max_answer_bytes=2000, caller=caller)
+        for caller in callers
+    ]
+    rooms = [sessions[0].take(300)]
+    told = "a connection may have 0.5 of the 1000 bytes of answers that were not read .* got 201 "
+    with pytest.raises(ResourceExhaustedError, match=told) as caught:
+        sessions[1].take(201)
+    assert "Read the answers" in caught.value.hint
+    rooms.append(sessions[1].take(200))
+    # The only answer of a connection has room, within the share of its identity.
+    with pytest.raises(ResourceExhaustedError, match=r"an identity may have 0.75 of the 1000"):
+        sessions[2].take(251)
+    rooms.append(sessions[2].take(250))
+    sessions[3].take(250)
+    with pytest.raises(ResourceExhaustedError, match="of all sessions"):
+        sessions[3].take(1)
+    for room in rooms:
+        room.release()
+    sessions[3].take(250)
+    assert memory.used_bytes == 500
+
+
+def test_the_only_answer_of_a_caller_has_room() -> None:
+    memory = AnswerMemory(1000, CallerShares(identity=0.75, connection=0.5))
+    session = SessionAnswers(
+        memory, max_bytes=10_000, max_answer_bytes=2000, caller=Caller("one", "0")
+    )
+    room = session.take(600)
+    room.grow(100)
+    with pytest.raises(ResourceExhaustedError):
+        session.take(1)

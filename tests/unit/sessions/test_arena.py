@@ -18,6 +18,8 @@ from xla_server.sessions import arena as arena_module
 from xla_server.sessions import arena_pool
 from xla_server.sessions.arena import Arena
 from xla_server.sessions.arena_pool import ArenaPool
+from xla_server.sessions.caller import Caller
+from xla_server.sessions.caller_shares import CallerShares
 from xla_server.sessions.free_list import PAGE
 
 MIB = 1 << 20
@@ -344,3 +346,79 @@ def _memory_files() -> set[str]:
 
 def _refused(*_):
     raise OSError("no")
+
+
+GREEDY = [Caller("greedy", str(number)) for number in range(2)]
+OTHER = Caller("other", "2")
+
+
+def test_one_caller_leaves_memory_to_another():
+    shares = CallerShares(identity=0.75, connection=0.5)
+    pool = ArenaPool(max_bytes=16 * MIB, session_bytes=64 * MIB, warm_bytes=0, shares=shares)
+    assert pool.session_bytes == 8 * MIB
+    first, second = (pool.acquire(GREEDY[0]) for _ in range(2))
+    first.allocate(6 * MIB)
+    with pytest.raises(
+        ResourceExhaustedError,
+        match=f"a connection may have 0.5 of the {16 * MIB} bytes of shared memory .* got "
+        f"{3 * MIB} more with {6 * MIB} in use and 0 of others",
+    ):
+        second.allocate(3 * MIB)
+    second.allocate(2 * MIB)
+    third = pool.acquire(GREEDY[1])
+    with pytest.raises(ResourceExhaustedError, match=r"an identity may have 0.75 of"):
+        third.allocate(5 * MIB)
+    third.allocate(4 * MIB)
+    fourth = pool.acquire(OTHER)
+    fourth.allocate(2 * MIB)
+    with pytest.raises(ResourceExhaustedError, match=r"a connection may have 0.5 of"):
+        fourth.allocate(MIB)
+    pool.release(third)
+    fourth.allocate(2 * MIB)
+    pool.close()
+    again = ArenaPool(max_bytes=16 * MIB, session_bytes=64 * MIB, warm_bytes=0, shares=shares)
+    again.acquire(GREEDY[0]).allocate(8 * MIB)
+    again.close()
+
+
+def test_idle_memory_gives_way_to_callers_within_their_shares_alone():
+    shares = CallerShares(identity=0.5, connection=0.5)
+    pool = ArenaPool(max_bytes=16 * MIB, session_bytes=64 * MIB, warm_bytes=0, shares=shares)
+    idle, greedy = pool.acquire(OTHER), pool.acquire(GREEDY[0])
+    idle.allocate(4 * MIB)
+    idle.free(0)
+    greedy.allocate(5 * MIB)
+    with pytest.raises(ResourceExhaustedError, match=r"a connection may have 0.5 of|identity"):
+        pool.acquire(GREEDY[1]).allocate(4 * MIB)
+    assert (pages(idle), pool.used_bytes) == (4 * MIB, 9 * MIB)
+    pool.acquire(GREEDY[1]).allocate(3 * MIB)
+    assert (pages(idle), pool.used_bytes) == (0, 8 * MIB)
+    pool.close()
+
+
+def test_pages_that_nobody_allocated_count_for_their_caller():
+    shares = CallerShares(connection=0.5)
+    pool = ArenaPool(max_bytes=16 * MIB, session_bytes=64 * MIB, warm_bytes=0, shares=shares)
+    first, second = (pool.acquire(GREEDY[0]) for _ in range(2))
+    first.allocate(MIB)
+    write(first, 0, 7 * MIB)
+    # They give way to the caller's own parts, and are forgotten with their arena.
+    second.allocate(4 * MIB)
+    assert (pages(first), pool.used_bytes) == (MIB, 5 * MIB)
+    write(first, 0, 7 * MIB)
+    assert pool.used_bytes == 11 * MIB
+    pool.release(first)
+    second.allocate(4 * MIB)
+    pool.close()
+    assert pool.used_bytes == 0
+
+
+def test_the_arena_made_ahead_counts_for_the_caller_that_has_it():
+    shares = CallerShares(connection=0.5)
+    pool = ArenaPool(max_bytes=16 * MIB, session_bytes=16 * MIB, warm_bytes=4 * MIB, shares=shares)
+    for expected in (0, 4, 4, 0):
+        arena = pool.acquire(GREEDY[0])
+        assert arena.backed_bytes == expected * MIB
+        wait_for(lambda: not pool.is_warming)
+    pool.close()
+    assert pool.used_bytes == 0

@@ -95,6 +95,8 @@ class Printer:
         self._written = {*written, *(store.argument for store in nest.stores)}
         self._count = 0
         self._top = Block(1, None)
+        self._invariants: Block | None = None
+        """The block of what depends on no loop, if that is not the top."""
         self._evaluated = EvaluationCounter()
         self._prologue = prologue_of(nest.stores)
 
@@ -237,7 +239,7 @@ class Printer:
 
     def _block_of(self, variables: frozenset[Variable]) -> Block:
         """The innermost of the loops over these variables; outside of all, the trip's."""
-        block = self._top
+        block = self._invariants or self._top
         for loop in variables:
             candidate = self._blocks[loop]
             if candidate.depth > block.depth:

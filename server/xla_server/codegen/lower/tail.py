@@ -165,6 +165,9 @@ class _TailPrinter(Printer):
         self._open(row, body)
         inner = Block(3, body, column.size)
         self._open(column, inner)
+        if row.size == 1:
+            # Values that depend on no row may depend on the product, which is computed in the loop.
+            self._invariants = body
         self._store(self._nest.stores, inner)
         constants = "".join(f"{name} = {text}\n" for text, name in self._constants.items())
         loops = [

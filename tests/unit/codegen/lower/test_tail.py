@@ -59,6 +59,12 @@ def _weights(q: Any, k: Any) -> Any:
     return jax.nn.softmax(jnp.einsum("bqd,bkd->bqk", q, k) / 8)
 
 
+def _overlap(x: Any, w: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.tanh(jnp.einsum("ij,ji->", x, w))
+
+
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "one_piece": (_dense, (_f32(8, 6), _f32(6, 5), _f32(5))),
     "rows_in_pieces": (_dense, (_f32(300, 100), _f32(100, 150), _f32(150))),
@@ -117,6 +123,16 @@ def test_a_batch_of_products_of_one_element_each() -> None:
     module = imported(lower(_inner, *arguments))
     (compiled,), (expected,) = on_cpu(module, arguments), interpreted(module, arguments)
     np.testing.assert_allclose(compiled, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_one_element_is_read_after_it_is_computed() -> None:
+    arguments = _f32(5, 4), _f32(4, 5)
+    module = imported(lower(_overlap, *arguments))
+    # In a second run memory does not have what is right by chance.
+    for scale in (0, 1):
+        scaled = [np.float32(scale) * argument for argument in arguments]
+        (compiled,), (expected,) = on_cpu(module, scaled), interpreted(module, scaled)
+        np.testing.assert_allclose(compiled, expected, rtol=1e-5, atol=1e-5)
 
 
 def _convolution(
