@@ -1,4 +1,4 @@
-"""What a forked child may do with its parent's client.
+"""Forked children leave their parent's client alone, and open their own.
 
 A fork leaves the threads of a process behind, with the locks that they hold. So each parent is a
 process of its own, without the threads of other tests, and an alarm ends what hangs.

@@ -21,19 +21,21 @@ from xla_server.passes.build import ELEMENTWISE, broadcast, transpose
 from xla_server.passes.edit import Editor, rewrite, users
 
 FEWEST_FEATURES = 4
+"""Output features of each of several groups for which register tiles are used. A single group may
+have any number."""
+
 SHORTEST_ROW = 3
-"""Of each of several groups' results and of their last spatial dimension, for which tiles of
-registers are used. One group may have any number of features."""
+"""Elements of the result's last spatial dimension for which register tiles are used."""
 
 DEEPEST = 1 << 13
 """Products of a sum, for which a panel of the kernel stays in the cache."""
 
 LEAST_TAPS = 1
-"""Products for each element moved from which arrays are worth bringing into order: patches, which
-are the other way, write an element for each product of a feature."""
+"""Multiplications for each transposed element from which a transpose pays off. The alternative,
+im2col, writes an element for each multiplication of an output feature."""
 
 LEAST_TAPS_OF_POINTS = 32
-"""The same where windows are single elements, whose patches are the input or a part of it."""
+"""The same for windows of one element, for which im2col copies the input or a part of it."""
 
 NARROW_GROUP = 4
 """Features of a group below which groups are computed side by side, in vectors of features."""

@@ -124,7 +124,7 @@ def _is_matrix(
 def _convolution(i: HloInstruction, readers: Readers, editor: Editor) -> HloInstruction | None:
     """Return the convolution of the operands before their transposes.
 
-    None where there are none, or where `FeaturesLast` would transpose them again.
+    The result is None if there are none, or if `FeaturesLast` would transpose them again.
     """
     operands, numbers = list(i.operands), i.attributes.dimension_numbers
     renumber: tuple[_Renumber, ...] = (_with_input, _with_kernel)

@@ -1,8 +1,8 @@
 """Transposes of elementwise operations on transposes, brought together on the operands.
 
-What XLA's reshape mover does for reshapes: in transpose(multiply(transpose(x), transpose(y))) the
-outer transpose goes through the multiplication and meets the inner ones, so that each array is
-moved once, or not at all where the two cancel.
+XLA's reshape mover does the same for reshapes. In transpose(multiply(transpose(x), transpose(y)))
+the outer transpose moves through the multiplication and meets the inner ones. Each array is then
+transposed once, or not at all where the two cancel.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from xla_server.passes.build import ELEMENTWISE, transpose
 from xla_server.passes.edit import Editor, rewrite, users
 
 _KNOWN = frozenset({Opcode.BROADCAST, Opcode.CONSTANT, Opcode.IOTA})
-"""What is transposed without moving anything when the program runs."""
+"""Opcodes whose results are transposed without work at run time."""
 
 _MOST_STEPS = 64
 """Elementwise operations that one transpose goes through."""
@@ -23,7 +23,7 @@ _MOST_STEPS = 64
 class TransposeMover:
     """Moves transposes behind elementwise operations in front of them.
 
-    All arrays that these read must be transposes or known, and nothing else may read the
+    All arrays that these read must be transposes or known (`_KNOWN`), and nothing else may read the
     operations' results: then no transpose is added and the outer one is gone.
     """
 

@@ -151,7 +151,7 @@ class Gemm:
 
     @property
     def is_by_rows(self) -> bool:
-        """Whether rows of tiles are written one after the other, as memory is laid out."""
+        """Return whether a row of tiles is completed before the next, in the order of memory."""
         return self.depth <= SHALLOW and self.is_laid_out_ahead
 
     @property

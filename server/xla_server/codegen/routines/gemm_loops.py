@@ -112,19 +112,20 @@ def layout_text(symbol: str) -> str:
 
 
 def band_text(symbol: str) -> str:
-    """The function that multiplies, a run of steps of a trip's tiles after the other.
+    """Return the function that multiplies a band of rows panel by panel.
 
     A panel of columns is multiplied with all rows of the band before the next one is, so it stays
-    in the nearest cache.
+    in the L1 cache.
     """
     return _band_text(symbol, _multiply_by_columns)
 
 
 def band_by_rows_text(symbol: str) -> str:
-    """The function of the same operands that multiplies the rows of a tile with all columns first.
+    """Return the function that multiplies a band of rows one row of tiles after the other.
 
-    Results are written in the order of memory, which matters where sums are so short that most of
-    what moves is results. The right matrix is laid out ahead.
+    Its operands are those of `band_text`. Results are written in the order of memory, which matters
+    where sums are so short that most of the memory traffic is results. The right matrix is packed
+    ahead.
     """
     return _band_text(symbol, _multiply_by_rows)
 
