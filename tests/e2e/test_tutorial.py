@@ -29,7 +29,7 @@ def test_it_is_kept_without_outputs() -> None:
 def test_it_runs(tmp_path: Path) -> None:
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     resources = {"metadata": {"path": tmp_path}}
-    nbclient.NotebookClient(notebook, timeout=110, resources=resources).execute()
+    nbclient.NotebookClient(notebook, timeout=60, resources=resources).execute()
     outputs = outputs_of(notebook)
     assert sum("image/png" in each for each in outputs) == 3
     [graph] = [each["text/html"] for each in outputs if "text/html" in each]

@@ -6,7 +6,12 @@ from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, st
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.opcode import Opcode
 from xla_server.ir.verifier import verify
-from xla_server.passes.call_inliner import CallInliner, FusionInliner, require_inlinable
+from xla_server.passes.call_inliner import (
+    MOST_INSTRUCTIONS,
+    CallInliner,
+    FusionInliner,
+    require_inlinable,
+)
 from xla_server.passes.dead_code import DeadCode
 from xla_server.passes.edit import Editor, copy_module, rewrite, users
 from xla_server.passes.fixpoint import Pass
@@ -57,7 +62,9 @@ def test_calls_that_double_and_double_are_refused_before_they_are_written_out() 
     innermost = "level0 { a0 = f32[4] parameter(0)\n  ROOT b0 = f32[4] add(a0, a0) }\n"
     entry = "ENTRY e { x = f32[4] parameter(0)\n  ROOT y = f32[4] call(x), to_apply=level39 }\n"
     module = imported(f"HloModule m\n{innermost}{levels}{entry}")
-    with pytest.raises(ResourceExhaustedError, match=r"at most 262144 .*got [0-9]{13}$"):
+    with pytest.raises(
+        ResourceExhaustedError, match=rf"at most {MOST_INSTRUCTIONS} .*got [0-9]{{13}}$"
+    ):
         require_inlinable(module)
     require_inlinable(imported(NESTED))
 

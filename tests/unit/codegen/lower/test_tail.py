@@ -204,8 +204,13 @@ CONVOLUTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int | None]] 
         (_f32(2, 20, 9, 7), _f32(24, 20, 1, 1), _f32(24), _f32(2, 24, 9, 7)),
         1,
     ),
+    # Its arrays are transposed before it and behind it.
+    "tiles_features_first": (
+        _convolution(name="first"), (_f32(2, 3, 33, 20), _f32(5, 3, 3, 3), _f32(5)), 4,
+    ),
+    # Its rows are too short for tiles.
     "patches_features_first": (
-        _convolution(name="first"), (_f32(2, 3, 33, 20), _f32(5, 3, 3, 3), _f32(5)), 1,
+        _convolution(name="first"), (_f32(2, 6, 40, 2), _f32(5, 6, 3, 3), _f32(5)), 1,
     ),
     "groups": (
         _convolution(feature_group_count=3),
