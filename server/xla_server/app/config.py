@@ -168,8 +168,8 @@ class Settings(BaseSettings):
         gt=0,
         le=1,
         description="largest share of sessions, executables, device bytes, executions, calls, "
-        "streams, compile seconds, answers and shared memory that one identity may have of what others leave: who is "
-        "authenticated, or else the host of a client; 1 for all",
+        "streams, compile seconds, answers and shared memory that one identity may have of what "
+        "others leave: who is authenticated, or else the host of a client; 1 for all",
     )
     connection_share: float = Field(
         0.75,

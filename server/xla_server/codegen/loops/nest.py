@@ -37,6 +37,13 @@ from xla_server.ir.explicit_stack import Deep, result_of
 _FREE_RUN = 512
 """How many elements are combined in any order before partial results are."""
 
+_LONG = 1 << 15
+"""Elements of a sum that comes from memory rather than the cache, where shorter runs, which are
+more exact, take no time of their own."""
+
+_LONG_RUN = 256
+"""How many elements of such a sum are combined in any order before partial results are."""
+
 _FREE_PARTS = 64
 """How many partial results are combined in sequence before their results are."""
 
@@ -378,7 +385,9 @@ class Printer:
         sizes = [loop.size for loop in group[0].loops]
         # What rounds nothing is combined in one run, unless it has to look whether to stop.
         is_cut = self._looks or any(form.rounds for form in forms)
-        steps = steps_of(sizes, _FREE_RUN if is_cut else math.prod(sizes), _FREE_PARTS)
+        count = math.prod(sizes)
+        most = _LONG_RUN if count >= _LONG else _FREE_RUN
+        steps = steps_of(sizes, most if is_cut else count, _FREE_PARTS)
         headers: list[tuple[Block, str]] = []
         # Every level of sums but the innermost adds up the results of the level inside it.
         levels = sum(step.begins for step in steps)

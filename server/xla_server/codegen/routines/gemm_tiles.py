@@ -91,6 +91,9 @@ def tile_text(symbol: str, kind: Kind, rows: int, vectors: int) -> str:
         for number, other in enumerate(factors):
             place = sums[member * vectors + number]
             following.append(_added(f, kind, factor, other, place))
+        if not kind.pairs and form not in ("float", "double"):
+            # Products have registers of their own, which leaves none to load the next row's factor.
+            f.do('call void asm sideeffect "", "~{memory}"()')
     loop.end([f.behind(left, rows * kind.width), f.behind(right, "%ahead"), *following])
     _store(f, kind, following, rows, kept)
     return f.text()

@@ -37,10 +37,9 @@ def test_sums_of_the_tallest_tile_stay_in_registers(
     products = [line for line in loop if line.startswith(PRODUCT[kind])]
     assert len(products) == rows * vectors
     assert all(REGISTERS[processor] in line for line in products)
-    # Twelve sums, two vectors, a factor and a product need all sixteen registers, and LLVM keeps
-    # one sum in memory: on the stack or by a pointer to it.
-    moves = 2 if (processor, kind, vectors) == ("avx2", "i32", 2) else 0
-    assert len([line for line in loop if re.search(ON_STACK, line)]) <= moves
+    # A sum that is kept in memory may be reached by another pointer than the stack's.
+    assert not [line for line in loop if re.match(r"vmov\w+\s+%\w+, .*\(", line)]
+    assert not [line for line in loop if re.search(ON_STACK, line)]
     assert processor == "avx512" or "zmm" not in assembly
 
 
