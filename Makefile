@@ -79,7 +79,6 @@ transfer-large: $(STAMP) ## 3 GiB up and down through real processes, with bound
 	$(BIN)/python -m pytest -n 0 --timeout 900 -s tests/large/transfer_of_3_gib.py
 
 examples: $(STAMP) ## the clients in JavaScript and Go, where node and go are installed
-	if command -v npm; then cd client/examples/node && npm install --no-audit --no-fund; fi
 	$(BIN)/python -m pytest -n 0 -rs tests/e2e/test_examples.py
 
 programs: $(STAMP) ## 10,000 programs that a client compiles and never frees, on both platforms (some minutes)

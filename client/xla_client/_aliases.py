@@ -38,7 +38,7 @@ def donated_in_batch(
 ) -> list[tuple[int, ...]]:
     """Return for each run of a batch the numbers of the arguments to give up.
 
-    These are Buffers that the whole batch has once, as its runs take place in any order.
+    Only Buffers that occur once in the whole batch are given up: its runs have no fixed order.
     """
     if not parameters:
         return [()] * len(batch)

@@ -238,8 +238,8 @@ class Client:
     ) -> Buffer:
         """Return a Buffer that keeps an array, a Literal or a tuple of them on a device.
 
-        A Literal keeps its layout; arrays are kept row by row, in their type. Python's numbers and
-        lists of them become pred, s32, f32 and c64: see `xla_client.coercion.literals`.
+        A Literal keeps its layout and its type; an array is stored row-major, in its type. Python's
+        numbers and lists of them become pred, s32, f32 and c64: see `xla_client.coercion.literals`.
         `progress` is told, now and then, how many bytes have been sent, and of how many.
         """
         literal = as_literal(value)

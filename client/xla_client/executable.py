@@ -178,7 +178,7 @@ class Executable(Explainable, Generic[R]):
     ) -> Any:
         """Return the fetched result of a run: an array, or (nested) tuples of arrays.
 
-        As a call otherwise. Small arguments and a small result take one round trip.
+        The arguments are those of a call. Small arguments and a small result take one round trip.
         """
         result = self._program_shape.result
         donate = self.donated(arguments, donate)

@@ -75,7 +75,7 @@ def make_step(
 
     `donate` are numbers of arguments to be given up: Buffers among them cannot be used after
     the call. `room` is for what goes along, `pipeline` the one whose results may be arguments.
-    Raises InvalidArgumentError naming the argument that does not fit, and the `place` of the step.
+    Raises InvalidArgumentError, which names the argument that does not fit and the step (`place`).
     """
     require_count(arguments, parameters)
     require_numbers(donate, len(arguments))

@@ -61,7 +61,7 @@ def _program(page: Path) -> str:
 
 
 def _checked(directory: Path, programs: dict[str, str]) -> str:
-    """What mypy says of programs of these names."""
+    """Return the errors of mypy for programs, by name."""
     for name, text in programs.items():
         (directory / f"{name}.py").write_text(text)
     (directory / "mypy.ini").write_text(_CONFIGURATION)

@@ -1,4 +1,4 @@
-"""Who may call a server process: tokens, roles, sockets, and where it may listen."""
+"""Access to a server process: tokens, roles, sockets, and the addresses it may listen at."""
 
 import functools
 import json
@@ -217,7 +217,7 @@ def test_a_stream_ends_when_its_token_expires(team: ServerProcess, channel: grpc
     request = extension_pb2.ConverseRequest(id=1, method=path_of("DescribeSession")[1:])
     requests.put(request.SerializeToString())
     assert not extension_pb2.ConverseResponse.FromString(next(stream)).status
-    # Nothing more is said; the time of the token ends it.
+    # The stream stays silent until the token expires, which ends it.
     code, details = code_of(lambda: next(stream))
     assert code is grpc.StatusCode.UNAUTHENTICATED
     assert "must not have expired, got ones that were valid until 20" in details

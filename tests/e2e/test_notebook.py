@@ -1,4 +1,4 @@
-"""What a notebook shows of an error and of an interrupt."""
+"""Errors and interrupts as a notebook shows them: one screen each."""
 
 import re
 import textwrap

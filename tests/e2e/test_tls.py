@@ -100,7 +100,7 @@ def test_the_certificate_must_be_for_the_name(tmp_path: Path, ours: xc.Tls) -> N
     files = Files(tmp_path / "files", pair)
     with start_server(tmp_path, *files.flags, insecure=False) as running:
         refused(running.address, ours, "Hostname Verification Check failed")
-        # Who knows the certificate needs no name.
+        # A client that pins the certificate checks no name.
         pinned = xc.Tls(fingerprint=fingerprint(pair.certificate))
         works(running.address, pinned, token=tmp_path / "files" / "state" / "token")
 

@@ -14,7 +14,7 @@ NOTEBOOK = Path(__file__).parents[2] / "client" / "examples" / "tutorial.ipynb"
 
 
 def outputs_of(notebook: Any) -> list[dict[str, str]]:
-    """What cells gave, by kinds: the text of streams is text/plain."""
+    """Return the outputs of all cells by MIME type; the text of streams is text/plain."""
     return [
         {"text/plain": output.text} if output.output_type == "stream" else output.data
         for cell in notebook.cells

@@ -169,7 +169,7 @@ def test_a_server_killed_in_the_middle_of_everything_is_unavailable(
         assert time.monotonic() - begun < 5
         np.testing.assert_array_equal(kept, LARGE)
         address = server.address
-    # A server that takes its place knows nothing of the session: the client opens another one.
+    # A new server at the address does not know the session, so the client opens another one.
     with start_server(tmp_path, *flags, "--listen", address):
         for call in (held.to_numpy, lambda: loop.submit(held)):
             with pytest.raises(xc.LostError, match=f"server at {address} was started again"):

@@ -1,4 +1,4 @@
-"""What the targets of make and the commands of README install."""
+"""Packages that the targets of make and the commands of README install."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 def commands_of(target: str, environment: Path) -> str:
-    """What make would do for a target with a virtual environment in this directory."""
+    """Return the commands of a make target for a virtual environment in this directory."""
     return subprocess.run(
         ["make", "--dry-run", target, f"VENV={environment}"],
         cwd=ROOT,

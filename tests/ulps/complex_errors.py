@@ -1,6 +1,6 @@
 """How far functions of complex numbers are from exact ones: normwise, in units of the result.
 
-The unit of a result is the last place of its magnitude. References are the C library's functions
+The unit of a result is one ULP of its magnitude. References are the C library's functions
 of 80 bits, by numpy; of powers and logarithms their formulas on sums of two such numbers.
 """
 
@@ -155,7 +155,7 @@ def samples(count: int, kind: str, seed: int) -> Array:
 
 
 def errors(result: Array, exact: Array, kind: str) -> Array:
-    """Distances in units of the exact result's last place, where that is an ordinary number."""
+    """Return the distances in ULP of the exact result, where that is a normal number."""
     part = np.finfo(DTYPE[kind])
     size = np.abs(exact)
     ordinary = (size > part.smallest_normal / part.eps) & (size < part.max / 16)

@@ -80,7 +80,7 @@ def _operations(
         if part.opcode is Opcode.TRANSPOSE:
             meets = True
             continue
-        # What was made just now has no readers on record.
+        # Instructions that this pass has made are missing from `readers`.
         if part.opcode not in ELEMENTWISE or part is computation.root or part not in readers:
             return None
         if part.control_predecessors or len(found) == _MOST_STEPS:

@@ -1,4 +1,4 @@
-"""Which signals cut a drain short: those that come after the log says that it drains."""
+"""Signals that cut a drain short: those that come after the log says that it drains."""
 
 import logging
 import signal

@@ -1,4 +1,4 @@
-"""Names that are no options, and values that do not fit: told with the place they stand in."""
+"""Unknown options and values that do not fit are errors that name their file and line."""
 
 from pathlib import Path
 

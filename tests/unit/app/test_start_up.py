@@ -1,4 +1,4 @@
-"""What commands load before they answer, counted in modules; no clock is asked."""
+"""Modules that commands load before they answer, counted without a clock."""
 
 import json
 import os
@@ -86,7 +86,7 @@ def test_the_compiler_loads_of_scipy_the_two_modules_with_blas_and_lapack() -> N
         "import xla_server.backends.cpu\n"
         "from xla_server.codegen.instructions import blas\n"
         "print('loaded', json.dumps(sorted(sys.modules)))\n"
-        # Who imports the package later has the same modules, as attributes of it.
+        # A later import of the package has the same modules as its attributes.
         "import scipy.linalg.cython_blas, scipy.linalg.cython_lapack\n"
         "assert scipy.linalg.cython_blas is blas.cython_blas\n"
         "assert scipy.linalg.cython_lapack is blas.cython_lapack\n",

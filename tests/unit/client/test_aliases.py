@@ -95,7 +95,7 @@ def test_a_pipeline_gives_up_what_no_later_step_reads(
     # It was read before and is given up here; the step's result is, in the one after.
     again = steps.call(run, state, once)
     kept = steps.call(run, once, again)
-    # What is kept, or read later, stays.
+    # A value that is kept, or read later, is not given up.
     steps.keep(kept)
     steps.keep(steps.call(run, kept, rest))
     results = steps.run() if how == "run" else steps.submit().result()

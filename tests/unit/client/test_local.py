@@ -34,7 +34,7 @@ def test_options_become_flags() -> None:
         "interpreter",
         "--devices",
         "3",
-        # Nobody else is there to keep a share for.
+        # There is no other client to keep a share for.
         "--identity-share",
         "1",
         "--connection-share",

@@ -9,7 +9,7 @@ from xla_client import local
 HEAVY = {"numba", "llvmlite", "scipy", "jax", "jaxlib", "pydantic", "typer", "xla_server"}
 
 
-# What writes programs, and what only mistakes, large tuples or notebooks need.
+# Modules that build programs, and those for mistakes, large tuples and notebooks alone.
 LATER = {
     "xla_client.builder",
     "xla_client.ops",

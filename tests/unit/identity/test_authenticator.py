@@ -98,7 +98,7 @@ def test_the_tokens_that_are_kept_are_bounded(
         web.of_token(first)  # In use, and so not the one to go.
     assert len(web._cache) == 2
     assert module.digest_of(first) in web._cache
-    # What lets nobody in takes no room.
+    # A token that is refused is not cached.
     with pytest.raises(UnauthenticatedError):
         web.of_token("a.b.c")
     assert len(web._cache) == 2

@@ -117,7 +117,7 @@ def test_a_certificate_is_made_once(tmp_path: Path):
     assert leaf.not_valid_before_utc < datetime.datetime.now(datetime.UTC)
     names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert {"xla-server", "localhost"} <= set(names.get_values_for_type(x509.DNSName))
-    # What was made stays: clients have pinned it. The copy is written again.
+    # The certificate stays, as clients have pinned it. The copy is written again.
     copy.unlink()
     assert not self_signed(path, copy)
     assert KeyPairFiles(path, path).read() == pair

@@ -25,7 +25,7 @@ def test_a_token_is_plain_or_hashed():
     assert (alice.name, alice.role) == ("token:alice", Role.USER)
     assert (bob.name, bob.role) == ("token:bob", Role.VIEWER)
     assert tokens.find(digest_of("another")) is None
-    # The hash itself lets nobody in.
+    # The hash of a token is no token.
     assert tokens.find(digest_of(f"sha256:{hashed}")) is None
 
 

@@ -18,7 +18,7 @@ def test_a_file_is_read_again_when_it_changes(tmp_path: Path):
     path.write_text("1")
     watched = WatchedFile(path, int)
     assert (watched.refresh(), watched.value) == (False, 1)
-    # Of the same size, within the same tick of the clock.
+    # The new content has the same size and is written within the same tick of the clock.
     path.write_text("2")
     os.utime(path, ns=(0, 0))
     assert (watched.refresh(), watched.value) == (True, 2)

@@ -405,7 +405,7 @@ def test_another_grpc_is_known_as_such(monkeypatch):
 
 
 class _Strict(Gate):
-    """A gate that nobody passes, and the paths of those who tried."""
+    """A gate that refuses every call and records its path."""
 
     def __init__(self) -> None:
         super().__init__()

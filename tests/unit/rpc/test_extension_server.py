@@ -1,4 +1,4 @@
-"""What DescribeServer answers."""
+"""DescribeServer: the server's state as the command `status` shows it."""
 
 from collections.abc import Iterator
 

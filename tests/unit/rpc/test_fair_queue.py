@@ -47,7 +47,7 @@ def test_a_thread_is_left_for_others() -> None:
     waiting = threading.Thread(target=jobs.get, daemon=True)
     waiting.start()
     jobs.done(modest)
-    # A place of the other's is none for it; one of its own is.
+    # The caller gets no slot that another caller has freed, but one that it has freed itself.
     assert len(jobs._waiting["greedy"]["1"]) == 2
     first = running[0]
     assert first is not None

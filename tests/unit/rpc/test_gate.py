@@ -17,7 +17,7 @@ SHAPE, COMPILE = "/xla.XlaService/GetShape", "/xla.XlaService/Compile"
 
 
 class Context:
-    """What a gate asks of grpc's."""
+    """The part of a grpc context that a gate reads."""
 
     def __init__(
         self,

@@ -268,7 +268,7 @@ def test_a_caller_cannot_take_the_room_that_others_are_to_have() -> None:
     held = [acquire(number, mine) for number in range(6)]
     with pytest.raises(ResourceExhaustedError, match=r"a connection may have 0.75 .* 24576 in use"):
         acquire(6, mine)
-    # Of one that it has it may have more, and one that another has counts for both.
+    # A second handle on its own executable is free; one on another's counts for both.
     held.append(acquire(0, mine))
     held.append(acquire(0, same))
     held.append(acquire(6, same))

@@ -1,4 +1,4 @@
-"""What parameters take beside the records of the contract: text, names, numbers, one for many."""
+"""Parameters take text, names, numbers and one for many beside the records of the contract."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +24,7 @@ from xla_contract.ops.fft import FftType
 
 
 class Struct:
-    """What jax.ShapeDtypeStruct is."""
+    """An object with the attributes of a jax.ShapeDtypeStruct."""
 
     shape = (2, 3)
     dtype = np.dtype(ml_dtypes.bfloat16)

@@ -112,7 +112,7 @@ def test_properties() -> None:
 
 
 def test_methods_are_the_functions() -> None:
-    """Methods write what functions of ops write: one place has the logic."""
+    """Methods make the same instructions as the functions of ops, which have the logic."""
     builder = Builder("program")
     x = builder.parameter(0, "f32[2,3]")
     for method, function in (
