@@ -64,6 +64,7 @@ class ArenaPool:
         self._spare: tuple[Arena, _Account] | None = None
         self._warming: threading.Thread | None = None
         self._used = 0
+        self._strays = 0
         self._closed = False
         self._use = CallerUse(shares)
         self._lock = self._use.lock
@@ -208,7 +209,7 @@ class ArenaPool:
         with self._lock:
             for arena, account in self._arenas.items():
                 self._count_strays(account, arena.stray_bytes)
-            return sum(account.stray_bytes for account in self._arenas.values())
+            return self._strays
 
     def _take(self, account: _Account, byte_size: int) -> bool:
         strays = self._stray_bytes()
@@ -228,7 +229,7 @@ class ArenaPool:
         """Return the level of an arena's caller that may not have so much more. Under the lock."""
         if account.caller is None:
             return None
-        used = self._used + sum(each.stray_bytes for each in self._arenas.values())
+        used = self._used + self._strays
         return self._use.exceeded(account.caller, byte_size, used, self.max_bytes)
 
     def _count(self, account: _Account, byte_size: int) -> None:
@@ -241,7 +242,9 @@ class ArenaPool:
     def _count_strays(self, account: _Account, byte_size: int) -> None:
         """Count so many bytes beyond an arena's parts for its caller. Under the lock."""
         if account.caller is not None:
-            self._use.add(account.caller, byte_size - account.stray_bytes)
+            more = byte_size - account.stray_bytes
+            self._use.add(account.caller, more)
+            self._strays += more
             account.stray_bytes = byte_size
 
     def _drop_spare(self) -> None:

@@ -10,7 +10,6 @@ from types import FrameType
 
 from tests.fault.plain import until
 
-
 _AGAIN = 20.0
 """Seconds after which a key is pressed again, far more than an interrupt takes to arrive."""
 
