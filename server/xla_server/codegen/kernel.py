@@ -8,6 +8,7 @@ and raises nothing. numba compiles it without the wrappers that Python would nee
 import dataclasses
 import functools
 import hashlib
+import logging
 import re
 import threading
 import weakref
@@ -31,6 +32,8 @@ from xla_server.codegen.instructions.intrinsics import glue, plain
 from xla_server.codegen.instructions.memory import COMPUTED, MEMORY
 from xla_server.codegen.namespace import NAMESPACE, SHARED
 
+_LOG = logging.getLogger(__name__)
+
 ARGUMENTS = (types.int64, types.int64, types.int64)
 
 
@@ -50,6 +53,31 @@ class KernelError(Exception):
         super().__init__(source)
         self.source = source
 
+
+class Fallbacks:
+    """The number of functions left to numba's front end, which takes ten times as long.
+
+    Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+
+    @property
+    def count(self) -> int:
+        """Functions since the process began."""
+        return self._count
+
+    def record(self, error: UnsupportedError) -> None:
+        """Count and log a function that the direct compiler does not support."""
+        with self._lock:
+            self._count += 1
+        _LOG.warning("a kernel is compiled by numba's front end: %s", error)
+
+
+FALLBACKS = Fallbacks()
+"""Those of this process."""
 
 LOADED_TOGETHER = 64
 """Kernels in one loader, whose memory goes back when all of them have gone."""
@@ -208,16 +236,28 @@ def compile_kernel(source: str) -> Kernel:
 
 def kernel_object(source: str) -> bytes:
     """The object code of the function `kernel` that a source text defines."""
-    room = dict(NAMESPACE)
-    # Constants: the kernel itself is read from the text, seldom from what Python makes of it.
-    exec(compile(source.partition("def kernel(")[0], "<kernel>", "exec"), room)
     symbol = symbol_of(source)
+    names = _names_of(source)
     try:
-        module = kernel_module(source, room, symbol)
-    except UnsupportedError:
-        exec(compile(source, "<kernel>", "exec"), room)
-        return compile_object(room["kernel"], ARGUMENTS, symbol)
-    return object_of_module(module, _effort(source, room))
+        module = kernel_module(source, names, symbol)
+    except UnsupportedError as error:
+        FALLBACKS.record(error)
+        exec(compile(source, "<kernel>", "exec"), names)
+        return compile_object(names["kernel"], ARGUMENTS, symbol)
+    return object_of_module(module, _effort(source, names))
+
+
+def module_of(source: str, symbol: str) -> Any:
+    """Return the LLVM module of a source text, as `symbol`. Raises UnsupportedError."""
+    return kernel_module(source, _names_of(source), symbol)
+
+
+def _names_of(source: str) -> dict[str, Any]:
+    """Return the global names of a source text, its constants among them."""
+    names = dict(NAMESPACE)
+    # The kernel itself is read from the text, seldom from what Python makes of it.
+    exec(compile(source.partition("def kernel(")[0], "<kernel>", "exec"), names)
+    return names
 
 
 def _effort(source: str, names: Mapping[str, Any]) -> Effort:
@@ -243,5 +283,6 @@ def native_object(function: Callable[..., None], argument_count: int, symbol: st
     """The object code of a function of int64 that returns nothing; once for a process."""
     try:
         return object_of_module(function_module(function, symbol))
-    except UnsupportedError:
+    except UnsupportedError as error:
+        FALLBACKS.record(error)
         return compile_object(function, [types.int64] * argument_count, symbol)

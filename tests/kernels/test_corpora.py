@@ -1,0 +1,41 @@
+import pytest
+
+from tests.kernels.corpora import CORPORA
+from tests.kernels.listing import Listing, differences
+from xla_server.backends.compilation import compile_module
+from xla_server.codegen import kernel
+from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
+
+_FOREIGN = "k0 = f32(0x0)\ndef kernel(buffers, start, stop):\n    [x for x in range(start, stop)]\n"
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_no_kernel_needs_the_front_end_of_numba(corpus: str) -> None:
+    seen = set()
+    for _, module in CORPORA[corpus]():
+        if not has_dynamic_shapes(module):
+            seen.update(thunk.source for thunk in kernels_of(compile_module(module).code))
+    for source in seen:
+        assert kernel.module_of(source, "kernel")
+
+
+def test_what_is_left_to_numba_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    before = kernel.FALLBACKS.count
+    assert kernel.kernel_object("def kernel(buffers, start, stop):\n    pass\n")
+    assert kernel.FALLBACKS.count == before
+    assert kernel.kernel_object(_FOREIGN)
+    assert kernel.FALLBACKS.count == before + 1
+    assert "compiled by numba's front end: ListComp" in caplog.text
+
+
+def test_kernels_are_compared_by_text_and_module() -> None:
+    row = {"text": "a", "llvm": "b", "ranges": [1, 2, 3]}
+    texts = {"a": "one\n", "b": "module\n", "c": "two\n"}
+    before = Listing({"x": row}, texts)
+    assert list(differences(before, before)) == ["1 kernels: equal"]
+    after = Listing({"x": {**row, "text": "c"}, "y": row}, texts)
+    found = list(differences(before, after))
+    assert found[0] == "x: text"
+    assert {"-one", "+two", "0 kernels: equal", "1 kernels: text", "1 kernels: added"} <= {*found}
