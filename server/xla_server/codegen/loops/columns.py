@@ -146,8 +146,7 @@ class _ColumnPrinter(Printer):
         folds = list(dict.fromkeys(result.fold for result in homes))
         last = self._nest.loops[-1]
         outer = self._nest.loops[:-1]
-        for number in sorted(self._arguments()):
-            self._top.add(f"buffer{number} = peek_i64(buffers, {number})")
+        self._name_buffers()
         length = math.prod(loop.size for loop in folds[0].loops)
         work = min(size, last.size) * length * (2 + len(all_nodes(self._nest.stores)))
         self._look_if(work)
@@ -262,7 +261,9 @@ class _ColumnPrinter(Printer):
         if columns.low:
             index = columns.low if index == "0" else f"add({index}, {columns.low})"
         buffer = f"buffer{store.argument}"
-        return buffer if index == "0" else f"add({buffer}, mul({index}, {width}))"
+        if index.isdecimal():
+            return f"add({buffer}, {int(index) * width})" if int(index) else buffer
+        return f"add({buffer}, mul({index}, {width}))"
 
     def _open_columns(self, columns: "_Columns", body: Block) -> tuple[Block, str]:
         """Begin a run over a block of neighbours: its own block, and the line before that.

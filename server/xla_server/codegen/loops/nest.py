@@ -110,12 +110,13 @@ class Printer:
     def printed(self) -> Source:
         """The text with one loop over all dimensions but the last, and one over that."""
         loops = self._nest.loops
-        self._begin()
         inner = inner_loops(loops, self._nest.stores)
         outer = loops[: len(loops) - len(inner)]
         self._calls = FunctionCalls(all_nodes(self._nest.stores), outer)
         work = self._work(outer)
+        self._name_buffers()
         self._look_if(work)
+        self._name_rows()
         trips = math.prod(loop.size for loop in outer)
         body = self._begin_items(trips, work)
         trip = self._fresh("t")
@@ -179,10 +180,13 @@ class Printer:
             default=1,
         )
 
-    def _begin(self) -> None:
-        """Write where buffers are, and the rows that loops share."""
+    def _name_buffers(self) -> None:
+        """Write where buffers are."""
         for number in sorted(self._arguments()):
             self._top.add(f"buffer{number} = peek_i64(buffers, {number})")
+
+    def _name_rows(self) -> None:
+        """Write where the rows are that loops share."""
         groups = fold_groups(self._nest.stores)
         self._groups = {fold: group for group in groups for fold in group}
         self._kept = kept_rows(self._nest.loops, self._nest.stores, groups)
@@ -455,7 +459,8 @@ class Printer:
             turn = self._fresh("i")
             block.add(f"{at} = add({low}, {turn})")
             return block, f"for {turn} in range({step.length}):"
-        return block, f"for {at} in range({low}, {high}):"
+        ends = high if low == "0" else f"{low}, {high}"
+        return block, f"for {at} in range({ends}):"
 
     def _neutral(
         self, forms: Sequence[VectorFold], block: Block, *, joins: bool = False

@@ -265,8 +265,7 @@ class _PiecePrinter(Printer):
 
     def printed_pieces(self) -> Source:
         """The text."""
-        for number in sorted(self._arguments()):
-            self._top.add(f"buffer{number} = peek_i64(buffers, {number})")
+        self._name_buffers()
         trips = work = 0
         bodies = []
         for piece in self._pieces:
@@ -317,7 +316,12 @@ class _PiecePrinter(Printer):
         for run in piece.runs:
             self._write_run(run, body, (low, high) if blocks > 1 else None, blocks)
         first, end = f"maximum(start, {before})", f"minimum(stop, {before + trips})"
-        self._top.add(f"for {counter} in range({first}, {end}):")
+        if len(self._pieces) > 1:
+            self._top.add(f"for {counter} in range({first}, {end}):")
+        elif trips > 1 or piece.loops:
+            self._top.add(f"for {counter} in range(start, stop):")
+        else:
+            self._top.add("if start < stop:")
         self._top.lines += body.lines
         return body, trips
 
@@ -356,10 +360,14 @@ class _PiecePrinter(Printer):
         target, source = (start for _, start in steps)
         if all(n * width % _LINE == 0 for n in (target.constant, *(f for _, f in target.terms))):
             return None
-        places = [
-            f"add(buffer{argument}, mul({self._index(start, body)}, {width}))"
-            for argument, start in ((store.argument, target), (load.argument, source))
-        ]
+        places = []
+        for argument, start in ((store.argument, target), (load.argument, source)):
+            place = f"buffer{argument}"
+            if start.terms:
+                place = f"add({place}, mul({self._index(start, body)}, {width}))"
+            elif start.constant:
+                place = f"add({place}, {start.constant * width})"
+            places.append(place)
         return f"copy_bytes({', '.join(places)}, {loop.size * width})"
 
 

@@ -104,7 +104,8 @@ class _ShortRowPrinter(Printer):
     def printed(self) -> Source:
         """The text."""
         outer = self._nest.loops[:-1]
-        self._begin()
+        self._name_buffers()
+        self._name_rows()
         self._calls = FunctionCalls(all_nodes(self._nest.stores), outer)
         results = [node for node in _behind(self._heads) if isinstance(node, Folded)]
         computed = [node for node in self._heads if not isinstance(node, Folded)]

@@ -115,8 +115,7 @@ class _WindowPrinter(Printer):
 
     def printed(self) -> Source:
         """The text."""
-        for number in sorted(self._arguments()):
-            self._top.add(f"buffer{number} = peek_i64(buffers, {number})")
+        self._name_buffers()
         trips, work = self._tile.count, self._tile_work()
         body = self._begin_items(trips, work)
         trip = self._fresh("t")

@@ -160,7 +160,8 @@ class _TailPrinter(Printer):
     def tail(self, origins: Origins) -> TailText:
         """The text, whose bounds are variables of the kernel around it."""
         row, column = self._nest.loops
-        self._begin()
+        self._name_buffers()
+        self._name_rows()
         body = Block(2, self._top, row.size)
         self._open(row, body)
         inner = Block(3, body, column.size)
