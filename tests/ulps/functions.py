@@ -15,6 +15,7 @@ from scipy import special
 
 from xla_contract.element_type import ElementType
 from xla_server.codegen.kernel import Kernel, compile_kernel
+from xla_server.codegen.loops.element_text import called
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 
 Array = Any
@@ -95,9 +96,9 @@ def loop(function: str, name: str) -> str:
     kind = KERNEL_TYPE[_ELEMENT[name]]
     operands = range(2 if function in BINARY else 1)
     addresses = "".join(f"    a{k} = reload_i64(buffers, {k})\n" for k in operands)
-    loads = ", ".join(kind.widen.format(f"load_{kind.storage}(a{k}, i)") for k in operands)
-    called = function if function in OPERATIONS else f"{function}_{kind.computed}"
-    value = kind.narrow.format(f"{called}({loads})")
+    loads = ", ".join(called(kind.widen, f"load_{kind.storage}(a{k}, i)") for k in operands)
+    name = function if function in OPERATIONS else f"{function}_{kind.computed}"
+    value = called(kind.narrow, f"{name}({loads})")
     return (
         "def kernel(buffers, start, stop):\n"
         f"{addresses}"

@@ -21,7 +21,7 @@ from xla_server.buffers.code import (
     Value,
 )
 from xla_server.codegen.kernel import Kernel, Kernels
-from xla_server.codegen.loops.block import chunk_of
+from xla_server.codegen.loops.chunks import chunk_of
 from xla_server.runtime import executor
 from xla_server.runtime.copies import copy_range
 

@@ -6,7 +6,8 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from xla_server.codegen.compiler import kernel_compiler
-from xla_server.codegen.compiler.kernel_compiler import Effort, target_machine
+from xla_server.codegen.compiler.kernel_compiler import target_machine
+from xla_server.codegen.kernel_ir.effort import Effort
 
 
 def _compiled(text: str, effort: Effort) -> tuple[Any, Any]:

@@ -5,7 +5,6 @@ any number of them, of whatever process, can be loaded side by side. They name w
 C library, BLAS) by symbols, and hold no addresses: they can be kept on disk.
 """
 
-import enum
 import functools
 import hashlib
 import platform
@@ -25,6 +24,7 @@ from numba.core.compiler_machinery import PassManager
 
 import xla_server
 from xla_server.codegen.compiler.target_cpu import cpu_features, cpu_name
+from xla_server.codegen.kernel_ir.effort import Effort
 
 PARTS = ("codegen", "runtime")
 """The packages whose text decides what a kernel's text means."""
@@ -55,20 +55,6 @@ def _processor() -> tuple[str, str]:
     if _IS_X86:
         features = f"{features},-prefer-256-bit"
     return cpu_name(), features
-
-
-class Effort(enum.Enum):
-    """What LLVM does for code, by the level of its code generator.
-
-    GLUE calls others that take far longer, and is compiled in a third of the time. PLAIN has loops
-    that take some of the time: it is brought into registers and simplified, not into vectors.
-    WRITTEN stands as it is to be done: only instructions and registers are chosen for it.
-    """
-
-    GLUE = 0
-    PLAIN = 1
-    WRITTEN = 2
-    OPTIMISED = 3
 
 
 def target_machine(effort: Effort = Effort.OPTIMISED) -> Any:

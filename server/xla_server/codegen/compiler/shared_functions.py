@@ -14,9 +14,10 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from xla_server.codegen.compiler.kernel_compiler import Effort, object_of_module
+from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
 from xla_server.codegen.instructions.instruction import Instruction
+from xla_server.codegen.kernel_ir.effort import Effort
 
 Write = Callable[[Any], None]
 """Writes the body of an LLVM function without blocks."""

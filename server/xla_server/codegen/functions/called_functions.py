@@ -13,10 +13,10 @@ from typing import Any
 
 from llvmlite import ir
 
-from xla_server.codegen.compiler.kernel_compiler import Effort
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.functions.values import ElementaryFunction
+from xla_server.codegen.kernel_ir.effort import Effort
 
 LANES: Mapping[str, Sequence[int]] = MappingProxyType({"f32": (4, 8, 16), "f64": (2, 4, 8)})
 """How many numbers of a type LLVM may ask for at once."""

@@ -193,7 +193,7 @@ class _Keeping:
 
     def _form(self, node: Node, loop: Variable) -> Deep[tuple[object, ...]]:
         if isinstance(node, Literal):
-            return "literal", node.expression
+            return "literal", node.constant
         if isinstance(node, Position):
             place: tuple[object, ...] = yield self._place(node.index, loop)
             return "position", place

@@ -17,7 +17,7 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
-from xla_server.codegen.loops.pieces import Box, are_few, box_sources
+from xla_server.codegen.loops.pieces import Box, are_few, box_kernels
 from xla_server.codegen.lower.loop_kernel import (
     LoopKernel,
     LoopTask,
@@ -323,21 +323,21 @@ def _loops(task: LoopTask, boxes: Sequence[Box], dimension: int, *, is_first: bo
     make = maker_of(task, buffers, origins)
     thunks: list[KernelThunk] = []
     evaluations: dict[Node | Fold, float] = {}
-    for source, used in box_sources(make, boxes, dimension):
+    for found, used in box_kernels(make, boxes, dimension):
         thunks.append(
             KernelThunk(
                 task.name,
-                source.text,
-                source.trips,
-                source.work,
+                found.kernel.text,
+                found.kernel.items,
+                found.work,
                 tuple(buffers),
                 reads=tuple(value for n, value in enumerate(buffers) if n in used),
                 writes=(result,),
                 updates=() if is_first and not thunks else (result,),
-                prologue=source.prologue,
+                prologue=found.prologue,
             )
         )
-        evaluations.update(source.evaluations)
+        evaluations.update(found.evaluations)
     evaluated = evaluated_instructions(evaluations, origins)
     return LoopKernel(task, tuple(thunks), evaluated, units_of(evaluations, task), ())
 

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
+from xla_server.codegen.kernel_ir.numba_text import constant_text
 from xla_server.codegen.lower.convolution_phases import Phase, do_overlap
 from xla_server.codegen.lower.direct_convolution import (
     direct_phases,
@@ -322,7 +323,7 @@ def _packed_kernel(lowering: Lowering, i: HloInstruction, matrix: Matrix, kernel
 
 def _kernel(i: HloInstruction, lines: Sequence[str], tail: TailText = NO_TAIL) -> str:
     element_type = i.shape.element_type
-    nothing = literal(element_type.dtype.type(0), element_type).expression
+    nothing = constant_text(literal(element_type.dtype.type(0), element_type).constant)
     body = "\n".join(f"    {line}" for line in lines)
     constants = f"nothing = {nothing}\n{tail.constants}"
     return f"{constants}def kernel(buffers, start, stop):\n{body}\n"

@@ -7,7 +7,8 @@ from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import CopyThunk, KernelThunk, Value
 from xla_server.codegen.loops.collapse import collapsed
-from xla_server.codegen.loops.nest import Nest, source_of
+from xla_server.codegen.loops.loop_builder import Nest
+from xla_server.codegen.loops.rows import row_kernel
 from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.lower.loop_kernel import cost_of_evaluations
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
@@ -103,14 +104,14 @@ def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
             Store(len(buffers) - 1, kernel_type, linear(place, sizes), tracer.value(update, index))
         ]
 
-    source = source_of(nest := Nest(*collapsed(update.shape.dimensions, make)))
+    found = row_kernel(nest := Nest(*collapsed(update.shape.dimensions, make)))
     used = {node.argument for node in all_nodes(nest.stores) if isinstance(node, Load)}
     lowering.add(
         KernelThunk(
             i.name,
-            source.text,
-            source.trips,
-            source.work,
+            found.kernel.text,
+            found.kernel.items,
+            found.work,
             tuple(buffers),
             reads=tuple(value for n, value in enumerate(buffers) if n in used),
             writes=(result,),

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from xla_contract.opcode import Opcode
 from xla_server.buffers.code import Value
-from xla_server.codegen.loops.block import calls_of
+from xla_server.codegen.loops.chunks import calls_of
 from xla_server.codegen.lower.loop_kernel import ACCESS_UNITS, LoopKernel, LoopTask, loop_kernel
 from xla_server.evaluator.evaluation_cost import evaluation_cost, evaluations_once
 from xla_server.ir.module import HloInstruction

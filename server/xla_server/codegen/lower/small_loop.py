@@ -12,7 +12,7 @@ from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
 from xla_server.codegen.loops.element_updates import SMALL, chain_of, update_stores
-from xla_server.codegen.loops.loop_text import Register, ScalarLoop, loop_text
+from xla_server.codegen.loops.scalar_loop import Register, ScalarLoop, scalar_loop_kernel
 from xla_server.codegen.loops.scalar_text import Named
 from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.lower.lowering import Lowering, Tree
@@ -127,7 +127,7 @@ class _SmallLoop:
     def _add(
         self, loop: ScalarLoop, results: Sequence[Value], registers: Sequence[Sequence[Named]]
     ) -> None:
-        text = loop_text(loop)
+        kernel = scalar_loop_kernel(loop)
         for value, constant in self._constants.items():
             self._lowering.constants[value] = constant.attributes.literal.value
         changed = [number for number, same in enumerate(self._handed_on) if not same]
@@ -139,7 +139,7 @@ class _SmallLoop:
         self._lowering.add(
             KernelThunk(
                 self._instruction.name,
-                text,
+                kernel.text,
                 1,
                 loop.cost,
                 tuple(self._buffers),

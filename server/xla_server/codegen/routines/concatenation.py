@@ -17,11 +17,11 @@ from typing import Any
 from numba import njit
 
 from xla_server.codegen.compiler.direct_compiler import write_function
-from xla_server.codegen.compiler.kernel_compiler import Effort
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
 from xla_server.codegen.instructions.intrinsics import minimum, whole_div, whole_mod
 from xla_server.codegen.instructions.memory import MEMORY
+from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.routines.tiles import SIDES
 
 COUNT, ROW_BYTES, COPIED_BYTES, ROWS, BLOCK_ROWS = range(5)

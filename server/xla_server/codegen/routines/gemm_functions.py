@@ -5,8 +5,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xla_server.codegen.compiler.kernel_compiler import Effort
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
+from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.routines.assembly_tiles import gemm_along, gemm_tile, has_assembly
 from xla_server.codegen.routines.gemm_loops import (
     BAND_OPERANDS,

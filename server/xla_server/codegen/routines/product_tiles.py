@@ -14,10 +14,10 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from xla_server.codegen.compiler.kernel_compiler import Effort
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
 from xla_server.codegen.instructions.instruction import Instruction, instruction
+from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.routines.assembly_tiles import has_assembly, product_tile
 from xla_server.codegen.routines.gemm_tiles import is_wide
 

@@ -9,7 +9,6 @@ from typing import Any
 from numba import njit
 
 from xla_server.codegen.compiler.direct_compiler import write_function
-from xla_server.codegen.compiler.kernel_compiler import Effort
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.instructions.intrinsics import (
     bit_and,
@@ -21,6 +20,7 @@ from xla_server.codegen.instructions.intrinsics import (
     whole_mod,
 )
 from xla_server.codegen.instructions.memory import clear_bytes, copy_bytes
+from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.routines.product_tiles import VECTORS, lanes, product_tile_at
 from xla_server.codegen.routines.winograd_transforms import RESULTS, SIDE, TAPS, TRANSFORMATIONS
 

@@ -10,9 +10,9 @@ import struct
 from collections.abc import Sequence
 from fractions import Fraction
 
-from xla_server.codegen.compiler.kernel_compiler import Effort
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop, suffix_of
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
+from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.routines.assembly_tiles import has_assembly
 from xla_server.codegen.routines.assembly_transforms import fits, transform
 from xla_server.codegen.routines.product_tiles import lanes

@@ -148,7 +148,7 @@ def trace_reduce_precision(t: Tracer, i: HloInstruction, index: Index, number: i
     name = element_type.text if element_type.bit_width >= 16 else "f16"
     if element_type is ElementType.F8E8M0FNU:
         name = "f32"
-    bits = [Literal(f"i32({number})", "i32") for number in (exponent, mantissa)]
+    bits = [Literal.of("i32", number) for number in (exponent, mantissa)]
     return t.rounded(
         t.apply(f"reduce_precision_{name}", [node, *bits], node.type), i.shape.element_type
     )
@@ -162,25 +162,20 @@ def trace_constant(t: Tracer, i: HloInstruction, index: Index, number: int) -> N
 def literal(value: "np.generic", element_type: ElementType) -> Literal:
     """An element as a constant of the type it is computed in."""
     computed = KERNEL_TYPE[element_type].computed
-    if computed == "b1":
-        return Literal(f"b1({int(bool(value))})", computed)
     if computed in ("c64", "c128"):
-        parts = ", ".join(_float_text(part, computed) for part in (value.real, value.imag))
-        return Literal(f"{computed}({parts})", computed)
+        return Literal.of(computed, *(_bits(part, computed) for part in (value.real, value.imag)))
     if computed in ("f32", "f64"):
         format = FORMATS.get(element_type.text)
         if format is not None and format.has_many_nans and np.isnan(value):
-            return Literal(
-                f"f32({hex(nan_bits(int(np.asarray(value).view(np.uint8)), format))})", "f32"
-            )
-        return Literal(f"{computed}({_float_text(value, computed)})", computed)
-    return Literal(f"{computed}({int(value)})", computed)
+            return Literal.of("f32", nan_bits(int(np.asarray(value).view(np.uint8)), format))
+        return Literal.of(computed, _bits(value, computed))
+    return Literal.of(computed, int(bool(value)) if computed == "b1" else int(value))
 
 
-def _float_text(value: "np.generic", computed: str) -> str:
+def _bits(value: "np.generic", computed: str) -> int:
     if computed in ("f32", "c64"):
-        return hex(int(np.asarray(value).astype(np.float32).view(np.uint32)))
-    return hex(int(np.asarray(value).astype(np.float64).view(np.uint64)))
+        return int(np.asarray(value).astype(np.float32).view(np.uint32))
+    return int(np.asarray(value).astype(np.float64).view(np.uint64))
 
 
 ELEMENTWISE_RULES: Mapping[Opcode, Rule] = MappingProxyType(

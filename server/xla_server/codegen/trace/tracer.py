@@ -21,7 +21,7 @@ MOST_COPIES = 5000
 
 Index: TypeAlias = tuple[Affine, ...]
 
-NEVER = Literal("b1(0)", "b1")
+NEVER = Literal.of("b1", 0)
 """What holds for no element."""
 
 Origins: TypeAlias = dict[Node | Fold, HloInstruction]
@@ -144,7 +144,7 @@ class Tracer:
             return Affine(0)
         if node.type == "u64":
             # Too large for i64 is too large for any array.
-            limit = self.apply("minimum", [node, Literal(f"u64({high})", "u64")], "u64")
+            limit = self.apply("minimum", [node, Literal.of("u64", high)], "u64")
             wide = self.apply("to_i64", [limit], "i64")
         else:
             wide = self.apply("to_i64", [node], "i64")
@@ -212,7 +212,7 @@ class Tracer:
 
 def integer(number: int) -> Literal:
     """A constant of type i64."""
-    return Literal(f"i64({number})", "i64")
+    return Literal.of("i64", number)
 
 
 def computed_type(instruction: HloInstruction) -> KernelType:

@@ -6,8 +6,9 @@ import sys
 import llvmlite.binding as llvm
 import pytest
 
-from xla_server.codegen.compiler.kernel_compiler import Effort, object_of_module
+from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
+from xla_server.codegen.kernel_ir.effort import Effort
 
 LOOP = """define void @sum(ptr %place, i64 %count) {
 entry:
@@ -39,7 +40,8 @@ def test_no_registers_are_looked_for_that_make_addresses() -> None:
 _GROWTH = """
 import gc, sys
 from pathlib import Path
-from xla_server.codegen.compiler.kernel_compiler import Effort, object_of_module
+from xla_server.codegen.compiler.kernel_compiler import object_of_module
+from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.compiler.llvm_text import ModuleText
 
 def resident_kib():

@@ -11,10 +11,10 @@ from llvmlite import ir
 from xla_server.codegen import kernel as kernels
 from xla_server.codegen.compiler.direct_compiler import kernel_module
 from xla_server.codegen.compiler.kernel_cache import KernelCache
-from xla_server.codegen.compiler.kernel_compiler import Effort
 from xla_server.codegen.compiler.llvm_text import FunctionText
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction, symbols_in
 from xla_server.codegen.kernel import Kernels
+from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.namespace import NAMESPACE, SHARED
 
 WORD = ir.IntType(64)

@@ -16,7 +16,7 @@ from xla_contract.element_type import ElementType as E
 from xla_contract.ops.fft import FftType
 from xla_server.backends.compilation import compile_module
 from xla_server.backends.cpu import Cpu
-from xla_server.codegen.loops.block import PARALLEL_WORK
+from xla_server.codegen.loops.chunks import PARALLEL_WORK
 from xla_server.codegen.loops.stopping import is_long
 from xla_server.codegen.lower import fft_context, fft_plan
 from xla_server.codegen.lower.lowering import kernels_of

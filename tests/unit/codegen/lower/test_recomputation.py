@@ -11,7 +11,7 @@ from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from tests.unit.passes.passing import stated
 from xla_server.backends.compilation import Compilation, compile_module
-from xla_server.codegen.loops.block import calls_of
+from xla_server.codegen.loops.chunks import calls_of
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.ir.module import HloModule
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.processors import PROCESSORS, WIDTHS, assembles, compiled_for
 from tests.unit.codegen.assembled import assembly_of, loop_of, object_of
-from xla_server.codegen.compiler.kernel_compiler import Effort
 from xla_server.codegen.compiler.loader import Loader
+from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.routines import product_tiles
 from xla_server.codegen.routines.gemm_tiles import KINDS, VECTORS, has_pairs, heights, tile_text
 
