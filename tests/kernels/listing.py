@@ -55,7 +55,7 @@ def listed(corpora: Sequence[str], *, objects: bool) -> Listing:
                 text = named(thunk.source)
                 row = {
                     "text": text,
-                    "llvm": named(str(kernel.module_of(thunk.source, "kernel"))),
+                    "llvm": named(str(kernel.module_of(thunk.kernel, "kernel"))),
                     "ranges": [thunk.trips, thunk.work, thunk.prologue],
                     "values": [
                         [value.name for value in values]
@@ -64,9 +64,10 @@ def listed(corpora: Sequence[str], *, objects: bool) -> Listing:
                     "in_place": [[to.name, source.name] for to, source in thunk.in_place],
                 }
                 if objects:
-                    if text not in codes:
-                        codes[text] = _hash(kernel.kernel_object(thunk.source))
-                    row["object"] = codes[text]
+                    key = thunk.kernel.key
+                    if key not in codes:
+                        codes[key] = _hash(kernel.kernel_object(thunk.kernel))
+                    row["object"] = codes[key]
                 rows[f"{corpus}/{program}/{number}"] = row
     return Listing(rows, texts)
 

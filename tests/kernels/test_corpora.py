@@ -4,6 +4,8 @@ from tests.kernels.corpora import CORPORA
 from tests.kernels.listing import Listing, differences
 from xla_server.backends.compilation import compile_module
 from xla_server.codegen import kernel
+from xla_server.codegen.kernel_ir.kernel import Kernel, SourceKernel
+from xla_server.codegen.kernel_ir.verify import verify
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 
@@ -12,20 +14,26 @@ _FOREIGN = "k0 = f32(0x0)\ndef kernel(buffers, start, stop):\n    x = start ** 2
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("corpus", CORPORA)
-def test_no_kernel_needs_the_front_end_of_numba(corpus: str) -> None:
-    seen = set()
+def test_kernels_obey_the_rules_and_need_no_front_end_of_numba(corpus: str) -> None:
+    seen = {}
     for _, module in CORPORA[corpus]():
         if not has_dynamic_shapes(module):
-            seen.update(thunk.source for thunk in kernels_of(compile_module(module).code))
-    for source in seen:
-        assert kernel.module_of(source, "kernel")
+            for thunk in kernels_of(compile_module(module).code):
+                seen[thunk.kernel.key] = thunk.kernel
+    for code in seen.values():
+        # It raises where only numba's front end could compile the kernel.
+        module = str(kernel.module_of(code, "kernel"))
+        if isinstance(code, Kernel):
+            verify(code)
+            source = SourceKernel(code.text)
+            assert module == str(kernel.module_of(source, "kernel"))
 
 
 def test_what_is_left_to_numba_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     before = kernel.FALLBACKS.count
-    assert kernel.kernel_object("def kernel(buffers, start, stop):\n    pass\n")
+    assert kernel.kernel_object(SourceKernel("def kernel(buffers, start, stop):\n    pass\n"))
     assert kernel.FALLBACKS.count == before
-    assert kernel.kernel_object(_FOREIGN)
+    assert kernel.kernel_object(SourceKernel(_FOREIGN))
     assert kernel.FALLBACKS.count == before + 1
     assert "compiled by numba's front end: the operator Pow" in caplog.text
 

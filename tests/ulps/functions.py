@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special
 
 from xla_contract.element_type import ElementType
-from xla_server.codegen.kernel import Kernel, compile_kernel
+from xla_server.codegen.kernel import LoadedKernel, compile_kernel
 from xla_server.codegen.loops.element_text import called
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 
@@ -112,7 +112,7 @@ _ELEMENT = {kind.text: kind for kind in ElementType if kind.text in DTYPE}
 
 
 @functools.cache
-def kernel(function: str, name: str) -> Kernel:
+def kernel(function: str, name: str) -> LoadedKernel:
     """The loop, compiled."""
     return compile_kernel(loop(function, name))
 

@@ -28,7 +28,7 @@ from xla_server.backends.signature import argument_buffer, has_state, laid_out, 
 from xla_server.backends.sized_programs import SizedPrograms
 from xla_server.backends.support import require_supported
 from xla_server.buffers.assignment import memory_use, require_fit
-from xla_server.buffers.code import Code, KernelThunk
+from xla_server.buffers.code import Code, KernelCode, KernelThunk
 from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.kernel import KernelError, Kernels
 from xla_server.codegen.lower.fusion_faults import FUSED, FUSION_FAULTS
@@ -252,7 +252,7 @@ class Cpu:
                 program.work = compilation.work
                 return program
             except KernelError as error:
-                fusion = _origin(code, error.source)
+                fusion = _origin(code, error.kernel)
                 if fuses and fusion is not None and fusion.opcode in FUSED:
                     raise _FusionError(error, fusion) from error
                 raise
@@ -263,8 +263,8 @@ class Cpu:
                 error.__cause__ or error,
                 module,
                 options,
-                instruction=None if code is None else _origin(code, error.source),
-                kernel=error.source,
+                instruction=None if code is None else _origin(code, error.kernel),
+                kernel=error.kernel.text,
             ) from error
         except Exception as error:
             raise self._incidents.report(error, module, options) from error
@@ -283,10 +283,10 @@ class _FusionError(Exception):
         self.fusion = fusion
 
 
-def _origin(code: Code, source: str) -> HloInstruction | None:
+def _origin(code: Code, kernel: KernelCode) -> HloInstruction | None:
     """The instruction of a kernel, the first of several."""
     for row in code.rows:
-        if isinstance(row, KernelThunk) and row.source == source:
+        if isinstance(row, KernelThunk) and row.kernel.key == kernel.key:
             return code.origins.get(row)
     return None
 

@@ -1,4 +1,4 @@
-"""Kernels: from source text to the address of machine code.
+"""Kernels: from the loop IR, or source text, to the address of machine code.
 
 A kernel is a function `kernel(buffers, start, stop)` of three int64: the address of a table of
 buffer addresses, and the range of its outermost loop that this call is to do. It returns nothing
@@ -17,6 +17,7 @@ from typing import Any
 
 from numba import types
 
+from xla_server.buffers.code import KernelCode
 from xla_server.codegen.compiler.direct_compiler import function_module, kernel_module
 from xla_server.codegen.compiler.direct_values import UnsupportedError
 from xla_server.codegen.compiler.kernel_cache import KernelCache
@@ -28,8 +29,8 @@ from xla_server.codegen.compiler.kernel_compiler import (
 from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.compiler.shared_functions import symbols_in
 from xla_server.codegen.instructions.instruction import Instruction
-from xla_server.codegen.instructions.intrinsics import glue, plain
 from xla_server.codegen.instructions.memory import COMPUTED, MEMORY
+from xla_server.codegen.kernel_ir.kernel import Kernel, SourceKernel
 from xla_server.codegen.namespace import NAMESPACE, SHARED
 
 _LOG = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ ARGUMENTS = (types.int64, types.int64, types.int64)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True)
-class Kernel:
+class LoadedKernel:
     """Compiled code of `byte_size`. `address` is valid as long as this object lives."""
 
     address: int
@@ -47,11 +48,11 @@ class Kernel:
 
 
 class KernelError(Exception):
-    """The source text of a kernel cannot be compiled; the cause says why."""
+    """A kernel cannot be compiled; the cause says why."""
 
-    def __init__(self, source: str) -> None:
-        super().__init__(source)
-        self.source = source
+    def __init__(self, kernel: KernelCode) -> None:
+        super().__init__(kernel.text)
+        self.kernel = kernel
 
 
 class Fallbacks:
@@ -87,7 +88,7 @@ LOADED_BYTES = 1 << 20
 
 
 class Kernels:
-    """Kernels by their source text, each compiled once, or taken from a cache on disk.
+    """Compiled kernels by their keys, each compiled once, or taken from a cache on disk.
 
     They are kept as long as somebody has them. Any thread may ask.
     """
@@ -97,38 +98,40 @@ class Kernels:
         # What programs share: for as long as this object, or a kernel of it, lives.
         self._base = Loader()
         self._loader: Loader | None = None
-        self._kernels: weakref.WeakValueDictionary[str, Kernel] = weakref.WeakValueDictionary()
+        self._kernels: weakref.WeakValueDictionary[str, LoadedKernel] = (
+            weakref.WeakValueDictionary()
+        )
         self._unloaded: dict[str, bytes] = {}
         self._native: dict[str, int] = {}
         self._shared: set[str] = set()
         self._lock = threading.Lock()
 
-    def get(self, source: str) -> Kernel:
-        """The kernel of a source text, which defines a function `kernel`.
+    def get(self, kernel: KernelCode) -> LoadedKernel:
+        """Return a kernel, compiled and loaded.
 
         Raises KernelError where it cannot be compiled, whatever the reason.
         """
-        return self.get_all([source])[source]
+        return self.get_all([kernel])[kernel.key]
 
-    def get_all(self, sources: Iterable[str]) -> dict[str, Kernel]:
-        """The kernels of many source texts, loaded together; raises as `get` does."""
-        found: dict[str, Kernel] = {}
+    def get_all(self, kernels: Iterable[KernelCode]) -> dict[str, LoadedKernel]:
+        """Return many kernels by their keys, loaded together; raises as `get` does."""
+        found: dict[str, LoadedKernel] = {}
         codes: dict[str, bytes] = {}
         try:
-            for source in dict.fromkeys(sources):
+            for key, kernel in {kernel.key: kernel for kernel in kernels}.items():
                 # Others have their turn between two kernels.
                 with self._lock:
-                    kernel = self._kernels.get(source)
-                    if kernel is None:
-                        codes[source] = self._code(source)
+                    loaded = self._kernels.get(key)
+                    if loaded is None:
+                        codes[key] = self._code(kernel)
                     else:
-                        found[source] = kernel
+                        found[key] = loaded
             if codes:
                 with self._lock:
                     found.update(self._loaded(codes))
         finally:
-            for source in codes:
-                self._unloaded.pop(source, None)
+            for key in codes:
+                self._unloaded.pop(key, None)
         return found
 
     def native(self, function: Callable[..., None], argument_count: int) -> int:
@@ -159,30 +162,31 @@ class Kernels:
         if self._cache:
             self._cache.tidy()
 
-    def _code(self, source: str) -> bytes:
+    def _code(self, kernel: KernelCode) -> bytes:
         """The object code of a kernel; what it calls is loaded."""
-        code = self._unloaded.get(source)
+        key = kernel.key
+        code = self._unloaded.get(key)
         if code is None:
             try:
-                code = self._kept(symbol_of(source), lambda: kernel_object(source))
+                code = self._kept(symbol_of(key), lambda: kernel_object(kernel))
                 self._load_shared(code)
             except MemoryError:
                 raise
             except Exception as error:
-                raise KernelError(source) from error
-            self._unloaded[source] = code
+                raise KernelError(kernel) from error
+            self._unloaded[key] = code
         return code
 
-    def _loaded(self, codes: Mapping[str, bytes]) -> dict[str, Kernel]:
-        """The kernels of object code by their sources, but those that others have loaded."""
-        known = {source: self._kernels.get(source) for source in codes}
-        found = {source: kernel for source, kernel in known.items() if kernel is not None}
-        added = {symbol_of(source): source for source in codes if source not in found}
-        code_of = {symbol: codes[source] for symbol, source in added.items()}
+    def _loaded(self, codes: Mapping[str, bytes]) -> dict[str, LoadedKernel]:
+        """The kernels of object code by their keys, but those that others have loaded."""
+        known = {key: self._kernels.get(key) for key in codes}
+        found = {key: kernel for key, kernel in known.items() if kernel is not None}
+        added = {symbol_of(key): key for key in codes if key not in found}
+        code_of = {symbol: codes[key] for symbol, key in added.items()}
         called = {symbol for code in code_of.values() for symbol in symbols_in(code)}
         loader = self._loader_with_room()
         for symbol, address in loader.load_all(code_of, called).items():
-            kernel = Kernel(address, loader, len(code_of[symbol]))
+            kernel = LoadedKernel(address, loader, len(code_of[symbol]))
             found[added[symbol]] = self._kernels[added[symbol]] = kernel
         return found
 
@@ -224,32 +228,32 @@ class Kernels:
         return code
 
 
-def symbol_of(source: str) -> str:
+def symbol_of(key: str) -> str:
     """What the object code of a kernel calls it."""
-    return f"kernel_{hashlib.sha256(source.encode()).hexdigest()}"
+    return f"kernel_{hashlib.sha256(key.encode()).hexdigest()}"
 
 
-def compile_kernel(source: str) -> Kernel:
-    """The kernel of a source text, compiled by itself."""
-    return Kernels().get(source)
+def compile_kernel(source: str) -> LoadedKernel:
+    """Return the kernel that a source text defines, compiled by itself."""
+    return Kernels().get(SourceKernel(source))
 
 
-def kernel_object(source: str) -> bytes:
-    """The object code of the function `kernel` that a source text defines."""
-    symbol = symbol_of(source)
-    names = _names_of(source)
+def kernel_object(kernel: KernelCode) -> bytes:
+    """Return the object code of a kernel."""
+    symbol = symbol_of(kernel.key)
     try:
-        module = kernel_module(source, names, symbol)
+        module = module_of(kernel, symbol)
     except UnsupportedError as error:
         FALLBACKS.record(error)
-        exec(compile(source, "<kernel>", "exec"), names)
+        names = _names_of(kernel.text)
+        exec(compile(kernel.text, "<kernel>", "exec"), names)
         return compile_object(names["kernel"], ARGUMENTS, symbol)
-    return object_of_module(module, _effort(source, names))
+    return object_of_module(module, _effort_of(kernel))
 
 
-def module_of(source: str, symbol: str) -> Any:
-    """Return the LLVM module of a source text, as `symbol`. Raises UnsupportedError."""
-    return kernel_module(source, _names_of(source), symbol)
+def module_of(kernel: KernelCode, symbol: str) -> Any:
+    """Return the LLVM module of a kernel, as `symbol`. Raises UnsupportedError."""
+    return kernel_module(kernel.text, _names_of(kernel.text), symbol)
 
 
 def _names_of(source: str) -> dict[str, Any]:
@@ -260,16 +264,12 @@ def _names_of(source: str) -> dict[str, Any]:
     return names
 
 
-def _effort(source: str, names: Mapping[str, Any]) -> Effort:
-    """What a kernel is worth.
-
-    One that does nothing for elements itself, but calls functions that do for long, is glue.
-    """
-    called = {names[word] for word in set(re.findall(r"\w+", source)) if word in names}
-    if glue in called:
-        return Effort.GLUE
-    if plain in called:
-        return Effort.PLAIN
+def _effort_of(kernel: KernelCode) -> Effort:
+    """Return how much LLVM does: little for what only calls functions that do for long."""
+    if isinstance(kernel, Kernel | SourceKernel) and kernel.effort is not None:
+        return kernel.effort
+    words = set(re.findall(r"\w+", kernel.text))
+    called = {NAMESPACE[word] for word in words if word in NAMESPACE}
     if called.isdisjoint(_STORES) and any(isinstance(f, Instruction) and f.is_long for f in called):
         return Effort.GLUE
     return Effort.OPTIMISED

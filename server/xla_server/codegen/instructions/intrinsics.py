@@ -262,26 +262,6 @@ def select(typing_context, predicate, on_true, on_false):  # type: ignore[no-unt
     return on_true(types.boolean, on_true, on_true), generate
 
 
-@instruction
-def plain(typing_context):  # type: ignore[no-untyped-def]
-    """Nothing: a kernel that has it gains nothing by vectors, and is compiled in less time."""
-
-    def generate(context: Any, builder: Builder, signature: Any, args: Values) -> Any:
-        return context.get_dummy_value()
-
-    return types.void(), generate
-
-
-@instruction
-def glue(typing_context):  # type: ignore[no-untyped-def]
-    """Nothing: a kernel that has it does so little that how fast it does it matters to nobody."""
-
-    def generate(context: Any, builder: Builder, signature: Any, args: Values) -> Any:
-        return context.get_dummy_value()
-
-    return types.void(), generate
-
-
 ARITHMETIC = {
     name: value
     for name, value in list(globals().items())

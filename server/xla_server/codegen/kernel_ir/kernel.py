@@ -1,4 +1,4 @@
-"""A kernel of the loop IR."""
+"""Kernels: of the loop IR, or as source that is written by hand."""
 
 import dataclasses
 import functools
@@ -34,4 +34,29 @@ class Kernel:
     @functools.cached_property
     def text(self) -> str:
         """The kernel as numba source."""
-        return NumbaText().kernel(self.buffers, self.stack, self.body, self.effort)
+        return NumbaText().kernel(self.buffers, self.stack, self.body)
+
+    @property
+    def key(self) -> str:
+        """What names the kernel's object code: its text and effort."""
+        return _key(self.text, self.effort)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SourceKernel:
+    """A kernel as numba source, by what has no schedule yet.
+
+    Without `effort` it is optimised, unless it only calls functions that do for long.
+    """
+
+    text: str
+    effort: Effort | None = None
+
+    @property
+    def key(self) -> str:
+        """What names the kernel's object code: its text, and the effort that is asked for."""
+        return self.text if self.effort is None else _key(self.text, self.effort)
+
+
+def _key(text: str, effort: Effort) -> str:
+    return f"# {effort.name.lower()}\n{text}"

@@ -5,7 +5,6 @@ Source of a kernel can be compiled by numba and gives the same bits as the emitt
 
 from collections.abc import Sequence
 
-from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import (
     Address,
     Apply,
@@ -60,13 +59,10 @@ class NumbaText:
         buffers: Sequence[Buffer],
         stack: Sequence[StackArray],
         body: Sequence[Statement],
-        effort: Effort,
     ) -> str:
         """Return the source of a kernel."""
         self._part_count = sum(isinstance(statement, Part) for statement in body)
         lines = [*self.memory(buffers, stack, 1), *self.lines(body, 1)]
-        if effort in (Effort.GLUE, Effort.PLAIN):
-            lines.insert(0, f"    {effort.name.lower()}()")
         return "\n".join([*self.constants, HEAD, *lines]) + "\n"
 
     def memory(

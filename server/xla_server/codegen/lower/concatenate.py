@@ -17,6 +17,7 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.codegen.loops.pieces import Box, are_few, box_kernels
 from xla_server.codegen.lower.loop_kernel import (
     LoopKernel,
@@ -251,7 +252,9 @@ def _add_copies(
     work = max(1, bytes_each // WORK_BYTES)
     arguments = (table, *buffers)
     reads = (table, *(value for value in buffers if value is not result))
-    lowering.add(KernelThunk(root.name, text, trips, work, arguments, reads, (result,)))
+    lowering.add(
+        KernelThunk(root.name, SourceKernel(text), trips, work, arguments, reads, (result,))
+    )
 
 
 def _are_elements(entries: Sequence[tuple[int, ...]], row_bytes: int) -> bool:
@@ -327,7 +330,7 @@ def _loops(task: LoopTask, boxes: Sequence[Box], dimension: int, *, is_first: bo
         thunks.append(
             KernelThunk(
                 task.name,
-                found.kernel.text,
+                found.kernel,
                 found.kernel.items,
                 found.work,
                 tuple(buffers),

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.codegen.kernel_ir.numba_text import constant_text
 from xla_server.codegen.lower.convolution_phases import Phase, do_overlap
 from xla_server.codegen.lower.direct_convolution import (
@@ -114,7 +115,7 @@ def _lower_patches(
     lowering.add(
         KernelThunk(
             i.name,
-            _source(i, plan, (blocks, tasks, trips), places, text),
+            SourceKernel(_source(i, plan, (blocks, tasks, trips), places, text)),
             trips,
             block * (plan.depth + text.work),
             arguments,
@@ -311,11 +312,11 @@ def _packed_kernel(lowering: Lowering, i: HloInstruction, matrix: Matrix, kernel
         f"c1 = {matrix.columns}",
         *gather_lines(matrix, kind, "0"),
     ]
-    text = _kernel(i, lines)
+    source = SourceKernel(_kernel(i, lines))
     work = 4 * matrix.columns
     lowering.add(
         KernelThunk(
-            f"{i.name}.kernel", text, matrix.rows, work, (kernel, packed), (kernel,), (packed,)
+            f"{i.name}.kernel", source, matrix.rows, work, (kernel, packed), (kernel,), (packed,)
         )
     )
     return packed

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.codegen.lower.convolution_phases import (
     Phase,
     all_phases,
@@ -17,7 +18,7 @@ from xla_server.codegen.lower.exact_sums import exact_call
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.lower.patches import Axis, Matrix, gather_lines
 from xla_server.codegen.lower.tail import Tail, used, with_tail
-from xla_server.codegen.lower.transpose import transposition, transposition_source
+from xla_server.codegen.lower.transpose import transposition, transposition_kernel
 from xla_server.codegen.lower.winograd import Tiled, fits, kernel_source, tiled_source
 from xla_server.codegen.routines.winograd_transforms import SIDE
 from xla_server.ir.module import HloInstruction
@@ -136,7 +137,10 @@ def lower_directly(
     by_points = fits(phases) and not any(i.attributes.precision)
     if phases[0].is_packed and not by_points:
         packed = lowering.new(kernel.shape, f"{i.name}.panels")
-        source, work = packing_source(phases[0]), 2 * phases[0].outputs * phases[0].groups
+        source, work = (
+            SourceKernel(packing_source(phases[0])),
+            2 * phases[0].outputs * phases[0].groups,
+        )
         lowering.add(
             KernelThunk(
                 packed.name, source, phases[0].depth, work, (kernel, packed), (kernel,), (packed,)
@@ -198,7 +202,9 @@ def _add_phases(
     lowering.add(
         KernelThunk(
             result.name,
-            phases_source(phases, places, text, _exact_lines(i, "first_row", "last_row")),
+            SourceKernel(
+                phases_source(phases, places, text, _exact_lines(i, "first_row", "last_row"))
+            ),
             phases[0].trips,
             sum(phase.work for phase in phases) + tail_work,
             arguments,
@@ -211,9 +217,9 @@ def _at_points(lowering: Lowering, phase: Phase, kernel: Value) -> Value:
     """Weights transformed for tiles of results."""
     shape = Shape.array(kernel.shape.element_type, (SIDE * SIDE, phase.inputs * phase.outputs))
     result = lowering.new(shape, f"{kernel.name}.points")
-    text, work = kernel_source(phase), 100 * phase.outputs
+    source, work = SourceKernel(kernel_source(phase)), 100 * phase.outputs
     lowering.add(
-        KernelThunk(result.name, text, phase.inputs, work, (kernel, result), (kernel,), (result,))
+        KernelThunk(result.name, source, phase.inputs, work, (kernel, result), (kernel,), (result,))
     )
     return result
 
@@ -232,10 +238,11 @@ def _add_tiled(
     features = result.shape.dimensions[-1]
     rows = result.shape.element_count // features
     places, text, arguments = with_tail(tail, [*operands, result, room], rows, features)
+    exact = _exact_lines(i, "first_row", "last_row")
     lowering.add(
         KernelThunk(
             result.name,
-            tiled_source(tiled, places, text, _exact_lines(i, "first_row", "last_row")),
+            SourceKernel(tiled_source(tiled, places, text, exact)),
             tiled.trips,
             tiled.work + text.work * result.shape.element_count // tiled.trips,
             arguments,
@@ -257,10 +264,11 @@ def _in_order(
     result = lowering.new(_permuted(shape, order), name)
     plan = transposition(shape.dimensions, order, shape.element_type.byte_width)
     if plan is not None:
-        text, trips, work = transposition_source(plan)
+        kernel, trips, work = transposition_kernel(plan)
     else:
         text, trips, work = _run_source(shape, order)
-    lowering.add(KernelThunk(name, text, trips, work, (value, result), (value,), (result,)))
+        kernel = SourceKernel(text)
+    lowering.add(KernelThunk(name, kernel, trips, work, (value, result), (value,), (result,)))
     return result
 
 

@@ -8,13 +8,14 @@ from types import MappingProxyType
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.codegen.loops.stopping import stop_lines
 from xla_server.codegen.lower.gemm import TRIPS, Gemm, Side, layout_source, product_source
 from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.lower.tail import NO_TAIL, Tail, TailText
 from xla_server.codegen.lower.thin_product import ThinProduct, thin_source
-from xla_server.codegen.lower.transpose import transposition, transposition_source
+from xla_server.codegen.lower.transpose import transposition, transposition_kernel
 from xla_server.codegen.routines.gemm_tiles import KINDS, Kind
 from xla_server.codegen.routines.matrix_blocks import PIECE_WORK
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
@@ -145,8 +146,9 @@ def _add_kernel(
     arguments = tuple(dict.fromkeys([*made.arguments, *values, CANCELLATION]))
     places = tuple(arguments.index(value) for value in (*values, CANCELLATION))
     text, trips, work = source(places)
+    kernel = SourceKernel(text)
     reads = (*made.reads, *(value for value in values if value not in made.arguments))
-    lowering.add(KernelThunk(made.name, text, trips, work, arguments, reads, made.writes))
+    lowering.add(KernelThunk(made.name, kernel, trips, work, arguments, reads, made.writes))
 
 
 def _add_gemm(lowering: Lowering, made: _Product, gemm: Gemm) -> None:
@@ -157,7 +159,8 @@ def _add_gemm(lowering: Lowering, made: _Product, gemm: Gemm) -> None:
         shape = Shape.array(made.dot.shape.element_type, (gemm.batch * gemm.right_bytes // width,))
         panels = lowering.new(shape, f"{made.name}.panels")
         text, trips, work = layout_source(gemm)
-        lowering.add(KernelThunk(panels.name, text, trips, work, (b, panels), (b,), (panels,)))
+        kernel = SourceKernel(text)
+        lowering.add(KernelThunk(panels.name, kernel, trips, work, (b, panels), (b,), (panels,)))
         b = panels
     _add_kernel(
         lowering, made, (a, b, product), lambda places: product_source(gemm, places, made.tail)
@@ -174,9 +177,9 @@ def _add_thin(lowering: Lowering, made: _Product, dot: ThinDot) -> None:
         plan = transposition(sizes, (0, 2, 1), element.byte_width)
         if plan is not None:
             rows = lowering.new(Shape.array(element, sizes), f"{made.name}.vectors")
-            text, trips, work = transposition_source(plan)
+            kernel, trips, work = transposition_kernel(plan)
             lowering.add(
-                KernelThunk(rows.name, text, trips, work, (vectors, rows), (vectors,), (rows,))
+                KernelThunk(rows.name, kernel, trips, work, (vectors, rows), (vectors,), (rows,))
             )
             vectors = rows
     thin = _thin_product(made.dot, dot)
@@ -219,7 +222,7 @@ def _add_tail(lowering: Lowering, made: _Product) -> None:
     lowering.add(
         KernelThunk(
             f"{made.name}.tail",
-            f"{made.tail.constants}def kernel(buffers, start, stop):\n{body}\n",
+            SourceKernel(f"{made.tail.constants}def kernel(buffers, start, stop):\n{body}\n"),
             made.dot.shape.element_count // columns,
             columns * made.tail.work,
             made.arguments,

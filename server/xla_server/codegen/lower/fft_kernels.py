@@ -13,6 +13,8 @@ from typing import Any
 from xla_contract.element_type import ElementType
 from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.codegen.lower.fft_block import BlockText, Tables, scratch_bytes
 from xla_server.codegen.lower.fft_plan import block_cost
 from xla_server.codegen.lower.lowering import Lowering
@@ -289,7 +291,6 @@ def add_kernel(
     text = "\n".join(
         [
             "def kernel(buffers, start, stop):",
-            *(["    glue()"] if is_glue else []),
             "    target = peek_i64(buffers, 0)",
             *(f"    {line}" for line in (*names, *lines)),
             "",
@@ -297,8 +298,10 @@ def add_kernel(
     )
     arguments = (target, *reads)
     updates = () if others else (target,)
-    row = KernelThunk(name, text, items, work, arguments, tuple(reads), (target,), updates=updates)
-    lowering.add(row)
+    kernel, writes = SourceKernel(text, Effort.GLUE if is_glue else None), (target,)
+    lowering.add(
+        KernelThunk(name, kernel, items, work, arguments, tuple(reads), writes, updates=updates)
+    )
 
 
 def _constant(lowering: Lowering, name: str, array: Any) -> Value:

@@ -98,7 +98,7 @@ def loop_kernel(task: LoopTask) -> LoopKernel:
     evaluated = evaluated_instructions(found.evaluations, origins)
     thunk = KernelThunk(
         task.name,
-        found.kernel.text,
+        found.kernel,
         found.kernel.items,
         found.work,
         (*buffers, *word),

@@ -109,7 +109,7 @@ def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
     lowering.add(
         KernelThunk(
             i.name,
-            found.kernel.text,
+            found.kernel,
             found.kernel.items,
             found.work,
             tuple(buffers),

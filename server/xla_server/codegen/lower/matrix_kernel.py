@@ -17,6 +17,7 @@ from xla_contract.element_type import ElementType
 from xla_contract.shape import Shape
 from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
 from xla_server.codegen.instructions.lapack import LETTER, workspace
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.codegen.loops.stopping import is_long, stop_lines
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
@@ -252,7 +253,7 @@ class MatrixKernel:
         self._lowering.add(
             KernelThunk(
                 self._instruction.name,
-                "\n".join(lines) + "\n",
+                SourceKernel("\n".join(lines) + "\n"),
                 self._slots,
                 work * each,
                 tuple(self._arguments),

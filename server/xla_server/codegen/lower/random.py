@@ -12,6 +12,7 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
 from xla_server.buffers.code import CopyThunk, KernelThunk
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.rng_bit_generator import split_dimension
@@ -38,14 +39,14 @@ def lower_rng_bit_generator(lowering: Lowering, i: HloInstruction) -> Tree:
         counters, body = _three_fry(element, sizes)
     else:
         counters, body = _philox(element, math.prod(sizes), form.dimensions[0])
-    source = f"""def kernel(buffers, start, stop):
+    text = f"""def kernel(buffers, start, stop):
     state = peek_i64(buffers, 0)
     after = peek_i64(buffers, 1)
     out = peek_i64(buffers, 2)
     key = load_u64(state, 0)
     base = load_u64(state, 1)
 {body}"""
-    arguments = (state, after, bits)
+    arguments, source = (state, after, bits), SourceKernel(text)
     lowering.add(KernelThunk(i.name, source, counters, _WORK, arguments, (state,), (after, bits)))
     return after, bits
 

@@ -139,7 +139,7 @@ class _SmallLoop:
         self._lowering.add(
             KernelThunk(
                 self._instruction.name,
-                kernel.text,
+                kernel,
                 1,
                 loop.cost,
                 tuple(self._buffers),

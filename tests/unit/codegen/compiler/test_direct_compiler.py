@@ -15,6 +15,7 @@ from xla_server.codegen.compiler.direct_values import UnsupportedError
 from xla_server.codegen.compiler.kernel_compiler import compile_object, object_of_module
 from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.kernel import ARGUMENTS
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.runtime import executor, threads
 
 _peek, _poke = kernels.NAMESPACE["peek_i64"], kernels.NAMESPACE["poke_i64"]
@@ -232,7 +233,7 @@ def test_what_it_does_not_know_it_leaves_to_numba(body):
 
 def test_numba_compiles_what_is_left_to_it():
     source = _source("x = 1\nx = k2 if stop < 0 else x\npoke_i64(b, 0, to_i64(stop / 2))")
-    code = kernels.kernel_object(source)
+    code = kernels.kernel_object(SourceKernel(source))
     assert _ran(code, kernels.symbol_of(source))[0] == 5
 
 

@@ -15,6 +15,7 @@ from xla_server.codegen.compiler.llvm_text import FunctionText
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction, symbols_in
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.codegen.namespace import NAMESPACE, SHARED
 
 WORD = ir.IntType(64)
@@ -47,7 +48,7 @@ def _named(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(SHARED, function.symbol, function)
 
 
-def run(found: kernels.Kernel, start: int) -> int:
+def run(found: kernels.LoadedKernel, start: int) -> int:
     """What a kernel puts into its first buffer."""
     place = np.zeros(1, np.int64)
     table = (ctypes.c_int64 * 1)(place.ctypes.data)
@@ -60,23 +61,25 @@ def run(found: kernels.Kernel, start: int) -> int:
 
 def test_kernels_call_them_and_they_each_other() -> None:
     made = Kernels()
-    assert run(made.get(SOURCE.format("test_thrice")), 7) == 21
-    assert run(made.get(SOURCE.format("test_twice")), 7) == 14
+    assert run(made.get(SourceKernel(SOURCE.format("test_thrice"))), 7) == 21
+    assert run(made.get(SourceKernel(SOURCE.format("test_twice"))), 7) == 14
 
 
 def test_each_is_compiled_once_for_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     assert TWICE.object_code() is TWICE.object_code()
-    assert symbols_in(kernels.kernel_object(SOURCE.format("test_twice"))) == [TWICE.symbol]
-    assert symbols_in(kernels.kernel_object(SOURCE.format("neg"))) == []
+    assert symbols_in(kernels.kernel_object(SourceKernel(SOURCE.format("test_twice")))) == [
+        TWICE.symbol
+    ]
+    assert symbols_in(kernels.kernel_object(SourceKernel(SOURCE.format("neg")))) == []
 
 
 def test_on_disk_they_are_beside_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = SOURCE.format("test_twice")
-    Kernels(KernelCache(tmp_path)).get(source)
+    Kernels(KernelCache(tmp_path)).get(SourceKernel(source))
     assert len(list(tmp_path.iterdir())) == 2
     monkeypatch.setattr(SharedFunction, "object_code", None)
     monkeypatch.setattr(kernels, "kernel_object", None)
-    assert run(Kernels(KernelCache(tmp_path)).get(source), 4) == 8
+    assert run(Kernels(KernelCache(tmp_path)).get(SourceKernel(source)), 4) == 8
 
 
 def test_a_kernel_says_by_what_it_does_what_it_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,16 +94,15 @@ def test_a_kernel_says_by_what_it_does_what_it_is_worth(monkeypatch: pytest.Monk
     tile = f"    product_tile_f32_1x1({', '.join('0' * 18)})\n"
     store = "    store_f32(buffers, 0, to_f32(start))\n"
     transform = f"    fourier_pass_4_f32({', '.join('0' * 5)})\n"
-    glue, plain = "    glue()\n" + store, "    plain()\n" + store
-    for body, effort in (
-        (call, Effort.OPTIMISED),
-        (tile, Effort.GLUE),
-        (transform, Effort.GLUE),
-        (tile + store, Effort.OPTIMISED),
-        (glue, Effort.GLUE),
-        (plain, Effort.PLAIN),
+    for body, asked, effort in (
+        (call, None, Effort.OPTIMISED),
+        (tile, None, Effort.GLUE),
+        (transform, None, Effort.GLUE),
+        (tile + store, None, Effort.OPTIMISED),
+        (store, Effort.GLUE, Effort.GLUE),
+        (store, Effort.PLAIN, Effort.PLAIN),
     ):
-        kernels.kernel_object(f"def kernel(buffers, start, stop):\n{body}")
+        kernels.kernel_object(SourceKernel(f"def kernel(buffers, start, stop):\n{body}", asked))
         assert efforts.pop() is effort
 
 
@@ -109,7 +111,7 @@ def test_any_effort_gives_the_same(effort: Effort, monkeypatch: pytest.MonkeyPat
     function = SharedFunction("test_effort", 1, _twice, effort, returns=True)
     monkeypatch.setitem(NAMESPACE, function.__name__, function)
     monkeypatch.setitem(SHARED, function.symbol, function)
-    assert run(Kernels().get(SOURCE.format("test_effort")), 21) == 42
+    assert run(Kernels().get(SourceKernel(SOURCE.format("test_effort"))), 21) == 42
 
 
 def test_a_function_may_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +122,7 @@ def test_a_function_may_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
     function = TextFunction("test_text", 1, text, returns=True)
     monkeypatch.setitem(NAMESPACE, function.__name__, function)
     monkeypatch.setitem(SHARED, function.symbol, function)
-    assert run(Kernels().get(SOURCE.format("test_text")), 5) == 7
+    assert run(Kernels().get(SourceKernel(SOURCE.format("test_text"))), 5) == 7
 
 
 def test_loops_of_calls_are_not_written_out() -> None:

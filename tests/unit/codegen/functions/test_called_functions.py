@@ -23,6 +23,7 @@ from xla_server.codegen.functions.called_functions import (
     called,
 )
 from xla_server.codegen.kernel import Kernels, kernel_object
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.codegen.namespace import NAMESPACE, PREPARED, SHARED
 
 CHEAP = ("rsqrt", "sign", *OPERATIONS)
@@ -58,7 +59,7 @@ def _rows(function: str, width: int) -> str:
 
 
 def _ran(source: str, width: int, operands: list[Any]) -> Any:
-    kernel = _kernels().get(source)
+    kernel = _kernels().get(SourceKernel(source))
     return _run(kernel.address, width, operands)
 
 
@@ -143,7 +144,7 @@ def test_loops_of_any_length_have_the_bits_of_what_is_written_out(name: str) -> 
 
 def test_vectors_are_asked_for_at_once() -> None:
     for name in ("exp_f32", "log_f64", "pow_f32"):
-        (symbol,) = symbols_in(kernel_object(_rows(f"called_{name}", 16)))
+        (symbol,) = symbols_in(kernel_object(SourceKernel(_rows(f"called_{name}", 16))))
         assert symbol in VARIANTS
         assert symbol.startswith(f"xla_shared_{name}_of_")
 
@@ -157,8 +158,8 @@ def test_numba_calls_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = _ran(source, 1, operands)
     monkeypatch.setattr(kernels, "kernel_module", unsupported)
     own = Kernels()
-    assert symbols_in(kernel_object(source))
-    found = _run(own.get(source).address, 1, operands)
+    assert symbols_in(kernel_object(SourceKernel(source)))
+    found = _run(own.get(SourceKernel(source)).address, 1, operands)
     np.testing.assert_array_equal(found, expected)
 
 

@@ -20,6 +20,7 @@ from xla_server.codegen.functions.bounds import ULP_BOUND
 from xla_server.codegen.functions.elementwise import ELEMENTWISE, function_of
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.kernel import kernel_object
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 
 DTYPE: dict[str, Any] = {"f32": np.float32, "f64": np.float64}
 SAMPLE = 100_000
@@ -116,7 +117,7 @@ def test_loops_are_vectorised_and_call_nothing(
         return emit_object(machine, module)
 
     monkeypatch.setattr(llvm.TargetMachine, "emit_object", kept)
-    kernel_object(loop(function, name))
+    kernel_object(SourceKernel(loop(function, name)))
     (assembly,) = texts
     instructions = [line.strip() for line in assembly.splitlines() if line.startswith("\t")]
     calls = [line for line in instructions if re.match(r"(call|bl|b?jmp\s+[a-z_])", line)]

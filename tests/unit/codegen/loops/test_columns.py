@@ -10,7 +10,7 @@ from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from xla_contract.element_type import ElementType
 from xla_server.backends.compilation import compile_module
-from xla_server.codegen.kernel import compile_kernel
+from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.loops.columns import BLOCK, column_kernel
 from xla_server.codegen.loops.loop_builder import Nest
 from xla_server.codegen.lower.lowering import kernels_of
@@ -75,7 +75,7 @@ def test_what_is_made_of_sums_has_the_same_blocks(columns: int) -> None:
     assert found is not None
     sums, squares = np.zeros(columns, np.float32), np.zeros(columns, np.float32)
     table = np.array([array.ctypes.data for array in (x, sums, squares)])
-    kernel = compile_kernel(found.kernel.text)
+    kernel = Kernels().get(found.kernel)
     callable_at(kernel.address, 3)(table.ctypes.data, 0, found.kernel.items)
     np.testing.assert_allclose(sums, x.sum(0), rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(squares, sums * sums)
