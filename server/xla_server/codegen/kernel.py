@@ -28,6 +28,7 @@ from xla_server.codegen.compiler.kernel_compiler import (
 )
 from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.compiler.shared_functions import symbols_in
+from xla_server.codegen.emit import llvm
 from xla_server.codegen.instructions.instruction import Instruction
 from xla_server.codegen.instructions.memory import COMPUTED, MEMORY
 from xla_server.codegen.kernel_ir.kernel import Kernel, SourceKernel
@@ -253,6 +254,8 @@ def kernel_object(kernel: KernelCode) -> bytes:
 
 def module_of(kernel: KernelCode, symbol: str) -> Any:
     """Return the LLVM module of a kernel, as `symbol`. Raises UnsupportedError."""
+    if isinstance(kernel, Kernel):
+        return llvm.kernel_module(kernel, NAMESPACE, symbol)
     return kernel_module(kernel.text, _names_of(kernel.text), symbol)
 
 

@@ -19,6 +19,7 @@ from llvmlite import ir
 from numba import types
 from numba.core.dispatcher import Dispatcher
 
+from xla_server.codegen.compiler.blocks import module_of, write_body
 from xla_server.codegen.compiler.direct_expressions import Expressions
 from xla_server.codegen.compiler.direct_names import names_in, steady_names, stored_names
 from xla_server.codegen.compiler.direct_unrolling import is_short, write_out
@@ -28,7 +29,6 @@ from xla_server.codegen.compiler.direct_values import (
     Typed,
     UnsupportedError,
     constant,
-    is_known,
     joined,
     parts,
     truth,
@@ -37,7 +37,6 @@ from xla_server.codegen.compiler.direct_values import (
 from xla_server.codegen.compiler.direct_vectors import vector_wish, wish_for_vectors
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 
-_STATUS = ir.IntType(32)
 _DEEPEST = 16
 """Calls inside of calls at most; one that calls itself is left to numba, which says so."""
 
@@ -75,37 +74,28 @@ def write_function(code: Any, function: Callable[..., Any]) -> None:
 
     Raises UnsupportedError.
     """
-    builder, result = _write(code, _Text.of(function), code.args)
-    if result is None:
-        builder.ret_void()
-    else:
-        builder.ret(widened(builder, result)[1])
+    text = _Text.of(function)
+
+    def write(builder: Any, start: Any) -> None:
+        given = [(types.int64, argument) for argument in code.args]
+        result = _Function(builder, {start}, text, given, _DEEPEST).write()
+        if result is None:
+            builder.ret_void()
+        else:
+            builder.ret(widened(builder, result)[1])
+
+    write_body(code, write)
 
 
 def _module(text: "_Text", symbol: str) -> ir.Module:
     """A module of one function that follows numba's convention."""
-    module = ir.Module(symbol)
-    place = ir.PointerType(ir.IntType(8))
-    words = [WORD] * len(text.parameters)
-    code = ir.Function(module, ir.FunctionType(_STATUS, [place, place, *words]), symbol)
-    builder, result = _write(code, text, code.args[2:])
-    if result is not None:
-        raise UnsupportedError("a kernel with a result")
-    builder.ret(ir.Constant(_STATUS, 0))
-    return module
 
+    def write(builder: Any, start: Any, args: Sequence[Any]) -> None:
+        given = [(types.int64, argument) for argument in args]
+        if _Function(builder, {start}, text, given, _DEEPEST).write() is not None:
+            raise UnsupportedError("a kernel with a result")
 
-def _write(code: Any, text: "_Text", args: Sequence[Any]) -> tuple[Any, Typed | None]:
-    """Write a function's body but for its return: the builder at that place, and the result."""
-    builder = ir.IRBuilder(code.append_basic_block("entry"))
-    # Places for variables go to the entry block, which ends when all of them are known.
-    entry = builder.block
-    start = code.append_basic_block("start")
-    builder.position_at_end(start)
-    given = [(types.int64, argument) for argument in args]
-    result = _Function(builder, {start}, text, given, _DEEPEST).write()
-    ir.IRBuilder(entry).branch(start)
-    return builder, result
+    return module_of(symbol, len(text.parameters), write)
 
 
 def _source(function: Callable[..., Any]) -> str:
@@ -209,7 +199,7 @@ class _Function(Expressions):
             case ast.While(test=test, body=body, orelse=[]):
                 self._repeat(test, body)
             case ast.If(test=test, body=body, orelse=orelse):
-                self._choose(test, body, orelse)
+                self._choose_between(test, body, orelse)
             case ast.Return(value=value):
                 self._leave(None if value is None else self._value(value))
             case ast.Break():
@@ -279,19 +269,11 @@ class _Function(Expressions):
         if not self._is_left:
             self._go_to(following)
 
-    def _choose(self, test: ast.expr, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt]) -> None:
+    def _choose_between(
+        self, test: ast.expr, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt]
+    ) -> None:
         condition = truth(self._builder, self._value(test))
-        if is_known((types.boolean, condition)):
-            self._do_all(body if condition.constant else orelse)
-            return
-        then, other, after = self._blocks("then", "else", "after")
-        self._go_either_way(condition, then, other)
-        for block, statements in ((then, body), (other, orelse)):
-            self._go_on_at(block)
-            self._do_all(statements)
-            if not self._is_left:
-                self._go_to(after)
-        self._go_on_at(after)
+        self._choose(condition, lambda: self._do_all(body), lambda: self._do_all(orelse))
 
     def _leave(self, value: Typed | None) -> None:
         self._returned.append((self._builder.block, value))

@@ -5,6 +5,7 @@ do not fill a vector one by one: of 15 elements, with vectors of 16, all of them
 """
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -31,12 +32,18 @@ def vector_wish(loop: ast.For) -> str | None:
     The loop has a constant and small number of iterations, stores values, and has no iteration
     that reads what the one before has computed.
     """
-    trips = constant_trips(loop)
-    if trips is None or trips >= _MOST_TRIPS or not trips % _VECTOR or not _is_of_stores(loop):
+    return wish_for(constant_trips(loop), lambda: _is_of_stores(loop))
+
+
+def wish_for(iterations: int | None, is_of_stores: Callable[[], bool]) -> str | None:
+    """Return the same of a loop of so many iterations, None if that is not known."""
+    if iterations is None or iterations >= _MOST_TRIPS or not iterations % _VECTOR:
+        return None
+    if not is_of_stores():
         return None
     if has_features("avx512f"):
         return _MASKED
-    return _VECTORISED if trips < _VECTOR else None
+    return _VECTORISED if iterations < _VECTOR else None
 
 
 def wish_for_vectors(back: Any, wish: str) -> None:
