@@ -33,7 +33,7 @@ CANCELLATION = Value(Shape.parse("s64[]"), "cancellation")
 
 
 class KernelCode(Protocol):
-    """What a kernel is compiled from. Those of one key are one kernel."""
+    """The code of a kernel before it is compiled. Kernels of equal keys are compiled once."""
 
     @property
     def text(self) -> str:
@@ -41,7 +41,7 @@ class KernelCode(Protocol):
 
     @property
     def key(self) -> str:
-        """The text, and what else the compiled code depends on."""
+        """The text, with all else that the machine code depends on."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

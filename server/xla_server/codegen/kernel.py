@@ -21,16 +21,13 @@ from xla_server.buffers.code import KernelCode
 from xla_server.codegen.compiler.direct_compiler import function_module, kernel_module
 from xla_server.codegen.compiler.direct_values import UnsupportedError
 from xla_server.codegen.compiler.kernel_cache import KernelCache
-from xla_server.codegen.compiler.kernel_compiler import (
-    Effort,
-    compile_object,
-    object_of_module,
-)
+from xla_server.codegen.compiler.kernel_compiler import compile_object, object_of_module
 from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.compiler.shared_functions import symbols_in
 from xla_server.codegen.emit import llvm
 from xla_server.codegen.instructions.instruction import Instruction
 from xla_server.codegen.instructions.memory import COMPUTED, MEMORY
+from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.kernel import Kernel, SourceKernel
 from xla_server.codegen.namespace import NAMESPACE, SHARED
 

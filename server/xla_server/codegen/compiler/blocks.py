@@ -25,8 +25,8 @@ def module_of(
 ) -> ir.Module:
     """Return the module of a function of `count` int64 that returns nothing, as `symbol`.
 
-    It follows numba's convention: before them come pointers to places for what is returned and
-    raised. `write` writes its body with a builder in a first block, from these int64.
+    It follows numba's convention: pointers to memory for a result and an exception come first.
+    `write` writes the body with a builder in a first block, from these int64.
     """
     module = ir.Module(symbol)
     place = ir.PointerType(ir.IntType(8))
@@ -44,7 +44,7 @@ def module_of(
 def write_body(code: Any, write: Callable[[Any, Any], None]) -> None:
     """Write a function's body with a builder in a first block.
 
-    Places for variables go to the block before that, which ends when all of them are known.
+    Variables are allocated in the block before that, which ends when all of them are known.
     """
     entry = code.append_basic_block("entry")
     start = code.append_basic_block("start")
@@ -54,16 +54,16 @@ def write_body(code: Any, write: Callable[[Any, Any], None]) -> None:
 
 
 class Blocks:
-    """Writes at a builder's place, and knows which blocks something leads to."""
+    """Writes LLVM with a builder, and knows which blocks are reached."""
 
     def __init__(self, builder: Any, reached: set[Any]) -> None:
         self._builder = builder
-        # The blocks that something leads to, of all functions written into one.
+        # Reached blocks of all functions that are inlined into one.
         self._reached = reached
 
     @property
     def _is_left(self) -> bool:
-        """Whether what is written here is never run."""
+        """Return whether the current block is never executed."""
         block = self._builder.block
         return block.is_terminated or block not in self._reached
 
@@ -129,7 +129,7 @@ class Blocks:
 
 
 def _is_of(value: Typed, kind: Any) -> bool:
-    """Whether a value is of a type; empty tuples have the type of any elements."""
+    """Return whether a value is of a type; empty tuples have the type of any elements."""
     found, _ = value
     is_tuple = isinstance(found, types.BaseTuple) and isinstance(kind, types.BaseTuple)
     return bool(found == kind or (is_tuple and len(found) == len(kind) == 0))

@@ -1,8 +1,8 @@
 """LLVM of the loop IR.
 
-Values are LLVM values. Cells and loop counters are places on the stack, which LLVM's first pass
-makes registers of. Every choice is in the IR: what is unrolled, which stores overlap no load, how
-much of LLVM's optimisation runs.
+Values are LLVM values. Cells and loop counters are allocated on the stack, and LLVM's first pass
+(SROA) makes registers of them. Every choice is in the IR: what is unrolled, which stores overlap no
+load, how much of LLVM's optimisation runs.
 """
 
 from collections.abc import Mapping, Sequence

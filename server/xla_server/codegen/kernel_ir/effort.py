@@ -6,9 +6,9 @@ import enum
 class Effort(enum.Enum):
     """Optimisation, by the level of LLVM's code generator.
 
-    GLUE calls others that take far longer, and is compiled in a third of the time. PLAIN has loops
-    that take some of the time: it is brought into registers and simplified, not into vectors.
-    WRITTEN stands as it is to be done: only instructions and registers are chosen for it.
+    GLUE is unoptimised: it calls routines that take far longer, and is compiled in a third of the
+    time. PLAIN code has registers and is simplified, without vectors. WRITTEN code is LLVM as it is
+    to be executed: only instructions and registers are chosen for it.
     """
 
     GLUE = 0

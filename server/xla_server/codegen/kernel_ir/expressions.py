@@ -1,6 +1,6 @@
 """Expressions of the loop IR. They are pure, except that a `Load` reads memory.
 
-What is bound (`Value`, `Cell`, `Buffer`, `StackArray`) is compared by identity, expressions by
+Names and memory (`Value`, `Cell`, `Buffer`, `StackArray`) are compared by identity, expressions by
 structure.
 """
 

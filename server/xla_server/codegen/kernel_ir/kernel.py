@@ -38,7 +38,7 @@ class Kernel:
 
     @property
     def key(self) -> str:
-        """What names the kernel's object code: its text and effort."""
+        """The name of the kernel's object code: its text and effort."""
         return _key(self.text, self.effort)
 
 
@@ -54,7 +54,7 @@ class SourceKernel:
 
     @property
     def key(self) -> str:
-        """What names the kernel's object code: its text, and the effort that is asked for."""
+        """The name of the kernel's object code: its text, and its effort if that is given."""
         return self.text if self.effort is None else _key(self.text, self.effort)
 
 

@@ -85,8 +85,8 @@ def _line(statement: Statement) -> str:
         case Part(axis=None):
             return "once:"
         case Part(axis=Value() as axis, items=items, first=first, step=step):
-            low, by = f"{first} <= " if first else "", f" by {step}" if step > 1 else ""
-            return f"parallel {low}{axis.name} < {first + items}{by}:"
+            before, by = f"{first} <= " if first else "", f" by {step}" if step > 1 else ""
+            return f"parallel {before}{axis.name} < {first + items}{by}:"
         case Stop(word=word):
             return f"stop if {word.name}"
         case Call(routine=routine, operands=operands):

@@ -123,12 +123,13 @@ class NumbaText:
                 return f"if {text(test)}:"
             case Part(axis=None):
                 return "if start < stop:"
-            case Part(axis=axis, first=first, items=items, step=step):
+            case Part(axis=Value() as axis, first=first, items=items, step=step):
                 ends = ["start", "stop"]
                 if self._part_count > 1:
                     ends = [f"maximum(start, {first})", f"minimum(stop, {first + items})"]
                 ends += [str(step)] if step > 1 else []
                 return f"for {axis.name} in range({', '.join(ends)}):"
+        raise AssertionError(f"no source for {type(statement).__name__}")
 
     def expression(self, expression: Expression) -> str:
         """Return the text of an expression."""

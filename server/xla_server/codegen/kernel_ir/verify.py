@@ -93,7 +93,7 @@ def _binds(statement: Statement, path: Path) -> Iterator[tuple[Value | Cell, Pat
 
 
 def _typed(kernel: Kernel) -> Iterator[str]:
-    """Conditions are b1, indices and bounds i64, and what is stored has the type of its place."""
+    """Conditions are b1, indices and bounds i64; a stored value has the type of the element."""
     for statement, _ in walk(kernel.body):
         for expression, type in _expected(statement):
             if expression.type != type:

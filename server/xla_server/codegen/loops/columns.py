@@ -222,8 +222,8 @@ class _ColumnBuilder(LoopBuilder):
                 self._bodies[own] = run
         elements = [self._element(columns, depth, store, v) for store, v in results]
         for (_, result), element in zip(results, elements, strict=True):
-            value = run.let(self._names("a"), element.load())
-            self._values[result.fold.accumulators[result.number]] = value
+            accumulator = result.fold.accumulators[result.number]
+            self._values[accumulator] = run.let(self._names("a"), element.load())
         combined = [self._value(v.fold.combined[v.number]) for _, v in results]
         counted: dict[Fold, int] = {fold: self._origin(fold) for fold in folds}
         for (_, result), element, value in zip(results, elements, combined, strict=True):
@@ -295,7 +295,7 @@ class _ColumnBuilder(LoopBuilder):
         made: Sequence[Store],
     ) -> None:
         """Store what is made of a block of results."""
-        # What was named in a run before this one is not to be seen here.
+        # Values of the runs before this one are out of scope here.
         known_values = self._values.items()
         self._values = {n: value for n, value in known_values if columns.last not in n.variables}
         run = self._open_columns(columns, body)

@@ -1,4 +1,4 @@
-"""From nodes of a scalar graph to statements of the loop IR.
+"""Building statements of the loop IR from the nodes of a scalar graph.
 
 Each node is evaluated in the innermost open loop among those it varies with, so what is the same
 for a whole row is computed once for it.

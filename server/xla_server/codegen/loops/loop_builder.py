@@ -179,7 +179,7 @@ class LoopBuilder(GraphBuilder):
 
     def _reduced(self, fold: Fold) -> Deep[Sequence[Expression]]:
         if fold not in self._results:
-            # What a nested reduction or the accumulators need comes first, outside of the loop.
+            # Operands of a nested reduction or of the accumulators come first, outside of the loop.
             body = self._body_of(fold.variables)
             if is_free(fold):
                 yield self._reduce_freely(self._groups.get(fold, (fold,)), body)
@@ -206,7 +206,7 @@ class LoopBuilder(GraphBuilder):
         initial: list[Expression] = yield self._all_evaluated(fold.initial[0] for fold in group)
         forms = [_form(fold) for fold in group]
         sizes = [loop.size for loop in group[0].loops]
-        # What rounds nothing is combined in one run, unless it has to test the cancellation flag.
+        # Exact operations are combined in one run, unless it has to test the cancellation flag.
         is_cut = self._word is not None or any(form.rounds for form in forms)
         count = math.prod(sizes)
         most = _LONG_RUN if count >= _LONG else _FREE_RUN

@@ -105,11 +105,8 @@ def are_few(elements: int, tests: int) -> bool:
     return elements * max(tests, FEW_TESTS) < FEWEST_ELEMENTS * FEW_TESTS
 
 
-def box_kernels(
-    make: Make, boxes: Sequence[Box], dimension: int
-) -> list[tuple[ScheduledKernel, set[int]]]:
-    """Return kernels that each compute some of these boxes of a result, and what
-    arguments each reads.
+def box_kernels(make: Make, boxes: Sequence[Box], dimension: int) -> list[ScheduledKernel]:
+    """Return kernels that each compute some of these boxes of a result.
 
     The boxes follow each other in `dimension` and reach from end to end in all others. Elements of
     a box are made without a test for it, which `make` must be able to do. Each has a limited
@@ -126,8 +123,7 @@ def box_kernels(
                 cutting.add_whole(box)
         elements = sum(math.prod(high - low for low, high in box) for box in some)
         effort = Effort.PLAIN if elements <= MOST_PLAIN else Effort.OPTIMISED
-        builder = _PieceBuilder(cutting.pieces, effort)
-        kernels.append((builder.built(), builder.loaded))
+        kernels.append(_PieceBuilder(cutting.pieces, effort).built())
     return kernels
 
 
@@ -261,12 +257,6 @@ class _PieceBuilder(LoopBuilder):
         super().__init__(Nest((), stores))
         self._pieces, self._effort = pieces, effort
 
-    @property
-    def loaded(self) -> set[int]:
-        """The arguments that the kernel reads."""
-        nodes = all_nodes(self._nest.stores)
-        return {node.argument for node in nodes if isinstance(node, Load)}
-
     def built(self) -> ScheduledKernel:
         """Return the kernel."""
         items = work = 0
@@ -333,7 +323,7 @@ class _PieceBuilder(LoopBuilder):
     def _copy(self, run: Run) -> Call | None:
         """Return the call that copies a run as bytes, if that is what it does to many.
 
-        Loops of vectors are as good where lines of the cache begin at the same places as rows do.
+        Vector loops are as fast if every row begins at the start of a cache line.
         """
         (loop,), store = run.loops, run.stores[0]
         load, kind = store.value, store.kernel_type

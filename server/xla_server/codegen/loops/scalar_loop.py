@@ -12,6 +12,7 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.graph_builder import applied
 from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest
 from xla_server.codegen.loops.scalar_text import Named
+from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.trace.graph import Literal, Load, Node, Store
 from xla_server.codegen.trace.kernel_types import KernelType
 
@@ -50,9 +51,9 @@ class ScalarLoop:
     cost: int
 
 
-def scalar_loop_kernel(loop: ScalarLoop) -> Kernel:
+def scalar_loop_kernel(loop: ScalarLoop) -> ScheduledKernel:
     """Return the kernel of a loop. It has one work item."""
-    return _ScalarLoopBuilder(loop).built()
+    return ScheduledKernel(_ScalarLoopBuilder(loop).built(), loop.cost, 0, {})
 
 
 class _ScalarLoopBuilder(LoopBuilder):

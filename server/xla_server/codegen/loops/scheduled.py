@@ -1,4 +1,4 @@
-"""What a schedule makes of a scalar graph."""
+"""The kernel that a schedule makes of a scalar graph, with its counts."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence

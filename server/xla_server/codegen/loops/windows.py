@@ -179,7 +179,7 @@ class _WindowBuilder(LoopBuilder):
     def _fill(self, window: Windowed, body: Body) -> _Values:
         """Build the loops that load the elements under the windows of the tile."""
         values = self._array([axis.pitch for axis in self._tile.axes], window.type)
-        # What loops for another window have evaluated is not to be seen here.
+        # Values of the loops for another window are out of scope here.
         self._values = {node: v for node, v in self._values.items() if not node.variables}
         self._fill_neutral(values, window, body)
         loops = _Loops(body)

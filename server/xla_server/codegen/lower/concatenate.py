@@ -19,6 +19,7 @@ from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.codegen.loops.pieces import Box, are_few, box_kernels
+from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loop_kernel import (
     LoopKernel,
     LoopTask,
@@ -326,20 +327,9 @@ def _loops(task: LoopTask, boxes: Sequence[Box], dimension: int, *, is_first: bo
     make = maker_of(task, buffers, origins)
     thunks: list[KernelThunk] = []
     evaluations: dict[Node | Fold, float] = {}
-    for found, used in box_kernels(make, boxes, dimension):
-        thunks.append(
-            KernelThunk(
-                task.name,
-                found.kernel,
-                found.kernel.items,
-                found.work,
-                tuple(buffers),
-                reads=tuple(value for n, value in enumerate(buffers) if n in used),
-                writes=(result,),
-                updates=() if is_first and not thunks else (result,),
-                prologue=found.prologue,
-            )
-        )
+    for found in box_kernels(make, boxes, dimension):
+        updates = () if is_first and not thunks else (result,)
+        thunks.append(kernel_thunk(task.name, found, buffers, updates=updates))
         evaluations.update(found.evaluations)
     evaluated = evaluated_instructions(evaluations, origins)
     return LoopKernel(task, tuple(thunks), evaluated, units_of(evaluations, task), ())

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from xla_contract.opcode import Opcode
-from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
+from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.functions.called_functions import CALLED
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC
 from xla_server.codegen.kernel_ir.effort import Effort
@@ -13,19 +13,13 @@ from xla_server.codegen.kernel_ir.expressions import Apply as ApplyExpression
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Let
 from xla_server.codegen.kernel_ir.walk import walk
-from xla_server.codegen.loops.collapse import collapsed
-from xla_server.codegen.loops.columns import column_kernel
 from xla_server.codegen.loops.fold_groups import folds_of
-from xla_server.codegen.loops.interleaved import interleaved
 from xla_server.codegen.loops.kept_rows import WORTH, cost_of
 from xla_server.codegen.loops.loop_builder import Nest
-from xla_server.codegen.loops.pieces import piece_kernel
-from xla_server.codegen.loops.rows import row_kernel
 from xla_server.codegen.loops.scheduled import Evaluations, ScheduledKernel
-from xla_server.codegen.loops.short_rows import short_row_kernel
-from xla_server.codegen.loops.stopping import is_long
+from xla_server.codegen.loops.schedules import ElementGraph, scheduled_by
 from xla_server.codegen.loops.stored_nodes import all_nodes, prologue_of
-from xla_server.codegen.loops.windows import window_kernel
+from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.trace.affine import Affine, linear, multi_index
 from xla_server.codegen.trace.graph import Apply, Fold, Load, Node, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
@@ -84,33 +78,19 @@ def loop_kernel(task: LoopTask) -> LoopKernel:
     """Write the kernel of a task by the schedule that fits."""
     buffers = list(dict.fromkeys([*task.stored.values(), *task.values]))
     origins: Origins = {}
-    make = maker_of(task, buffers, origins)
     dimensions = task.values[0].shape.dimensions
-    windows = window_kernel(dimensions, make)
-    sizes, stores = interleaved(dimensions, make)
-    nest = Nest(*collapsed(sizes, stores), cancellation=len(buffers))
-    columns = column_kernel(nest)
-    found = windows or columns or piece_kernel(nest, sizes, stores) or short_row_kernel(nest)
-    limit = REPEATED_GLUE_WORK if task.is_repeated else GLUE_WORK
-    found = _glue_if_short(found or row_kernel(nest), limit)
-    used = {node.argument for node in all_nodes(nest.stores) if isinstance(node, Load)}
-    word = [CANCELLATION] if is_long(found.work + found.prologue) else []
-    evaluated = evaluated_instructions(found.evaluations, origins)
-    thunk = KernelThunk(
-        task.name,
-        found.kernel,
-        found.kernel.items,
-        found.work,
-        (*buffers, *word),
-        reads=tuple(value for n, value in enumerate(buffers) if n in used),
-        writes=task.values,
-        # Columns write their initial values before they read anything, and elements are under
-        # windows of other results too.
-        in_place=() if columns or windows else in_place_pairs(nest, buffers),
-        prologue=found.prologue,
+    graph = ElementGraph(dimensions, maker_of(task, buffers, origins), cancellation=len(buffers))
+    schedule, found = scheduled_by(graph)
+    found = _glue_if_short(found, REPEATED_GLUE_WORK if task.is_repeated else GLUE_WORK)
+    pairs = in_place_pairs(graph.nest, buffers) if schedule.reads_first else ()
+    thunk = kernel_thunk(task.name, found, buffers, in_place=pairs)
+    return LoopKernel(
+        task,
+        (thunk,),
+        evaluated_instructions(found.evaluations, origins),
+        units_of(found.evaluations, task),
+        _prologue_folds(graph.nest, origins),
     )
-    units = units_of(found.evaluations, task)
-    return LoopKernel(task, (thunk,), evaluated, units, _prologue_folds(nest, origins))
 
 
 class Maker(Protocol):

@@ -5,16 +5,16 @@ from types import MappingProxyType
 
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
-from xla_server.buffers.code import CopyThunk, KernelThunk, Value
+from xla_server.buffers.code import CopyThunk, Value
 from xla_server.codegen.loops.collapse import collapsed
 from xla_server.codegen.loops.loop_builder import Nest
 from xla_server.codegen.loops.rows import row_kernel
-from xla_server.codegen.loops.stored_nodes import all_nodes
+from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loop_kernel import cost_of_evaluations
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.lower.recomputation import LoopPlan, loop_plan
 from xla_server.codegen.trace.affine import linear
-from xla_server.codegen.trace.graph import Load, Store
+from xla_server.codegen.trace.graph import Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.movement import start_indices
 from xla_server.codegen.trace.rules import RULES
@@ -104,20 +104,8 @@ def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
             Store(len(buffers) - 1, kernel_type, linear(place, sizes), tracer.value(update, index))
         ]
 
-    found = row_kernel(nest := Nest(*collapsed(update.shape.dimensions, make)))
-    used = {node.argument for node in all_nodes(nest.stores) if isinstance(node, Load)}
-    lowering.add(
-        KernelThunk(
-            i.name,
-            found.kernel,
-            found.kernel.items,
-            found.work,
-            tuple(buffers),
-            reads=tuple(value for n, value in enumerate(buffers) if n in used),
-            writes=(result,),
-            updates=(result,),
-        )
-    )
+    found = row_kernel(Nest(*collapsed(update.shape.dimensions, make)))
+    lowering.add(kernel_thunk(i.name, found, buffers, updates=(result,)))
     return result
 
 
