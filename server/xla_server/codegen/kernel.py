@@ -69,7 +69,7 @@ class Fallbacks:
         return self._count
 
     def record(self, error: UnsupportedError) -> None:
-        """Count and log a function that the direct compiler does not support."""
+        """Count and log a function that only numba's front end could compile."""
         with self._lock:
             self._count += 1
         _LOG.warning("a kernel is compiled by numba's front end: %s", error)
@@ -242,10 +242,11 @@ def kernel_object(kernel: KernelCode) -> bytes:
     try:
         module = module_of(kernel, symbol)
     except UnsupportedError as error:
-        FALLBACKS.record(error)
         names = _names_of(kernel.text)
         exec(compile(kernel.text, "<kernel>", "exec"), names)
-        return compile_object(names["kernel"], ARGUMENTS, symbol)
+        code = compile_object(names["kernel"], ARGUMENTS, symbol)
+        FALLBACKS.record(error)
+        return code
     return object_of_module(module, _effort_of(kernel))
 
 
@@ -284,5 +285,6 @@ def native_object(function: Callable[..., None], argument_count: int, symbol: st
     try:
         return object_of_module(function_module(function, symbol))
     except UnsupportedError as error:
+        code = compile_object(function, [types.int64] * argument_count, symbol)
         FALLBACKS.record(error)
-        return compile_object(function, [types.int64] * argument_count, symbol)
+        return code
