@@ -61,6 +61,11 @@ JOINED = 16
 """Operands of all concatenates whose results one kernel goes on with, where one of them has many:
 each of them has a loop for all that the kernel does."""
 
+MAX_TESTED_ELEMENTS = 1024
+"""Largest pad or concatenate, in elements, that a reduction computes though it tests the index of
+each: a scalar iteration is about four additions longer than a vector's share, and storing the
+result costs one more launch, 4096 additions."""
+
 VECTOR = 16
 """Elements of a loop from which functions are computed for several at once."""
 
@@ -246,6 +251,10 @@ class _Plan:
             return False
         if not self._are_few(i, self._places_of(i)):
             return False
+        if _tests_each_element(i) and any(
+            context.opcode is Opcode.REDUCE for context in self._contexts_of(readers)
+        ):
+            return False
         if i.opcode is Opcode.REDUCE:
             return len(kernels) == 1 and self._is_row(i, readers, next(iter(kernels)))
         if i.opcode is Opcode.REDUCE_WINDOW:
@@ -345,6 +354,29 @@ class _Plan:
                     seen.add(reader)
                     waiting.append(reader)
         return True
+
+
+def _tests_each_element(i: HloInstruction) -> bool:
+    """Return whether loops that compute a large pad or concatenate test the index of each element.
+
+    A nest of loops over the result is cut where the parts meet, so that no loop has tests. The loop
+    of a reduction is not: there a test keeps it scalar, unless it is the same for many elements in
+    a row.
+    """
+    if i.shape.element_count <= MAX_TESTED_ELEMENTS:
+        return False
+    if i.opcode is Opcode.CONCATENATE:
+        last = i.attributes.dimension
+    elif i.opcode is Opcode.PAD:
+        padded = (
+            d
+            for d, padding in enumerate(i.attributes.config.dimensions)
+            if padding.low or padding.high or padding.interior
+        )
+        last = max(padded, default=-1)
+    else:
+        return False
+    return math.prod(i.shape.dimensions[last + 1 :]) < VECTOR
 
 
 def _chains(computation: HloComputation) -> dict[HloInstruction, Set]:
