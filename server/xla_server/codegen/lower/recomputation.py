@@ -52,9 +52,8 @@ class LoopNestCosts:
         """
         if not all(shape.element_count for shape in array_shapes(fusion.shape)):
             return frozenset()
-        write = loop_kernel
-        if fusion.called[0].root.opcode is Opcode.CONCATENATE:
-            write = concatenate_writer(fusion)
+        is_concatenate = fusion.called[0].root.opcode is Opcode.CONCATENATE
+        write = concatenate_writer(fusion) if is_concatenate else loop_kernel
         try:
             planner = _Planner(_task_of(fusion), write)
         except Exception:
