@@ -101,7 +101,7 @@ class _Split:
         self._stored = stored
         self._editor = editor
         self._bodies = bodies
-        # What stands for parameters and stored instructions outside of the fusion.
+        # Parameters and stored instructions, each with the instruction outside that has its value.
         self._outside = dict(zip(self._called.parameters, fusion.operands, strict=True))
 
     def results(self) -> list[HloInstruction]:

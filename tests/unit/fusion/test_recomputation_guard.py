@@ -128,7 +128,7 @@ def test_a_result_that_is_stored_is_read_by_the_other_results() -> None:
 
 def test_fires_where_rows_are_longer_than_a_row_buffer() -> None:
     after = passed(fused(softmax(20, 1 << 17)), RecomputationGuard(LoopNestCosts()))
-    # What is left is best as it is.
+    # The kernels that are left need no other split.
     passed(after, RecomputationGuard(LoopNestCosts()), fires=False)
 
 
