@@ -1,14 +1,12 @@
 """What a loop nest can compute, and what each operation costs for one element."""
 
 from xla_contract.opcode import Opcode
-from xla_server.evaluator.cost import ONE_FLOP, TRANSCENDENTAL
 from xla_server.fusion.running_window import running_axis
 from xla_server.ir.module import HloInstruction
+from xla_server.ops.elementwise_table import ELEMENTWISE, EXPENSIVE
 
-EXPENSIVE = TRANSCENDENTAL | {Opcode.DIVIDE, Opcode.MAP, Opcode.REMAINDER}
+COSTLY = EXPENSIVE | {Opcode.MAP}
 """Operations that are not worth computing twice."""
-
-CHEAP = (ONE_FLOP - EXPENSIVE - {Opcode.STOCHASTIC_CONVERT}) | {Opcode.COPY}
 
 MOVEMENT = frozenset(
     {
@@ -29,8 +27,10 @@ _INDEX_CHANGES = frozenset(
     {Opcode.BROADCAST, Opcode.RESHAPE, Opcode.REVERSE, Opcode.SLICE, Opcode.TRANSPOSE}
 )
 
-ELEMENTWISE = CHEAP | EXPENSIVE
-FUSIBLE = ELEMENTWISE | MOVEMENT | {Opcode.REDUCE, Opcode.REDUCE_WINDOW}
+ONE_TO_ONE = ELEMENTWISE | {Opcode.COPY, Opcode.MAP}
+"""Operations that read each operand at the index of the result's element."""
+
+FUSIBLE = ONE_TO_ONE | MOVEMENT | {Opcode.REDUCE, Opcode.REDUCE_WINDOW}
 """Everything that may stand in a fusion."""
 
 LARGE_TRANSPOSE = 1 << 15

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from xla_contract.opcode import Opcode
-from xla_server.fusion.fusible import ELEMENTWISE
+from xla_server.fusion.fusible import ONE_TO_ONE
 from xla_server.ir.module import HloComputation, HloInstruction
 
 
@@ -70,7 +70,7 @@ class IndexMaps:
         a = reader.attributes
         if not operand.shape.rank:
             return place._replace(indices=())
-        if reader.opcode in ELEMENTWISE:
+        if reader.opcode in ONE_TO_ONE:
             return place
         if reader.opcode is Opcode.BROADCAST:
             return place._replace(indices=tuple(index[d] for d in a.dimensions))
