@@ -72,7 +72,7 @@ One rule for both platforms, that of XLA's CPU backend (`server/xla_server/ops/s
 - Arithmetic on f32, f64 and bf16 takes subnormal operands for zeros of their sign, and makes such
   zeros of subnormal results:
   {_FLUSHING},
-  clamp, comparisons in IEEE's order, sums and products.
+  comparisons in IEEE's order, sums and products.
 - Moves and changes of bits keep them:
   {_MOVES}, select, copies,
   reduce-precision, comparisons in the total order, conversions between f32 and bf16.

@@ -17,7 +17,7 @@ from xla_contract.shape import ProgramShape, Shape
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ElementwiseRule:
-    """The types of one elementwise operation, whose operands have equal types and dimensions."""
+    """The shape rule of one elementwise operation, whose operands have equal types."""
 
     types: rules.TypeSet
     """The element types of the operands."""
@@ -25,9 +25,29 @@ class ElementwiseRule:
     result_type: Callable[[ElementType], ElementType] = lambda operand: operand
     """The element type of the result, given that of the operands."""
 
+    infer: Callable[[Sequence[Shape]], Shape] | None = None
+    """The shape rule, if the dimensions of operands may differ."""
+
 
 def _real_component(operand: ElementType) -> ElementType:
     return operand.real_component
+
+
+def _clamp(operands: Sequence[Shape]) -> Shape:
+    """Return the shape of the middle operand; each bound is a scalar or has its dimensions."""
+    low, operand, high = operands
+    rules.expect_type(operand, rules.REAL, "the operand")
+    for bound, name in ((low, "min and the operand"), (high, "max and the operand")):
+        rules.expect_array(bound, name.split()[0])
+        rules.expect_same_type(bound, operand, name)
+        if not bound.is_scalar:
+            rules.expect_same_dimensions(bound, operand, name)
+    return operand.with_dimensions(operand.dimensions, _any_as_large(operand, operands))
+
+
+def _any_as_large(shape: Shape, operands: Sequence[Shape]) -> tuple[bool, ...]:
+    """Return which dimensions are dynamic in `shape` or in an operand that is not a scalar."""
+    return rules.any_dynamic([shape, *(part for part in operands if part.rank)])
 
 
 ELEMENTWISE: Mapping[Opcode, ElementwiseRule] = MappingProxyType(
@@ -69,6 +89,7 @@ ELEMENTWISE: Mapping[Opcode, ElementwiseRule] = MappingProxyType(
         Opcode.ADD: ElementwiseRule(rules.ANY),
         Opcode.AND: ElementwiseRule(rules.LOGICAL),
         Opcode.ATAN2: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+        Opcode.CLAMP: ElementwiseRule(rules.REAL, infer=_clamp),
         Opcode.COMPLEX: ElementwiseRule(rules.COMPONENT, lambda operand: operand.complex_of),
         Opcode.DIVIDE: ElementwiseRule(rules.NUMERIC),
         Opcode.MAXIMUM: ElementwiseRule(rules.ANY),
@@ -85,7 +106,7 @@ ELEMENTWISE: Mapping[Opcode, ElementwiseRule] = MappingProxyType(
         Opcode.XOR: ElementwiseRule(rules.LOGICAL),
     }
 )
-"""The rule of each elementwise operation of one or two operands, without attributes."""
+"""The rule of each elementwise operation without attributes whose operands have one type."""
 
 UNARY, BINARY = (
     MappingProxyType({o: rule.types for o, rule in ELEMENTWISE.items() if o.arity == arity})
@@ -102,6 +123,8 @@ def _definition(opcode: Opcode) -> AnyDefinition:
     def infer(
         operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
     ) -> Shape:
+        if rule.infer is not None:
+            return rule.infer(operands)
         for operand, name in zip(operands, _OPERANDS[opcode.arity], strict=True):
             rules.expect_type(operand, rule.types, name)
         for operand in operands[1:]:
@@ -127,29 +150,9 @@ def infer_select(
     return on_true.with_dimensions(on_true.dimensions, _any_as_large(on_true, operands))
 
 
-def infer_clamp(
-    operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
-) -> Shape:
-    """The shape of the middle operand; each bound is a scalar or as large as it is."""
-    low, operand, high = operands
-    rules.expect_type(operand, rules.REAL, "the operand")
-    for bound, name in ((low, "min and the operand"), (high, "max and the operand")):
-        rules.expect_array(bound, name.split()[0])
-        rules.expect_same_type(bound, operand, name)
-        if not bound.is_scalar:
-            rules.expect_same_dimensions(bound, operand, name)
-    return operand.with_dimensions(operand.dimensions, _any_as_large(operand, operands))
-
-
-def _any_as_large(shape: Shape, operands: Sequence[Shape]) -> tuple[bool, ...]:
-    """The dynamic dimensions of all operands that are no scalars beside `shape`."""
-    return rules.any_dynamic([shape, *(part for part in operands if part.rank)])
-
-
 _PREDICATE = rules.TypeSet("pred", frozenset({ElementType.PRED}))
 
 DEFINITIONS: tuple[AnyDefinition, ...] = (
     *map(_definition, ELEMENTWISE),
     without_attributes(Opcode.SELECT, infer_select),
-    without_attributes(Opcode.CLAMP, infer_clamp),
 )

@@ -70,20 +70,9 @@ def evaluate_select(instruction: HloInstruction, operands: Sequence[Value], fram
     return np.where(predicate, on_true, on_false)  # type: ignore[arg-type]
 
 
-def evaluate_clamp(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
-    """min(max(operand, low), high): NaN stays, and high wins where the bounds cross."""
-    element_type = instruction.shape.element_type
-    if element_type in FLUSHED and unchanged_operand(instruction) is not None:
-        return operands[0]
-    low, operand, high = operands
-    raised = apply(Opcode.MAXIMUM, element_type, [operand, low], element_type)
-    return apply(Opcode.MINIMUM, element_type, [raised, high], element_type)
-
-
 EVALUATORS: Mapping[Opcode, Evaluator] = MappingProxyType(
     {
         **dict.fromkeys(ROWS, evaluate_elementwise),
         Opcode.SELECT: evaluate_select,
-        Opcode.CLAMP: evaluate_clamp,
     }
 )

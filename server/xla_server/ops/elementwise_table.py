@@ -150,6 +150,11 @@ ROWS: Mapping[Opcode, ElementwiseOp] = MappingProxyType(
         ),
         Opcode.CBRT: _function(np.cbrt, "cbrt", (1, 1)),
         Opcode.CEIL: _exact(np.ceil, "ceil"),
+        Opcode.CLAMP: _exact(
+            lambda low, x, high: np.minimum(np.maximum(x, low), high),
+            "clamp",
+            floating=lambda low, x, high: of_floats.minimum(of_floats.maximum(x, low), high),
+        ),
         Opcode.COMPLEX: _part(of_complex.from_parts, "complex"),
         Opcode.COSH: _function(np.cosh, "cosh", (1.75, 1.75)),
         Opcode.COSINE: _function(np.cos, "cos", (1, 1), complex=of_complex.cos),
@@ -235,7 +240,6 @@ ROWS: Mapping[Opcode, ElementwiseOp] = MappingProxyType(
 ELEMENTWISE = frozenset(
     {
         *ROWS,
-        Opcode.CLAMP,
         Opcode.COMPARE,
         Opcode.CONVERT,
         Opcode.REDUCE_PRECISION,

@@ -20,19 +20,22 @@ from xla_server.ops.numeric import WITHOUT_NAN
 
 
 def trace_elementwise(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
-    """A row of the table of functions, rounded to the element type."""
-    operands: list[Node] = yield t.operands(i, len(i.operands), index)
+    """Apply the kernel function of the row and round to the element type. Scalars are broadcast."""
+    operands: list[Node] = []
+    for k, operand in enumerate(i.operands):
+        node: Node = yield t.operand(i, k, index if operand.shape.rank else ())
+        operands.append(node)
     element_type = i.operands[0].shape.element_type
     if widens_to_c128(i.opcode, element_type):
         operands = [t.apply("to_c128", [operand], "c128") for operand in operands]
         function = function_of(i.opcode, element_type, "c128")
         return t.apply("to_c64", [t.apply(function, operands, "c128")], "c64")
     function = function_of(i.opcode, element_type, operands[0].type)
-    node = t.apply(function, operands, computed_type(i).computed)
+    result = t.apply(function, operands, computed_type(i).computed)
     if ROWS[i.opcode].is_exact and i.shape.element_type.bit_width >= 16:
         # Narrower types may lack the next whole number, -0, or the positive of the smallest number.
-        return node
-    return t.rounded(node, i.shape.element_type)
+        return result
+    return t.rounded(result, i.shape.element_type)
 
 
 def trace_compare(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
@@ -58,16 +61,6 @@ def trace_select(t: Tracer, i: HloInstruction, index: Index, number: int) -> Dee
 
 def _of(function: str, node: Node) -> str:
     return f"{function}_{node.type}" if node.type in ("c64", "c128") else function
-
-
-def trace_clamp(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
-    """min(max(operand, low), high), bounds of rank 0 taken for every element."""
-    bounds = [index if part.shape.dimensions else () for part in i.operands]
-    low: Node = yield t.operand(i, 0, bounds[0])
-    operand: Node = yield t.operand(i, 1, bounds[1])
-    high: Node = yield t.operand(i, 2, bounds[2])
-    raised = t.apply(_of("maximum", operand), [operand, low], operand.type)
-    return t.apply(_of("minimum", operand), [raised, high], operand.type)
 
 
 def trace_convert(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
@@ -167,7 +160,6 @@ ELEMENTWISE_RULES: Mapping[Opcode, Rule] = MappingProxyType(
         **dict.fromkeys(ROWS, trace_elementwise),
         Opcode.COMPARE: trace_compare,
         Opcode.SELECT: trace_select,
-        Opcode.CLAMP: trace_clamp,
         Opcode.CONVERT: trace_convert,
         Opcode.REDUCE_PRECISION: trace_reduce_precision,
         Opcode.CONSTANT: trace_constant,
