@@ -34,7 +34,8 @@ class CostClass(enum.IntEnum):
 
 
 class KernelForm(enum.Enum):
-    """Which kernel functions compute an operation; those of complex numbers have a type's name."""
+    """The kernel functions of an operation on real numbers. One on complex numbers, `add_c64`, is a
+    function for each type in every form."""
 
     INSTRUCTION = enum.auto()
     """`add`, of every real type."""
@@ -50,8 +51,8 @@ class KernelForm(enum.Enum):
 class ElementwiseOp:
     """One elementwise operation.
 
-    numpy functions take arrays of the type that values are computed in. That of an operation on
-    BITS takes the element type too, as its last argument.
+    numpy functions take arrays of the type that values are computed in. The form BITS adds the
+    element type as the last argument.
     """
 
     function: Function
@@ -63,8 +64,8 @@ class ElementwiseOp:
     cost: CostClass = CostClass.ARITHMETIC
     form: KernelForm = KernelForm.INSTRUCTION
     ulps: tuple[float, float] | None = None
-    """Bounds of the kernel functions' errors for F32 and F64, in units in the last place of the
-    exact result; None where LLVM or the C library defines the result."""
+    """Bounds of the kernel functions' errors for F32 and F64, in ULP of the exact result; None if
+    LLVM or the C library defines the result."""
 
     integer: Function | None = None
     floating: Function | None = None

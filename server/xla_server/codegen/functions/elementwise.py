@@ -39,7 +39,7 @@ ULP_BOUND: Mapping[tuple[str, str], float] = MappingProxyType(
         for name, bound in zip(("f32", "f64"), row.ulps, strict=True)
     }
 )
-"""Bounds of errors in units in the last place of the exact result, by function and type.
+"""Bounds of errors in ULP of the exact result, by function and type.
 
 Tests measure them: F32 functions of one operand at every F32 with CONFORMANCE=full, the others at
 samples of all exponents. The exact logistic is XLA's definition, 1 / (1 + e^-x): zero where e^-x
