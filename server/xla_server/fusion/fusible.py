@@ -2,6 +2,7 @@
 
 from xla_contract.opcode import Opcode
 from xla_server.fusion.running_window import running_axis
+from xla_server.ir.index_maps import MAPPED
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE, EXPENSIVE
 
@@ -21,10 +22,6 @@ MOVEMENT = frozenset(
         Opcode.SLICE,
         Opcode.TRANSPOSE,
     }
-)
-
-_INDEX_CHANGES = frozenset(
-    {Opcode.BROADCAST, Opcode.RESHAPE, Opcode.REVERSE, Opcode.SLICE, Opcode.TRANSPOSE}
 )
 
 ONE_TO_ONE = ELEMENTWISE | {Opcode.COPY, Opcode.MAP}
@@ -79,8 +76,8 @@ def is_tiled(instruction: HloInstruction) -> bool:
 
 
 def moves_only(instruction: HloInstruction) -> bool:
-    """Whether to compute an instruction is to read its operand at another index, no more."""
-    return instruction.opcode in _INDEX_CHANGES
+    """Return whether an instruction only reads its operand at another index."""
+    return instruction.opcode in MAPPED or instruction.opcode is Opcode.RESHAPE
 
 
 def repeats(reader: HloInstruction, operand: HloInstruction) -> bool:
