@@ -56,11 +56,7 @@ def trace_select(t: Tracer, i: HloInstruction, index: Index, number: int) -> Dee
     predicate: Node = yield t.operand(i, 0, () if scalar else index)
     on_true: Node = yield t.operand(i, 1, index)
     on_false: Node = yield t.operand(i, 2, index)
-    return t.apply(_of("select", on_true), [predicate, on_true, on_false], on_true.type)
-
-
-def _of(function: str, node: Node) -> str:
-    return f"{function}_{node.type}" if node.type in ("c64", "c128") else function
+    return t.select(predicate, on_true, on_false)
 
 
 def trace_convert(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:

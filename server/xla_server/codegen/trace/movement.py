@@ -66,7 +66,7 @@ def trace_dynamic_update_slice(
     if guard is None:
         return inside
     outside: Node = yield t.operand(i, 0, index)
-    return _choose(t, guard, inside, outside)
+    return t.select(guard, inside, outside)
 
 
 def trace_pad(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
@@ -94,7 +94,7 @@ def trace_pad(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[N
     if guard is NEVER or 0 in sizes:
         return value
     inside = yield t.guarded(guard, t.operand(i, 0, tuple(moved)))
-    return _choose(t, guard, inside, value)
+    return t.select(guard, inside, value)
 
 
 def trace_concatenate(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
@@ -117,7 +117,7 @@ def trace_concatenate(t: Tracer, i: HloInstruction, index: Index, number: int) -
         found: Node = yield (part if guard is None else t.guarded(guard, part))
         if guard is None:
             return found
-        node = found if node is None else _choose(t, guard, found, node)
+        node = found if node is None else t.select(guard, found, node)
     assert node is not None
     return node
 
@@ -167,11 +167,6 @@ def _both(t: Tracer, left: Node | None, right: Node | None) -> Node | None:
     if left is NEVER or right is NEVER:
         return NEVER
     return t.apply("bit_and", [left, right], "b1")
-
-
-def _choose(t: Tracer, guard: Node, inside: Node, outside: Node) -> Node:
-    name = f"select_{inside.type}" if inside.type in ("c64", "c128") else "select"
-    return t.apply(name, [guard, inside, outside], inside.type)
 
 
 MOVEMENT_RULES: Mapping[Opcode, Rule] = MappingProxyType(
