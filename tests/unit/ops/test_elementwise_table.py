@@ -1,3 +1,7 @@
+from pathlib import Path
+
+import pytest
+
 from xla_contract.opcode import Opcode
 from xla_contract.ops.elementwise import ELEMENTWISE as RULES
 from xla_contract.ops.registry import DEFINITION
@@ -8,6 +12,22 @@ from xla_server.ops.elementwise_table import (
     TRANSCENDENTAL,
     KernelForm,
 )
+
+ROOT = Path(__file__).parents[3]
+SOURCES = {
+    str(path.relative_to(ROOT)): path.read_text()
+    for room in ("protos", "client", "server")
+    for path in (ROOT / room).rglob("*.py")
+}
+
+
+@pytest.mark.parametrize("name", ["ATANH", "CBRT", "COSH", "ERF", "LOG_PLUS_ONE", "POPCNT"])
+def test_an_operation_without_rules_of_its_own_is_named_in_its_rows_alone(name: str) -> None:
+    assert {path for path, text in SOURCES.items() if f"Opcode.{name}" in text} == {
+        "protos/xla_contract/ops/elementwise.py",
+        "server/xla_server/ops/elementwise_table.py",
+        "client/xla_client/ops/elementwise.py",
+    }
 
 
 def test_every_operation_of_the_contract_has_a_row() -> None:
