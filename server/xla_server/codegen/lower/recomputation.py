@@ -20,6 +20,7 @@ from xla_server.codegen.lower.loops import array_shapes
 from xla_server.evaluator.evaluation_cost import evaluation_cost, evaluations_once
 from xla_server.fusion.fused_body import is_small_constant
 from xla_server.ir.module import HloInstruction
+from xla_server.ops.elementwise_table import CostClass
 
 LAUNCH_UNITS = 4096
 """Time that another kernel must save, in additions: about a microsecond for its launch, and its
@@ -34,8 +35,8 @@ SMALLEST_SHARE = 64
 PARALLEL_CALLS = 16
 """Chunks that a launch should have if it is large enough, so that threads share it evenly."""
 
-TRANSCENDENTAL_UNITS = 20
-"""Time of a transcendental function in additions, as `kept_rows.cost_of` has it."""
+TRANSCENDENTAL_UNITS = int(CostClass.TRANSCENDENTAL)
+"""Time of a transcendental function in additions."""
 
 
 Writer: TypeAlias = Callable[[LoopTask], LoopKernel]
