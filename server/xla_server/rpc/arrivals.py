@@ -102,10 +102,10 @@ class Begun:
 class Arrivals(ThreadPoolExecutor):
     """What grpc takes for the pool of handlers.
 
-    Calls that have one request begin in `threads`, in the order in which their requests come. That
-    is for handlers that take and give bytes; calls of others, and those with a stream of requests
-    (`is_streamed`), begin as grpc begins them. grpc takes nothing for a pool but that class;
-    nothing of the class's own is used.
+    Calls that have one request begin in `threads` when it has come; those that wait for a thread
+    take turns. That is for handlers that take and give bytes; calls of others, and those with a
+    stream of requests (`is_streamed`), begin as grpc begins them. grpc takes nothing for a pool but
+    that class; nothing of the class's own is used.
 
     A call that the gate refuses ends at once, before its request is asked for. Any other has a
     place among `places` until it is answered. One that is answered later, by a behaviour that does
@@ -167,8 +167,9 @@ class Arrivals(ThreadPoolExecutor):
         serve, event, state, behavior, *rest = arguments
         if is_unary:
             behavior = _leaving(behavior, functools.partial(self._places.leave, state))
-        job: Job = self._taken_from.submit(do, serve, event, state, behavior, *rest)
+        job = Job(do, (serve, event, state, behavior, *rest), self._places.flow_of(state))
         job.add_done_callback(lambda _: self._places.leave(state))
+        self._taken_from.begin(job)
         return job
 
     def leave(self, context: grpc.ServicerContext) -> None:
@@ -186,8 +187,7 @@ class Arrivals(ThreadPoolExecutor):
     ) -> Job:
         """Ask for the request of a call; gives the job that begins when it is there."""
         serve = functools.partial(_answer, self._begun) if is_unary else _stream
-        job = Job(do, ())
-        job.caller = self._places.caller_of(state)
+        job = Job(do, (), self._places.flow_of(state))
         call = event.call
         expected, leave = self._expected, self._places.leave
 

@@ -19,7 +19,7 @@ from xla_server.backends.dump_directory import DumpFiles
 from xla_server.backends.options import CompileOptions
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import Channels
-from xla_server.sessions.caller import LOCAL, Caller
+from xla_server.sessions.caller import LOCAL, LOCAL_FLOW, Caller, Flow
 from xla_server.sessions.channels import CallChannels
 from xla_server.sessions.data import DataTable, Reservation
 from xla_server.sessions.devices import REPLICA_COUNT, Devices
@@ -55,6 +55,7 @@ class ProgramRunner:
         running: Slots,
         compiling: CompileBudget,
         caller: Caller = LOCAL,
+        flow: Flow = LOCAL_FLOW,
     ) -> None:
         self._backend = engine.backend
         self._programs = engine.programs
@@ -70,6 +71,7 @@ class ProgramRunner:
         self._compiling = compiling
         self._shared_compiling = engine.compiling
         self._caller = caller
+        self._flow = flow
 
     def compile(
         self,
@@ -111,7 +113,7 @@ class ProgramRunner:
         try:
             self._running.take()
             try:
-                turn = self._turns.begin(cancellation)
+                turn = self._turns.begin(cancellation, self._flow)
                 try:
                     device = self._devices.default
                     execution = self.run(compiled, buffers, device, cancellation)
@@ -189,7 +191,7 @@ class ProgramRunner:
             with (
                 part_of_request(f"request {launch.number}"),
                 self._running.taken(),
-                self._turns.taken(cancellation),
+                self._turns.taken(cancellation, self._flow),
             ):
                 execution = self.run(
                     launch.compiled,
