@@ -25,6 +25,7 @@ from xla_server.sessions.data import DataTable, Reservation
 from xla_server.sessions.devices import REPLICA_COUNT, Devices
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.executables import Compiled, ExecutableTable
+from xla_server.sessions.lending import lent_place
 from xla_server.sessions.parallel import run_together
 from xla_server.sessions.programs import Program, prepare_program, require_program
 from xla_server.sessions.quotas import CompileBudget, Slots
@@ -167,7 +168,9 @@ class ProgramRunner:
             arguments = self._arguments(request.arguments)
             shapes = [argument.shape for argument in arguments]
             program = prepare_program(proto, request.options, shapes, device)
-            compiled = self._compiled(program, cancellation)
+            # A thread that compiles is not there for programs that run.
+            with lent_place():
+                compiled = self._compiled(program, cancellation)
             stack.callback(self._programs.release, compiled)
             return _Launch(number, compiled, arguments, device)
 
@@ -271,6 +274,11 @@ class ProgramRunner:
                 module, program.entry, seed=program.seed, options=program.options
             )
 
+    def _compile_again(self, program: Program) -> Executable:
+        """Compile a program in a thread for executions, whose place is lent meanwhile."""
+        with lent_place():
+            return self._compile(program)
+
     def run(
         self,
         compiled: Compiled,
@@ -289,7 +297,7 @@ class ProgramRunner:
         who asks what waits; `channels` are the session's unless others are given.
         """
         code, executable = self._programs.begin_use(
-            compiled, functools.partial(self._compile, compiled.program), cancellation
+            compiled, functools.partial(self._compile_again, compiled.program), cancellation
         )
         try:
             return self.run_executable(
