@@ -25,6 +25,7 @@ from xla_server.identity.identity import Identity
 from xla_server.rpc.call_places import CallPlaces
 from xla_server.rpc.gate import Gate
 from xla_server.rpc.threads import Job, Threads
+from xla_server.sessions.caller import Flow
 
 _LOG = logging.getLogger(__name__)
 
@@ -149,6 +150,10 @@ class Arrivals(ThreadPoolExecutor):
                     return self._expect(server, do, is_unary, event, state, behavior)
                 return self._begin_parsed(do, is_unary, arguments)
         return self._taken_from.submit(do, *arguments, **named)
+
+    def submit_for(self, flow: Flow, do: Callable[..., object], /, *arguments: Any) -> None:
+        """Let a thread call `do` when it is the turn of `flow`; as `Threads.submit_for`."""
+        self._taken_from.submit_for(flow, do, *arguments)
 
     def _refusal(self, server: Any, state: Any, event: Any) -> grpc.Status | None:
         """Admit a call and take a slot for it; return the status of one that is refused."""
