@@ -49,7 +49,7 @@ def test_a_directory_that_this_user_cannot_look_into_has_no_file(
     (tmp_path / "xla-client").mkdir()
     named = {"XLA_CLIENT_CONFIG": str(tmp_path / "nowhere" / "config.toml")}
     for each in (environment, named):
-        with pytest.raises(InvalidArgumentError, match="that can be read, got .*: Permission"):
+        with pytest.raises(InvalidArgumentError, match=r"that can be read, got .*: Permission"):
             configured_for("h:1685", each)
 
 
