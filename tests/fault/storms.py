@@ -48,6 +48,8 @@ UPLOAD_BYTES = 64 << 20
 PROGRAM_SESSIONS = 4
 PROGRAMS = 60
 """Programs of each of PROGRAM_SESSIONS sessions, which may run 64."""
+CALLS = 16
+"""Short programs that are called at the same time beside them."""
 CONTINUATION = 9
 _BLOCK_BYTES = 16_000
 """Size of one frame of headers; a frame may have 16,384 bytes."""
@@ -223,7 +225,7 @@ def programs(address: str, ended: threading.Event) -> None:
     )
     _begun()
     while not ended.is_set():
-        calls = [client.begin("Execute", request) for _ in range(PROGRAMS)]
+        calls = [client.begin("Execute", request) for _ in range(CALLS)]
         kept = [call.result().output for call in calls if call.exception() is None]
         client("Unregister", xla_pb2.UnregisterRequest(data=kept))
     client.close()
