@@ -98,7 +98,7 @@ def test_calls_of_one_client_that_wait_for_a_thread_leave_the_next_one_to_anothe
     port: int, other_host: bool
 ) -> None:
     with _two(port, other_host) as (greedy, modest):
-        # What is compiled already takes no thread.
+        # Compile the program first, which takes threads of another pool.
         token = modest.open()
         request = xla_pb2.ExecuteRequest(handle=modest.compile(token, loop(SHORT)))
         modest.call("Execute", request, token)

@@ -230,7 +230,7 @@ class Executions:
 
     def _submit(self, job: Callable[[LaunchedExecution], None], one: LaunchedExecution) -> None:
         """Let a thread do a job when it is this session's turn."""
-        # The threads are gone only when the server is; then nobody waits any more.
+        # The threads end only with the server; no client waits for a result then.
         with contextlib.suppress(RuntimeError):
             self._engine.execution_threads.submit_for(self._service.flow, job, one)
 

@@ -1,8 +1,7 @@
 """Selection of items by least recently served identity, then connection, then session.
 
-Of n identities that want more than there is each is served every n-th time, however many
-connections, sessions and items it has; the connections of one identity share its part in the same
-way, and the sessions of one connection.
+Each of n identities with items left is served every n-th time, whatever number of items it has. The
+connections of one identity share its part in the same way, and so do the sessions of a connection.
 """
 
 from collections.abc import Callable, Iterable

@@ -275,7 +275,7 @@ class ProgramRunner:
             )
 
     def _compile_again(self, program: Program) -> Executable:
-        """Compile a program in a thread for executions, whose place is lent meanwhile."""
+        """Compile a program in a thread for executions; lend the thread's slot meanwhile."""
         with lent_place():
             return self._compile(program)
 

@@ -34,7 +34,7 @@ NEW_SECONDS = 0.02
 YOUNG_SECONDS = 1.0
 """How long it runs beside those that take turns, if it is among the youngest: as many as cores.
 
-Callers take turns for these places, too.
+Callers take turns for this, too.
 """
 
 LENDING_SECONDS = 0.05
@@ -229,7 +229,7 @@ class Turns:
             self._changed_at = now
         running = set(chosen)
         others = [turn for turn in long if turn not in running]
-        # Of each session those that have waited longest.
+        # The programs of a session that have waited longest come first.
         following = self._rotation.select(
             others, at_once - len(chosen), _flow, lambda turn: turn.last
         )

@@ -66,7 +66,7 @@ def test_each_identity_has_the_same_turns_while_all_want_more_than_there_is(
     rotation = Rotation()
     names = sorted({flow.identity for flow in flows})
     turns = dict.fromkeys(names, 0)
-    # As many items as could be selected, so that no identity has too few.
+    # No identity has fewer items than can be selected at once.
     items = [Item(flow) for flow in flows for _ in range(count)]
     for _ in range(2 * len(names)):
         selected = _select(rotation, items, min(count, len(names)))
