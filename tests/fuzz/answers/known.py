@@ -112,13 +112,6 @@ def _multiplies_other_groups(j: "Judgement") -> Any:
     return (j.instruction.attributes.feature_group_count > 1) & np.isnan(wide(j.actual))
 
 
-def _permutes_integer_products(j: "Judgement") -> Any:
-    if j.instruction.opcode is not Opcode.DOT or not j.kind.is_integer:
-        return False
-    numbers = j.instruction.attributes.dimension_numbers
-    return max(len(numbers.lhs_contracting_dimensions), len(numbers.lhs_batch_dimensions)) > 1
-
-
 def _has_dilated_complex_groups(j: "Judgement") -> Any:
     if j.instruction.opcode is not Opcode.CONVOLUTION or not j.kind.is_complex:
         return False
@@ -221,12 +214,6 @@ KNOWN = (
         "jaxlib",
         "convolutions with feature groups multiply infinities of other groups with 0",
         _multiplies_other_groups,
-    ),
-    Known(
-        "jaxlib",
-        "without its fusion pass, integer products over several contracting or batch dimensions "
-        "take elements in another order",
-        _permutes_integer_products,
     ),
     Known(
         "jaxlib",

@@ -221,28 +221,6 @@ CASES: dict[str, tuple[str, HloInstruction, list[Any], Any, Any, bool]] = {
         F32([[[2], [np.nan]]]),
         False,
     ),
-    "integer product over two dimensions": (
-        "jaxlib",
-        instruction(
-            "s32[1,2] s32[2,1]",
-            "s32[] dot(p0, p1), lhs_contracting_dims={0,1}, rhs_contracting_dims={1,0}",
-        ),
-        [np.int32([[1, 2]]), np.int32([[1], [0]])],
-        np.int32(1),
-        np.int32(2),
-        True,
-    ),
-    "integer product over one dimension": (
-        "jaxlib",
-        instruction(
-            "s32[2] s32[2]",
-            "s32[] dot(p0, p1), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
-        ),
-        [np.int32([1, 2]), np.int32([1, 0])],
-        np.int32(1),
-        np.int32(2),
-        False,
-    ),
     "dilated complex groups": (
         "jaxlib",
         instruction(*GROUPS),
