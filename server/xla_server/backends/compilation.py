@@ -10,9 +10,10 @@ from xla_server.buffers.code import Code
 from xla_server.buffers.work import ProgramWork, work_of, work_once
 from xla_server.codegen.lower.lowering import Lower, lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
+from xla_server.codegen.lower.recomputation import LoopNestCosts
 from xla_server.custom_calls.builtin import BUILTIN
 from xla_server.custom_calls.registry import Registry
-from xla_server.fusion import pipeline as fusion
+from xla_server.fusion.pipeline import fusions
 from xla_server.ir.module import HloModule
 from xla_server.passes.call_inliner import require_inlinable
 from xla_server.passes.edit import copy_module
@@ -20,10 +21,12 @@ from xla_server.passes.fixpoint import Pass, Watcher, run_once
 from xla_server.passes.pipeline import NEEDED, PIPELINE
 from xla_server.passes.selection import PassOptions, selected
 
-STEPS: tuple[Pass, ...] = (*PIPELINE, *fusion.FUSIONS)
+_FUSIONS = fusions(LoopNestCosts())
+
+STEPS: tuple[Pass, ...] = (*PIPELINE, *_FUSIONS)
 """Everything that changes the module, in order."""
 
-FUSIONS = frozenset(step.name for step in fusion.FUSIONS)
+FUSIONS = frozenset(step.name for step in _FUSIONS)
 
 
 class Observer(Watcher, Protocol):

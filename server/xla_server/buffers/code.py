@@ -131,8 +131,7 @@ class Code:
     """A program: rows, and the values that come from outside and go there.
 
     `origins` are the instructions that rows were made for, where there is one. `costs` has what the
-    rows of an instruction do, recomputation included, where the lowering has counted it, and
-    `unsettled` the fusions that might repeat less if compiling them had taken longer.
+    rows of an instruction do, recomputation included, where the lowering has counted it.
     """
 
     rows: list[Row]
@@ -141,7 +140,6 @@ class Code:
     results: list[Value]
     origins: dict[Row, HloInstruction] = dataclasses.field(default_factory=dict)
     costs: dict[HloInstruction, Cost] = dataclasses.field(default_factory=dict)
-    unsettled: tuple[HloInstruction, ...] = ()
 
 
 def reads(row: Row) -> tuple[Value, ...]:

@@ -1,14 +1,13 @@
 """What a loop nest can compute, and what each operation costs for one element."""
 
 from xla_contract.opcode import Opcode
-from xla_server.evaluator.cost import ONE_FLOP, TRANSCENDENTAL
 from xla_server.fusion.running_window import running_axis
+from xla_server.ir.index_maps import MAPPED
 from xla_server.ir.module import HloInstruction
+from xla_server.ops.elementwise_table import ELEMENTWISE, EXPENSIVE
 
-EXPENSIVE = TRANSCENDENTAL | {Opcode.DIVIDE, Opcode.MAP, Opcode.REMAINDER}
+COSTLY = EXPENSIVE | {Opcode.MAP}
 """Operations that are not worth computing twice."""
-
-CHEAP = (ONE_FLOP - EXPENSIVE - {Opcode.STOCHASTIC_CONVERT}) | {Opcode.COPY}
 
 MOVEMENT = frozenset(
     {
@@ -25,12 +24,10 @@ MOVEMENT = frozenset(
     }
 )
 
-_INDEX_CHANGES = frozenset(
-    {Opcode.BROADCAST, Opcode.RESHAPE, Opcode.REVERSE, Opcode.SLICE, Opcode.TRANSPOSE}
-)
+ONE_TO_ONE = ELEMENTWISE | {Opcode.COPY, Opcode.MAP}
+"""Operations that read each operand at the index of the result's element."""
 
-ELEMENTWISE = CHEAP | EXPENSIVE
-FUSIBLE = ELEMENTWISE | MOVEMENT | {Opcode.REDUCE, Opcode.REDUCE_WINDOW}
+FUSIBLE = ONE_TO_ONE | MOVEMENT | {Opcode.REDUCE, Opcode.REDUCE_WINDOW}
 """Everything that may stand in a fusion."""
 
 LARGE_TRANSPOSE = 1 << 15
@@ -79,8 +76,8 @@ def is_tiled(instruction: HloInstruction) -> bool:
 
 
 def moves_only(instruction: HloInstruction) -> bool:
-    """Whether to compute an instruction is to read its operand at another index, no more."""
-    return instruction.opcode in _INDEX_CHANGES
+    """Return whether an instruction only reads its operand at another index."""
+    return instruction.opcode in MAPPED or instruction.opcode is Opcode.RESHAPE
 
 
 def repeats(reader: HloInstruction, operand: HloInstruction) -> bool:

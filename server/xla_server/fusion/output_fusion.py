@@ -8,7 +8,7 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.fusion import FusionAttributes, FusionKind
 from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_server.fusion.fused_body import FusedBody, replace
-from xla_server.fusion.fusible import ELEMENTWISE
+from xla_server.fusion.fusible import ONE_TO_ONE
 from xla_server.fusion.levels import levels_from_parameters
 from xla_server.fusion.places import keeps_place
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
@@ -103,7 +103,7 @@ def _is_tail(i: HloInstruction, producer: HloInstruction) -> bool:
     columns = producer.shape.dimensions[-1] if producer.opcode is Opcode.DOT else None
     if i.opcode is not Opcode.FUSION:
         shapes = {part.shape.dimensions for part in i.operands}
-        return i.opcode in ELEMENTWISE and shapes == {i.shape.dimensions}
+        return i.opcode in ONE_TO_ONE and shapes == {i.shape.dimensions}
     (called,) = i.called
     if i.attributes.kind is not FusionKind.LOOP:
         return False

@@ -17,7 +17,8 @@ from xla_contract.ops.concatenate import ConcatenateAttributes
 from xla_contract.ops.reduce import ReduceAttributes
 from xla_contract.ops.reduce_window import ReduceWindowAttributes
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.build import ELEMENTWISE, broadcast, transpose
+from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.passes.build import broadcast, transpose
 from xla_server.passes.edit import Editor, rewrite, users
 
 FEWEST_FEATURES = 4

@@ -12,7 +12,8 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
 from xla_contract.ops.convert import ConvertAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.build import ELEMENTWISE, broadcast, full, splat
+from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.passes.build import broadcast, full, splat
 from xla_server.passes.edit import Editor
 
 Rule = Callable[[HloInstruction, Editor], HloInstruction | None]

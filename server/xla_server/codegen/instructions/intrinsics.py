@@ -140,6 +140,15 @@ def _extreme(name: str, relation: str) -> Build:
     return build
 
 
+_maximum = _extreme("maximum", ">")
+_minimum = _extreme("minimum", "<")
+
+
+def _clamp(b: Builder, v: Values, t: Any) -> Any:
+    low, x, high = v
+    return _minimum(b, [_maximum(b, [x, low], t), high], t)
+
+
 def _compare(relation: str) -> Build:
     def build(b: Builder, v: Values, t: Any) -> Any:
         if is_float(t):
@@ -192,8 +201,9 @@ div = _same(2, _divide)
 rem = _same(2, _remainder)
 neg = _same(1, _negate)
 absolute = _same(1, _absolute)
-maximum = _same(2, _extreme("maximum", ">"))
-minimum = _same(2, _extreme("minimum", "<"))
+maximum = _same(2, _maximum)
+minimum = _same(2, _minimum)
+clamp = _same(3, _clamp)
 bit_and = _same(2, lambda b, v, t: b.and_(*v))
 bit_or = _same(2, lambda b, v, t: b.or_(*v))
 bit_xor = _same(2, lambda b, v, t: b.xor(*v))

@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from xla_server.codegen.functions.elementwise import COST
 from xla_server.codegen.trace.affine import Affine, Atom, Computed, Modulus, Quotient, Variable
 from xla_server.codegen.trace.graph import (
     Accumulator,
@@ -31,20 +32,6 @@ MOST_BYTES = 1 << 18
 """What the rows of one kernel may take of the stack of a thread."""
 
 _WIDTH = {"b1": 1, "c64": 8, "c128": 16}
-
-_COST = {
-    **dict.fromkeys(("div", "rem"), 6),
-    **dict.fromkeys(("sqrt", "rsqrt"), 12),
-    **dict.fromkeys(
-        (
-            *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh"),
-            *("erf", "exp", "expm1", "log", "log1p", "logistic", "pow", "sin", "sinh", "tan"),
-            "tanh",
-        ),
-        20,
-    ),
-}
-"""Operations that take the time of several, by their names up to the first underscore."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -237,7 +224,7 @@ def width_of(computed_type: str) -> int:
 
 def cost_of(node: Apply) -> int:
     """How many cheap operations take as long."""
-    return _COST.get(node.function.split("_", maxsplit=1)[0], 1)
+    return COST.get(node.function.split("_", maxsplit=1)[0], 1)
 
 
 def _cost(node: Node, loop: Variable) -> int:

@@ -172,10 +172,18 @@ def _orders(i: HloInstruction) -> tuple[Sequence[int], Sequence[int], Sequence[i
     return (batch, *spatial, feature), kernel, (to_batch, *to_spatial, to_feature)
 
 
+def _matrix(i: HloInstruction) -> tuple[int, int]:
+    """Return the positions and features of a convolution's result, its rows and columns in memory.
+
+    The shape of an epilogue's result does not tell: it may lack dimensions of one element.
+    """
+    features = i.shape.dimensions[i.attributes.dimension_numbers.output_feature_dimension]
+    return i.shape.element_count // features, features
+
+
 def _exact_lines(i: HloInstruction, first: str, last: str) -> list[str]:
     """Return the call that sums rows `first` to `last` again, without the zeros of padding."""
-    features = i.shape.dimensions[i.attributes.dimension_numbers.output_feature_dimension]
-    bounds = (first, last, "0", str(features))
+    bounds = (first, last, "0", str(_matrix(i)[1]))
     return exact_call(i, _orders(i), bounds, skips_holes=True)
 
 
@@ -195,9 +203,7 @@ def _add_phases(
     if room := scratch(phases):
         shape = Shape.array(result.shape.element_type, (room,))
         values.append(lowering.new(shape, f"{result.name}.box"))
-    features = result.shape.dimensions[-1]
-    rows = result.shape.element_count // features
-    places, text, arguments = with_tail(tail, values, rows, features)
+    places, text, arguments = with_tail(tail, values, *_matrix(i))
     tail_work = text.work * result.shape.element_count // phases[0].trips
     lowering.add(
         KernelThunk(
@@ -235,9 +241,7 @@ def _add_tiled(
     """The kernel of a convolution by tiles: of the input, transformed weights, and weights."""
     shape = Shape.array(result.shape.element_type, (tiled.scratch,))
     room = lowering.new(shape, f"{result.name}.tiles")
-    features = result.shape.dimensions[-1]
-    rows = result.shape.element_count // features
-    places, text, arguments = with_tail(tail, [*operands, result, room], rows, features)
+    places, text, arguments = with_tail(tail, [*operands, result, room], *_matrix(i))
     exact = _exact_lines(i, "first_row", "last_row")
     lowering.add(
         KernelThunk(

@@ -46,7 +46,6 @@ class Lowering:
         self.constants: dict[Value, Any] = {}
         self.origins: dict[Row, HloInstruction] = {}
         self.costs: dict[HloInstruction, Cost] = {}
-        self.unsettled: list[HloInstruction] = []
         self.loop_depth = 0
         self._scope: dict[HloInstruction, Tree] = {}
         self._current: HloInstruction | None = None
@@ -151,7 +150,7 @@ class Lowering:
                     del part[key]
 
     def _parts(self) -> "tuple[list[Any] | dict[Any, Any], ...]":
-        return self.rows, self.unsettled, self.constants, self.origins, self.costs
+        return self.rows, self.constants, self.origins, self.costs
 
     def _fusion(self, lower: Lower, i: HloInstruction) -> Deep[Tree]:
         """Lower a fusion as one, or its instructions one by one if that fails."""
@@ -193,7 +192,6 @@ def lower(
         leaves(result),
         lowering.origins,
         lowering.costs,
-        tuple(lowering.unsettled),
     )
 
 

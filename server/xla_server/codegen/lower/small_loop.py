@@ -255,8 +255,7 @@ class _StateTracer(Tracer):
         chosen: Node = variables[0]
         for n, variable in enumerate(variables[1:], 1):
             here = self.apply("eq", [Position(offset), integer(n)], "b1")
-            name = f"select_{chosen.type}" if chosen.type in ("c64", "c128") else "select"
-            chosen = self.apply(name, [here, variable, chosen], chosen.type)
+            chosen = self.select(here, variable, chosen)
         return chosen
 
 

@@ -108,6 +108,12 @@ class Tracer:
             node = self._made[key] = Apply(function, tuple(operands), type)
         return node
 
+    def select(self, predicate: Node, on_true: Node, on_false: Node) -> Node:
+        """Return one of two values of one type; both are computed."""
+        is_complex = on_true.type in ("c64", "c128")
+        name = f"select_{on_true.type}" if is_complex else "select"
+        return self.apply(name, [predicate, on_true, on_false], on_true.type)
+
     def rounded(self, node: Node, element_type: ElementType) -> Node:
         """The value of the element type nearest to a computed one."""
         kernel_type = KERNEL_TYPE[element_type]
