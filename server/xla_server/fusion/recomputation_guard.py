@@ -9,8 +9,8 @@ from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_server.evaluator.evaluation_cost import COUNTED
 from xla_server.fusion.cost_model import CostModel
 from xla_server.fusion.fused_body import FusedBody, is_small_constant, replace
-from xla_server.fusion.fusible import ELEMENTWISE
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.passes.call_inliner import drop_unused
 from xla_server.passes.edit import Editor, users
 

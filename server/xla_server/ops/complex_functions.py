@@ -178,7 +178,7 @@ def _with_sign_of_zero(part: Array, signed: Array) -> Array:
 
 def _sum_of_products(*pairs: tuple[Array, Array]) -> Array:
     """Return a sum of products of doubles, in 80 bits, as if it were made in twice the digits."""
-    total, low = np.longdouble(0), np.longdouble(0)
+    total = low = np.zeros((), np.longdouble)
     for x, y in pairs:
         for part in (a * b for a in _halves(x) for b in _halves(y)):
             before, total = total, total + part
