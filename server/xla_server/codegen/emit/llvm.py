@@ -22,7 +22,6 @@ from xla_server.codegen.kernel_ir.expressions import (
     STOP,
     Address,
     Apply,
-    Buffer,
     Cell,
     Const,
     Expression,
@@ -31,8 +30,6 @@ from xla_server.codegen.kernel_ir.expressions import (
     Memory,
     Quotient,
     Remainder,
-    Role,
-    StackArray,
     Value,
     known,
 )
@@ -151,9 +148,8 @@ class _Emitter(Blocks):
         self._builder.store(code, self._cells[cell][1])
 
     def _store(self, store: Store) -> None:
-        verb = "keep" if isinstance(store.memory, StackArray) else "store"
         place, value = self._value(store.index), self._value(store.value)
-        self._apply(f"{verb}_{store.type}", self._memory[store.memory], place, value)
+        self._apply(f"{store.memory.store}_{store.type}", self._memory[store.memory], place, value)
 
     def _value(self, expression: Expression) -> Typed:
         match expression:
@@ -173,7 +169,7 @@ class _Emitter(Blocks):
                     place = self._value(index)
                 else:
                     place = self._apply("select", self._value(guard), self._value(index), whole(0))
-                return self._apply(f"{_load_verb(memory)}_{kind}", self._memory[memory], place)
+                return self._apply(f"{memory.load}_{kind}", self._memory[memory], place)
             case Address(memory=memory, index=index, byte_size=byte_size):
                 number = known(index)
                 if number == 0:
@@ -256,10 +252,3 @@ class _Emitter(Blocks):
         self._leaving.pop()
         if not self._is_left:
             self._go_to(following)
-
-
-def _load_verb(memory: Memory) -> str:
-    """Return the instruction that loads: what the kernel itself stores must not be moved."""
-    if isinstance(memory, Buffer):
-        return "reload" if memory.role is Role.WRITE else "load"
-    return "kept"

@@ -34,6 +34,16 @@ class Buffer:
         """The name of its address."""
         return "cancelled" if self.role is Role.WORD else f"buffer{self.number}"
 
+    @property
+    def load(self) -> str:
+        """The instruction of loads: LLVM must not move those of what the kernel itself stores."""
+        return "reload" if self.role is Role.WRITE else "load"
+
+    @property
+    def store(self) -> str:
+        """The instruction of stores."""
+        return "store"
+
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class StackArray:
@@ -41,6 +51,8 @@ class StackArray:
 
     name: str
     byte_size: int
+    load: ClassVar[str] = "kept"
+    store: ClassVar[str] = "keep"
 
 
 Memory: TypeAlias = Buffer | StackArray

@@ -17,7 +17,6 @@ from xla_server.codegen.kernel_ir.expressions import (
     Memory,
     Quotient,
     Remainder,
-    Role,
     StackArray,
     Value,
     known,
@@ -96,9 +95,10 @@ class NumbaText:
                     line = f"if {text(statement.guard)}:\n{'    ' * (depth + 1)}"
                 else:
                     line = ""
-                verb = "keep" if isinstance(statement.memory, StackArray) else "store"
                 place = f"{statement.memory.name}, {text(statement.index)}"
-                line += f"{verb}_{statement.type}({place}, {text(statement.value)})"
+                line += (
+                    f"{statement.memory.store}_{statement.type}({place}, {text(statement.value)})"
+                )
             case Call(routine=routine, operands=operands):
                 line = f"{routine}({', '.join(map(text, operands))})"
             case Stop(word=word):
@@ -144,7 +144,7 @@ class NumbaText:
                 place = self.expression(index)
                 if guard is not None:
                     place = f"select({self.expression(guard)}, {place}, 0)"
-                return f"{_load_verb(memory)}_{type}({memory.name}, {place})"
+                return f"{memory.load}_{type}({memory.name}, {place})"
             case Address(memory=memory, index=index, byte_size=byte_size):
                 return self._address(memory, index, byte_size)
             case Quotient(operand=operand, divisor=divisor):
@@ -179,10 +179,3 @@ def constant_text(constant: Const) -> str:
     """Return the expression that makes a constant: floats by their bits."""
     written = str if constant.type.is_integer else hex
     return f"{constant.type}({', '.join(map(written, constant.parts))})"
-
-
-def _load_verb(memory: Memory) -> str:
-    """Return the instruction that loads: what the kernel itself stores must not be moved."""
-    if isinstance(memory, StackArray):
-        return "kept"
-    return "reload" if memory.role is Role.WRITE else "load"

@@ -37,7 +37,7 @@ from xla_server.codegen.trace.graph import Fold, Folded, Load, Node, Store
 from xla_server.fusion.windows import is_short_window
 
 BLOCK = 1024
-"""Neighbouring results of one trip."""
+"""Neighbouring results of one work item."""
 
 
 def column_kernel(nest: Nest) -> ScheduledKernel | None:

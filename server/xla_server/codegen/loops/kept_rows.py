@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from xla_server.codegen.functions.elementwise import COST
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.trace.affine import Affine, Atom, Computed, Modulus, Quotient, Variable
 from xla_server.codegen.trace.graph import (
     Accumulator,
@@ -31,8 +32,6 @@ WORTH = 8
 MOST_BYTES = 1 << 18
 """What the rows of one kernel may take of the stack of a thread."""
 
-_WIDTH = {"b1": 1, "c64": 8, "c128": 16}
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KeptRow:
@@ -46,7 +45,7 @@ class KeptRow:
     @property
     def byte_size(self) -> int:
         """Bytes of the row, a whole number of cache lines."""
-        return -(-self.size * width_of(self.type) // 64) * 64
+        return -(-self.size * Type(self.type).byte_size // 64) * 64
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -215,11 +214,6 @@ class _Keeping:
         kind = Quotient if isinstance(atom, Quotient) else Modulus
         place: tuple[object, ...] = yield self._place(atom.operand, loop)
         return kind, place, atom.divisor
-
-
-def width_of(computed_type: str) -> int:
-    """Bytes that a value of a computed type takes on the stack."""
-    return _WIDTH.get(computed_type) or int(computed_type[1:]) // 8
 
 
 def cost_of(node: Apply) -> int:

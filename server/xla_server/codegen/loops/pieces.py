@@ -2,8 +2,8 @@
 
 A test for each element would keep both sides of it in every loop. Between two cuts the tests have
 one outcome, and what is left there are loops of loads and stores. Cuts of the innermost dimension
-that has any make runs, loops one after the other in one trip, so that what lies together is written
-together; other cuts make pieces, which have trips of their own.
+that has any make runs, loops one after the other in one work item, so that neighbours are written
+together; other cuts make pieces, which have work items of their own.
 """
 
 import dataclasses
@@ -45,7 +45,7 @@ FEWEST_TRIPS = 16
 """Of rows made of runs, with fewer of which threads would have nothing to share."""
 
 BLOCK = 1024
-"""Elements of a long loop that are a trip, where there are few others."""
+"""Elements of a long loop that are one work item, if there are few others."""
 
 FEWEST_BYTES = 512
 """Of a run, from which a call that copies it is shorter than the loop."""
@@ -65,7 +65,7 @@ Box = tuple[tuple[int, int], ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Run:
-    """Loops inside of a trip, outermost first, and the stores inside of them."""
+    """Loops inside of a work item, outermost first, and the stores inside of them."""
 
     loops: tuple[Variable, ...]
     stores: tuple[Store, ...]
@@ -73,7 +73,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Piece:
-    """The loops of its trips, outermost first, and what is done in each, one after the other."""
+    """Loops over work items, outermost first, and the runs of each, one after the other."""
 
     loops: tuple[Variable, ...]
     runs: tuple[Run, ...]
@@ -180,13 +180,13 @@ class _Cutting:
             for part, loops in zip(parts, inner, strict=True)
         ]
         indices = [list(indices_of(stores)) for stores in singles]
-        trips, places = merged(groups_of(outer, list(itertools.chain(*indices))))
+        items, places = merged(groups_of(outer, list(itertools.chain(*indices))))
         runs = []
         for part, loops, own in zip(parts, inner, indices, strict=True):
             row, inside = merged(groups_of(loops, own))
             at = [(places | inside).get(loop, Affine(0)) for loop in (*outer, *loops)]
             runs.append(Run(row, made(part, at)))
-        self._add(Piece(trips, tuple(runs)))
+        self._add(Piece(items, tuple(runs)))
 
     def _add(self, piece: Piece) -> None:
         self.pieces.append(piece)

@@ -1,7 +1,7 @@
 """Kernels over short rows: what is computed once for a row is computed for many rows at once.
 
 The logarithm of a row's sum takes as long as those of sixteen rows' sums. Where rows are short that
-is much beside the rest, so a trip's work is done in three loops over a block of rows: the first
+is much beside the rest, so 64 rows at a time are done in three loops over them: the first
 reduces each row, the second computes what follows from that, row beside row, and the third goes
 through the rows again with what the others have kept on the stack.
 """

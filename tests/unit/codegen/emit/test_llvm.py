@@ -15,6 +15,7 @@ from tests.unit.codegen.kernel_ir.kernels import (
     parallel,
     sums_of_rows,
 )
+from xla_server.codegen.emit.llvm import kernel_module
 from xla_server.codegen.kernel import module_of
 from xla_server.codegen.kernel_ir.builder import Body, Loop
 from xla_server.codegen.kernel_ir.expressions import (
@@ -45,6 +46,7 @@ from xla_server.codegen.kernel_ir.statements import (
     While,
 )
 from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.namespace import NAMESPACE
 
 TRUE = Const(Type.B1, (1,))
 GOING = Cell("going", Type.B1)
@@ -132,4 +134,4 @@ def test_the_source_of_a_kernel_means_the_same(name: str) -> None:
 )
 def test_what_a_kernel_cannot_mean_is_refused(statement: Let | Declare, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        module_of(kernel_of(statement), "kernel")
+        kernel_module(kernel_of(statement), NAMESPACE, "kernel")
