@@ -40,9 +40,12 @@ $(DOCS_STAMP): $(INSTALLED_FROM)
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $(DOCS_STAMP)
 
+# Not in the line itself, which `make --dry-run` would execute: it names no other make.
+FROM_DEBIAN = $(MAKE) --no-print-directory venv-of-debian
+
 .PHONY: venv
 venv:
-	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || $(MAKE) --no-print-directory venv-of-debian
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || $(FROM_DEBIAN)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 # Debian ships the venv module in a package of its own.
