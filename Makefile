@@ -127,7 +127,7 @@ baseline: $(STAMP) ## write protos/baseline.binpb: what protos/ must stay compat
 	$(BIN)/buf build protos --exclude-source-info -o protos/baseline.binpb
 
 types: $(STAMP) ## mypy, strict
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 
 layers: $(STAMP) ## import-linter: imports go one way
 	$(BIN)/lint-imports
