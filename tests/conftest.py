@@ -1,3 +1,4 @@
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -5,9 +6,22 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
+
 # A busy machine must not fail a test by its time.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Let no garbage be looked for while tests are collected: nothing of it is."""
+    gc.disable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Take what was collected, a million objects, out of all later garbage collections."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
