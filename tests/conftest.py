@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
+from tests.corpus.kept import DIRECTORY_VARIABLE
 
 # A busy machine must not fail a test by its time.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -34,6 +35,7 @@ def _directories_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> It
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XLA_SERVER_COMPILATION_CACHE_DIR", str(root / "kernels"))
         patch.setenv("XDG_STATE_HOME", str(root / "state"))
+        patch.setenv(DIRECTORY_VARIABLE, str(root / "corpus"))
         yield
 
 
