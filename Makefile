@@ -96,8 +96,8 @@ conformance: $(STAMP) ## the whole oracle sweep against XLA's CPU backend (`make
 conformance-cpu: $(STAMP) ## the same with the compiler in the interpreter's place, and what only it has
 	CONFORMANCE=full CONFORMANCE_PLATFORM=cpu \
 		$(BIN)/python -m pytest -n 2 --timeout 2400 tests/conformance tests/property \
-		tests/unit/codegen/trace/test_elementwise_types.py tests/unit/codegen/lower/test_convolution.py \
-		tests/unit/codegen/test_no_evaluators.py
+		tests/unit/codegen/trace/test_elementwise_types.py tests/unit/codegen/lower \
+		tests/unit/codegen/loops tests/unit/codegen/test_no_evaluators.py tests/unit/passes
 
 work-ratio: $(STAMP) ## operations that random graphs repeat, counted; SEED= and COUNT=5000 choose
 	SEED=$(SEED) COUNT=$(COUNT) $(BIN)/python -m tests.work_ratio
