@@ -1,3 +1,4 @@
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -5,9 +6,23 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
+from tests.corpus.kept import DIRECTORY_VARIABLE
+
 # A busy machine must not fail a test by its time.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Let no garbage be looked for while tests are collected: nothing of it is."""
+    gc.disable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Take what was collected, a million objects, out of all later garbage collections."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -20,6 +35,7 @@ def _directories_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> It
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XLA_SERVER_COMPILATION_CACHE_DIR", str(root / "kernels"))
         patch.setenv("XDG_STATE_HOME", str(root / "state"))
+        patch.setenv(DIRECTORY_VARIABLE, str(root / "corpus"))
         yield
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tests.corpus.jax_programs import lower
 from xla_contract.element_type import ElementType
 from xla_contract.stubs import hlo_pb2
 from xla_server.evaluator.run import evaluate
@@ -52,13 +51,17 @@ def run_on_xla(proto: hlo_pb2.HloModuleProto, arguments: Sequence[Any]) -> list[
         return [np.asarray(result) for result in executable.execute(placed)]
 
 
-def by_us(function: Callable[..., Any], arguments: Sequence[Any]) -> list[Any]:
-    """The results of the module that JAX lowers, imported, verified and evaluated."""
+def by_both(function: Callable[..., Any], arguments: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Return (ours, jaxlib's) for each result of the function, which JAX lowers once for both."""
     import jax
 
     with jax.enable_x64(True):
-        proto = hlo_pb2.HloModuleProto.FromString(lower(function, *arguments))
-    return evaluated(proto, [np.asarray(argument) for argument in arguments])
+        lowered = jax.jit(function).lower(*arguments)
+        data = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
+        theirs = [np.asarray(leaf) for leaf in jax.tree.leaves(lowered.compile()(*arguments))]
+    proto = hlo_pb2.HloModuleProto.FromString(data)
+    ours = evaluated(proto, [np.asarray(argument) for argument in arguments])
+    return list(zip(ours, theirs, strict=True))
 
 
 def evaluated(proto: hlo_pb2.HloModuleProto, arguments: Sequence[Any]) -> list[Any]:

@@ -1,6 +1,7 @@
 """Elementwise operations, conversions and data movement, lowered by JAX, against its numbers."""
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from tests.conformance.oracle import assert_close, assert_equal_bits, by_jax, by_us
+from tests.conformance.oracle import assert_close, assert_equal_bits, by_both
 from xla_contract.element_type import ElementType as E
 
 SIGNED = (E.S4, E.S8, E.S16, E.S32, E.S64)
@@ -19,7 +20,8 @@ WIDE = (E.F32, E.F64)
 FLOATS = (E.F16, E.BF16, *WIDE)
 NARROW = (E.F8E4M3FN, E.F8E5M2, E.F8E4M3B11FNUZ, E.F4E2M1FN, E.F8E3M4)
 COMPLEX = (E.C64, E.C128)
-EVERY = (E.PRED, *INTEGERS, *FLOATS, *NARROW, *COMPLEX)
+REAL = (E.PRED, *INTEGERS, *FLOATS, *NARROW)
+EVERY = (*REAL, *COMPLEX)
 
 
 def values(element_type: E, seed: int = 0, count: int = 96) -> Any:
@@ -132,49 +134,49 @@ MOVEMENT: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def rows(table: dict[str, Any]) -> list[Any]:
-    return [
-        pytest.param(name, element_type, id=f"{name}-{element_type.text}")
-        for name, row in table.items()
-        for element_type in row[-1]
-    ]
-
-
 def operands(arity: int, element_type: E) -> list[Any]:
     return [values(element_type, seed) for seed in range(arity)]
 
 
-@pytest.mark.parametrize(("name", "element_type"), rows(EXACT))
-def test_exact(name: str, element_type: E) -> None:
-    function, arity, _ = EXACT[name]
-    given = operands(arity, element_type)
-    (ours,), (theirs,) = by_us(function, given), by_jax(function, given)
-    assert_equal_bits(ours, theirs)
+def check(
+    function: Callable[..., Any],
+    arity: int,
+    types: Sequence[E],
+    compare: Callable[[Any, Any], None],
+) -> None:
+    """Compare results for operands of every type, which one program computes side by side."""
+    given = [operand for element_type in types for operand in operands(arity, element_type)]
 
+    def program(*arrays: Any) -> list[Any]:
+        return [function(*arrays[n : n + arity]) for n in range(0, len(arrays), arity)]
 
-@pytest.mark.parametrize(("name", "element_type"), rows(CLOSE))
-def test_within_a_few_units_in_the_last_place(name: str, element_type: E) -> None:
-    function, arity, ulps, _ = CLOSE[name]
-    given = operands(arity, element_type)
-    (ours,), (theirs,) = by_us(function, given), by_jax(function, given)
-    assert_close(ours, theirs, ulps)
-
-
-@pytest.mark.parametrize("source", EVERY, ids=lambda t: t.text)
-def test_convert_to_every_type(source: E) -> None:
-    given = [values(source)]
-    for target in EVERY:
-        if source.is_complex and not target.is_complex:
-            continue  # JAX takes the real part itself, or refuses.
-
-        def function(x: Any, dtype: Any = target.dtype) -> Any:
-            return lax.convert_element_type(x, dtype)
-
-        (ours,), (theirs,) = by_us(function, given), by_jax(function, given)
+    results = by_both(program, given)
+    for element_type, (ours, theirs) in zip(types, results, strict=True):
         try:
-            assert_equal_bits(ours, theirs)
+            compare(ours, theirs)
         except AssertionError as error:
-            raise AssertionError(f"{source.text} to {target.text}: {error}") from None
+            raise AssertionError(f"{element_type.text}: {error}") from None
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_exact(name: str) -> None:
+    check(*EXACT[name], assert_equal_bits)
+
+
+@pytest.mark.parametrize("name", CLOSE)
+def test_within_a_few_units_in_the_last_place(name: str) -> None:
+    function, arity, ulps, types = CLOSE[name]
+    check(function, arity, types, functools.partial(assert_close, ulps=ulps))
+
+
+def test_conversions_to_predicates() -> None:
+    """JAX writes them as comparisons; other real conversions are in test_exactness.py."""
+    check(lambda x: lax.convert_element_type(x, np.bool_), 1, REAL, assert_equal_bits)
+
+
+@pytest.mark.parametrize("target", COMPLEX, ids=lambda t: t.text)
+def test_conversions_to_complex_numbers(target: E) -> None:
+    check(lambda x: lax.convert_element_type(x, target.dtype), 1, EVERY, assert_equal_bits)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +186,7 @@ def test_convert_to_every_type(source: E) -> None:
 def test_movement(name: str, element_type: E) -> None:
     function = MOVEMENT[name]
     given = [values(element_type).reshape(8, 12)]
-    for ours, theirs in zip(by_us(function, given), by_jax(function, given), strict=True):
+    for ours, theirs in by_both(function, given):
         assert_equal_bits(ours, theirs)
 
 
@@ -208,7 +210,7 @@ def test_bitcast_convert(source: E, target: E) -> None:
     def function(x: Any) -> Any:
         return lax.bitcast_convert_type(x, target.dtype)
 
-    (ours,), (theirs,) = by_us(function, given), by_jax(function, given)
+    ((ours, theirs),) = by_both(function, given)
     assert_equal_bits(ours, theirs)
 
 
@@ -219,7 +221,7 @@ def test_iota(element_type: E) -> None:
     def function() -> Any:
         return lax.broadcasted_iota(element_type.dtype, (2, 7, 3), 1)
 
-    (ours,), (theirs,) = by_us(function, []), by_jax(function, [])
+    ((ours, theirs),) = by_both(function, [])
     assert_equal_bits(ours, theirs)
 
 
@@ -228,5 +230,5 @@ def test_scalars_stay_arrays() -> None:
         return jnp.exp(lax.dynamic_index_in_dim(x, 1, keepdims=False)), x[2], jax.nn.relu(x[0])
 
     given = [np.array([1.0, 2.0, 3.0], np.float32)]
-    for ours, theirs in zip(by_us(function, given), by_jax(function, given), strict=True):
+    for ours, theirs in by_both(function, given):
         assert_close(ours, theirs, 2)

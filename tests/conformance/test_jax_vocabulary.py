@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import evaluated
-from tests.corpus.jax_programs import lower
-from tests.corpus.jax_vocabulary import GROUPS, Group
+from tests.corpus.jax_vocabulary import GROUPS, Group, lowered
 from xla_contract.stubs import hlo_pb2
 
 RELATIVE, ABSOLUTE = 3e-4, 3e-5
@@ -19,9 +18,10 @@ COARSER = {"bf16_dot": 2e-2}
 def test_gives_jaxlib_s_numbers(group: Callable[[], Group]) -> None:
     import jax
 
-    for name, (function, *arguments) in group().items():
-        proto = hlo_pb2.HloModuleProto.FromString(lower(function, *arguments))
-        wanted = jax.tree.leaves(jax.jit(function)(*arguments))
+    functions = group()
+    for name, serialized, arguments in lowered(group):
+        proto = hlo_pb2.HloModuleProto.FromString(serialized)
+        wanted = jax.tree.leaves(jax.jit(functions[name][0])(*arguments))
         for ours, theirs in zip(evaluated(proto, arguments), wanted, strict=True):
             np.testing.assert_allclose(
                 np.asarray(ours, np.complex128),

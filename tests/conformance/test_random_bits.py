@@ -1,5 +1,6 @@
 """Random bits and JAX's random numbers, bit for bit those of XLA's CPU backend."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,11 +10,11 @@ import pytest
 from tests.conformance.oracle import (
     assert_close,
     assert_equal_bits,
-    by_jax,
-    by_us,
+    by_both,
     evaluated,
     run_on_xla,
 )
+from tests.conformance.sweep.depth import paired
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.element_type import ElementType
@@ -23,6 +24,10 @@ from xla_server.ops.rng_get_and_update_state import RandomStates
 
 BIG = 2**64 - 1
 ALGORITHMS = ("rng_three_fry", "rng_philox", "rng_default")
+TYPES = (
+    *("u2", "u4", "u8", "u16", "u32", "u64", "s2", "s4", "s8", "s16", "s32", "s64"),
+    *("f4e2m1fn", "f8e5m2", "f8e4m3fn", "f16", "bf16", "f32", "f64"),
+)
 SIZES = ((), (0,), (1,), (2,), (7,), (8,), (3, 5), (5, 3, 2), (3, 0), (2, 0), (1, 1), (7, 7, 9))
 
 
@@ -42,22 +47,18 @@ def bits(algorithm: str, state: Sequence[int], shape: str) -> None:
     assert_equal_bits(drawn.view(wanted[1].dtype), wanted[1])
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("kind", ["u8", "u32", "u64"])
-@pytest.mark.parametrize("sizes", SIZES, ids=str)
-def test_bits_of_every_size(algorithm: str, kind: str, sizes: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("sizes", "variant"),
+    paired(SIZES, itertools.product(["u8", "u32", "u64"], ALGORITHMS), 3),
+    ids=str,
+)
+def test_bits_of_every_size(sizes: tuple[int, ...], variant: tuple[str, str]) -> None:
+    kind, algorithm = variant
     bits(algorithm, [0x123456789ABCDEF, 7], f"{kind}[{','.join(map(str, sizes))}]")
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS[:2])
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *("u2", "u4", "u8", "u16", "u32", "u64", "s2", "s4", "s8", "s16", "s32", "s64"),
-        *("f4e2m1fn", "f8e5m2", "f8e4m3fn", "f16", "bf16", "f32", "f64"),
-    ],
-)
-def test_bits_of_every_type(algorithm: str, kind: str) -> None:
+@pytest.mark.parametrize(("kind", "algorithm"), paired(TYPES, ALGORITHMS[:2]))
+def test_bits_of_every_type(kind: str, algorithm: str) -> None:
     bits(algorithm, [99, 2**63], f"{kind}[5,3]")
 
 
@@ -146,24 +147,20 @@ CLOSE: dict[str, tuple[Callable[[Any, Any], Any], float]] = {
 GENERATORS = ("threefry2x32", "rbg", "unsafe_rbg")
 
 
-@pytest.mark.parametrize("generator", GENERATORS)
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize(("name", "generator"), paired(EXACT, GENERATORS, 2))
 def test_draws_without_rounding_are_jax_s_to_the_bit(name: str, generator: str) -> None:
     import jax
 
     function = drawing(lambda key: EXACT[name](jax.random, key), generator)
-    found, wanted = by_us(function, [np.uint32(42)]), by_jax(function, [np.uint32(42)])
-    for ours, theirs in zip(found, wanted, strict=True):
+    for ours, theirs in by_both(function, [np.uint32(42)]):
         assert_equal_bits(ours, theirs)
 
 
-@pytest.mark.parametrize("generator", GENERATORS)
-@pytest.mark.parametrize("name", CLOSE)
+@pytest.mark.parametrize(("name", "generator"), paired(CLOSE, GENERATORS, 2))
 def test_draws_through_logarithms_are_jax_s_up_to_rounding(name: str, generator: str) -> None:
     import jax
 
     draw, ulps = CLOSE[name]
     function = drawing(lambda key: draw(jax.random, key), generator)
-    found, wanted = by_us(function, [np.uint32(42)]), by_jax(function, [np.uint32(42)])
-    for ours, theirs in zip(found, wanted, strict=True):
+    for ours, theirs in by_both(function, [np.uint32(42)]):
         assert_close(ours, theirs, ulps)

@@ -7,6 +7,7 @@ when the first module is made.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from tests.corpus.jax_cases import CASES, Case
+from tests.corpus.kept import kept
 
 Program = Callable[[], bytes]
 
@@ -131,4 +133,7 @@ PROGRAMS: dict[str, Program] = {
     **{f"{name}_as_hlo": _lowered(CASES[name], "tpu") for name in ("cholesky", "ragged_dot")},
     "collectives": collectives,
 }
-OPTIMIZED: dict[str, Program] = {name: _optimized(make) for name, make in CASES.items()}
+OPTIMIZED: dict[str, Program] = {
+    name: functools.partial(kept, f"optimized/{name}", _optimized(make))
+    for name, make in CASES.items()
+}

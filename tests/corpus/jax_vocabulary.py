@@ -3,10 +3,14 @@
 Each group is a function, so that jax is imported only when a group is asked for.
 """
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+
+from tests.corpus.jax_programs import lower
+from tests.corpus.kept import kept
 
 Group = dict[str, tuple[Any, ...]]
 """Name -> function, then its arguments."""
@@ -221,3 +225,10 @@ GROUPS: tuple[Callable[[], Group], ...] = (
     random_numbers,
     products_and_bits,
 )
+
+
+def lowered(group: Callable[[], Group]) -> Iterator[tuple[str, bytes, list[Any]]]:
+    """Yield the name of each function of a group, its module as JAX lowers it, and arguments."""
+    for name, (function, *arguments) in group().items():
+        make = functools.partial(lower, function, *arguments)
+        yield name, kept(f"vocabulary/{group.__name__}/{name}", make), arguments

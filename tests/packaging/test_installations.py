@@ -32,6 +32,8 @@ def test_a_target_installs_what_it_needs_and_no_more(
     made = commands_of(target, tmp_path / "none")
     assert re.findall(r"--editable '\.\[(.*?)\]'", made) == [extras]
     assert "-m venv" in made
+    # Commands are listed, and none of them is executed.
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize("target", ["demo", "serve", "docs", "layers"])

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conformance.oracle import by_jax, by_us
+from tests.conformance.oracle import by_both
 from tests.conformance.sweep import drawing
 from tests.conformance.sweep.bounds_reductions import assert_within, info, magnitudes
 from tests.conformance.sweep.depth import drawn
@@ -174,8 +174,7 @@ def test_of_square_matrices(name: str, data: st.DataObject) -> None:
 
 def compare(function: Callable[..., Any], *arrays: Any) -> None:
     largest = 1 + float(magnitudes(arrays[0]).max(initial=0))
-    results = zip(by_us(function, arrays), by_jax(function, arrays), strict=True)
-    assert_near(results, arrays[0].shape[-2], np.float64(largest**2), factor=512)
+    assert_near(by_both(function, arrays), arrays[0].shape[-2], np.float64(largest**2), factor=512)
 
 
 @drawn(2, 40)
@@ -209,15 +208,8 @@ def test_tridiagonal_systems(data: st.DataObject) -> None:
         below, diagonal, above = (np.zeros_like(part) for part in (below, diagonal, above))
     right = drawing.array(kind, (*batch, size, count), seed + 3, special=False)
     diagonals = [part.astype(kind.dtype) for part in (below, diagonal, above)]
-    results = zip(
-        *(
-            run(
-                lambda *x: lal.tridiagonal_solve(*x, perturb_singular=perturbed),
-                [*diagonals, right],
-            )
-            for run in (by_us, by_jax)
-        ),
-        strict=True,
+    results = by_both(
+        lambda *x: lal.tridiagonal_solve(*x, perturb_singular=perturbed), [*diagonals, right]
     )
     assert_near(results, size, right)
 
@@ -232,9 +224,8 @@ def test_approximate_extremes_are_exact_here(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, sizes[along]))
     array = drawing.array(kind, sizes, data.draw(drawing.seeds()), special=False)
     search = data.draw(st.sampled_from([jax.lax.approx_max_k, jax.lax.approx_min_k]))
-    (values, places), (expected, _) = (
-        run(lambda x: search(x, count, reduction_dimension=along), [array])
-        for run in (by_us, by_jax)
+    (values, expected), (places, _) = by_both(
+        lambda x: search(x, count, reduction_dimension=along), [array]
     )
     np.testing.assert_array_equal(values, expected)
     np.testing.assert_array_equal(np.take_along_axis(array, places, along), values)

@@ -1,12 +1,11 @@
 """Programs that JAX writes, through the cpu platform, the interpreter and jaxlib."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tests.conformance.oracle import assert_equal_bits, by_jax
-from tests.corpus.jax_programs import lower
+from tests.conformance.oracle import assert_equal_bits
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 
 
@@ -15,10 +14,26 @@ def assert_same_as_jax(function: Callable[..., Any], *arguments: Any) -> None:
     import jax
 
     with jax.enable_x64(True):
-        module = imported(lower(function, *arguments))
-    expected = by_jax(function, arguments)
-    for compiled, evaluated, theirs in zip(
-        on_cpu(module, arguments), interpreted(module, arguments), expected, strict=True
-    ):
-        assert_equal_bits(np.asarray(compiled), np.asarray(theirs))
-        assert_equal_bits(np.asarray(compiled), np.asarray(evaluated))
+        lowered = jax.jit(function).lower(*arguments)
+        expected = [np.asarray(leaf) for leaf in jax.tree.leaves(lowered.compile()(*arguments))]
+    for compiled, theirs in zip(_compiled(lowered, arguments), expected, strict=True):
+        assert_equal_bits(compiled, theirs)
+
+
+def assert_same_as_interpreted(function: Callable[..., Any], *arguments: Any) -> None:
+    """Compiled and interpreted results have the same bits; 64-bit types are kept."""
+    import jax
+
+    with jax.enable_x64(True):
+        lowered = jax.jit(function).lower(*arguments)
+    _compiled(lowered, arguments)
+
+
+def _compiled(lowered: Any, arguments: Sequence[Any]) -> list[Any]:
+    """Return the compiled results, which have the bits of the interpreted ones."""
+    data = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
+    module = imported(data)
+    results = [np.asarray(each) for each in on_cpu(module, arguments)]
+    for compiled, evaluated in zip(results, interpreted(module, arguments), strict=True):
+        assert_equal_bits(compiled, np.asarray(evaluated))
+    return results

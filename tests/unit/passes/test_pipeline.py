@@ -11,7 +11,7 @@ import pytest
 
 from tests.corpus import hlo_programs, jax_vocabulary
 from tests.corpus.hlo_text import parse_hlo
-from tests.corpus.jax_programs import PROGRAMS, lower
+from tests.corpus.jax_programs import PROGRAMS
 from tests.unit.passes.passing import drawn, leaves, tame
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import hlo_pb2
@@ -42,8 +42,8 @@ def _of_jax(name: str) -> Source:
 
 def _of_group(group: Callable[[], jax_vocabulary.Group]) -> list[tuple[str, Source]]:
     found: list[tuple[str, Source]] = []
-    for name, (function, *arguments) in group().items():
-        proto = hlo_pb2.HloModuleProto.FromString(lower(function, *arguments))
+    for name, serialized, arguments in jax_vocabulary.lowered(group):
+        proto = hlo_pb2.HloModuleProto.FromString(serialized)
         found.append((name, (import_module(proto), [np.asarray(a) for a in arguments])))
     return found
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import assert_equal_bits
+from tests.conformance.sweep.depth import paired
 from tests.unit.codegen.compiled import interpreted, on_cpu
 from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, stated
 from xla_server.passes.algebraic_simplifier import AlgebraicSimplifier
@@ -76,12 +77,18 @@ def test_a_scatter_of_many_empty_index_vectors_adds_all_updates_at_the_origin() 
     assert result.tolist() == [7, 0, 0, 0]
 
 
-@pytest.mark.parametrize("combiner", ["add", "second"])
-@pytest.mark.parametrize("positions", [(), (0,), (1,), (4,), (1, 1), (2, 3), (0, 2)])
-@pytest.mark.parametrize("mapped", ["", "0", "1", "1,0"])
+POSITIONS: list[tuple[int, ...]] = [(), (0,), (1,), (4,), (1, 1), (2, 3), (0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("case", "combiner"),
+    paired(itertools.product(["", "0", "1", "1,0"], POSITIONS), ["add", "second"]),
+    ids=str,
+)
 def test_scatters_of_any_number_of_index_vectors(
-    mapped: str, positions: tuple[int, ...], combiner: str
+    case: tuple[str, tuple[int, ...]], combiner: str
 ) -> None:
+    mapped, positions = case
     random = np.random.default_rng(7)
     length = len(mapped.split(",")) if mapped else 0
     rank = len(positions)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import assert_equal_bits
+from tests.conformance.sweep.depth import paired
 from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from tests.unit.passes.passing import drawn, tame
@@ -116,8 +117,7 @@ def _assert_kept(form: Form, reducer: str) -> HloModule:
     return module
 
 
-@pytest.mark.parametrize("reducer", IN_ANY_ORDER)
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize(("name", "reducer"), paired(FORMS, IN_ANY_ORDER, 3))
 def test_results_are_those_of_the_interpreter(name: str, reducer: str) -> None:
     _assert_kept(FORMS[name], reducer)
 

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.conformance.sweep.depth import paired
 from tests.unit.codegen.compiled import interpreted, on_cpu
 from tests.unit.passes.passing import imported
 from xla_server.codegen.lower.exact_sums import is_exact
@@ -146,8 +147,7 @@ def _assert_alike(ours: Any, expected: Any, kind: str) -> None:
         np.testing.assert_allclose(ours, expected, rtol=tolerance, atol=10 * tolerance)
 
 
-@pytest.mark.parametrize("kind", DTYPES)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "kind"), paired(CASES, DTYPES, 3))
 def test_both_platforms_leave_padding_and_holes_out(name: str, kind: str) -> None:
     module = _module(name, kind)
     arguments = _operands(module, kind, 3)

@@ -1,5 +1,6 @@
 """Compiled Fourier transforms beside the interpreter, and beside jaxlib."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import assert_equal_bits
+from tests.conformance.sweep.depth import paired
 from tests.unit.codegen.compiled import both, built, imported, on_cpu
 from xla_client import ops
 from xla_client.builder import Op
@@ -119,10 +121,13 @@ def of_one_dimension(
     return both(spectrum(kind, sizes, count), drawn(kind, element, sizes))
 
 
-@pytest.mark.parametrize("element", [E.F32, E.F64], ids=lambda element: element.text)
-@pytest.mark.parametrize("kind", list(FftType))
-@pytest.mark.parametrize(("sizes", "count"), WAYS, ids=str)
-def test_every_way(kind: FftType, element: E, sizes: tuple[int, ...], count: int) -> None:
+@pytest.mark.parametrize(
+    ("way", "variant"),
+    paired(WAYS, itertools.product(FftType, [E.F32, E.F64]), 4),
+    ids=lambda each: "-".join(map(str, each)),
+)
+def test_every_way(way: tuple[tuple[int, ...], int], variant: tuple[FftType, E]) -> None:
+    (sizes, count), (kind, element) = way, variant
     ((ours, expected),) = of_one_dimension(kind, element, sizes, count)
     assert_near(ours, expected, element)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import assert_equal_bits
+from tests.conformance.sweep.depth import paired
 from tests.unit.codegen.compiled import both, imported, on_cpu
 from xla_client import ops
 from xla_client.builder import Op
@@ -56,8 +57,11 @@ def assert_close(kind: E, pairs: Any) -> None:
         )
 
 
-@every_float
-@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "lower"),
+    paired(FLOATS, [False, True]),
+    ids=lambda each: each.text if isinstance(each, E) else None,
+)
 def test_cholesky(kind: E, lower: bool) -> None:
     arrays = []
     for sizes in SIZES:

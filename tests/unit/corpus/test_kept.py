@@ -1,0 +1,21 @@
+"""Modules of the corpora are made once in a session of tests."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.corpus.kept import DIRECTORY_VARIABLE, kept
+
+
+def test_what_is_kept_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
+    made: list[bytes] = []
+
+    def make() -> bytes:
+        made.append(b"module %d" % len(made))
+        return made[-1]
+
+    assert [kept("group/one", make) for _ in range(3)] == [b"module 0"] * 3
+    assert kept("group/other", make) == b"module 1"
+    monkeypatch.delenv(DIRECTORY_VARIABLE)
+    assert kept("group/one", make) == b"module 2"
