@@ -47,7 +47,8 @@ def test_a_program_has_the_schedule_that_is_for_it(
     monkeypatch.setattr(loop_kernel, "scheduled_by", scheduled_by)
     parameters, root, before = PROGRAMS[name]
     compile_module(stated(parameters, root, *before))
-    assert used == [name]
+    # The cost model of fusion asks for the kernel, too.
+    assert set(used) == {name}
 
 
 def test_every_schedule_has_a_program_and_says_what_it_is_for() -> None:
