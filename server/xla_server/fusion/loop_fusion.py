@@ -241,6 +241,20 @@ class _Plan:
             and len(i.operands) * self.sizes[kernel] <= LARGEST
         )
 
+    def _is_reshaped(self, i: HloInstruction) -> bool:
+        """Return whether a reduction reads an instruction under other dimensions."""
+        waiting, seen = [i], {i}
+        while waiting:
+            for reader in self.readers[waiting.pop()]:
+                if reader in seen or reader.opcode is Opcode.REDUCE or reader not in self.fusible:
+                    continue
+                if reader.opcode is Opcode.RESHAPE:
+                    return True
+                if not self.is_stored(reader):
+                    seen.add(reader)
+                    waiting.append(reader)
+        return False
+
     def _may_inline(self, i: HloInstruction, readers: list[HloInstruction]) -> bool:
         if is_trivial(i):
             return True
@@ -251,8 +265,10 @@ class _Plan:
             return False
         if not self._are_few(i, self._places_of(i)):
             return False
-        if _tests_each_element(i) and any(
-            context.opcode is Opcode.REDUCE for context in self._contexts_of(readers)
+        if (
+            i.opcode in (Opcode.CONCATENATE, Opcode.PAD)
+            and any(context.opcode is Opcode.REDUCE for context in self._contexts_of(readers))
+            and _tests_each_element(i, is_reshaped=self._is_reshaped(i))
         ):
             return False
         if i.opcode is Opcode.REDUCE:
@@ -356,27 +372,25 @@ class _Plan:
         return True
 
 
-def _tests_each_element(i: HloInstruction) -> bool:
-    """Return whether loops that compute a large pad or concatenate test the index of each element.
+def _tests_each_element(i: HloInstruction, *, is_reshaped: bool) -> bool:
+    """Return whether a reduction of a large pad or concatenate tests the index of each element.
 
     A nest of loops over the result is cut where the parts meet, so that no loop has tests. The loop
     of a reduction is not: there a test keeps it scalar, unless it is the same for many elements in
-    a row.
+    a row. In the loops of a reshape, rows are others.
     """
     if i.shape.element_count <= MAX_TESTED_ELEMENTS:
         return False
     if i.opcode is Opcode.CONCATENATE:
         last = i.attributes.dimension
-    elif i.opcode is Opcode.PAD:
+    else:
         padded = (
             d
             for d, padding in enumerate(i.attributes.config.dimensions)
             if padding.low or padding.high or padding.interior
         )
         last = max(padded, default=-1)
-    else:
-        return False
-    return math.prod(i.shape.dimensions[last + 1 :]) < VECTOR
+    return last >= 0 and (is_reshaped or math.prod(i.shape.dimensions[last + 1 :]) < VECTOR)
 
 
 def _chains(computation: HloComputation) -> dict[HloInstruction, Set]:

@@ -126,6 +126,27 @@ def apply_once(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     return None
 
 
+def simplify_log(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """log(exp(x - x)) is x - x, which is 0 or NaN: a log-softmax along one element makes it.
+
+    The exponential may be added to 0, as the sum of one element is.
+    """
+    (power,) = i.operands
+    if power.opcode is Opcode.ADD:
+        this, other = power.operands
+        values = splat(this), splat(other)
+        if values[0] is not None and float(values[0]) == 0:
+            power = other
+        elif values[1] is not None and float(values[1]) == 0:
+            power = this
+    if power.opcode is not Opcode.EXPONENTIAL or not _is_real_float(i):
+        return None
+    (exponent,) = power.operands
+    if exponent.opcode is not Opcode.SUBTRACT or exponent.operands[0] is not exponent.operands[1]:
+        return None
+    return _same_shape(i, exponent)
+
+
 def simplify_power(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     """Small constant exponents as products, root and reciprocal."""
     base, exponent = i.operands
@@ -334,6 +355,7 @@ ARITHMETIC_RULES: Mapping[Opcode, tuple[Rule, ...]] = MappingProxyType(
         Opcode.CONVERT: (simplify_convert,),
         Opcode.DIVIDE: (simplify_divide,),
         Opcode.FLOOR: (apply_once,),
+        Opcode.LOG: (simplify_log,),
         Opcode.MAXIMUM: (simplify_extremum,),
         Opcode.MINIMUM: (simplify_extremum,),
         Opcode.MULTIPLY: (simplify_multiply,),

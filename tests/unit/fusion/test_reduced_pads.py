@@ -37,6 +37,15 @@ STORED = {
     "concatenate along rows": joined_sum(40, 60, 1),
 }
 
+STORED["pad of whole rows, reduced under other dimensions"] = stated(
+    ["f32[40,60]"],
+    "f32[60] reduce(r, zero), dimensions={1}, to_apply=add",
+    _ZERO,
+    "p = f32[42,60] pad(x0, zero), padding=1_1x0_0",
+    "e = f32[42,60] abs(p)",
+    "r = f32[60,42] reshape(e)",
+)
+
 FUSED = {
     "pad of whole rows": padded_sum(40, 60, "1_0x0_0", (41, 60)),
     "concatenate of whole rows": joined_sum(40, 60, 0),
