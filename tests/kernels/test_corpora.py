@@ -2,6 +2,10 @@ import pytest
 
 from tests.kernels.corpora import CORPORA
 from tests.kernels.listing import Listing, differences
+from tests.unit.passes.passing import stated
+from xla_contract.element_type import ElementType
+from xla_contract.opcode import Opcode
+from xla_contract.ops.elementwise import ELEMENTWISE as RULES
 from xla_server.backends.compilation import compile_module
 from xla_server.codegen import kernel
 from xla_server.codegen.kernel_ir.kernel import Kernel, SourceKernel
@@ -27,6 +31,18 @@ def test_kernels_obey_the_rules_and_need_no_front_end_of_numba(corpus: str) -> N
             verify(code)
             source = SourceKernel(code.text)
             assert module == str(kernel.module_of(source, "kernel"))
+
+
+@pytest.mark.parametrize("kind", [ElementType.C64, ElementType.C128], ids=str)
+def test_kernels_of_complex_numbers_need_no_front_end_of_numba(kind: ElementType) -> None:
+    for opcode, rule in RULES.items():
+        if kind not in rule.types.members or opcode is Opcode.CLAMP:
+            continue
+        shape, result = f"{kind.text}[8]", f"{rule.result_type(kind).text}[8]"
+        operands = ", ".join(f"x{n}" for n in range(opcode.arity))
+        module = stated([shape] * opcode.arity, f"{result} {opcode}({operands})")
+        for thunk in kernels_of(compile_module(module).code):
+            kernel.module_of(thunk.kernel, "kernel")
 
 
 def test_what_is_left_to_numba_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
