@@ -36,7 +36,8 @@ def test_kernels_obey_the_rules_and_need_no_front_end_of_numba(corpus: str) -> N
 @pytest.mark.parametrize("kind", [ElementType.C64, ElementType.C128], ids=str)
 def test_kernels_of_complex_numbers_need_no_front_end_of_numba(kind: ElementType) -> None:
     for opcode, rule in RULES.items():
-        if kind not in rule.types.members or opcode is Opcode.CLAMP:
+        # jaxlib's parser knows no atan; its kernel function has the form of the others.
+        if kind not in rule.types.members or opcode is Opcode.ATAN:
             continue
         shape, result = f"{kind.text}[8]", f"{rule.result_type(kind).text}[8]"
         operands = ", ".join(f"x{n}" for n in range(opcode.arity))
