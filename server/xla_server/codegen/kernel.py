@@ -29,7 +29,8 @@ from xla_server.codegen.compiler.shared_functions import symbols_in
 from xla_server.codegen.instructions.instruction import Instruction
 from xla_server.codegen.instructions.intrinsics import glue, plain
 from xla_server.codegen.instructions.memory import COMPUTED, MEMORY
-from xla_server.codegen.namespace import NAMESPACE, SHARED
+from xla_server.codegen.namespace import vocabulary
+from xla_server.target.machine import Machine
 
 ARGUMENTS = (types.int64, types.int64, types.int64)
 
@@ -61,13 +62,15 @@ LOADED_BYTES = 1 << 20
 class Kernels:
     """Kernels by their source text, each compiled once, or taken from a cache on disk.
 
-    They are kept as long as somebody has them. Any thread may ask.
+    They are compiled for `machine`, by default the host, and kept as long as somebody has them. Any
+    thread may ask.
     """
 
-    def __init__(self, cache: KernelCache | None = None) -> None:
+    def __init__(self, cache: KernelCache | None = None, machine: Machine | None = None) -> None:
+        self.machine = machine or Machine.host()
         self._cache = cache
         # What programs share: for as long as this object, or a kernel of it, lives.
-        self._base = Loader()
+        self._base = Loader(self.machine)
         self._loader: Loader | None = None
         self._kernels: weakref.WeakValueDictionary[str, Kernel] = weakref.WeakValueDictionary()
         self._unloaded: dict[str, bytes] = {}
@@ -112,12 +115,14 @@ class Kernels:
         with self._lock:
             found = self._native.get(symbol)
             if found is None:
-                code = self._kept(symbol, lambda: native_object(function, argument_count, symbol))
+                code = self._kept(
+                    symbol, lambda: native_object(function, argument_count, symbol, self.machine)
+                )
                 found = self._native[symbol] = self._base.load(code, symbol)
         return found
 
     def load_shared(self, symbol: str) -> None:
-        """Have a function of SHARED loaded before a kernel calls it; raises what compiling it does.
+        """Have a shared function loaded before a kernel calls it; raises what compiling it does.
 
         A kernel that is asked for meanwhile waits for this function at most.
         """
@@ -136,7 +141,7 @@ class Kernels:
         code = self._unloaded.get(source)
         if code is None:
             try:
-                code = self._kept(symbol_of(source), lambda: kernel_object(source))
+                code = self._kept(symbol_of(source), lambda: kernel_object(source, self.machine))
                 self._load_shared(code)
             except MemoryError:
                 raise
@@ -165,7 +170,7 @@ class Kernels:
             or loader.symbol_count >= LOADED_TOGETHER
             or loader.byte_size >= LOADED_BYTES
         ):
-            loader = self._loader = Loader(self._base)
+            loader = self._loader = Loader(self.machine, self._base)
         return loader
 
     def _load_shared(self, code: bytes) -> None:
@@ -179,7 +184,8 @@ class Kernels:
         # Its own code names it too.
         self._shared.add(symbol)
         try:
-            found = self._kept(symbol, SHARED[symbol].object_code)
+            function = vocabulary(self.machine).shared[symbol]
+            found = self._kept(symbol, lambda: function.object_code(self.machine))
             self._load_shared(found)
             self._base.load(found, symbol)
         except BaseException:  # Code that calls what is not loaded would end the process.
@@ -188,11 +194,13 @@ class Kernels:
 
     def _kept(self, symbol: str, compiled: Callable[[], bytes]) -> bytes:
         """Object code from the disk, or compiled and left there."""
-        code = self._cache.get(symbol) if self._cache else None
+        if self._cache is None:
+            return compiled()
+        key = cache_key(symbol, self.machine)
+        code = self._cache.get(key)
         if code is None:
             code = compiled()
-            if self._cache:
-                self._cache.put(symbol, code)
+            self._cache.put(key, code)
         return code
 
 
@@ -201,23 +209,31 @@ def symbol_of(source: str) -> str:
     return f"kernel_{hashlib.sha256(source.encode()).hexdigest()}"
 
 
+def cache_key(symbol: str, machine: Machine) -> str:
+    """Return the name of a symbol's object code on disk.
+
+    Object code depends on nothing else of a machine: what text depends on is in the symbol.
+    """
+    return f"{symbol} {machine.name} {machine.features}"
+
+
 def compile_kernel(source: str) -> Kernel:
     """The kernel of a source text, compiled by itself."""
     return Kernels().get(source)
 
 
-def kernel_object(source: str) -> bytes:
+def kernel_object(source: str, machine: Machine) -> bytes:
     """The object code of the function `kernel` that a source text defines."""
-    room = dict(NAMESPACE)
+    room = dict(vocabulary(machine).names)
     # Constants: the kernel itself is read from the text, seldom from what Python makes of it.
     exec(compile(source.partition("def kernel(")[0], "<kernel>", "exec"), room)
     symbol = symbol_of(source)
     try:
-        module = kernel_module(source, room, symbol)
+        module = kernel_module(source, room, symbol, machine)
     except UnsupportedError:
         exec(compile(source, "<kernel>", "exec"), room)
-        return compile_object(room["kernel"], ARGUMENTS, symbol)
-    return object_of_module(module, _effort(source, room))
+        return compile_object(room["kernel"], ARGUMENTS, symbol, machine)
+    return object_of_module(module, machine, _effort(source, room))
 
 
 def _effort(source: str, names: Mapping[str, Any]) -> Effort:
@@ -239,9 +255,11 @@ _STORES = [MEMORY[f"{store}_{kind}"] for store in ("store", "poke") for kind in 
 
 
 @functools.cache
-def native_object(function: Callable[..., None], argument_count: int, symbol: str) -> bytes:
+def native_object(
+    function: Callable[..., None], argument_count: int, symbol: str, machine: Machine
+) -> bytes:
     """The object code of a function of int64 that returns nothing; once for a process."""
     try:
-        return object_of_module(function_module(function, symbol))
+        return object_of_module(function_module(function, symbol, machine), machine)
     except UnsupportedError:
-        return compile_object(function, [types.int64] * argument_count, symbol)
+        return compile_object(function, [types.int64] * argument_count, symbol, machine)

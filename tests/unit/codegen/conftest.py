@@ -1,12 +1,10 @@
-from collections.abc import Iterator
-
 import pytest
 
-from tests.processors import WIDTHS, compiled_for
+from tests.processors import MACHINES, WIDTHS
+from xla_server.target.machine import Machine
 
 
 @pytest.fixture(params=WIDTHS)
-def processor(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A processor of each size of tiles, compiled for during the test."""
-    with compiled_for(request.param):
-        yield request.param
+def machine(request: pytest.FixtureRequest) -> Machine:
+    """A processor of each size of tiles."""
+    return MACHINES[request.param]

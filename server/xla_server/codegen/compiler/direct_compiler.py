@@ -36,6 +36,7 @@ from xla_server.codegen.compiler.direct_values import (
 )
 from xla_server.codegen.compiler.direct_vectors import vector_wish, wish_for_vectors
 from xla_server.codegen.compiler.shared_functions import SharedFunction
+from xla_server.target.machine import Machine
 
 _STATUS = ir.IntType(32)
 _DEEPEST = 16
@@ -51,7 +52,9 @@ def _parsed(text: str) -> ast.Module:
         return ast.parse(text)
 
 
-def kernel_module(source: str, names: Mapping[str, Any], symbol: str) -> ir.Module:
+def kernel_module(
+    source: str, names: Mapping[str, Any], symbol: str, machine: Machine
+) -> ir.Module:
     """The LLVM module of the function `kernel` of a source text, as `symbol`.
 
     `names` has the values of the text's global names. Raises UnsupportedError.
@@ -59,43 +62,45 @@ def kernel_module(source: str, names: Mapping[str, Any], symbol: str) -> ir.Modu
     function = _parsed(source).body[-1]
     if not isinstance(function, ast.FunctionDef) or function.name != "kernel":
         raise UnsupportedError("the kernel must come last")
-    return _module(_Text(function, names), symbol)
+    return _module(_Text(function, names), symbol, machine)
 
 
-def function_module(function: Callable[..., None], symbol: str) -> ir.Module:
+def function_module(function: Callable[..., None], symbol: str, machine: Machine) -> ir.Module:
     """The LLVM module of a function of int64 that returns nothing, as `symbol`.
 
     Raises UnsupportedError.
     """
-    return _module(_Text.of(function), symbol)
+    return _module(_Text.of(function), symbol, machine)
 
 
-def write_function(code: Any, function: Callable[..., Any]) -> None:
+def write_function(code: Any, machine: Machine, function: Callable[..., Any]) -> None:
     """Give an LLVM function of int64 the code of one of Python.
 
     Raises UnsupportedError.
     """
-    builder, result = _write(code, _Text.of(function), code.args)
+    builder, result = _write(code, _Text.of(function), code.args, machine)
     if result is None:
         builder.ret_void()
     else:
         builder.ret(widened(builder, result)[1])
 
 
-def _module(text: "_Text", symbol: str) -> ir.Module:
+def _module(text: "_Text", symbol: str, machine: Machine) -> ir.Module:
     """A module of one function that follows numba's convention."""
     module = ir.Module(symbol)
     place = ir.PointerType(ir.IntType(8))
     words = [WORD] * len(text.parameters)
     code = ir.Function(module, ir.FunctionType(_STATUS, [place, place, *words]), symbol)
-    builder, result = _write(code, text, code.args[2:])
+    builder, result = _write(code, text, code.args[2:], machine)
     if result is not None:
         raise UnsupportedError("a kernel with a result")
     builder.ret(ir.Constant(_STATUS, 0))
     return module
 
 
-def _write(code: Any, text: "_Text", args: Sequence[Any]) -> tuple[Any, Typed | None]:
+def _write(
+    code: Any, text: "_Text", args: Sequence[Any], machine: Machine
+) -> tuple[Any, Typed | None]:
     """Write a function's body but for its return: the builder at that place, and the result."""
     builder = ir.IRBuilder(code.append_basic_block("entry"))
     # Places for variables go to the entry block, which ends when all of them are known.
@@ -103,7 +108,7 @@ def _write(code: Any, text: "_Text", args: Sequence[Any]) -> tuple[Any, Typed | 
     start = code.append_basic_block("start")
     builder.position_at_end(start)
     given = [(types.int64, argument) for argument in args]
-    result = _Function(builder, {start}, text, given, _DEEPEST).write()
+    result = _Function(builder, {start}, text, given, machine, _DEEPEST).write()
     ir.IRBuilder(entry).branch(start)
     return builder, result
 
@@ -156,10 +161,17 @@ class _Function(Expressions):
     """
 
     def __init__(
-        self, builder: Any, reached: set[Any], text: _Text, given: Sequence[Typed], depth: int
+        self,
+        builder: Any,
+        reached: set[Any],
+        text: _Text,
+        given: Sequence[Typed],
+        machine: Machine,
+        depth: int,
     ) -> None:
         super().__init__(builder, reached)
         self._text = text
+        self._machine = machine
         self._depth = depth
         self._known: dict[str, Typed] = {}
         self._variables: dict[str, tuple[Any, Any]] = {}
@@ -253,7 +265,7 @@ class _Function(Expressions):
             back = self._go_to(test)
             if is_short(loop) and not self._shares(loop):
                 write_out(back)
-            elif wish := vector_wish(loop):
+            elif wish := vector_wish(loop, self._machine):
                 wish_for_vectors(back, wish)
         self._go_on_at(after)
 
@@ -349,7 +361,7 @@ class _Function(Expressions):
         if not isinstance(function, Dispatcher) or not self._depth:
             raise UnsupportedError("a call of something else")
         text = _Text.of(function.py_func)
-        inner = _Function(self._builder, self._reached, text, given, self._depth - 1)
+        inner = _Function(self._builder, self._reached, text, given, self._machine, self._depth - 1)
         result = inner.write()
         return (types.void, None) if result is None else result
 

@@ -11,10 +11,10 @@ from llvmlite import ir
 
 from xla_server.codegen.compiler.direct_names import names_in
 from xla_server.codegen.compiler.direct_unrolling import constant_trips, name_loop
-from xla_server.codegen.compiler.target_cpu import has_features
+from xla_server.target.machine import Machine
 
 _VECTOR = 16
-"""Elements of 32 bits in a vector of AVX-512."""
+"""Elements of 32 bits in a vector of 64 bytes, the widest there are."""
 
 _MOST_TRIPS = 64
 """Iterations of a loop beyond which the last ones are a small part of it."""
@@ -25,7 +25,7 @@ _MASKED = "llvm.loop.vectorize.predicate.enable"
 masks in registers gain by it: on others a masked store takes longer than it saves."""
 
 
-def vector_wish(loop: ast.For) -> str | None:
+def vector_wish(loop: ast.For, machine: Machine) -> str | None:
     """Return the name of the wish that LLVM gets for a loop; None where there is none.
 
     The loop has a constant and small number of iterations, stores values, and has no iteration
@@ -34,7 +34,7 @@ def vector_wish(loop: ast.For) -> str | None:
     trips = constant_trips(loop)
     if trips is None or trips >= _MOST_TRIPS or not trips % _VECTOR or not _is_of_stores(loop):
         return None
-    if has_features("avx512f"):
+    if machine.has_masks:
         return _MASKED
     return _VECTORISED if trips < _VECTOR else None
 

@@ -28,6 +28,7 @@ from xla_server.codegen.lower.patches import Axis, Line, Matrix, gather_lines, i
 from xla_server.codegen.lower.tail import NO_TAIL, Tail, TailText, used, with_tail
 from xla_server.codegen.trace.elementwise import literal
 from xla_server.ir.module import HloInstruction
+from xla_server.target.machine import Machine
 
 SMALL_WORK = 1 << 14
 """Multiplications up to which a loop nest is as good."""
@@ -50,7 +51,7 @@ TRIPS = 16
 
 def lower_convolution(lowering: Lowering, i: HloInstruction) -> Tree:
     """By tiles, by patches and products where BLAS knows the type, or by a loop nest."""
-    phases, plan = _division(i)
+    phases, plan = _division(lowering.machine, i)
     if phases is not None:
         return lower_directly(lowering, i, phases)
     return lower_loop(lowering, i) if plan is None else _lower_patches(lowering, i, plan)
@@ -58,7 +59,7 @@ def lower_convolution(lowering: Lowering, i: HloInstruction) -> Tree:
 
 def lower_convolution_fusion(lowering: Lowering, fusion: HloInstruction, i: HloInstruction) -> Tree:
     """A convolution whose blocks go through the fusion's tail as soon as they are there."""
-    phases, plan = _division(i)
+    phases, plan = _division(lowering.machine, i)
     if phases is not None and is_last(i.attributes.dimension_numbers.output_order):
         tail = Tail.of(lowering, fusion, i, is_apart=do_overlap(phases))
         lower_directly(lowering, i, phases, tail)
@@ -70,17 +71,18 @@ def lower_convolution_fusion(lowering: Lowering, fusion: HloInstruction, i: HloI
     return tail.tree
 
 
-def _division(i: HloInstruction) -> tuple[list[Phase] | None, "_Plan | None"]:
+def _division(machine: Machine, i: HloInstruction) -> tuple[list[Phase] | None, "_Plan | None"]:
     """The phases of a convolution by tiles, and its plan by patches; neither where loops do it."""
     if not _is_large(i):
         return None, None
     if not _is_product(i):
-        return direct_phases(i) if is_depthwise(i) and can_sum_exactly(i) else None, None
+        is_deep = is_depthwise(i) and can_sum_exactly(i)
+        return direct_phases(machine, i) if is_deep else None, None
     if not can_sum_exactly(i):
         return None, None
     plan = _Plan.of(i)
     is_ready = plan.leading is not None and plan.repacked is None
-    return None if is_ready else direct_phases(i), plan
+    return None if is_ready else direct_phases(machine, i), plan
 
 
 def _lower_patches(

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from xla_contract.dimension_numbers import WindowDimension
 from xla_server.codegen.routines.product_tiles import VECTORS, lanes, tallest
+from xla_server.target.machine import Machine
 
 BOX_BYTES = 1 << 18
 """Of the input for a block of rows: a share of a core's cache."""
@@ -100,6 +101,7 @@ class Phase:
     with one input. `shared` are the places of a block where phases have their blocks in common.
     """
 
+    machine: Machine
     kind: str
     width: int
     batch: int
@@ -184,9 +186,9 @@ def all_phases(
     return list(itertools.product(*(lines or [] for lines in each)))
 
 
-def tiles(size: int) -> tuple[int, int, int]:
+def tiles(machine: Machine, size: int) -> tuple[int, int, int]:
     """(rows, count, count of those with a row less) of tiles as few and as even as can be."""
-    count = -(-size // tallest())
+    count = -(-size // tallest(machine))
     tall = -(-size // count)
     low = count * tall - size
     return tall, count - low, low
@@ -211,9 +213,14 @@ def do_overlap(phases: Sequence[Phase]) -> bool:
     )
 
 
+def panel_columns(phase: Phase) -> int:
+    """Return the output features of a whole panel."""
+    return VECTORS * lanes(phase.machine, phase.kind)
+
+
 def panels(phase: Phase) -> list[tuple[int, int, int]]:
     """(first column, columns, count) of runs of equal panels of a group's output features."""
-    width = VECTORS * lanes(phase.kind)
+    width = panel_columns(phase)
     full, rest = divmod(phase.outputs, width)
     runs = [(0, width, full)] if full else []
     return runs + ([(full * width, rest, 1)] if rest else [])

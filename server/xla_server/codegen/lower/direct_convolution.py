@@ -28,6 +28,7 @@ from xla_server.passes.features_last import (
     has_one_place,
     is_wide_enough,
 )
+from xla_server.target.machine import Machine
 
 PANEL_BYTES = 1 << 20
 """Of a kernel's panel, which is read for every tile."""
@@ -40,7 +41,7 @@ LEAST_READINGS = 4
 its zeros takes little of the time."""
 
 
-def direct_phases(i: HloInstruction) -> list[Phase] | None:
+def direct_phases(machine: Machine, i: HloInstruction) -> list[Phase] | None:
     """The phases of a convolution of real floats that is worth doing by tiles, else None.
 
     One that is depthwise is so where little is moved: it takes hardly longer than that.
@@ -68,7 +69,7 @@ def direct_phases(i: HloInstruction) -> list[Phase] | None:
     batch = base.dimensions[numbers.input_batch_dimension]
     width = element_type.byte_width
     found = [
-        Phase(element_type.text, width, batch, groups, inputs, outputs, part, is_deep)
+        Phase(machine, element_type.text, width, batch, groups, inputs, outputs, part, is_deep)
         for part in lines
     ]
     panel = max(columns for _, columns, _ in panels(found[0]))

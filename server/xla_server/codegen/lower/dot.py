@@ -20,6 +20,7 @@ from xla_server.codegen.routines.matrix_blocks import PIECE_WORK
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.thin_dots import ThinDot, thin_dot
+from xla_server.target.machine import Machine
 
 BY_BLAS = ("f32", "f64", "c64", "c128")
 
@@ -47,7 +48,7 @@ STORED = MappingProxyType(
 
 def lower_dot(lowering: Lowering, i: HloInstruction) -> Tree:
     """Kernels of panels and tiles; BLAS for other matrices of its types; else a loop nest."""
-    if gemm_of(i) is None and not is_by_blas(i):
+    if gemm_of(lowering.machine, i) is None and not is_by_blas(i):
         return lower_loop(lowering, i)
     result = lowering.new(i.shape, i.name)
     if not i.shape.element_count:
@@ -104,8 +105,9 @@ class _Product:
 def _add(lowering: Lowering, made: _Product) -> None:
     """Add the kernels of a product."""
     thin = thin_dot(made.dot) if is_canonical(made.dot) else None
-    gemm = None if thin is not None else gemm_of(made.dot, made.tail.needs_rows)
-    if made.tail.needs_rows and _is_divided_more(made.dot, thin, gemm):
+    machine = lowering.machine
+    gemm = None if thin is not None else gemm_of(machine, made.dot, made.tail.needs_rows)
+    if made.tail.needs_rows and _is_divided_more(machine, made.dot, thin, gemm):
         _add(lowering, made.without_tail)
         _add_tail(lowering, made)
     elif thin is not None:
@@ -122,10 +124,12 @@ def _add(lowering: Lowering, made: _Product) -> None:
         )
 
 
-def _is_divided_more(i: HloInstruction, thin: ThinDot | None, gemm: Gemm | None) -> bool:
+def _is_divided_more(
+    machine: Machine, i: HloInstruction, thin: ThinDot | None, gemm: Gemm | None
+) -> bool:
     """Return whether a product has more work items if its rows need not stay whole."""
     if thin is not None:
-        return thin.is_right and _thin_product(i, thin).blocks > 1
+        return thin.is_right and _thin_product(machine, i, thin).blocks > 1
     if gemm is None:
         return False
     whole, free = (math.prod(g.trips) for g in (gemm, dataclasses.replace(gemm, whole_rows=False)))
@@ -179,7 +183,7 @@ def _add_thin(lowering: Lowering, made: _Product, dot: ThinDot) -> None:
                 KernelThunk(rows.name, text, trips, work, (vectors, rows), (vectors,), (rows,))
             )
             vectors = rows
-    thin = _thin_product(made.dot, dot)
+    thin = _thin_product(lowering.machine, made.dot, dot)
     _add_kernel(
         lowering,
         made,
@@ -188,9 +192,10 @@ def _add_thin(lowering: Lowering, made: _Product, dot: ThinDot) -> None:
     )
 
 
-def _thin_product(i: HloInstruction, dot: ThinDot) -> ThinProduct:
+def _thin_product(machine: Machine, i: HloInstruction, dot: ThinDot) -> ThinProduct:
     columns = i.shape.dimensions[-1]
     return ThinProduct(
+        machine,
         STORED[i.shape.element_type.text],
         dot.batch,
         dot.count,
@@ -230,7 +235,7 @@ def _add_tail(lowering: Lowering, made: _Product) -> None:
     )
 
 
-def gemm_of(i: HloInstruction, whole_rows: bool = False) -> Gemm | None:
+def gemm_of(machine: Machine, i: HloInstruction, whole_rows: bool = False) -> Gemm | None:
     """A dot as a product of panels and tiles; None where it is none or BLAS does it better."""
     types = tuple(part.shape.element_type.text for part in i.operands)
     kind = _kind(types, i.shape.element_type.text)
@@ -251,11 +256,11 @@ def gemm_of(i: HloInstruction, whole_rows: bool = False) -> Gemm | None:
     )
     batch = i.shape.dimensions[0] if numbers.lhs_batch_dimensions else 1
     rows, columns = i.shape.dimensions[-2:]
-    gemm = Gemm(kind, left, right, batch, rows, columns, _depth(i), whole_rows)
+    gemm = Gemm(machine, kind, left, right, batch, rows, columns, _depth(i), whole_rows)
     if gemm.rows < 2 or gemm.columns < 2:
         return None
     # Of a few columns most lanes are empty. A loop nest is no better if it reads with strides.
-    if 2 * gemm.columns < kind.lanes and (is_by_blas(i) or gemm.left.is_across):
+    if 2 * gemm.columns < gemm.lanes and (is_by_blas(i) or gemm.left.is_across):
         return None
     copied = gemm.batch * gemm.right_bytes if gemm.is_laid_out_ahead else 0
     return None if copied > MOST_PANELS and is_by_blas(i) else gemm

@@ -9,6 +9,7 @@ from xla_server.codegen.routines.gemm_functions import panel_name, tile_name
 from xla_server.codegen.routines.gemm_loops import BAND_OPERANDS, LAYOUT_OPERANDS
 from xla_server.codegen.routines.gemm_panels import SLACK, SOURCES
 from xla_server.codegen.routines.gemm_tiles import VECTORS, Kind, heights
+from xla_server.target.machine import Machine
 
 DEEPEST = 4096
 """Bytes of a sum's steps between two readings of its tile, for each member of a panel."""
@@ -77,6 +78,7 @@ class Side:
 class Gemm:
     """A product of `batch` pairs of matrices. `whole_rows` keeps rows in one trip."""
 
+    machine: Machine
     kind: Kind
     left: Side
     right: Side
@@ -89,7 +91,8 @@ class Gemm:
     @property
     def height(self) -> int:
         """Rows of a tile: those that are computed in vain cost as much as others."""
-        return min(heights(), key=lambda height: -(-self.rows // height) * (height + 1))
+        rows = heights(self.machine)
+        return min(rows, key=lambda height: -(-self.rows // height) * (height + 1))
 
     @property
     def tiles(self) -> int:
@@ -99,12 +102,17 @@ class Gemm:
     @property
     def vectors(self) -> int:
         """Vectors of a tile's row."""
-        return 1 if self.columns <= self.kind.lanes else VECTORS
+        return 1 if self.columns <= self.lanes else VECTORS
+
+    @property
+    def lanes(self) -> int:
+        """Elements of a vector."""
+        return self.machine.lanes(self.kind.width)
 
     @property
     def panel_columns(self) -> int:
         """Columns of a panel."""
-        return self.vectors * self.kind.lanes
+        return self.vectors * self.lanes
 
     @property
     def panels(self) -> int:
@@ -122,7 +130,7 @@ class Gemm:
         steps = DEEPEST // self.kind.width * self.per_step
         count = -(-self.depth // steps)
         # Squares are laid out whole.
-        unit = self.kind.lanes * self.per_step
+        unit = self.lanes * self.per_step
         return self.depth if count == 1 else -(-self.depth // (count * unit)) * unit
 
     @property

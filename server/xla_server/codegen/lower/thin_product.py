@@ -16,6 +16,7 @@ from xla_server.codegen.routines.thin_products import (
     thin_name,
 )
 from xla_server.passes.thin_dots import OUTER_PIECE_BYTES
+from xla_server.target.machine import Machine
 
 WORK_ITEMS = 8
 """Work items that a large product is divided into."""
@@ -57,6 +58,7 @@ class ThinProduct:
     result and from vector to vector of the product.
     """
 
+    machine: Machine
     kind: str
     batch: int
     count: int
@@ -74,7 +76,7 @@ class ThinProduct:
     @property
     def height(self) -> int:
         """Vectors that are multiplied at the same time."""
-        heights = inner_heights() if self.is_inner else OUTER_HEIGHTS
+        heights = inner_heights(self.machine) if self.is_inner else OUTER_HEIGHTS
         return next((n for n in heights if n >= self.vectors), heights[-1])
 
     @property
@@ -96,7 +98,7 @@ class ThinProduct:
         unit = ROWS
         least = -(-ITEM_BYTES // row)
         if not self.is_inner:
-            unit = KINDS[self.kind].lanes
+            unit = self.machine.lanes(self.width)
             least = OUTER_PIECE_BYTES // row
             items = max(items, -(-self.count * row // OUTER_BYTES))
         wanted = max(-(-self.count // items), least)
@@ -113,7 +115,7 @@ class ThinProduct:
         if not self.is_inner:
             return min(self.depth, STEP_ELEMENTS // self.block)
         runs = -(-self.depth * self.width // RUN_BYTES)
-        lanes = KINDS[self.kind].lanes
+        lanes = self.machine.lanes(self.width)
         return -(-self.depth // (runs * lanes)) * lanes
 
 

@@ -14,6 +14,7 @@ from jax import lax
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.depth import FULL
+from tests.processors import HOST
 from tests.unit.codegen.compiled import assert_same, both, built, imported, on_cpu
 from xla_client import ops
 from xla_client.builder import Op
@@ -25,6 +26,7 @@ from xla_server.codegen.lower import direct_convolution as lower_direct_convolut
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.codegen.routines import product_tiles
+from xla_server.target.machine import Machine
 
 INTEGERS = (np.dtype(np.int32), np.dtype(np.uint8), np.dtype(ml_dtypes.int4))
 FLOATS = tuple(
@@ -377,7 +379,7 @@ def test_a_depthwise_input_is_laid_out_where_it_is_read_often(
         )
 
     computation: Any = jax.jit(convolve).lower(x, w).compiler_ir("hlo")
-    rows = lower(imported(computation.as_serialized_hlo_module_proto()), LOWERINGS).rows
+    rows = lower(imported(computation.as_serialized_hlo_module_proto()), LOWERINGS, HOST).rows
     sources = [row.source for row in rows if isinstance(row, KernelThunk)]
     assert any("direct_block" in source for source in sources) == is_direct
 
@@ -408,18 +410,18 @@ def exactly_direct(
     def convolve(x: Op, w: Op) -> Op:
         return ops.conv_general_dilated(x, w, **{**UNDILATED, **attributes})
 
-    rows = lower(built(convolve, arrays), LOWERINGS).rows
+    rows = lower(built(convolve, arrays), LOWERINGS, HOST).rows
     sources = [row.source for row in rows if isinstance(row, KernelThunk)]
     assert any("direct_block" in source for source in sources)
     assert_same(convolve, *arrays)
     return sources
 
 
-def test_tiles_of_a_row_are_as_even_as_can_be(processor: str) -> None:
-    tallest = product_tiles.tallest()
-    assert tallest == {"avx2": 6, "avx512": 14}[processor]
+def test_tiles_of_a_row_are_as_even_as_can_be(machine: Machine) -> None:
+    tallest = product_tiles.tallest(machine)
+    assert tallest == {32: 6, 64: 14}[machine.vector_bytes]
     for size in range(1, 5 * tallest):
-        rows, count, lower_count = convolution_phases.tiles(size)
+        rows, count, lower_count = convolution_phases.tiles(machine, size)
         assert 0 < rows <= tallest
         assert count > 0
         assert count * rows + lower_count * (rows - 1) == size

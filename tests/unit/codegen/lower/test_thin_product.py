@@ -11,6 +11,7 @@ from jax import lax
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax_programs import lower
+from tests.processors import HOST
 from tests.unit.codegen.compiled import imported, on_cpu
 from xla_server.backends.compilation import compile_module
 from xla_server.backends.cpu import Cpu
@@ -214,7 +215,7 @@ def test_an_epilogue_of_columns_and_one_of_rows() -> None:
 
 def _thin(count: int, vectors: int, depth: int, *, batch: int = 1, inner: bool) -> ThinProduct:
     strides = (depth, 1), (1, count)
-    return ThinProduct("f32", batch, count, vectors, depth, inner, *strides)
+    return ThinProduct(HOST, "f32", batch, count, vectors, depth, inner, *strides)
 
 
 @pytest.mark.parametrize("inner", [True, False])
@@ -239,7 +240,7 @@ def test_a_batch_is_divided_less() -> None:
 
 
 def test_heights_are_the_smallest_that_hold_the_vectors() -> None:
-    for inner, heights in ((True, inner_heights()), (False, OUTER_HEIGHTS)):
+    for inner, heights in ((True, inner_heights(HOST)), (False, OUTER_HEIGHTS)):
         for vectors, height in itertools.product(range(1, 9), heights):
             chosen = _thin(4096, vectors, 1024, inner=inner).height
             assert chosen in heights
