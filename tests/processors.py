@@ -16,10 +16,10 @@ from xla_server.target.machine import Machine
 
 HOST = Machine.host()
 MACHINES: Mapping[str, Machine] = {
-    "sse2": Machine.sse2(),
-    "avx2": Machine.avx2(),
-    "avx512": Machine.avx512(),
-    "avx512vnni": Machine.avx512(has_vnni=True),
+    "sse2": Machine.sse2(cores=2),
+    "avx2": Machine.avx2(cores=2),
+    "avx512": Machine.avx512(cores=2),
+    "avx512vnni": Machine.avx512(has_vnni=True, cores=2),
 }
 WIDTHS = ("avx2", "avx512")
 """One processor of each size of tiles."""

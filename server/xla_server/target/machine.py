@@ -82,12 +82,12 @@ class Machine:
 
     @property
     def is_x86(self) -> bool:
-        """Whether assembly is that of x86-64."""
+        """Return whether instructions are those of x86-64."""
         return self.kind is Kind.X86_64
 
     @property
     def has_masks(self) -> bool:
-        """Whether loads and stores take masks from registers of their own, at no extra cost."""
+        """Return whether loads and stores take masks from registers of their own, at no cost."""
         return self.has("avx512f")
 
     @property
@@ -126,7 +126,7 @@ def _enabled(features: str) -> frozenset[str]:
 @functools.cache
 def _host(name: str | None, features: str | None, cores: int) -> Machine:
     """Return the host, where `name` and `features` are read from LLVM if they are None."""
-    # It loads LLVM, for which nobody waits who only wants the record's type.
+    # LLVM takes long to load, and the record is also used where it is not needed.
     import llvmlite.binding as llvm
 
     if features is None:

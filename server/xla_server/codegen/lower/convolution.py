@@ -29,6 +29,7 @@ from xla_server.codegen.lower.tail import NO_TAIL, Tail, TailText, used, with_ta
 from xla_server.codegen.trace.elementwise import literal
 from xla_server.ir.module import HloInstruction
 from xla_server.target.machine import Machine
+from xla_server.target.tuning import tuning_of
 
 SMALL_WORK = 1 << 14
 """Multiplications up to which a loop nest is as good."""
@@ -44,9 +45,6 @@ SHORTEST_DEPTH = 64
 
 SMALL_GROUP = 4
 """Features of a group from which its part of the kernel is worth calling a matrix."""
-
-TRIPS = 16
-"""Into how many trips, each with memory of its own, the blocks are dealt."""
 
 
 def lower_convolution(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -80,7 +78,7 @@ def _division(machine: Machine, i: HloInstruction) -> tuple[list[Phase] | None, 
         return direct_phases(machine, i) if is_deep else None, None
     if not can_sum_exactly(i):
         return None, None
-    plan = _Plan.of(i)
+    plan = _Plan.of(machine, i)
     is_ready = plan.leading is not None and plan.repacked is None
     return None if is_ready else direct_phases(machine, i), plan
 
@@ -100,7 +98,7 @@ def _lower_patches(
         kernel = _packed_kernel(lowering, i, plan.repacked, kernel)
     blocks = -(-plan.rows // plan.block_rows)
     tasks = blocks * plan.groups * plan.batches
-    trips = min(tasks, TRIPS)
+    trips = min(tasks, tuning_of(lowering.machine).convolutions.work_items)
     values = [base, kernel, result]
     if plan.leading is None:
         size = trips * plan.block_rows * plan.block_depth
@@ -175,7 +173,7 @@ class _Plan:
     group_step: int
 
     @classmethod
-    def of(cls, i: HloInstruction) -> "_Plan":
+    def of(cls, machine: Machine, i: HloInstruction) -> "_Plan":
         """The plan of a convolution."""
         numbers = i.attributes.dimension_numbers
         base, kernel = (operand.shape for operand in i.operands)
@@ -202,7 +200,7 @@ class _Plan:
             inputs = kernel.dimensions[numbers.kernel_input_feature_dimension]
             group_step = inputs * strides[numbers.input_feature_dimension]
         batches = math.prod(axis.size for axis in fixed)
-        block_rows = _block(row_count, batches * groups)
+        block_rows = _block(machine, row_count, batches * groups)
         block_depth = depth_count
         if leading is None:
             most = max(SHORTEST_DEPTH, BLOCK_ELEMENTS // block_rows)
@@ -226,9 +224,10 @@ class _Plan:
         )
 
 
-def _block(rows: int, others: int) -> int:
+def _block(machine: Machine, rows: int, others: int) -> int:
     """Rows of a block: few enough that there are several, of about the same size."""
-    wanted = max(-(-rows // BLOCK_ROWS), min(-(-4 // others), -(-rows // 64)))
+    fewest = -(-tuning_of(machine).convolutions.min_im2col_blocks // others)
+    wanted = max(-(-rows // BLOCK_ROWS), min(fewest, -(-rows // 64)))
     even = -(-rows // wanted)
     return min(rows, -(-even // 8) * 8)
 

@@ -9,7 +9,7 @@ from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
 from xla_server.codegen.loops.stopping import stop_lines
-from xla_server.codegen.lower.gemm import TRIPS, Gemm, Side, layout_source, product_source
+from xla_server.codegen.lower.gemm import Gemm, Side, layout_source, product_source
 from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.lower.tail import NO_TAIL, Tail, TailText
@@ -21,24 +21,9 @@ from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.thin_dots import ThinDot, thin_dot
 from xla_server.target.machine import Machine
+from xla_server.target.tuning import BlasProducts, tuning_of
 
 BY_BLAS = ("f32", "f64", "c64", "c128")
-
-_PIECES = 16
-_PIECE_WORK = 1 << 21
-_PIECE_SIZE = 128
-"""Pieces of a product: enough for all threads, but each with enough to do for BLAS to be fast."""
-
-_BOTH_WAYS = 1 << 28
-"""Products from which rows are divided too, where columns alone give too few pieces."""
-
-_LARGEST_PIECE = 1 << 32
-"""What takes a core a twentieth of a second, so that all of them have enough to do to the end."""
-
-_VECTOR = 16
-
-MOST_PANELS = 1 << 26
-"""Bytes of right matrices of which copies are made, where BLAS makes them piece by piece."""
 
 STORED = MappingProxyType(
     {"f32": "f32", "f64": "f64", "s8": "i8", "u8": "u8", "s16": "i16", "s32": "i32", "u32": "i32"}
@@ -115,12 +100,12 @@ def _add(lowering: Lowering, made: _Product) -> None:
     elif gemm is not None:
         _add_gemm(lowering, made, gemm)
     else:
-        blocks = _blocks(made.dot, made.tail.needs_rows)
+        blocks = _blocks(lowering.machine, made.dot, made.tail.needs_rows)
         _add_kernel(
             lowering,
             made,
             made.values,
-            lambda places: _source(made.dot, places, made.tail, blocks),
+            lambda places: _source(lowering.machine, made.dot, places, made.tail, blocks),
         )
 
 
@@ -133,7 +118,7 @@ def _is_divided_more(
     if gemm is None:
         return False
     whole, free = (math.prod(g.trips) for g in (gemm, dataclasses.replace(gemm, whole_rows=False)))
-    return whole < TRIPS and 2 * whole <= free
+    return whole < tuning_of(machine).products.work_items and 2 * whole <= free
 
 
 def _add_kernel(
@@ -263,7 +248,7 @@ def gemm_of(machine: Machine, i: HloInstruction, whole_rows: bool = False) -> Ge
     if 2 * gemm.columns < gemm.lanes and (is_by_blas(i) or gemm.left.is_across):
         return None
     copied = gemm.batch * gemm.right_bytes if gemm.is_laid_out_ahead else 0
-    return None if copied > MOST_PANELS and is_by_blas(i) else gemm
+    return None if copied > gemm.tuning.max_packed_bytes and is_by_blas(i) else gemm
 
 
 def _kind(operands: tuple[str, ...], result: str) -> Kind | None:
@@ -279,7 +264,11 @@ def _kind(operands: tuple[str, ...], result: str) -> Kind | None:
 
 
 def _source(
-    i: HloInstruction, places: Sequence[int], tail: TailText, block: tuple[int, int]
+    machine: Machine,
+    i: HloInstruction,
+    places: Sequence[int],
+    tail: TailText,
+    block: tuple[int, int],
 ) -> tuple[str, int, int]:
     """Text, trips and work of the kernel of a product.
 
@@ -303,7 +292,9 @@ def _source(
     a, b, c, cancelled = places
     left_step, right_step = (rows if left_transposed else 1), (1 if right_transposed else columns)
     # Of deep sums a part is added at a time, so that the execution can be stopped in between.
-    at_once = min(depth, max(_PIECE_SIZE, PIECE_WORK[computed] // (down * across)))
+    at_once = min(
+        depth, max(tuning_of(machine).blas.min_piece_size, PIECE_WORK[computed] // (down * across))
+    )
     looks = "\n".join(stop_lines(3)) if depth > at_once else "            pass"
     source = f"""{tail.constants}def kernel(buffers, start, stop):
     b0 = peek_i64(buffers, {a})
@@ -337,30 +328,32 @@ def _source(
     return source, batch * row_count * column_count, work
 
 
-def _blocks(i: HloInstruction, whole_rows: bool = False) -> tuple[int, int]:
+def _blocks(machine: Machine, i: HloInstruction, whole_rows: bool = False) -> tuple[int, int]:
     """Columns and rows of the pieces of a product that threads share.
 
     Columns are divided first: of pieces of rows, each would have BLAS rearrange all of the right
     operand, which takes half as long again.
     """
     rows, columns = i.shape.dimensions[-2:]
+    blas = tuning_of(machine).blas
     work = rows * columns * _depth(i)
     batch = i.shape.element_count // (rows * columns)
-    pieces = max(min(_PIECES // batch, work // _PIECE_WORK), work // _LARGEST_PIECE)
-    across = 1 if whole_rows else _parts(columns, pieces)
-    is_in_bands = across == 1 or work >= _BOTH_WAYS
-    down = _parts(rows, -(-pieces // across)) if is_in_bands else 1
-    return _even(columns, across), _even(rows, down)
+    pieces = min(blas.pieces // batch, work // blas.min_piece_products)
+    pieces = max(pieces, work // blas.max_piece_products)
+    across = 1 if whole_rows else _parts(blas, columns, pieces)
+    is_in_bands = across == 1 or work >= blas.min_products_in_both
+    down = _parts(blas, rows, -(-pieces // across)) if is_in_bands else 1
+    return _even(blas, columns, across), _even(blas, rows, down)
 
 
-def _parts(size: int, wanted: int) -> int:
-    """How many parts of a dimension, `wanted` at most, BLAS is fast on."""
-    return max(1, min(wanted, size // _PIECE_SIZE))
+def _parts(blas: BlasProducts, size: int, wanted: int) -> int:
+    """Return into how many parts a dimension is divided, at most `wanted`."""
+    return max(1, min(wanted, size // blas.min_piece_size))
 
 
-def _even(size: int, parts: int) -> int:
-    """The size of parts, whole vectors where there are several."""
-    return size if parts == 1 else -(-size // (parts * _VECTOR)) * _VECTOR
+def _even(blas: BlasProducts, size: int, parts: int) -> int:
+    """Return the size of parts, whole vectors where there are several."""
+    return size if parts == 1 else -(-size // (parts * blas.unit)) * blas.unit
 
 
 def _depth(i: HloInstruction) -> int:

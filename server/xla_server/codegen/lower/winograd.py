@@ -24,9 +24,6 @@ FEWEST_FEATURES = 16
 SMALLEST = 6
 """Results along a dimension, from which few of a tile's are thrown away."""
 
-TRIPS = 16
-"""Into how many trips, each with memory of its own, the blocks are dealt."""
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tiled:
@@ -69,7 +66,7 @@ class Tiled:
     @property
     def trips(self) -> int:
         """Of the kernel."""
-        return min(self.blocks, TRIPS)
+        return min(self.blocks, self.phase.tuning.work_items)
 
     @property
     def parts(self) -> tuple[int, int, int]:

@@ -1,5 +1,6 @@
 """Convolutions of the cpu platform beside the interpreter's and JAX's."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -15,10 +16,11 @@ from jax import lax
 from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.depth import FULL
 from tests.processors import HOST
-from tests.unit.codegen.compiled import assert_same, both, built, imported, on_cpu
+from tests.unit.codegen.compiled import CPU, both, built, imported, interpreted, on_cpu
 from xla_client import ops
 from xla_client.builder import Op
 from xla_contract.dimension_numbers import ConvolutionDimensionNumbers, WindowDimension
+from xla_server.backends.cpu import Cpu
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.lower import convolution as lower_convolution
 from xla_server.codegen.lower import convolution_phases
@@ -385,11 +387,11 @@ def test_a_depthwise_input_is_laid_out_where_it_is_read_often(
 
 
 def test_a_box_too_large_for_the_stack_has_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution_phases, "BOX_BYTES", 1 << 8)
+    machine = dataclasses.replace(HOST, l2_bytes=1 << 9)
     base, kernel, attributes = DIRECT["same"]
     numbers = ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
     given = {"window_strides": (1, 1), **attributes, "dimension_numbers": numbers}
-    sources = exactly_direct(monkeypatch, base, kernel, given)
+    sources = exactly_direct(monkeypatch, base, kernel, given, machine=machine)
     assert any("scratch" in source for source in sources)
 
 
@@ -399,6 +401,7 @@ def exactly_direct(
     kernel: tuple[int, ...],
     attributes: dict[str, Any],
     dtype: str = "f4",
+    machine: Machine = HOST,
 ) -> list[str]:
     """A convolution is done by tiles, and has the interpreter's bits. Returns its kernels."""
     monkeypatch.setattr(lower_convolution, "SMALL_WORK", 0)
@@ -410,10 +413,12 @@ def exactly_direct(
     def convolve(x: Op, w: Op) -> Op:
         return ops.conv_general_dilated(x, w, **{**UNDILATED, **attributes})
 
-    rows = lower(built(convolve, arrays), LOWERINGS, HOST).rows
+    rows = lower(built(convolve, arrays), LOWERINGS, machine).rows
     sources = [row.source for row in rows if isinstance(row, KernelThunk)]
     assert any("direct_block" in source for source in sources)
-    assert_same(convolve, *arrays)
+    module = built(convolve, arrays)
+    (found,) = on_cpu(module, arrays, CPU if machine is HOST else Cpu(machine=machine))
+    assert_equal_bits(found, *interpreted(module, arrays))
     return sources
 
 
