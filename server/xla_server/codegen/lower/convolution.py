@@ -20,7 +20,6 @@ from xla_server.codegen.lower.direct_convolution import (
     is_last,
     lower_directly,
 )
-from xla_server.codegen.lower.dot import BY_BLAS
 from xla_server.codegen.lower.exact_sums import can_sum_exactly, exact_call, is_exact
 from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
@@ -28,6 +27,7 @@ from xla_server.codegen.lower.patches import Axis, Line, Matrix, gather_lines, i
 from xla_server.codegen.lower.tail import NO_TAIL, Tail, TailText, used, with_tail
 from xla_server.codegen.trace.elementwise import literal
 from xla_server.ir.module import HloInstruction
+from xla_server.target.capability import BLAS_TYPES
 from xla_server.target.machine import Machine
 from xla_server.target.tuning import tuning_of
 
@@ -126,7 +126,7 @@ def _lower_patches(
 def _is_large(i: HloInstruction) -> bool:
     """Whether a convolution is of one type that BLAS knows, and more work than a call of that."""
     types = {shape.element_type for shape in (i.shape, *(o.shape for o in i.operands))}
-    if len(types) > 1 or i.shape.element_type.text not in BY_BLAS:
+    if len(types) > 1 or not types <= BLAS_TYPES:
         return False
     kernel = i.operands[1].shape
     if not (i.shape.element_count and i.operands[0].shape.element_count and kernel.element_count):

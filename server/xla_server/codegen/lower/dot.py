@@ -15,15 +15,14 @@ from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.lower.tail import NO_TAIL, Tail, TailText
 from xla_server.codegen.lower.thin_product import ThinProduct, thin_source
 from xla_server.codegen.lower.transpose import transposition, transposition_source
-from xla_server.codegen.routines.gemm_tiles import KINDS, Kind
+from xla_server.codegen.routines.gemm_tiles import KINDS
 from xla_server.codegen.routines.matrix_blocks import PIECE_WORK
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.thin_dots import ThinDot, thin_dot
+from xla_server.target.capability import BLAS_TYPES, product_tile
 from xla_server.target.machine import Machine
 from xla_server.target.tuning import BlasProducts, tuning_of
-
-BY_BLAS = ("f32", "f64", "c64", "c128")
 
 STORED = MappingProxyType(
     {"f32": "f32", "f64": "f64", "s8": "i8", "u8": "u8", "s16": "i16", "s32": "i32", "u32": "i32"}
@@ -222,15 +221,15 @@ def _add_tail(lowering: Lowering, made: _Product) -> None:
 
 def gemm_of(machine: Machine, i: HloInstruction, whole_rows: bool = False) -> Gemm | None:
     """A dot as a product of panels and tiles; None where it is none or BLAS does it better."""
-    types = tuple(part.shape.element_type.text for part in i.operands)
-    kind = _kind(types, i.shape.element_type.text)
-    if kind is None or not is_canonical(i):
+    types = [part.shape.element_type for part in i.operands]
+    tile = product_tile(set(types), i.shape.element_type)
+    if tile is None or not is_canonical(i):
         return None
     numbers = i.attributes.dimension_numbers
     lhs, rhs = (operand.shape for operand in i.operands)
     left, right = (
-        Side(STORED[name], is_across)
-        for name, is_across in zip(
+        Side(STORED[element.text], is_across)
+        for element, is_across in zip(
             types,
             (
                 numbers.lhs_contracting_dimensions[0] == lhs.rank - 1,
@@ -241,7 +240,7 @@ def gemm_of(machine: Machine, i: HloInstruction, whole_rows: bool = False) -> Ge
     )
     batch = i.shape.dimensions[0] if numbers.lhs_batch_dimensions else 1
     rows, columns = i.shape.dimensions[-2:]
-    gemm = Gemm(machine, kind, left, right, batch, rows, columns, _depth(i), whole_rows)
+    gemm = Gemm(machine, KINDS[tile], left, right, batch, rows, columns, _depth(i), whole_rows)
     if gemm.rows < 2 or gemm.columns < 2:
         return None
     # Of a few columns most lanes are empty. A loop nest is no better if it reads with strides.
@@ -249,18 +248,6 @@ def gemm_of(machine: Machine, i: HloInstruction, whole_rows: bool = False) -> Ge
         return None
     copied = gemm.batch * gemm.right_bytes if gemm.is_laid_out_ahead else 0
     return None if copied > gemm.tuning.max_packed_bytes and is_by_blas(i) else gemm
-
-
-def _kind(operands: tuple[str, ...], result: str) -> Kind | None:
-    """How elements of these types are multiplied."""
-    if result in ("f32", "f64") and set(operands) == {result}:
-        return KINDS[result]
-    if result in ("s32", "u32"):
-        if set(operands) <= {"s32", "u32"}:
-            return KINDS["i32"]
-        if set(operands) <= {"s8", "u8", "s16"}:
-            return KINDS["i16"]
-    return None
 
 
 def _source(
@@ -364,7 +351,7 @@ def _depth(i: HloInstruction) -> int:
 def is_by_blas(i: HloInstruction) -> bool:
     """Whether a dot is a product of matrices of a type that BLAS knows."""
     types = {shape.element_type for shape in (i.shape, *(part.shape for part in i.operands))}
-    return len(types) == 1 and i.shape.element_type.text in BY_BLAS and is_canonical(i)
+    return len(types) == 1 and types <= BLAS_TYPES and is_canonical(i)
 
 
 def is_canonical(i: HloInstruction) -> bool:

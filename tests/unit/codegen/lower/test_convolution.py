@@ -405,7 +405,7 @@ def exactly_direct(
 ) -> list[str]:
     """A convolution is done by tiles, and has the interpreter's bits. Returns its kernels."""
     monkeypatch.setattr(lower_convolution, "SMALL_WORK", 0)
-    monkeypatch.setattr(lower_direct_convolution, "LEAST_TAPS", 0)
+    monkeypatch.setattr(lower_direct_convolution, "MIN_TAPS", 0)
     monkeypatch.setattr(lower_direct_convolution, "LEAST_READINGS", 0)
     random = np.random.default_rng(1)
     arrays = [drawn(random, shape, np.dtype(dtype)) for shape in (base, kernel)]
