@@ -2,6 +2,7 @@ import pytest
 
 from tests.kernels.corpora import CORPORA
 from tests.kernels.listing import Listing, differences
+from tests.processors import HOST
 from xla_server.backends.compilation import compile_module
 from xla_server.codegen import kernel
 from xla_server.codegen.kernel_ir.kernel import Kernel, SourceKernel
@@ -18,22 +19,22 @@ def test_kernels_obey_the_rules_and_need_no_front_end_of_numba(corpus: str) -> N
     seen = {}
     for _, module in CORPORA[corpus]():
         if not has_dynamic_shapes(module):
-            for thunk in kernels_of(compile_module(module).code):
+            for thunk in kernels_of(compile_module(module, machine=HOST).code):
                 seen[thunk.kernel.key] = thunk.kernel
     for code in seen.values():
         # It raises where only numba's front end could compile the kernel.
-        module = str(kernel.module_of(code, "kernel"))
+        module = str(kernel.module_of(code, "kernel", HOST))
         if isinstance(code, Kernel):
             verify(code)
             source = SourceKernel(code.text)
-            assert module == str(kernel.module_of(source, "kernel"))
+            assert module == str(kernel.module_of(source, "kernel", HOST))
 
 
 def test_what_is_left_to_numba_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     before = kernel.FALLBACKS.count
-    assert kernel.kernel_object(SourceKernel("def kernel(buffers, start, stop):\n    pass\n"))
+    assert kernel.kernel_object(SourceKernel("def kernel(buffers, start, stop):\n    pass\n"), HOST)
     assert kernel.FALLBACKS.count == before
-    assert kernel.kernel_object(SourceKernel(_FOREIGN))
+    assert kernel.kernel_object(SourceKernel(_FOREIGN), HOST)
     assert kernel.FALLBACKS.count == before + 1
     assert "compiled by numba's front end: the operator Pow" in caplog.text
 
