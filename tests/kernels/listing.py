@@ -17,6 +17,7 @@ from xla_server.backends.compilation import compile_module
 from xla_server.codegen import kernel
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
+from xla_server.target.machine import Machine
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ def listed(corpora: Sequence[str], *, objects: bool) -> Listing:
     rows: dict[str, dict[str, Any]] = {}
     texts: dict[str, str] = {}
     codes: dict[str, str] = {}
+    machine = Machine.host()
 
     def named(text: str) -> str:
         name = _hash(text.encode())
@@ -51,11 +53,12 @@ def listed(corpora: Sequence[str], *, objects: bool) -> Listing:
         for program, module in CORPORA[corpus]():
             if has_dynamic_shapes(module):
                 continue
-            for number, thunk in enumerate(kernels_of(compile_module(module).code)):
+            thunks = kernels_of(compile_module(module, machine=machine).code)
+            for number, thunk in enumerate(thunks):
                 text = named(thunk.source)
                 row = {
                     "text": text,
-                    "llvm": named(str(kernel.module_of(thunk.kernel, "kernel"))),
+                    "llvm": named(str(kernel.module_of(thunk.kernel, "kernel", machine))),
                     "ranges": [thunk.trips, thunk.work, thunk.prologue],
                     "values": [
                         [value.name for value in values]
@@ -66,7 +69,7 @@ def listed(corpora: Sequence[str], *, objects: bool) -> Listing:
                 if objects:
                     key = thunk.kernel.key
                     if key not in codes:
-                        codes[key] = _hash(kernel.kernel_object(thunk.kernel))
+                        codes[key] = _hash(kernel.kernel_object(thunk.kernel, machine))
                     row["object"] = codes[key]
                 rows[f"{corpus}/{program}/{number}"] = row
     return Listing(rows, texts)

@@ -2,6 +2,7 @@ import pytest
 
 from tests.kernels.corpora import CORPORA
 from tests.kernels.listing import Listing, differences
+from tests.processors import HOST
 from tests.unit.passes.passing import stated
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
@@ -22,15 +23,15 @@ def test_kernels_obey_the_rules_and_need_no_front_end_of_numba(corpus: str) -> N
     seen = {}
     for _, module in CORPORA[corpus]():
         if not has_dynamic_shapes(module):
-            for thunk in kernels_of(compile_module(module).code):
+            for thunk in kernels_of(compile_module(module, machine=HOST).code):
                 seen[thunk.kernel.key] = thunk.kernel
     for code in seen.values():
         # It raises where only numba's front end could compile the kernel.
-        module = str(kernel.module_of(code, "kernel"))
+        module = str(kernel.module_of(code, "kernel", HOST))
         if isinstance(code, Kernel):
             verify(code)
             source = SourceKernel(code.text)
-            assert module == str(kernel.module_of(source, "kernel"))
+            assert module == str(kernel.module_of(source, "kernel", HOST))
 
 
 @pytest.mark.parametrize("kind", [ElementType.C64, ElementType.C128], ids=str)
@@ -42,15 +43,15 @@ def test_kernels_of_complex_numbers_need_no_front_end_of_numba(kind: ElementType
         shape, result = f"{kind.text}[8]", f"{rule.result_type(kind).text}[8]"
         operands = ", ".join(f"x{n}" for n in range(opcode.arity))
         module = stated([shape] * opcode.arity, f"{result} {opcode}({operands})")
-        for thunk in kernels_of(compile_module(module).code):
-            kernel.module_of(thunk.kernel, "kernel")
+        for thunk in kernels_of(compile_module(module, machine=HOST).code):
+            kernel.module_of(thunk.kernel, "kernel", HOST)
 
 
 def test_what_is_left_to_numba_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     before = kernel.FALLBACKS.count
-    assert kernel.kernel_object(SourceKernel("def kernel(buffers, start, stop):\n    pass\n"))
+    assert kernel.kernel_object(SourceKernel("def kernel(buffers, start, stop):\n    pass\n"), HOST)
     assert kernel.FALLBACKS.count == before
-    assert kernel.kernel_object(SourceKernel(_FOREIGN))
+    assert kernel.kernel_object(SourceKernel(_FOREIGN), HOST)
     assert kernel.FALLBACKS.count == before + 1
     assert "compiled by numba's front end: the operator Pow" in caplog.text
 

@@ -22,6 +22,7 @@ from numba.core.registry import cpu_target
 
 from xla_server.codegen.compiler.kernel_compiler import target_machine
 from xla_server.rpc.arrivals import _FUNCTIONS, _VALUES
+from xla_server.target.machine import Machine
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -62,7 +63,7 @@ def context() -> Any:
 
 def pass_manager() -> Any:
     return llvm.create_pass_builder(
-        target_machine(), llvm.create_pipeline_tuning_options()
+        target_machine(Machine.host()), llvm.create_pipeline_tuning_options()
     ).getModulePassManager()
 
 
@@ -109,7 +110,6 @@ OWNERS = (
             "JITCodeLibrary": ("codegen", "name"),
             "JITCodeLibrary._get_module_for_linking": ("self",),
             "JITCodeLibrary._optimize_functions": ("self", "ll_module"),
-            "get_host_cpu_features": (),
             "initialize_llvm": (),
         },
     ),
@@ -149,11 +149,7 @@ OWNERS = (
             "PassManager.finalize": ("self",),
         },
     ),
-    Owner(
-        "numba",
-        "numba.core.config",
-        present("CPU_FEATURES", "CPU_NAME", "LOOP_VECTORIZE", "SLP_VECTORIZE"),
-    ),
+    Owner("numba", "numba.core.config", present("LOOP_VECTORIZE", "SLP_VECTORIZE")),
     Owner("numba", "numba.core.datamodel", {"models.OpaqueModel": ("dmm", "fe_type")}),
     Owner("numba", "numba.core.dispatcher", present("Dispatcher")),
     Owner("numba", "numba.core.errors", present("NumbaNotImplementedError")),

@@ -20,6 +20,7 @@ from xla_server.passes.edit import copy_module
 from xla_server.passes.fixpoint import Pass, Watcher, run_once
 from xla_server.passes.pipeline import NEEDED, PIPELINE
 from xla_server.passes.selection import PassOptions, selected
+from xla_server.target.machine import Machine
 
 _FUSIONS = fusions(LoopNestCosts())
 
@@ -60,18 +61,19 @@ def compile_module(
     module: HloModule,
     options: PassOptions = PassOptions(),  # noqa: B008
     *,
+    machine: Machine | None = None,
     lowerings: Mapping[Opcode, Lower] = LOWERINGS,
     custom_calls: Registry = BUILTIN,
     observer: Observer | None = None,
     fuses: bool = True,
 ) -> Compilation:
-    """Compile a copy of `module`, as far as kernels are source texts.
+    """Compile a copy of `module` for `machine`, by default the host, up to the text of kernels.
 
     Without `fuses`, instructions inside of fusions have kernels of their own.
 
     Raises InvalidArgumentError for options that name no pass that can be left out,
-    UnimplementedError for what has no kernel, ResourceExhaustedError for a program that is too long
-    with its calls written out.
+    UnimplementedError for an operation without a kernel, ResourceExhaustedError for a program that
+    is too long once its calls are inlined.
     """
     require_inlinable(module)
     steps = selected(STEPS, options, NEEDED, FUSIONS)
@@ -84,7 +86,7 @@ def compile_module(
     run_once([step for step in steps if step.name in FUSIONS], changing, watch)
     if observer is not None:
         observer.optimised(changing)
-    code = lower(changing, lowerings, custom_calls, fuses=fuses)
+    code = lower(changing, lowerings, machine or Machine.host(), custom_calls, fuses=fuses)
     assignment = assign(code)
     if observer is not None:
         observer.lowered(code, assignment)

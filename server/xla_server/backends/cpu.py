@@ -54,6 +54,7 @@ from xla_server.runtime.host import HostRun
 from xla_server.runtime.program import Program
 from xla_server.runtime.row_times import RowTimes
 from xla_server.runtime.threads import ThreadPool
+from xla_server.target.machine import Machine
 
 
 class Cpu:
@@ -61,10 +62,10 @@ class Cpu:
 
     Implements xla_server.backends.backend.Backend. `max_value_bytes` bounds every single value
     of a program and all that exist at once in an execution. Programs may call the
-    targets in `custom_calls`. Kernels run on `threads` threads, by default as many as there are
-    cores. Compiled ones are kept in `compilation_cache_dir`, if that is not empty;
-    InvalidArgumentError where others could put code into it. Dumps that programs ask for go to
-    `dumps`, what the compiler fails on to `incidents`.
+    targets in `custom_calls`. They are compiled for `machine`, by default the host. Kernels run on
+    `threads` threads, by default as many as it has cores. Compiled ones are kept in
+    `compilation_cache_dir`, if that is not empty; InvalidArgumentError where others could put code
+    into it. Dumps that programs ask for go to `dumps`, what the compiler fails on to `incidents`.
     """
 
     platform = "cpu"
@@ -75,6 +76,7 @@ class Cpu:
         *,
         max_value_bytes: int | None = None,
         custom_calls: Registry = BUILTIN,
+        machine: Machine | None = None,
         threads: int | None = None,
         compilation_cache_dir: str = "",
         dumps: DumpDirectory | None = None,
@@ -88,7 +90,8 @@ class Cpu:
         self._custom_calls = custom_calls
         directory = Path(compilation_cache_dir)
         self._cache = KernelCache(directory) if compilation_cache_dir else None
-        self._kernels = Kernels(self._cache)
+        self._machine = machine or Machine.host()
+        self._kernels = Kernels(self._cache, self._machine)
         # What every program runs on, before the first of them waits for it.
         walker(self._kernels)
         self._pool = ThreadPool(self._kernels, threads)
@@ -237,6 +240,7 @@ class Cpu:
             compilation = compile_module(
                 module,
                 options.passes,
+                machine=self._machine,
                 lowerings=self._lowerings,
                 custom_calls=self._custom_calls,
                 observer=dump,

@@ -29,7 +29,8 @@ from xla_server.codegen.instructions.instruction import Instruction
 from xla_server.codegen.instructions.memory import COMPUTED, MEMORY
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.kernel import Kernel, SourceKernel
-from xla_server.codegen.namespace import NAMESPACE, SHARED
+from xla_server.codegen.namespace import vocabulary
+from xla_server.target.machine import Machine
 
 _LOG = logging.getLogger(__name__)
 
@@ -88,13 +89,15 @@ LOADED_BYTES = 1 << 20
 class Kernels:
     """Compiled kernels by their keys, each compiled once, or taken from a cache on disk.
 
-    They are kept as long as somebody has them. Any thread may ask.
+    They are compiled for `machine`, by default the host, and kept as long as somebody has them. Any
+    thread may ask.
     """
 
-    def __init__(self, cache: KernelCache | None = None) -> None:
+    def __init__(self, cache: KernelCache | None = None, machine: Machine | None = None) -> None:
+        self.machine = machine or Machine.host()
         self._cache = cache
         # What programs share: for as long as this object, or a kernel of it, lives.
-        self._base = Loader()
+        self._base = Loader(self.machine)
         self._loader: Loader | None = None
         self._kernels: weakref.WeakValueDictionary[str, LoadedKernel] = (
             weakref.WeakValueDictionary()
@@ -141,12 +144,14 @@ class Kernels:
         with self._lock:
             found = self._native.get(symbol)
             if found is None:
-                code = self._kept(symbol, lambda: native_object(function, argument_count, symbol))
+                code = self._kept(
+                    symbol, lambda: native_object(function, argument_count, symbol, self.machine)
+                )
                 found = self._native[symbol] = self._base.load(code, symbol)
         return found
 
     def load_shared(self, symbol: str) -> None:
-        """Have a function of SHARED loaded before a kernel calls it; raises what compiling it does.
+        """Have a shared function loaded before a kernel calls it; raises what compiling it does.
 
         A kernel that is asked for meanwhile waits for this function at most.
         """
@@ -166,7 +171,7 @@ class Kernels:
         code = self._unloaded.get(key)
         if code is None:
             try:
-                code = self._kept(symbol_of(key), lambda: kernel_object(kernel))
+                code = self._kept(symbol_of(key), lambda: kernel_object(kernel, self.machine))
                 self._load_shared(code)
             except MemoryError:
                 raise
@@ -195,7 +200,7 @@ class Kernels:
             or loader.symbol_count >= LOADED_TOGETHER
             or loader.byte_size >= LOADED_BYTES
         ):
-            loader = self._loader = Loader(self._base)
+            loader = self._loader = Loader(self.machine, self._base)
         return loader
 
     def _load_shared(self, code: bytes) -> None:
@@ -209,7 +214,8 @@ class Kernels:
         # Its own code names it too.
         self._shared.add(symbol)
         try:
-            found = self._kept(symbol, SHARED[symbol].object_code)
+            function = vocabulary(self.machine).shared[symbol]
+            found = self._kept(symbol, lambda: function.object_code(self.machine))
             self._load_shared(found)
             self._base.load(found, symbol)
         except BaseException:  # Code that calls what is not loaded would end the process.
@@ -218,11 +224,13 @@ class Kernels:
 
     def _kept(self, symbol: str, compiled: Callable[[], bytes]) -> bytes:
         """Object code from the disk, or compiled and left there."""
-        code = self._cache.get(symbol) if self._cache else None
+        if self._cache is None:
+            return compiled()
+        key = cache_key(symbol, self.machine)
+        code = self._cache.get(key)
         if code is None:
             code = compiled()
-            if self._cache:
-                self._cache.put(symbol, code)
+            self._cache.put(key, code)
         return code
 
 
@@ -231,46 +239,54 @@ def symbol_of(key: str) -> str:
     return f"kernel_{hashlib.sha256(key.encode()).hexdigest()}"
 
 
+def cache_key(symbol: str, machine: Machine) -> str:
+    """Return the name of a symbol's object code on disk.
+
+    Object code depends on nothing else of a machine: what text depends on is in the symbol.
+    """
+    return f"{symbol} {machine.name} {machine.features}"
+
+
 def compile_kernel(source: str) -> LoadedKernel:
     """Return the kernel that a source text defines, compiled by itself."""
     return Kernels().get(SourceKernel(source))
 
 
-def kernel_object(kernel: KernelCode) -> bytes:
-    """Return the object code of a kernel."""
+def kernel_object(kernel: KernelCode, machine: Machine) -> bytes:
+    """Return the object code of a kernel for a machine."""
     symbol = symbol_of(kernel.key)
     try:
-        module = module_of(kernel, symbol)
+        module = module_of(kernel, symbol, machine)
     except UnsupportedError as error:
-        names = _names_of(kernel.text)
+        names = _names_of(kernel.text, machine)
         exec(compile(kernel.text, "<kernel>", "exec"), names)
-        code = compile_object(names["kernel"], ARGUMENTS, symbol)
+        code = compile_object(names["kernel"], ARGUMENTS, symbol, machine)
         FALLBACKS.record(error)
         return code
-    return object_of_module(module, _effort_of(kernel))
+    return object_of_module(module, machine, _effort_of(kernel, machine))
 
 
-def module_of(kernel: KernelCode, symbol: str) -> Any:
-    """Return the LLVM module of a kernel, as `symbol`. Raises UnsupportedError."""
+def module_of(kernel: KernelCode, symbol: str, machine: Machine) -> Any:
+    """Return the LLVM module of a kernel for a machine, as `symbol`. Raises UnsupportedError."""
     if isinstance(kernel, Kernel):
-        return llvm.kernel_module(kernel, NAMESPACE, symbol)
-    return kernel_module(kernel.text, _names_of(kernel.text), symbol)
+        return llvm.kernel_module(kernel, vocabulary(machine).names, symbol, machine)
+    return kernel_module(kernel.text, _names_of(kernel.text, machine), symbol, machine)
 
 
-def _names_of(source: str) -> dict[str, Any]:
+def _names_of(source: str, machine: Machine) -> dict[str, Any]:
     """Return the global names of a source text, its constants among them."""
-    names = dict(NAMESPACE)
+    names = dict(vocabulary(machine).names)
     # The kernel itself is read from the text, seldom from what Python makes of it.
     exec(compile(source.partition("def kernel(")[0], "<kernel>", "exec"), names)
     return names
 
 
-def _effort_of(kernel: KernelCode) -> Effort:
+def _effort_of(kernel: KernelCode, machine: Machine) -> Effort:
     """Return how much LLVM does: little for what only calls functions that do for long."""
     if isinstance(kernel, Kernel | SourceKernel) and kernel.effort is not None:
         return kernel.effort
-    words = set(re.findall(r"\w+", kernel.text))
-    called = {NAMESPACE[word] for word in words if word in NAMESPACE}
+    words, names = set(re.findall(r"\w+", kernel.text)), vocabulary(machine).names
+    called = {names[word] for word in words if word in names}
     if called.isdisjoint(_STORES) and any(isinstance(f, Instruction) and f.is_long for f in called):
         return Effort.GLUE
     return Effort.OPTIMISED
@@ -280,11 +296,13 @@ _STORES = [MEMORY[f"{store}_{kind}"] for store in ("store", "poke") for kind in 
 
 
 @functools.cache
-def native_object(function: Callable[..., None], argument_count: int, symbol: str) -> bytes:
+def native_object(
+    function: Callable[..., None], argument_count: int, symbol: str, machine: Machine
+) -> bytes:
     """The object code of a function of int64 that returns nothing; once for a process."""
     try:
-        return object_of_module(function_module(function, symbol))
+        return object_of_module(function_module(function, symbol, machine), machine)
     except UnsupportedError as error:
-        code = compile_object(function, [types.int64] * argument_count, symbol)
+        code = compile_object(function, [types.int64] * argument_count, symbol, machine)
         FALLBACKS.record(error)
         return code

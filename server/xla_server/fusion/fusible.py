@@ -5,6 +5,7 @@ from xla_server.fusion.running_window import running_axis
 from xla_server.ir.index_maps import MAPPED
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE, EXPENSIVE
+from xla_server.target.capability import is_tiled_transpose
 
 COSTLY = EXPENSIVE | {Opcode.MAP}
 """Operations that are not worth computing twice."""
@@ -29,12 +30,6 @@ ONE_TO_ONE = ELEMENTWISE | {Opcode.COPY, Opcode.MAP}
 
 FUSIBLE = ONE_TO_ONE | MOVEMENT | {Opcode.REDUCE, Opcode.REDUCE_WINDOW}
 """Everything that may stand in a fusion."""
-
-LARGE_TRANSPOSE = 1 << 15
-"""Elements from which a transpose is better done once, by tiles."""
-
-SIDE = 8
-"""Of the tiles, which shorter dimensions do not fill."""
 
 MANY_OPERANDS = 4
 """Operands up to which a concatenate may be computed at single elements of other loops, where all
@@ -68,10 +63,13 @@ def is_tiled(instruction: HloInstruction) -> bool:
     if instruction.opcode is not Opcode.TRANSPOSE:
         return False
     (operand,) = instruction.operands
+    shape = instruction.shape
     return (
-        instruction.shape.element_count >= LARGE_TRANSPOSE
-        and instruction.attributes.permutation[-1] != instruction.shape.rank - 1
-        and min(operand.shape.dimensions[-1], instruction.shape.dimensions[-1]) >= SIDE
+        shape.rank > 0
+        and instruction.attributes.permutation[-1] != shape.rank - 1
+        and is_tiled_transpose(
+            shape.element_count, operand.shape.dimensions[-1], shape.dimensions[-1]
+        )
     )
 
 

@@ -16,7 +16,6 @@ from xla_contract.ops.fusion import FusionAttributes, FusionKind
 from xla_contract.ops.parameter import ParameterAttributes
 from xla_server.fusion.fusible import (
     COSTLY,
-    LARGE_TRANSPOSE,
     MANY_OPERANDS,
     ONE_TO_ONE,
     is_fusible,
@@ -29,6 +28,7 @@ from xla_server.fusion.index_maps import IndexMaps, Place, copies
 from xla_server.fusion.windows import has_free_order, is_short_window
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.edit import Editor, rearrange, rewrite, users
+from xla_server.target.capability import MIN_TILED_TRANSPOSE
 
 LARGEST = 160
 """Instructions of one fusion, and so the length of its longest chain. LLVM's time grows faster than
@@ -275,7 +275,7 @@ class _Plan:
             return len(kernels) == 1 and self._is_row(i, readers, next(iter(kernels)))
         if i.opcode is Opcode.REDUCE_WINDOW:
             return self._is_finished(i, readers, kernels)
-        if i.opcode is Opcode.TRANSPOSE and i.shape.element_count >= LARGE_TRANSPOSE:
+        if i.opcode is Opcode.TRANSPOSE and i.shape.element_count >= MIN_TILED_TRANSPOSE:
             return False
         if i.opcode in COSTLY:
             return (

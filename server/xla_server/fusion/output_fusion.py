@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Collection
 
-from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.fusion import FusionAttributes, FusionKind
 from xla_contract.ops.tuple import GetTupleElementAttributes
@@ -14,12 +13,11 @@ from xla_server.fusion.places import keeps_place
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.call_inliner import drop_unused
 from xla_server.passes.edit import Editor, users
+from xla_server.target.capability import BLAS_TYPES
 
 MAX_REDUCED = 1024
 """Largest reduction in an epilogue, in elements, whose operand is not the product: a product's
 kernel has some dozen calls, and its operations are that many times these."""
-
-_BY_BLAS = frozenset({ElementType.F32, ElementType.F64, ElementType.C64, ElementType.C128})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +89,7 @@ class OutputFusion:
         if i.opcode is Opcode.CONVOLUTION:
             return True
         types = {i.shape.element_type, *(part.shape.element_type for part in i.operands)}
-        return len(types) == 1 and types <= _BY_BLAS
+        return len(types) == 1 and types <= BLAS_TYPES
 
 
 def _is_tail(i: HloInstruction, producer: HloInstruction) -> bool:

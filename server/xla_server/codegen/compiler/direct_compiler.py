@@ -36,6 +36,7 @@ from xla_server.codegen.compiler.direct_values import (
 )
 from xla_server.codegen.compiler.direct_vectors import vector_wish, wish_for_vectors
 from xla_server.codegen.compiler.shared_functions import SharedFunction
+from xla_server.target.machine import Machine
 
 _DEEPEST = 16
 """Calls inside of calls at most; one that calls itself is left to numba, which says so."""
@@ -50,7 +51,9 @@ def _parsed(text: str) -> ast.Module:
         return ast.parse(text)
 
 
-def kernel_module(source: str, names: Mapping[str, Any], symbol: str) -> ir.Module:
+def kernel_module(
+    source: str, names: Mapping[str, Any], symbol: str, machine: Machine
+) -> ir.Module:
     """The LLVM module of the function `kernel` of a source text, as `symbol`.
 
     `names` has the values of the text's global names. Raises UnsupportedError.
@@ -58,18 +61,18 @@ def kernel_module(source: str, names: Mapping[str, Any], symbol: str) -> ir.Modu
     function = _parsed(source).body[-1]
     if not isinstance(function, ast.FunctionDef) or function.name != "kernel":
         raise UnsupportedError("the kernel must come last")
-    return _module(_Text(function, names), symbol)
+    return _module(_Text(function, names), symbol, machine)
 
 
-def function_module(function: Callable[..., None], symbol: str) -> ir.Module:
+def function_module(function: Callable[..., None], symbol: str, machine: Machine) -> ir.Module:
     """The LLVM module of a function of int64 that returns nothing, as `symbol`.
 
     Raises UnsupportedError.
     """
-    return _module(_Text.of(function), symbol)
+    return _module(_Text.of(function), symbol, machine)
 
 
-def write_function(code: Any, function: Callable[..., Any]) -> None:
+def write_function(code: Any, machine: Machine, function: Callable[..., Any]) -> None:
     """Give an LLVM function of int64 the code of one of Python.
 
     Raises UnsupportedError.
@@ -78,7 +81,7 @@ def write_function(code: Any, function: Callable[..., Any]) -> None:
 
     def write(builder: Any, start: Any) -> None:
         given = [(types.int64, argument) for argument in code.args]
-        result = _Function(builder, {start}, text, given, _DEEPEST).write()
+        result = _Function(builder, {start}, text, given, machine, _DEEPEST).write()
         if result is None:
             builder.ret_void()
         else:
@@ -87,12 +90,12 @@ def write_function(code: Any, function: Callable[..., Any]) -> None:
     write_body(code, write)
 
 
-def _module(text: "_Text", symbol: str) -> ir.Module:
+def _module(text: "_Text", symbol: str, machine: Machine) -> ir.Module:
     """A module of one function that follows numba's convention."""
 
     def write(builder: Any, start: Any, args: Sequence[Any]) -> None:
         given = [(types.int64, argument) for argument in args]
-        if _Function(builder, {start}, text, given, _DEEPEST).write() is not None:
+        if _Function(builder, {start}, text, given, machine, _DEEPEST).write() is not None:
             raise UnsupportedError("a kernel with a result")
 
     return module_of(symbol, len(text.parameters), write)
@@ -146,10 +149,17 @@ class _Function(Expressions):
     """
 
     def __init__(
-        self, builder: Any, reached: set[Any], text: _Text, given: Sequence[Typed], depth: int
+        self,
+        builder: Any,
+        reached: set[Any],
+        text: _Text,
+        given: Sequence[Typed],
+        machine: Machine,
+        depth: int,
     ) -> None:
         super().__init__(builder, reached)
         self._text = text
+        self._machine = machine
         self._depth = depth
         self._known: dict[str, Typed] = {}
         self._variables: dict[str, tuple[Any, Any]] = {}
@@ -243,7 +253,7 @@ class _Function(Expressions):
             back = self._go_to(test)
             if is_short(loop) and not self._shares(loop):
                 write_out(back)
-            elif wish := vector_wish(loop):
+            elif wish := vector_wish(loop, self._machine):
                 wish_for_vectors(back, wish)
         self._go_on_at(after)
 
@@ -331,7 +341,7 @@ class _Function(Expressions):
         if not isinstance(function, Dispatcher) or not self._depth:
             raise UnsupportedError("a call of something else")
         text = _Text.of(function.py_func)
-        inner = _Function(self._builder, self._reached, text, given, self._depth - 1)
+        inner = _Function(self._builder, self._reached, text, given, self._machine, self._depth - 1)
         result = inner.write()
         return (types.void, None) if result is None else result
 

@@ -51,13 +51,19 @@ from xla_server.codegen.kernel_ir.statements import (
 )
 from xla_server.codegen.kernel_ir.unrolling import constant_iterations
 from xla_server.codegen.kernel_ir.vectors import is_of_stores
+from xla_server.target.machine import Machine
 
 
-def kernel_module(kernel: Kernel, names: Mapping[str, Any], symbol: str) -> ir.Module:
-    """Return the LLVM module of a kernel, as `symbol`. `names` has the instructions."""
+def kernel_module(
+    kernel: Kernel, names: Mapping[str, Any], symbol: str, machine: Machine
+) -> ir.Module:
+    """Return the LLVM module of a kernel for a machine, as `symbol`.
+
+    `names` has the instructions.
+    """
 
     def write(builder: Any, first: Any, args: Sequence[Any]) -> None:
-        _Emitter(builder, first, kernel, names, args).write()
+        _Emitter(builder, first, kernel, names, machine, args).write()
 
     return module_of(symbol, 3, write)
 
@@ -71,10 +77,11 @@ class _Emitter(Blocks):
         first: Any,
         kernel: Kernel,
         names: Mapping[str, Any],
+        machine: Machine,
         args: Sequence[Any],
     ) -> None:
         super().__init__(builder, {first})
-        self._kernel, self._names = kernel, names
+        self._kernel, self._names, self._machine = kernel, names, machine
         self._table, *limits = ((COMPUTED["i64"], argument) for argument in args)
         self._values: dict[Value, Typed] = dict(zip((START, STOP), limits, strict=True))
         self._cells: dict[Cell, tuple[Any, Any]] = {}
@@ -211,8 +218,11 @@ class _Emitter(Blocks):
             return
         if loop.unrolled:
             write_out(back)
-        elif wish := wish_for(constant_iterations(loop), lambda: is_of_stores(loop)):
+        elif wish := self._wish(loop):
             wish_for_vectors(back, wish)
+
+    def _wish(self, loop: For) -> str | None:
+        return wish_for(constant_iterations(loop), lambda: is_of_stores(loop), self._machine)
 
     def _count(
         self, axis: Value, low: Any, high: Any, step: int, body: Sequence[Statement]

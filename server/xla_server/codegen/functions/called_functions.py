@@ -32,7 +32,7 @@ class _Variant(SharedFunction):
 
     def __init__(self, function: ElementaryFunction, lanes: int) -> None:
         name = f"{function.__name__}_of_{lanes}"
-        super().__init__(name, 0, lambda code: function.write(code), Effort.WRITTEN)
+        super().__init__(name, 0, lambda code, _: function.write(code), Effort.WRITTEN)
         self._form = function.form(lanes)
 
     def declare(self, module: Any, attributes: str = _PURE) -> Any:

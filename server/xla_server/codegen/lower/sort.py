@@ -24,9 +24,7 @@ from xla_server.codegen.routines.radix_sort import COUNT_WORDS, LOOK
 from xla_server.codegen.routines.sorting import sorter_name
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloComputation, HloInstruction
-
-_SLOTS = 32
-"""How many rows are sorted side by side at most, each in its own scratch memory."""
+from xla_server.target.tuning import tuning_of
 
 _COST = 64
 """Operations for each element of a row."""
@@ -264,7 +262,7 @@ def _add(
     It may look at the word `cancelled`.
     """
     operands, results = values
-    each = -(-rows // _SLOTS)
+    each = -(-rows // tuning_of(lowering.machine).row_slots)
     slots = -(-rows // each)
     scratch = lowering.new(Shape.array(ElementType.S64, (slots * words,)), f"{i.name}.scratch")
     read = tuple(dict.fromkeys(operands))

@@ -12,6 +12,7 @@ the byte OFFSET of its first run and the bytes from run to run (STRIDE), the byt
 run goes to (TARGET), its SIZE in bytes, and the bytes of a row that entries before it fill (BEGIN).
 """
 
+import functools
 from typing import Any
 
 from numba import njit
@@ -194,9 +195,7 @@ def _loaded(f: FunctionText, address: str, word: int) -> str:
 
 
 def _shared(name: str, function: Any) -> SharedFunction:
-    def write(code: Any) -> None:
-        write_function(code, function)
-
+    write = functools.partial(write_function, function=function)
     return SharedFunction(name, 3, write, Effort.PLAIN, is_long=True)
 
 

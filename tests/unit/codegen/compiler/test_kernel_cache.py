@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from tests.processors import HOST, MACHINES
 from xla_contract.errors import InvalidArgumentError
 from xla_server.codegen import kernel
 from xla_server.codegen.compiler import kernel_cache
@@ -28,7 +29,7 @@ from xla_server.codegen.kernel_ir.kernel import SourceKernel
 
 compiled = []
 original = kernel.kernel_object
-kernel.kernel_object = lambda source: compiled.append(source) or original(source)
+kernel.kernel_object = lambda source, machine: compiled.append(source) or original(source, machine)
 found = kernel.Kernels(KernelCache(Path(sys.argv[1]))).get(SourceKernel({SOURCE!r}))
 place, none = ctypes.c_int64(0), (ctypes.c_int64 * 2)()
 table = (ctypes.c_int64 * 1)(ctypes.addressof(place))
@@ -76,7 +77,7 @@ def test_a_damaged_file_is_removed_and_compiled_again(tmp_path, damage, monkeypa
     (path,) = _files(tmp_path)
     whole = path.read_bytes()
     path.write_bytes(damage(whole))
-    assert KernelCache(tmp_path).get(kernel.symbol_of(SOURCE)) is None
+    assert KernelCache(tmp_path).get(kernel.cache_key(kernel.symbol_of(SOURCE), HOST)) is None
     assert _files(tmp_path) == []
     Kernels(KernelCache(tmp_path)).get(SourceKernel(SOURCE))
     assert path.read_bytes() == whole
@@ -84,7 +85,16 @@ def test_a_damaged_file_is_removed_and_compiled_again(tmp_path, damage, monkeypa
     assert Kernels(KernelCache(tmp_path)).get(SourceKernel(SOURCE)).address
 
 
-def test_code_of_another_version_or_processor_is_not_found(tmp_path, monkeypatch):
+def test_code_for_one_processor_is_not_taken_by_another(tmp_path):
+    for machine in MACHINES.values():
+        Kernels(KernelCache(tmp_path), machine)._kept("symbol", machine.name.encode)
+    for machine in MACHINES.values():
+        assert (
+            Kernels(KernelCache(tmp_path), machine)._kept("symbol", bytes).decode() == machine.name
+        )
+
+
+def test_code_of_another_version_is_not_found(tmp_path, monkeypatch):
     KernelCache(tmp_path).put("symbol", b"code")
     assert KernelCache(tmp_path).get("symbol") == b"code"
     assert KernelCache(tmp_path).get("other") is None

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
+from tests.processors import HOST
 from xla_server.codegen import kernel as kernels
 from xla_server.codegen.compiler.direct_compiler import kernel_module
 from xla_server.codegen.compiler.kernel_cache import KernelCache
@@ -16,17 +17,18 @@ from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFun
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.kernel import SourceKernel
-from xla_server.codegen.namespace import NAMESPACE, SHARED
+from xla_server.codegen.namespace import vocabulary
+from xla_server.target.machine import Machine
 
 WORD = ir.IntType(64)
 
 
-def _twice(function: Any) -> None:
+def _twice(function: Any, _: Machine) -> None:
     builder = ir.IRBuilder(function.append_basic_block())
     builder.ret(builder.add(function.args[0], function.args[0]))
 
 
-def _thrice(function: Any) -> None:
+def _thrice(function: Any, _: Machine) -> None:
     """Calls the other one."""
     builder = ir.IRBuilder(function.append_basic_block())
     form = ir.FunctionType(WORD, [WORD])
@@ -41,11 +43,17 @@ SOURCE = """def kernel(buffers, start, stop):
 """
 
 
+def _add(monkeypatch: pytest.MonkeyPatch, function: SharedFunction) -> None:
+    """Have kernels for the host know a function."""
+    known = vocabulary(HOST)
+    monkeypatch.setitem(known.names, function.__name__, function)  # type: ignore[arg-type]
+    monkeypatch.setitem(known.shared, function.symbol, function)  # type: ignore[arg-type]
+
+
 @pytest.fixture(autouse=True)
 def _named(monkeypatch: pytest.MonkeyPatch) -> None:
     for function in (TWICE, THRICE):
-        monkeypatch.setitem(NAMESPACE, function.__name__, function)
-        monkeypatch.setitem(SHARED, function.symbol, function)
+        _add(monkeypatch, function)
 
 
 def run(found: kernels.LoadedKernel, start: int) -> int:
@@ -66,11 +74,13 @@ def test_kernels_call_them_and_they_each_other() -> None:
 
 
 def test_each_is_compiled_once_for_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert TWICE.object_code() is TWICE.object_code()
-    assert symbols_in(kernels.kernel_object(SourceKernel(SOURCE.format("test_twice")))) == [
-        TWICE.symbol
-    ]
-    assert symbols_in(kernels.kernel_object(SourceKernel(SOURCE.format("neg")))) == []
+    assert TWICE.object_code(HOST) is TWICE.object_code(HOST)
+    calling, other = (
+        kernels.kernel_object(SourceKernel(SOURCE.format(name)), HOST)
+        for name in ("test_twice", "neg")
+    )
+    assert symbols_in(calling) == [TWICE.symbol]
+    assert symbols_in(other) == []
 
 
 def test_on_disk_they_are_beside_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +95,7 @@ def test_on_disk_they_are_beside_kernels(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_kernel_says_by_what_it_does_what_it_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
     efforts: list[Effort] = []
 
-    def object_of_module(module: Any, effort: Effort) -> bytes:
+    def object_of_module(module: Any, machine: Machine, effort: Effort) -> bytes:
         efforts.append(effort)
         return b""
 
@@ -102,15 +112,15 @@ def test_a_kernel_says_by_what_it_does_what_it_is_worth(monkeypatch: pytest.Monk
         (store, Effort.GLUE, Effort.GLUE),
         (store, Effort.PLAIN, Effort.PLAIN),
     ):
-        kernels.kernel_object(SourceKernel(f"def kernel(buffers, start, stop):\n{body}", asked))
+        source = f"def kernel(buffers, start, stop):\n{body}"
+        kernels.kernel_object(SourceKernel(source, asked), HOST)
         assert efforts.pop() is effort
 
 
 @pytest.mark.parametrize("effort", Effort)
 def test_any_effort_gives_the_same(effort: Effort, monkeypatch: pytest.MonkeyPatch) -> None:
     function = SharedFunction("test_effort", 1, _twice, effort, returns=True)
-    monkeypatch.setitem(NAMESPACE, function.__name__, function)
-    monkeypatch.setitem(SHARED, function.symbol, function)
+    _add(monkeypatch, function)
     assert run(Kernels().get(SourceKernel(SOURCE.format("test_effort"))), 21) == 42
 
 
@@ -120,15 +130,14 @@ def test_a_function_may_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
         return f.text(f.plus("%number", f.opaque("2")))
 
     function = TextFunction("test_text", 1, text, returns=True)
-    monkeypatch.setitem(NAMESPACE, function.__name__, function)
-    monkeypatch.setitem(SHARED, function.symbol, function)
+    _add(monkeypatch, function)
     assert run(Kernels().get(SourceKernel(SOURCE.format("test_text"))), 5) == 7
 
 
 def test_loops_of_calls_are_not_written_out() -> None:
     loop = "def kernel(buffers, start, stop):\n    for i in range(4):\n        {}\n"
     texts = [
-        str(kernel_module(source, NAMESPACE, "kernel"))
+        str(kernel_module(source, vocabulary(HOST).names, "kernel", HOST))
         for source in map(loop.format, ("poke_i64(buffers, i, 0)", "test_twice(i)"))
     ]
     assert ["unroll.full" in text for text in texts] == [True, False]

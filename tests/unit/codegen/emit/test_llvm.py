@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.processors import HOST
 from tests.unit.codegen.kernel_ir.kernels import (
     ITEM,
     READ,
@@ -46,7 +47,8 @@ from xla_server.codegen.kernel_ir.statements import (
     While,
 )
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.namespace import NAMESPACE
+from xla_server.codegen.namespace import vocabulary
+from xla_server.target.machine import Machine
 
 TRUE = Const(Type.B1, (1,))
 GOING = Cell("going", Type.B1)
@@ -116,10 +118,10 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_the_source_of_a_kernel_means_the_same(name: str) -> None:
+def test_the_source_of_a_kernel_means_the_same(name: str, machine: Machine) -> None:
     kernel = KERNELS[name]()
     source = SourceKernel(kernel.text)
-    assert str(module_of(kernel, "kernel")) == str(module_of(source, "kernel"))
+    assert str(module_of(kernel, "kernel", machine)) == str(module_of(source, "kernel", machine))
 
 
 @pytest.mark.parametrize(
@@ -134,4 +136,4 @@ def test_the_source_of_a_kernel_means_the_same(name: str) -> None:
 )
 def test_what_a_kernel_cannot_mean_is_refused(statement: Let | Declare, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        kernel_module(kernel_of(statement), NAMESPACE, "kernel")
+        kernel_module(kernel_of(statement), vocabulary(HOST).names, "kernel", HOST)

@@ -2,12 +2,13 @@
 
 import pytest
 
+from tests.processors import HOST
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.elementwise import ELEMENTWISE as RULES
 from xla_server.codegen.functions.elementwise import function_of, widens_to_c128
 from xla_server.codegen.loops.kept_rows import cost_of
-from xla_server.codegen.namespace import NAMESPACE
+from xla_server.codegen.namespace import vocabulary
 from xla_server.codegen.trace.graph import Apply
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ops.elementwise_table import ROWS
@@ -23,7 +24,7 @@ def test_every_type_of_an_operation_has_a_kernel_function_of_the_row_s_cost(opco
     row = ROWS[opcode]
     for kind in RULES[opcode].types.members:
         name = named(opcode, kind)
-        assert name in NAMESPACE, kind
+        assert name in vocabulary(HOST).names, kind
         if name != row.pred:
             assert cost_of(Apply(name, (), "f32")) == row.cost, kind
 

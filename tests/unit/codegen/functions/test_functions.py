@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.sweep.depth import FULL
+from tests.processors import HOST
 from tests.ulps.errors import worst
 from tests.ulps.functions import BINARY, OPERATIONS, REFERENCE, computed, exact, loop
 from tests.ulps.measuring import WHOLE, bound_of, measured
@@ -117,7 +118,7 @@ def test_loops_are_vectorised_and_call_nothing(
         return emit_object(machine, module)
 
     monkeypatch.setattr(llvm.TargetMachine, "emit_object", kept)
-    kernel_object(SourceKernel(loop(function, name)))
+    kernel_object(SourceKernel(loop(function, name)), HOST)
     (assembly,) = texts
     instructions = [line.strip() for line in assembly.splitlines() if line.startswith("\t")]
     calls = [line for line in instructions if re.match(r"(call|bl|b?jmp\s+[a-z_])", line)]
