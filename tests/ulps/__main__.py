@@ -10,8 +10,17 @@ import sys
 import time
 from pathlib import Path
 
-from tests.ulps.functions import DTYPE, REFERENCE
-from tests.ulps.measuring import WHOLE, Error, Notes, bound_of, measured, wanted
+from tests.ulps.functions import DTYPE
+from tests.ulps.measuring import (
+    COMPLEX,
+    EVERY,
+    WHOLE,
+    Error,
+    Notes,
+    bound_of,
+    measured,
+    wanted,
+)
 from tests.ulps.page import PATH, errors_of, page
 
 NOTES = Path(__file__).parents[2] / "build" / "ulps.json"
@@ -21,16 +30,18 @@ def main(arguments: list[str]) -> int:
     """Measure what the arguments say; 1 where an error exceeds its bound."""
     parser = argparse.ArgumentParser(prog="python -m tests.ulps")
     parser.add_argument("--functions", default="", help="comma-separated; all of them by default")
-    parser.add_argument("--types", default="", help="of f16, bf16, f32 and f64")
+    parser.add_argument("--types", default="", help="of f16, bf16, f32, f64, c64 and c128")
     parser.add_argument("--whole", action="store_true", help="every f32, which takes minutes each")
     options = parser.parse_args(arguments)
-    functions = _chosen(options.functions, list(REFERENCE))
-    types = _chosen(options.types, list(DTYPE))
+    functions = _chosen(options.functions, sorted({function for function, _ in EVERY}))
+    types = _chosen(options.types, [*DTYPE, *COMPLEX])
     notes = Notes(NOTES)
     errors = errors_of(PATH.read_text(encoding="utf-8")) if PATH.exists() else {}
     exceeded = False
     for function in functions:
         for name in types:
+            if (function, name) not in EVERY:
+                continue
             error = _measure(notes, function, name, WHOLE if options.whole else WHOLE >> 8)
             exceeded |= error.ulps > bound_of(function, name)
             known = errors.get((function, name))

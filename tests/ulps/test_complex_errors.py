@@ -66,6 +66,12 @@ def test_logistic_near_its_poles() -> None:
                 assert float(np.max(errors(each, exact, "c128"))) <= BOUND
 
 
+def test_logistic_where_the_rounding_of_its_exponential_shows_most() -> None:
+    # Of 262,144 samples the one with the largest error where e^z was within 1 ULP alone.
+    z = np.array([-1.1202693866450293 - 2.9659703239292705j])
+    assert_near("logistic", "c128", [z])
+
+
 SIZES = {"c64": (1e-18, 1e-9, 1e9, 1e18), "c128": (1e-280, 1e-150, 1e-9, 1e9, 1e150, 1e300)}
 
 

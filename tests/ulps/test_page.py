@@ -61,6 +61,14 @@ def test_a_measurement_goes_on_where_it_was() -> None:
     assert not list(measured("sqrt", "f32", count, whole))
 
 
+def test_numbers_are_written_down_as_they_are_read(tmp_path: Path) -> None:
+    notes = Notes(tmp_path / "notes.json")
+    for name, at in (("f64", (1.5, 2.0)), ("c128", (1 - 2j, 3j))):
+        error = Error(0.5, at, 7)
+        notes.put("pow", name, 7, error)
+        assert Notes(tmp_path / "notes.json").get("pow", name, 7) == error
+
+
 def test_the_command_writes_down_what_it_finds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -85,5 +93,6 @@ def test_pages_are_read_as_they_are_written() -> None:
         ("pow", "f64"): Error(0.5, (2.0, -3.0), 1 << 22),
         ("tanh", "f32"): Error(0.75, (1.5,), WHOLE >> 8),
         ("sin", "bf16"): Error(0.5, (-1.0,), 1 << 16),
+        ("atan2", "c128"): Error(2.5, (1 - 2.5j, 3j), 1 << 20),
     }
     assert page.errors_of(page.page(errors)) == errors

@@ -121,12 +121,14 @@ def expm1(z: Array) -> Array:
 
 def log_plus_one(z: Array) -> Array:
     """log(1 + z), exact near zero too."""
-    size = np.hypot(1 + z.real, z.imag)
+    wide = z.astype(np.clongdouble)
+    size = np.hypot(1 + wide.real, wide.imag)
     near_one = np.abs(size - 1) < 0.5
-    small = np.where(near_one, z, 0)
+    small = np.where(near_one, wide, 0)
     precise = np.log1p(small.real * (2 + small.real) + small.imag * small.imag) / 2
     real = np.where(near_one, precise, np.log(size))
-    return _undefined(np.isnan(z), from_parts(real, np.arctan2(z.imag, 1 + z.real)))
+    result = _wide(real, np.arctan2(wide.imag, 1 + wide.real)).astype(np.complex128)
+    return _undefined(np.isnan(z), result)
 
 
 def power(base: Array, exponent: Array) -> Array:

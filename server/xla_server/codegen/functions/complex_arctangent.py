@@ -31,6 +31,11 @@ def arctangent(y: Complex, x: Complex) -> Complex:
     u, v = x + y.times_i(), x - y.times_i()
     first, second = (fma(z.real, z.real, z.imag * z.imag) for z in (u, v))
     smaller = select(first < second, first, second)
+    squares = ((x.real, x.real), (x.imag, x.imag), (y.real, y.real), (y.imag, y.imag))
+    twice = with_sign(turned.constant(2), turned)
+    direct = _sum_of_products(*squares, (-(twice * x.real), y.imag), (twice * x.imag, y.real))
+    # Where u or v is small, its square is exact and the sum of all products is not.
+    smaller = select(smaller * 16 < first + second, smaller, direct)
     size = logarithm.log1p(abs(turned) * 4 / smaller) * 0.25
     return Complex(angle, with_sign(size, turned))
 

@@ -33,6 +33,13 @@ _HUGE = 2.0**1000
 """Sums and sizes of smaller numbers are finite."""
 
 
+_SMALL = 2.0**-6
+"""Parts of numbers whose arc sine is the sum of a few terms."""
+
+_ASIN_SERIES = (1 / 6, 3 / 40, 5 / 112, 35 / 1152, 63 / 2816)
+"""Coefficients of z^3, z^5 ... in the arc sine of z."""
+
+
 def _undefined(where: Value, z: Complex) -> Complex:
     nan = z.real.constant(math.nan)
     return choose(where, Complex(nan, nan), z)
@@ -119,7 +126,7 @@ def sign(z: Complex) -> Complex:
 def exp(z: Complex) -> Complex:
     """e to the z, NaN where the angle is not finite."""
     large = z.real > 709
-    half = exponential.exp(select(large, z.real * 0.5, z.real))
+    half = exponential.precise_exp(select(large, z.real * 0.5, z.real))
     again = select(large, half, half.constant(1))
     x = half * trigonometric.cos(z.imag) * again
     y = half * trigonometric.sin(z.imag) * again
@@ -166,7 +173,11 @@ def log1p(z: Complex) -> Complex:
     size = magnitude(z.plus_one())
     near_one = abs(size - 1) < 0.5
     x, y = (select(near_one, part, part.constant(0)) for part in (z.real, z.imag))
-    precise = logarithm.log1p(real.fma(x, x + 2, y * y)) * 0.5
+    above, above_low = real.exact_sum(x, x.constant(2))
+    first, first_low = real.exact_product(x, above)
+    second, second_low = real.exact_product(y, y)
+    total, low = real.exact_sum(first, second)
+    precise = logarithm.log1p(total + (low + first_low + second_low + x * above_low)) * 0.5
     far = log(z.plus_one())
     return _undefined(z.is_nan(), Complex(select(near_one, precise, far.real), far.imag))
 
@@ -186,7 +197,7 @@ def logistic(z: Complex) -> Complex:
         select(near, real.fma(half * 2, half, cosine * growth), below.real),
         select(near, across, below.imag),
     )
-    whole = choose(negative, _divided(falling, below), _reciprocal(below))
+    whole = choose(negative, _quotient(falling, below), _reciprocal(below))
     return choose(
         exponent.imag.equals(0) | below.is_nan(),
         _divided(choose(negative, falling, _one(z)), below),
@@ -194,14 +205,20 @@ def logistic(z: Complex) -> Complex:
     )
 
 
-def _reciprocal(z: Complex) -> Complex:
-    """1 / z of a number whose square is finite: Smith's quotient, the sum below rounded once."""
-    turned = ~(abs(z.real) >= abs(z.imag))
-    c, d = select(turned, z.imag, z.real), select(turned, z.real, z.imag)
+def _quotient(x: Complex, y: Complex) -> Complex:
+    """x / y of ordinary numbers: Smith's quotient, each of its sums rounded once."""
+    turned = ~(abs(y.real) >= abs(y.imag))
+    c, d = select(turned, y.imag, y.real), select(turned, y.real, y.imag)
+    a, b = select(turned, x.imag, x.real), select(turned, x.real, x.imag)
     ratio = d / c
     below = real.fma(d, ratio, c)
-    first, second = 1 / below, -ratio / below
-    return Complex(select(turned, -second, first), select(turned, -first, second))
+    first, second = real.fma(b, ratio, a) / below, real.fma(-a, ratio, b) / below
+    return Complex(first, select(turned, -second, second))
+
+
+def _reciprocal(z: Complex) -> Complex:
+    """1 / z of a number whose square is finite, as the quotient has it."""
+    return _quotient(_one(z), z)
 
 
 def sin(z: Complex) -> Complex:
@@ -287,7 +304,24 @@ def asin(z: Complex) -> Complex:
     y = logarithm.asinh((below.conjugate() * above).imag)
     end = inverse_trigonometric.atan2(z.real, abs(z.imag))
     far = Complex(end, with_sign(y.constant(math.inf), z.imag))
-    return choose(z.is_infinite(), far, Complex(x, y))
+    small = (abs(z.real) < _SMALL) & (abs(z.imag) < _SMALL)
+    result = choose(small, _asin_of_small(z), Complex(x, y))
+    return choose(z.is_infinite(), far, result)
+
+
+def _asin_of_small(z: Complex) -> Complex:
+    """The series of the arc sine, whose first term is exact."""
+    square = z * z
+    factor = Complex(z.real.constant(_ASIN_SERIES[-1]), z.real.constant(0))
+    for coefficient in _ASIN_SERIES[-2::-1]:
+        factor = factor * square
+        factor = Complex(factor.real + coefficient, factor.imag)
+    result = z + z * (square * factor)
+    # Zeros keep their signs.
+    return Complex(
+        select(z.real.equals(0), z.real, result.real),
+        select(z.imag.equals(0), z.imag, result.imag),
+    )
 
 
 def acosh(z: Complex) -> Complex:
