@@ -132,15 +132,15 @@ types: $(STAMP) ## mypy, strict
 layers: $(STAMP) ## import-linter: imports go one way
 	$(BIN)/lint-imports
 
-bench: $(STAMP) ## ratios against peers measured in the same run
-	$(BIN)/python -m tests.benchmarks
-	$(BIN)/python -m tests.benchmarks.compiled
+bench: $(STAMP) ## ratios against peers measured in the same run; ISA=avx2 does without AVX-512 on both sides
+	$(BIN)/python -m tests.benchmarks $(if $(ISA),--isa $(ISA))
+	$(BIN)/python -m tests.benchmarks.compiled $(if $(ISA),--isa $(ISA))
 
-bench-cpu: $(STAMP) ## run and compile time against XLA's CPU backend; ONLY=softmax,matmul chooses
-	$(BIN)/python -m tests.benchmarks.compiled
+bench-cpu: $(STAMP) ## run and compile time against XLA's CPU backend; ONLY=softmax,matmul chooses, ISA=avx2 as above
+	$(BIN)/python -m tests.benchmarks.compiled $(if $(ISA),--isa $(ISA))
 
-bench-sweep: $(STAMP) ## run time of random programs against XLA's CPU backend; SEED=, COUNT=, ONLY= choose
-	$(BIN)/python -m tests.benchmarks.sweep $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(ONLY),--only $(ONLY))
+bench-sweep: $(STAMP) ## run time of random programs against XLA's CPU backend; SEED=, COUNT=, ONLY=, ISA= choose
+	$(BIN)/python -m tests.benchmarks.sweep $(if $(ISA),--isa $(ISA)) $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(ONLY),--only $(ONLY))
 
 fmt: $(STAMP) ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .

@@ -4,26 +4,23 @@
 `python -m pytest -n 0 tests/unit/codegen`. The host must have what that processor has.
 """
 
-import contextlib
 import os
 import platform
 import sys
-from collections.abc import Iterator, Mapping
-from unittest import mock
+from collections.abc import Mapping
 
 import pytest
-from numba.core import config
 from numpy._core import _multiarray_umath
 
-_AVX2 = "+64bit,+sse4.2,+popcnt,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt"
-_AVX512 = f"{_AVX2},+avx512f,+avx512cd,+avx512bw,+avx512dq,+avx512vl"
-PROCESSORS: Mapping[str, tuple[str, str]] = {
-    "sse2": ("x86-64", "+64bit,+sse,+sse2"),
-    "avx2": ("haswell", _AVX2),
-    "avx512": ("skylake-avx512", _AVX512),
-    "avx512vnni": ("cascadelake", f"{_AVX512},+avx512vnni"),
+from xla_server.target.machine import Machine
+
+HOST = Machine.host()
+MACHINES: Mapping[str, Machine] = {
+    "sse2": Machine.sse2(cores=2),
+    "avx2": Machine.avx2(cores=2),
+    "avx512": Machine.avx512(cores=2),
+    "avx512vnni": Machine.avx512(has_vnni=True, cores=2),
 }
-"""LLVM's name and features of a processor, as numba's environment variables take them."""
 WIDTHS = ("avx2", "avx512")
 """One processor of each size of tiles."""
 
@@ -33,26 +30,20 @@ assembles = pytest.mark.skipif(
 """For tests that compile down to instructions of x86, which they need not run."""
 
 
-@contextlib.contextmanager
-def compiled_for(name: str) -> Iterator[None]:
-    """Have a processor compiled for, in place of the host.
-
-    Functions that kernels call by name are made for the host when they are imported: what is
-    compiled in the block is to be looked at, or called by itself, and not run as a program.
-    """
-    cpu, features = PROCESSORS[name]
-    with mock.patch.multiple(config, CPU_NAME=cpu, CPU_FEATURES=features):
-        yield
+def runs(machine: Machine) -> bool:
+    """Return whether this host runs what is compiled for a machine."""
+    return HOST.has(*(feature.removeprefix("+") for feature in machine.features.split(",")))
 
 
-def environment(name: str) -> dict[str, str]:
+def environment(name: str, machine: Machine | None = None) -> dict[str, str]:
     """Variables by which a process computes as on a processor: kernels, and libraries beside them.
 
-    Those are jaxlib, OpenBLAS and numpy, which tests compare results with. They know AVX2 and
-    AVX-512, and what a processor without either has they leave as it is.
+    Kernels are those of `machine`, by default the processor of that name. The libraries are jaxlib,
+    OpenBLAS and numpy, which tests compare results with. They know AVX2 and AVX-512, and what a
+    processor without either has they leave as it is.
     """
-    cpu, features = PROCESSORS[name]
-    found = {"NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": features}
+    machine = machine or MACHINES[name]
+    found = {"NUMBA_CPU_NAME": machine.name, "NUMBA_CPU_FEATURES": machine.features}
     if name == "avx2":
         wide = [
             feature

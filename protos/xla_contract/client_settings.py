@@ -106,7 +106,14 @@ def _of_file(target: str, environment: Mapping[str, str]) -> dict[str, Any]:
         if named:
             raise InvalidArgumentError(f"{_CONFIG} must name a file, got {path}") from None
         return {}
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        # The home of another user: a process in a container may have that of root.
+        if not named and not os.access(path.parent, os.X_OK):
+            return {}
+        raise InvalidArgumentError(
+            f"a configuration must be a file that can be read, got {path}: {error.strerror}"
+        ) from None
+    except ValueError as error:
         raise InvalidArgumentError(f"a configuration must be TOML, got {path}: {error}") from None
     named_target = target
     for name, table in targets.items():

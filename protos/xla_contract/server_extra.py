@@ -1,6 +1,7 @@
 """The extra `server` of the package: what a server needs and a client does without."""
 
 MODULES = (
+    "llvmlite",
     "numba",
     "scipy",
     "grpc_health",

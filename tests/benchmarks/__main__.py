@@ -18,6 +18,7 @@ from tests.benchmarks import echo_server, suites
 from tests.benchmarks.calls import calls
 from tests.benchmarks.chunked_transfers import chunked_transfers
 from tests.benchmarks.feeds_suite import feeds
+from tests.benchmarks.isa import run_as_asked
 from tests.benchmarks.literals import literals
 from tests.benchmarks.shared_memory import shared_memory
 from tests.benchmarks.unary_bulk import unary_bulk
@@ -75,4 +76,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    run_as_asked("tests.benchmarks")
     main()

@@ -7,6 +7,8 @@ with no kernel in memory or on disk, with all of them on disk, and of a module t
 compiled before. What depends on no program, which XLA has in its library, is compiled before that,
 as a server does when it is ready; the line "preparation" has what that takes, with XLA's
 compilation of its first product as 1. `ONLY=softmax,matmul` chooses by parts of names or groups.
+The first line is the machine with its vector instructions; `--isa avx2` (`make bench ISA=avx2`)
+does without AVX-512 on both sides.
 """
 
 import dataclasses
@@ -25,10 +27,12 @@ import xla_client
 from tests.benchmarks.compilation import CompileTimes, Program, compile_times, prepared
 from tests.benchmarks.first_program import first_program
 from tests.benchmarks.harness import Comparison, compare
+from tests.benchmarks.isa import description, run_as_asked
 from tests.benchmarks.programs import Ours, Remote, Theirs, difference
 from tests.benchmarks.workloads import chosen
 from tests.benchmarks.workloads.workload import Workload
 from xla_server.backends.cpu import Cpu
+from xla_server.target.machine import Machine
 
 OUTPUT = pathlib.Path("build/bench-cpu.json")
 ROUNDS = 9
@@ -113,11 +117,13 @@ def main(words: list[str]) -> None:
     show("geometric mean", map(mean, zip(*(line.ratios for line in lines), strict=True)))
     OUTPUT.parent.mkdir(exist_ok=True)
     records = [dataclasses.asdict(line) | {"ratio": line.ratios[0]} for line in lines]
-    once = {"first_program": begun, "preparation": ahead}
+    machine = description(Machine.host(), os.environ)
+    once = {"machine": machine, "first_program": begun, "preparation": ahead}
     OUTPUT.write_text(json.dumps({**once, "workloads": records}, indent=1))
     if any(line.wrong for line in lines):
         raise SystemExit(1)
 
 
 if __name__ == "__main__":
+    run_as_asked("tests.benchmarks.compiled")
     main([word for word in os.environ.get("ONLY", "").split(",") if word])

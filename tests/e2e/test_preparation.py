@@ -8,8 +8,9 @@ import numpy as np
 
 import xla_client as xc
 from tests.e2e.process import start_server
+from tests.processors import HOST
 from xla_client import Builder, Shape, ops
-from xla_server.codegen.namespace import PREPARED
+from xla_server.codegen.namespace import vocabulary
 
 
 def test_what_programs_share_is_ready_before_the_first(tmp_path: Path) -> None:
@@ -20,7 +21,7 @@ def test_what_programs_share_is_ready_before_the_first(tmp_path: Path) -> None:
             assert time.monotonic() < end, server.log.read_text()
             time.sleep(0.05)
         before = len(list(kernels.iterdir()))
-        assert before >= len(PREPARED)
+        assert before >= len(vocabulary(HOST).prepared)
         with xc.connect(server.address) as client:
             builder = Builder("product")
             x = builder.parameter(0, Shape.parse("f32[64,64]"))

@@ -193,6 +193,26 @@ def test_certificates_are_read_again_at_the_next_handshake(
             assert client.to_device(np.float32(3)).to_numpy() == 3
 
 
+def test_the_authority_of_clients_is_read_again_at_the_next_handshake(
+    tmp_path: Path, directory: Path
+) -> None:
+    files = Files(tmp_path / "files", OURS.issue("server", addresses=HERE), client_ca=OURS)
+
+    def of(authority: Authority, name: str) -> xc.Tls:
+        key, certificate = authority.issue("alice").write(tmp_path / "clients", name)
+        return xc.Tls(directory / "ours.crt", certificate, key)
+
+    before, after = of(OURS, "before"), of(OTHER, "after")
+    with start_server(tmp_path, *files.flags, insecure=False) as running:
+        target = running.address
+        with xc.connect(target, credentials=before) as client:
+            refused(target, after, "got no answer")
+            OTHER.write(files.client_ca)
+            works(target, after)
+            refused(target, before, "got no answer")
+            assert client.to_device(np.float32(3)).to_numpy() == 3
+
+
 def test_a_pair_that_is_none_is_told_and_exits_2(tmp_path: Path) -> None:
     files = Files(tmp_path / "files", OURS.issue("server"))
     files.key.write_bytes(OURS.issue("another").key)

@@ -1,6 +1,7 @@
 """A client of nothing but grpc and the messages, in one session, over a connection of its own."""
 
 import contextlib
+import copy
 import json
 import queue
 import time
@@ -113,6 +114,13 @@ class Plain:
     def beside(self, address: str) -> "Plain":
         """A client of the same session over a connection of its own."""
         return Plain(address, self.token)
+
+    def also(self) -> "Plain":
+        """A client of a session of its own over the same connection, which is this one's."""
+        other = copy.copy(self)
+        other.token = self("OpenSession", extension_pb2.OpenSessionRequest()).token
+        other._metadata = (("xla-session", other.token),)
+        return other
 
     def close(self) -> None:
         self._channel.close()

@@ -14,8 +14,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
+from tests.fault.calls import launch
 from tests.fault.plain import RPCS_BY_NAME, Plain
-from tests.fault.programs import ONES, endless
+from tests.fault.programs import ONES, double, endless
 from tests.fault.raw_peer import (
     ACKNOWLEDGED,
     END_HEADERS,
@@ -29,6 +30,7 @@ from tests.fault.raw_peer import (
     header_block,
     header_string,
 )
+from tests.unit.sessions.runs import argument_of
 from xla_contract.literal import Literal
 from xla_contract.literal_proto import literal_to_proto
 from xla_contract.shape_proto import shape_to_proto
@@ -43,6 +45,11 @@ STREAMS = 100
 UNREAD = 64
 UPLOADS = 64
 UPLOAD_BYTES = 64 << 20
+PROGRAM_SESSIONS = 4
+PROGRAMS = 60
+"""Programs of each of PROGRAM_SESSIONS sessions, which may run 64."""
+CALLS = 16
+"""Short programs that are called at the same time beside them."""
 CONTINUATION = 9
 _BLOCK_BYTES = 16_000
 """Size of one frame of headers; a frame may have 16,384 bytes."""
@@ -200,6 +207,30 @@ def slow_uploads(address: str, ended: threading.Event) -> None:
     client.close()
 
 
+def programs(address: str, ended: threading.Event) -> None:
+    """Run programs without end in PROGRAM_SESSIONS sessions, and short ones beside them."""
+    client = _attached(address)
+    literal = literal_to_proto(Literal.from_numpy(ONES))
+    for _ in range(PROGRAM_SESSIONS):
+        each = client.also()
+        # A session lasts while it has a stream.
+        each.stream("Converse")
+        executable = each.compile(endless())
+        data = each("TransferToServer", xla_pb2.TransferToServerRequest(literal=literal)).data
+        for _ in range(PROGRAMS):
+            launch(each, executable, argument_of(data.handle))
+    request = xla_pb2.ExecuteRequest(handle=client.compile(double()))
+    request.arguments.append(
+        client("TransferToServer", xla_pb2.TransferToServerRequest(literal=literal)).data
+    )
+    _begun()
+    while not ended.is_set():
+        calls = [client.begin("Execute", request) for _ in range(CALLS)]
+        kept = [call.result().output for call in calls if call.exception() is None]
+        client("Unregister", xla_pb2.UnregisterRequest(data=kept))
+    client.close()
+
+
 STORMS: Mapping[str, Storm] = MappingProxyType(
     {
         "connections": connections,
@@ -208,6 +239,7 @@ STORMS: Mapping[str, Storm] = MappingProxyType(
         "deadlines": deadlines,
         "headers": headers,
         "slow-uploads": slow_uploads,
+        "programs": programs,
     }
 )
 

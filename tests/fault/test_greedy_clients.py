@@ -1,6 +1,6 @@
 """One client takes all it can of something, and another one works all the same.
 
-Greedy is one connection, and then one host with several; who works has another one.
+Greedy is one connection, then one host with several, then one authenticated identity with several.
 """
 
 import contextlib
@@ -51,8 +51,9 @@ LARGE = 5120
 class Connection:
     """Calls in any number of sessions over one connection."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, bearer: str = "") -> None:
         self.address = address
+        self.metadata = [("authorization", f"Bearer {bearer}")] if bearer else []
         self._channel = grpc.insecure_channel(
             address, options=[("grpc.use_local_subchannel_pool", 1)]
         )
@@ -62,7 +63,10 @@ class Connection:
         call = self._channel.unary_unary(
             rpc.path, rpc.request.SerializeToString, rpc.response.FromString
         )
-        return call.future(request, metadata=[("xla-session", token)] if token else (), timeout=120)
+        return call.future(request, metadata=self._metadata(token), timeout=120)
+
+    def _metadata(self, token: str) -> list[tuple[str, str]]:
+        return [*self.metadata, *([("xla-session", token)] if token else [])]
 
     def call(self, name: str, request: Any, token: str = "") -> Any:
         return self.begin(name, request, token).result()
@@ -75,7 +79,7 @@ class Connection:
         )
         requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
         requests.put(extension_pb2.ConverseRequest(id=1, method="none"))
-        stream = call(iter(requests.get, None), metadata=[("xla-session", token)], timeout=120)
+        stream = call(iter(requests.get, None), metadata=self._metadata(token), timeout=120)
         stream.add_callback(lambda: requests.put(None))
         return stream
 
@@ -241,7 +245,7 @@ def take_answers(connections: Sequence[Connection]) -> None:
             value = xla_data_pb2.GlobalDataHandle(handle=each.upload(token, LARGE))
             request = xla_pb2.TransferToClientRequest(data=value)
             # Without a window nothing is read.
-            peer = RawPeer(each.address, token=token)
+            peer = RawPeer(each.address, token=token, metadata=each.metadata)
             HELD.append(peer)
             for stream in [peer.call("TransferToClient", request) for _ in range(3 * EACH)]:
                 peer.wait_for(HEADERS, stream)
@@ -273,8 +277,11 @@ GREED = {
 }
 
 
+TOKENS = {"greedy": "the-token-of-greedy", "modest": "the-token-of-modest"}
+
+
 @pytest.fixture
-def port(tmp_path: Path, what: str) -> Iterator[int]:
+def port(tmp_path: Path, what: str, request: pytest.FixtureRequest) -> Iterator[int]:
     flags = [f"--{name}={value}" for name, value in FLAGS.items()]
     if what == "compiling":
         # Where that takes some time.
@@ -282,6 +289,10 @@ def port(tmp_path: Path, what: str) -> Iterator[int]:
         flags += ["--max-program-bytes=1GiB"]
     if what == "compile seconds":
         flags += ["--max-compile-seconds=2", "--max-program-bytes=1GiB"]
+    if "identity" in request.node.name:
+        lines = [f"{name} user {token}\n" for name, token in TOKENS.items()]
+        (tmp_path / "tokens").write_text("".join(lines))
+        flags += [f"--token-file={tmp_path}/tokens"]
     with start_server(tmp_path, *flags) as server:
         yield int(server.ready["addresses"][-1].rpartition(":")[2])
         for each in HELD:
@@ -290,9 +301,9 @@ def port(tmp_path: Path, what: str) -> Iterator[int]:
         HELD.clear()
 
 
-def works(address: str, another: str) -> None:
+def works(address: str, another: str, bearer: str = "") -> None:
     """Open a session, compile, upload, run and read: as one client does, and another of streams."""
-    with contextlib.closing(Connection(address)) as modest:
+    with contextlib.closing(Connection(address, bearer)) as modest:
         token = modest.open()
         handle = modest.compile(token, chain(1, "modest"))
         argument = xla_data_pb2.GlobalDataHandle(handle=modest.upload(token, 4))
@@ -308,7 +319,7 @@ def works(address: str, another: str) -> None:
             modest.allocate(sharing, 1 << 16)
         modest.call("CloseSession", extension_pb2.CloseSessionRequest(), sharing)
         modest.call("CloseSession", extension_pb2.CloseSessionRequest(), token)
-    with xc.connect(another, timeout=60) as client:
+    with xc.connect(another, timeout=60, token=bearer or None) as client:
         run = client.compile(chain(1, "modest"))
         assert run.submit(np.ones(4, np.float32)).result().to_numpy().tolist() == [1] * 4
 
@@ -337,4 +348,14 @@ def test_one_host_leaves_something_to_another(port: int, what: str) -> None:
     works(*[relay.address for relay in relays])
     assert what != "compiling" or not all(call.done() for call in HELD)
     for each in (*greedy, *relays):
+        each.close()
+
+
+@pytest.mark.parametrize("what", ["sessions", "bytes", "executions", "calls"])
+def test_one_identity_leaves_something_to_another_one_on_its_host(port: int, what: str) -> None:
+    address = f"127.0.0.1:{port}"
+    greedy = [Connection(address, TOKENS["greedy"]) for _ in range(3)]
+    GREED[what](greedy)
+    works(address, address, TOKENS["modest"])
+    for each in greedy:
         each.close()

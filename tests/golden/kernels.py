@@ -3,20 +3,21 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.processors import compiled_for
+from tests.processors import MACHINES
 from xla_server.backends.compilation import compile_module
 from xla_server.buffers.code import CopyThunk, KernelThunk
 from xla_server.ir.text.parser import parse_module
 
 HERE = Path(__file__).parent
+WIDTHS = ("avx512", "avx2")
+"""Processors whose kernels are kept."""
 PROGRAMS: Mapping[str, Path] = {path.stem: path for path in sorted(HERE.glob("*.hlo"))}
 
 
-def generated(name: str) -> str:
+def generated(name: str, width: str) -> str:
     """The rows that compute in a program, in their order, with the text of each kernel once."""
-    # Tiles of the same sizes on every machine.
-    with compiled_for("avx512"):
-        code = compile_module(parse_module(PROGRAMS[name].read_text())).code
+    module = parse_module(PROGRAMS[name].read_text())
+    code = compile_module(module, machine=MACHINES[width]).code
     parts, seen = [], set()
     for row in code.rows:
         if isinstance(row, KernelThunk):
@@ -29,6 +30,8 @@ def generated(name: str) -> str:
     return "\n".join(parts)
 
 
-def kept(name: str) -> Path:
-    """Where the rows of a program are kept."""
-    return PROGRAMS[name].with_suffix(".kernels")
+def kept(name: str, width: str) -> Path:
+    """Where the rows of a program are kept: for AVX2 only where they differ."""
+    common = PROGRAMS[name].with_suffix(".kernels")
+    own = common.with_name(f"{name}.{width}.kernels")
+    return own if own.exists() else common

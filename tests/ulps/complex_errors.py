@@ -4,11 +4,14 @@ The unit of a result is one ULP of its magnitude. References are the C library's
 of 80 bits, by numpy; of powers and logarithms their formulas on sums of two such numbers.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from tests.unit.codegen.compiled import built, interpreted, on_cpu
+from xla_client import ops
+from xla_client.builder import Op
 from xla_contract.ops.elementwise import BINARY, UNARY
 
 Array = Any
@@ -85,13 +88,43 @@ def _power(base: Array, exponent: Array) -> Array:
     )
 
 
+def _atan2(y: Array, x: Array) -> Array:
+    """Half the angle of u = x + iy less that of v = x - iy, and half of log |v| / |u|."""
+    u, v = x + 1j * y, x - 1j * y
+    across = _products((x.real, y.real), (x.imag, y.imag))
+    turned = _products((x.real, y.imag), (-x.imag, y.real))
+    along = _products((x.real, x.real), (x.imag, x.imag), (-y.real, y.real), (-y.imag, y.imag))
+    angle = np.arctan2(2 * across, along) / 2
+    # The half turn is that of u / sqrt(uv).
+    half = np.arctan2(np.longdouble(0), np.longdouble(-1))
+    squares = _products((x.real, x.real), (-x.imag, x.imag), (y.real, y.real), (-y.imag, y.imag))
+    twisted = _products((x.real, x.imag), (y.real, y.imag))
+    direction = np.arctan2(u.imag, u.real) - np.arctan2(2 * twisted, squares) / 2
+    turned_back = np.where(angle == 0, direction, -angle)
+    is_turned = np.round((direction - angle) / half) % 2 == 1
+    angle = np.where(is_turned, angle + np.copysign(half, turned_back), angle)
+    smaller = np.minimum(*(z.real * z.real + z.imag * z.imag for z in (u, v)))
+    return _complex(angle, np.copysign(np.log1p(4 * np.abs(turned) / smaller) / 4, turned))
+
+
+def _products(*pairs: tuple[Array, Array]) -> Array:
+    total, low = np.longdouble(0), np.longdouble(0)
+    for pair in pairs:
+        product, first = _product(*pair)
+        total, second = _sum(total, product)
+        low = low + first + second
+    return total + low
+
+
 REFERENCE: Mapping[str, Callable[..., Array]] = {
+    "abs": np.abs,
     "acos": np.arccos,
     "acosh": np.arccosh,
     "add": np.add,
     "asin": np.arcsin,
     "asinh": np.arcsinh,
     "atan": np.arctan,
+    "atan2": lambda y, x: _atan2(y, x),
     "atanh": np.arctanh,
     "cosh": np.cosh,
     "cosine": np.cos,
@@ -141,7 +174,7 @@ def _log1p(z: Array) -> Array:
 def samples(count: int, kind: str, seed: int) -> Array:
     """Numbers of all sizes, near 1 in magnitude and value, near poles and branch points."""
     random = np.random.default_rng(seed)
-    part = count // 5
+    part = -(-count // 5)
     spread = 10.0 ** random.uniform(-12, 2, (4, part)) * random.choice([-1, 1], (4, part))
     turns = random.uniform(-np.pi, np.pi, part)
     groups = [
@@ -151,7 +184,7 @@ def samples(count: int, kind: str, seed: int) -> Array:
         random.choice([1, -1, 1j, -1j], part) + 0.01 * (spread[2] + 1j * spread[3]),
         (spread[0] + 1j * random.standard_normal(part))[:part],
     ]
-    return np.concatenate(groups).astype(DTYPE[kind])
+    return np.concatenate(groups)[:count].astype(DTYPE[kind])
 
 
 def errors(result: Array, exact: Array, kind: str) -> Array:
@@ -164,4 +197,64 @@ def errors(result: Array, exact: Array, kind: str) -> Array:
     return np.where(ordinary, np.abs(result.astype(WIDE) - exact) / unit, 0)
 
 
+def operands_of(opcode: str, kind: str, count: int, seed: int) -> list[Array]:
+    """Samples for every operand; of two, some near the poles of what both make."""
+    first = samples(count, kind, 3 * seed)
+    if opcode not in BINARY:
+        return [first]
+    random = np.random.default_rng(3 * seed + 1)
+    second = random.permutation(samples(count, kind, 3 * seed + 2))
+    if opcode == "power":
+        parts = random.standard_normal((2, first.size)) * [[30], [8]]
+        second = (parts[0] + 1j * parts[1]).astype(first.dtype)
+    if opcode == "atan2":
+        distance = 1 + 10.0 ** random.uniform(-16, 0, second.size)
+        near = first.astype(np.complex128) * random.choice([1j, -1j], second.size) * distance
+        second = np.where(random.random(second.size) < 0.3, near, second).astype(first.dtype)
+    return [first, second]
+
+
 OPCODES = sorted(opcode for opcode in map(str, (*UNARY, *BINARY)) if opcode in REFERENCE)
+NAMES = {
+    "cosine": "cos",
+    "divide": "div",
+    "exponential": "exp",
+    "exponential-minus-one": "expm1",
+    "log-plus-one": "log1p",
+    "multiply": "mul",
+    "power": "pow",
+    "sine": "sin",
+    "subtract": "sub",
+}
+"""Functions of the client, of opcodes that it names otherwise."""
+
+FUNCTIONS = {NAMES.get(opcode, opcode): opcode for opcode in OPCODES}
+"""Opcodes by the name of the client's function."""
+
+
+def computed(opcode: str, operands: Sequence[Array]) -> tuple[Array, Array]:
+    """Return the results of the cpu platform and of the interpreter."""
+    function = getattr(ops, NAMES.get(opcode, opcode))
+
+    def program(*parameters: Op) -> Op:
+        return function(*parameters)  # type: ignore[no-any-return]
+
+    module = built(program, list(operands))
+    (compiled,), (expected,) = on_cpu(module, operands), interpreted(module, operands)
+    return compiled, expected
+
+
+def exact(opcode: str, operands: Sequence[Array]) -> Array:
+    """Return the reference's results."""
+    with np.errstate(all="ignore"):
+        return REFERENCE[opcode](*(operand.astype(WIDE) for operand in operands))
+
+
+def worst(opcode: str, kind: str, operands: Sequence[Array]) -> tuple[float, int]:
+    """Return the largest error of both platforms, and at which element; NaN is infinitely far."""
+    right = exact(opcode, operands)
+    with np.errstate(all="ignore"):
+        found = np.maximum(*(errors(result, right, kind) for result in computed(opcode, operands)))
+    found = np.where(np.isnan(found), np.inf, found)
+    place = int(np.argmax(found))
+    return float(found[place]), place

@@ -14,7 +14,8 @@ import numpy as np
 from scipy import special
 
 from xla_contract.element_type import ElementType
-from xla_server.codegen.kernel import Kernel, compile_kernel
+from xla_server.codegen.kernel import LoadedKernel, compile_kernel
+from xla_server.codegen.loops.element_text import called
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 
 Array = Any
@@ -95,9 +96,9 @@ def loop(function: str, name: str) -> str:
     kind = KERNEL_TYPE[_ELEMENT[name]]
     operands = range(2 if function in BINARY else 1)
     addresses = "".join(f"    a{k} = reload_i64(buffers, {k})\n" for k in operands)
-    loads = ", ".join(kind.widen.format(f"load_{kind.storage}(a{k}, i)") for k in operands)
-    called = function if function in OPERATIONS else f"{function}_{kind.computed}"
-    value = kind.narrow.format(f"{called}({loads})")
+    loads = ", ".join(called(kind.widen, f"load_{kind.storage}(a{k}, i)") for k in operands)
+    name = function if function in OPERATIONS else f"{function}_{kind.computed}"
+    value = called(kind.narrow, f"{name}({loads})")
     return (
         "def kernel(buffers, start, stop):\n"
         f"{addresses}"
@@ -111,7 +112,7 @@ _ELEMENT = {kind.text: kind for kind in ElementType if kind.text in DTYPE}
 
 
 @functools.cache
-def kernel(function: str, name: str) -> Kernel:
+def kernel(function: str, name: str) -> LoadedKernel:
     """The loop, compiled."""
     return compile_kernel(loop(function, name))
 

@@ -9,7 +9,7 @@ from typing import Any
 from tests.ulps.errors import worst
 from tests.ulps.functions import BINARY, REFERENCE, computed, exact
 from tests.ulps.samples import chunks
-from xla_server.codegen.functions.bounds import ULP_BOUND
+from xla_server.codegen.functions.elementwise import ULP_BOUND
 
 NARROW = ("f16", "bf16")
 OPERATION_BOUND = {"rem": 0.0, "sqrt": 0.5}

@@ -1,7 +1,8 @@
 """docs/FUNCTIONS.md: how exact each elementary function is, and what it makes of special values."""
 
 import re
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +10,42 @@ import numpy as np
 
 from tests.ulps.functions import BINARY, DTYPE, REFERENCE, computed
 from tests.ulps.measuring import EVERY, WHOLE, Error, bound_of
+from xla_contract.element_type import ElementType
+from xla_contract.opcode import Opcode
+from xla_contract.ops.elementwise import ELEMENTWISE as RULES
+from xla_server.ops.elementwise_table import ROWS
 
 PATH = Path(__file__).parents[2] / "docs" / "FUNCTIONS.md"
 Errors = Mapping[tuple[str, str], Error]
 
-_INTRODUCTION = """\
+_OF_FLOATS = {o: ROWS[o] for o, rule in RULES.items() if ElementType.F32 in rule.types.members}
+
+
+def _listed(opcodes: Iterable[Opcode]) -> str:
+    """The opcodes as lines of an item of a list."""
+    return textwrap.fill(", ".join(opcodes), 98, subsequent_indent="  ", break_on_hyphens=False)
+
+
+_FLUSHING = _listed(
+    o for o, row in _OF_FLOATS.items() if not row.keeps_subnormals and o is not Opcode.POWER
+)
+_KEEPING = {
+    o: row for o, row in _OF_FLOATS.items() if row.keeps_subnormals and o is not Opcode.REMAINDER
+}
+_MOVES = _listed(o for o, row in _KEEPING.items() if row.ulps is None)
+_IDENTITIES = _listed(o for o, row in _KEEPING.items() if row.ulps is not None)
+_COMPLEX = _listed(
+    o
+    for o, rule in RULES.items()
+    if ElementType.C64 in rule.types.members and not ROWS[o].widens_complex
+)
+
+_INTRODUCTION = f"""\
 # Elementary functions
 
 How far results of the `cpu` platform are from exact ones, in units in the last place (ULP) of the
 exact result; `make ulps` measures and writes this page. Bounds are promises, kept by tests
-(`server/xla_server/codegen/functions/bounds.py`); "measured" is the largest error found.
+(`server/xla_server/ops/elementwise_table.py`); "measured" is the largest error found.
 
 - **Reference**: numpy's and scipy's functions in f64 for f32, f16 and bf16, and in x87's 80 bits
   for f64. 0.5 is a correctly rounded result, 0 an exact one.
@@ -32,22 +59,26 @@ exact result; `make ulps` measures and writes this page. Bounds are promises, ke
 - logistic is its definition in XLA, 1 / (1 + e^-x): zero where e^-x is infinite in its type.
 - Functions of complex numbers are within 4 ULP normwise: of the exact result's magnitude, on both
   platforms (`tests/ulps/complex_errors.py`, against numbers of 80 bits). Those of c64 are computed
-  in c128 but for add, subtract, multiply and abs. A part that is subnormal is zero.
+  in c128, but for
+  {_COMPLEX}.
+  A part that is subnormal is zero.
 """
 
-_SUBNORMAL_NUMBERS = """\
+_SUBNORMAL_NUMBERS = f"""\
 ## Subnormal numbers
 
 One rule for both platforms, that of XLA's CPU backend (`server/xla_server/ops/subnormal_rule.py`):
 
 - Arithmetic on f32, f64 and bf16 takes subnormal operands for zeros of their sign, and makes such
-  zeros of subnormal results: add, subtract, multiply, divide, sqrt, rsqrt, cbrt, exp, log, log1p,
-  logistic, erf, cos, cosh, acos, acosh, atan2, sign, ceil, floor, the roundings, maximum, minimum,
-  clamp, comparisons in IEEE's order, sums and products.
-- Moves and changes of bits keep them: abs, negate, real, imag, complex, select, copies,
-  reduce-precision, is-finite, comparisons in the total order, conversions between f32 and bf16.
-- Functions that are their operand near zero keep them: sin, tan, tanh, sinh, asin, atan, asinh,
-  atanh, expm1; but tanh of f64 flushes. remainder keeps its dividend and results, and is NaN for a
+  zeros of subnormal results:
+  {_FLUSHING},
+  comparisons in IEEE's order, sums and products.
+- Moves and changes of bits keep them:
+  {_MOVES}, select, copies,
+  reduce-precision, comparisons in the total order, conversions between f32 and bf16.
+- Functions that are their operand near zero keep them:
+  {_IDENTITIES};
+  but tanh of f64 flushes. remainder keeps its dividend and results, and is NaN for a
   subnormal divisor. power takes operands as they are and flushes results.
 - What compiled programs leave out changes nothing, subnormal numbers included: max(x, x),
   min(x, x), clamp(x, x, x), x * 1, x / 1, x - 0, x + -0, power(x, 1). Powers of a constant -1,

@@ -4,7 +4,12 @@ from collections.abc import Iterator
 
 from xla_server.backends.compilation import Compilation
 from xla_server.codegen.lower.lowering import kernels_of
-from xla_server.codegen.lower.recomputation import LAUNCH_UNITS, TRANSCENDENTAL_UNITS
+from xla_server.codegen.lower.recomputation import (
+    LAUNCH_UNITS,
+    TRANSCENDENTAL_UNITS,
+    LoopNestCosts,
+)
+from xla_server.fusion.recomputation_guard import RecomputationGuard
 
 OPERATIONS = 1.25
 """Operations for each that is asked for, unless the accesses to memory saved pay for more."""
@@ -20,20 +25,28 @@ PAID_TRANSCENDENTALS = 2.0
 def complaints(compilation: Compilation) -> Iterator[str]:
     """Yield each bound that the work of a program exceeds.
 
-    Recomputation pays if its plan is settled: by the cost model, storing any instruction takes more
-    time than to evaluate it again. What takes less time than a launch is left alone in each kernel.
+    Recomputation pays where fusion's cost model would store nothing more. What takes less time than
+    a launch is left alone in each kernel.
     """
+    found = list(_exceeded(compilation, OPERATIONS, TRANSCENDENTALS))
+    if found and not RecomputationGuard(LoopNestCosts()).apply(compilation.module):
+        found = list(_exceeded(compilation, PAID_OPERATIONS, PAID_TRANSCENDENTALS))
+    yield from found
+
+
+def _exceeded(compilation: Compilation, operations: float, transcendentals: float) -> Iterator[str]:
     once, done = compilation.work.once.cost, compilation.work.done.cost
     small = LAUNCH_UNITS * len(kernels_of(compilation.code))
-    small_functions = small / TRANSCENDENTAL_UNITS
-    pays = not compilation.code.unsettled
     limits = (
-        ("transcendental functions", done.transcendentals, once.transcendentals, small_functions),
-        ("operations", done.flops, once.flops, small),
+        (
+            "transcendental functions",
+            done.transcendentals,
+            once.transcendentals,
+            transcendentals,
+            small / TRANSCENDENTAL_UNITS,
+        ),
+        ("operations", done.flops, once.flops, operations, small),
     )
-    ratios = (TRANSCENDENTALS, OPERATIONS)
-    if pays:
-        ratios = (PAID_TRANSCENDENTALS, PAID_OPERATIONS)
-    for (what, found, asked, slack), ratio in zip(limits, ratios, strict=True):
+    for what, found, asked, ratio, slack in limits:
         if found > ratio * asked + slack:
             yield f"at most {ratio} {what} for each of {asked:.0f} asked for, got {found:.0f}"

@@ -1,9 +1,10 @@
-"""The elementwise operations: every row of the tables is one operation.
+"""The shape rules of elementwise operations: one row of the table for each.
 
 Semantics: XLA's shape inference of unary, binary and ternary operations. Operands have equal
-dimensions; whoever writes HLO puts the broadcasts in.
+dimensions; HLO has no implicit broadcasts.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -13,118 +14,126 @@ from xla_contract.ops import rules
 from xla_contract.ops.definition import AnyDefinition, NoAttributes, without_attributes
 from xla_contract.shape import ProgramShape, Shape
 
-UNARY: Mapping[Opcode, rules.TypeSet] = MappingProxyType(
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ElementwiseRule:
+    """The shape rule of one elementwise operation, whose operands have equal types."""
+
+    types: rules.TypeSet
+    """The element types of the operands."""
+
+    result_type: Callable[[ElementType], ElementType] = lambda operand: operand
+    """The element type of the result, given that of the operands."""
+
+    infer: Callable[[Sequence[Shape]], Shape] | None = None
+    """The shape rule, if the dimensions of operands may differ."""
+
+
+def _real_component(operand: ElementType) -> ElementType:
+    return operand.real_component
+
+
+def _clamp(operands: Sequence[Shape]) -> Shape:
+    """Return the shape of the middle operand; each bound is a scalar or has its dimensions."""
+    low, operand, high = operands
+    rules.expect_type(operand, rules.REAL, "the operand")
+    for bound, name in ((low, "min and the operand"), (high, "max and the operand")):
+        rules.expect_array(bound, name.split()[0])
+        rules.expect_same_type(bound, operand, name)
+        if not bound.is_scalar:
+            rules.expect_same_dimensions(bound, operand, name)
+    return operand.with_dimensions(operand.dimensions, _any_as_large(operand, operands))
+
+
+def _any_as_large(shape: Shape, operands: Sequence[Shape]) -> tuple[bool, ...]:
+    """Return which dimensions are dynamic in `shape` or in an operand that is not a scalar."""
+    return rules.any_dynamic([shape, *(part for part in operands if part.rank)])
+
+
+ELEMENTWISE: Mapping[Opcode, ElementwiseRule] = MappingProxyType(
     {
-        Opcode.ABS: rules.SIGNED_OR_COMPLEX,
-        Opcode.ACOS: rules.FLOATING_OR_COMPLEX,
-        Opcode.ACOSH: rules.FLOATING_OR_COMPLEX,
-        Opcode.ASIN: rules.FLOATING_OR_COMPLEX,
-        Opcode.ASINH: rules.FLOATING_OR_COMPLEX,
-        Opcode.ATAN: rules.FLOATING_OR_COMPLEX,
-        Opcode.ATANH: rules.FLOATING_OR_COMPLEX,
-        Opcode.CBRT: rules.FLOATING,
-        Opcode.CEIL: rules.FLOATING,
-        Opcode.COSH: rules.FLOATING_OR_COMPLEX,
-        Opcode.COSINE: rules.FLOATING_OR_COMPLEX,
-        Opcode.COUNT_LEADING_ZEROS: rules.INTEGRAL,
-        Opcode.ERF: rules.FLOATING,
-        Opcode.EXPONENTIAL: rules.FLOATING_OR_COMPLEX,
-        Opcode.EXPONENTIAL_MINUS_ONE: rules.FLOATING_OR_COMPLEX,
-        Opcode.FLOOR: rules.FLOATING,
-        Opcode.IMAG: rules.FLOATING_OR_COMPLEX,
-        Opcode.IS_FINITE: rules.FLOATING,
-        Opcode.LOG: rules.FLOATING_OR_COMPLEX,
-        Opcode.LOG_PLUS_ONE: rules.FLOATING_OR_COMPLEX,
-        Opcode.LOGISTIC: rules.FLOATING_OR_COMPLEX,
-        Opcode.NEGATE: rules.NUMERIC,
-        Opcode.NOT: rules.LOGICAL,
-        Opcode.POPCNT: rules.INTEGRAL,
-        Opcode.REAL: rules.FLOATING_OR_COMPLEX,
-        Opcode.ROUND_NEAREST_AFZ: rules.FLOATING,
-        Opcode.ROUND_NEAREST_EVEN: rules.FLOATING,
-        Opcode.RSQRT: rules.FLOATING_OR_COMPLEX,
-        Opcode.SIGN: rules.SIGNED_OR_COMPLEX,
-        Opcode.SINE: rules.FLOATING_OR_COMPLEX,
-        Opcode.SINH: rules.FLOATING_OR_COMPLEX,
-        Opcode.SQRT: rules.FLOATING_OR_COMPLEX,
-        Opcode.TAN: rules.FLOATING_OR_COMPLEX,
-        Opcode.TANH: rules.FLOATING_OR_COMPLEX,
+        Opcode.ABS: ElementwiseRule(rules.SIGNED_OR_COMPLEX, _real_component),
+        Opcode.ACOS: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+        Opcode.ACOSH: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+        Opcode.ASIN: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+        Opcode.ASINH: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+        Opcode.ATAN: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+        Opcode.ATANH: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+        Opcode.CBRT: ElementwiseRule(rules.FLOATING),
+        Opcode.CEIL: ElementwiseRule(rules.FLOATING),
+        Opcode.COSH: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+        Opcode.COSINE: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+        Opcode.COUNT_LEADING_ZEROS: ElementwiseRule(rules.INTEGRAL),
+        Opcode.ERF: ElementwiseRule(rules.FLOATING),
+        Opcode.EXPONENTIAL: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+        Opcode.EXPONENTIAL_MINUS_ONE: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+        Opcode.FLOOR: ElementwiseRule(rules.FLOATING),
+        Opcode.IMAG: ElementwiseRule(rules.FLOATING_OR_COMPLEX, _real_component),
+        Opcode.IS_FINITE: ElementwiseRule(rules.FLOATING, lambda operand: ElementType.PRED),
+        Opcode.LOG: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+        Opcode.LOG_PLUS_ONE: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+        Opcode.LOGISTIC: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+        Opcode.NEGATE: ElementwiseRule(rules.NUMERIC),
+        Opcode.NOT: ElementwiseRule(rules.LOGICAL),
+        Opcode.POPCNT: ElementwiseRule(rules.INTEGRAL),
+        Opcode.REAL: ElementwiseRule(rules.FLOATING_OR_COMPLEX, _real_component),
+        Opcode.ROUND_NEAREST_AFZ: ElementwiseRule(rules.FLOATING),
+        Opcode.ROUND_NEAREST_EVEN: ElementwiseRule(rules.FLOATING),
+        Opcode.RSQRT: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+        Opcode.SIGN: ElementwiseRule(rules.SIGNED_OR_COMPLEX),
+        Opcode.SINE: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+        Opcode.SINH: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+        Opcode.SQRT: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+        Opcode.TAN: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+        Opcode.TANH: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+        Opcode.ADD: ElementwiseRule(rules.ANY),
+        Opcode.AND: ElementwiseRule(rules.LOGICAL),
+        Opcode.ATAN2: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+        Opcode.CLAMP: ElementwiseRule(rules.REAL, infer=_clamp),
+        Opcode.COMPLEX: ElementwiseRule(rules.COMPONENT, lambda operand: operand.complex_of),
+        Opcode.DIVIDE: ElementwiseRule(rules.NUMERIC),
+        Opcode.MAXIMUM: ElementwiseRule(rules.ANY),
+        Opcode.MINIMUM: ElementwiseRule(rules.ANY),
+        Opcode.MULHI: ElementwiseRule(rules.INTEGRAL),
+        Opcode.MULTIPLY: ElementwiseRule(rules.ANY),
+        Opcode.OR: ElementwiseRule(rules.LOGICAL),
+        Opcode.POWER: ElementwiseRule(rules.NUMERIC),
+        Opcode.REMAINDER: ElementwiseRule(rules.REAL_NUMERIC),
+        Opcode.SHIFT_LEFT: ElementwiseRule(rules.INTEGRAL),
+        Opcode.SHIFT_RIGHT_ARITHMETIC: ElementwiseRule(rules.INTEGRAL),
+        Opcode.SHIFT_RIGHT_LOGICAL: ElementwiseRule(rules.INTEGRAL),
+        Opcode.SUBTRACT: ElementwiseRule(rules.NUMERIC),
+        Opcode.XOR: ElementwiseRule(rules.LOGICAL),
     }
 )
-"""The element types of each unary operation."""
+"""The rule of each elementwise operation without attributes whose operands have one type."""
 
-BINARY: Mapping[Opcode, rules.TypeSet] = MappingProxyType(
-    {
-        Opcode.ADD: rules.ANY,
-        Opcode.AND: rules.LOGICAL,
-        Opcode.ATAN2: rules.FLOATING_OR_COMPLEX,
-        Opcode.COMPLEX: rules.COMPONENT,
-        Opcode.DIVIDE: rules.NUMERIC,
-        Opcode.MAXIMUM: rules.ANY,
-        Opcode.MINIMUM: rules.ANY,
-        Opcode.MULHI: rules.INTEGRAL,
-        Opcode.MULTIPLY: rules.ANY,
-        Opcode.OR: rules.LOGICAL,
-        Opcode.POWER: rules.NUMERIC,
-        Opcode.REMAINDER: rules.REAL_NUMERIC,
-        Opcode.SHIFT_LEFT: rules.INTEGRAL,
-        Opcode.SHIFT_RIGHT_ARITHMETIC: rules.INTEGRAL,
-        Opcode.SHIFT_RIGHT_LOGICAL: rules.INTEGRAL,
-        Opcode.SUBTRACT: rules.NUMERIC,
-        Opcode.XOR: rules.LOGICAL,
-    }
+UNARY, BINARY = (
+    MappingProxyType({o: rule.types for o, rule in ELEMENTWISE.items() if o.arity == arity})
+    for arity in (1, 2)
 )
-"""The element types of each binary operation."""
+"""The element types of the operations of one and of two operands."""
 
-_RESULT_TYPE: Mapping[Opcode, Callable[[ElementType], ElementType]] = MappingProxyType(
-    {
-        Opcode.ABS: lambda operand: operand.real_component,
-        Opcode.COMPLEX: lambda operand: operand.complex_of,
-        Opcode.IMAG: lambda operand: operand.real_component,
-        Opcode.IS_FINITE: lambda operand: ElementType.PRED,
-        Opcode.REAL: lambda operand: operand.real_component,
-    }
-)
-"""The operations whose result has not the operands' element type."""
+_OPERANDS = {1: ("the operand",), 2: ("the left operand", "the right operand")}
 
 
-def _unary(opcode: Opcode) -> AnyDefinition:
-    allowed = UNARY[opcode]
+def _definition(opcode: Opcode) -> AnyDefinition:
+    rule = ELEMENTWISE[opcode]
 
     def infer(
         operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
     ) -> Shape:
-        (operand,) = operands
-        rules.expect_type(operand, allowed, "the operand")
-        return _result(opcode, operands)
+        if rule.infer is not None:
+            return rule.infer(operands)
+        for operand, name in zip(operands, _OPERANDS[opcode.arity], strict=True):
+            rules.expect_type(operand, rule.types, name)
+        for operand in operands[1:]:
+            rules.expect_same(operands[0], operand, "operands")
+        element_type = rule.result_type(operands[0].element_type)
+        dynamic = rules.any_dynamic(operands)
+        return Shape.array(element_type, operands[0].dimensions, None, dynamic)
 
     return without_attributes(opcode, infer)
-
-
-def _binary(opcode: Opcode) -> AnyDefinition:
-    allowed = BINARY[opcode]
-
-    def infer(
-        operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
-    ) -> Shape:
-        lhs, rhs = operands
-        rules.expect_type(lhs, allowed, "the left operand")
-        rules.expect_type(rhs, allowed, "the right operand")
-        rules.expect_same(lhs, rhs, "operands")
-        return _result(opcode, operands)
-
-    return without_attributes(opcode, infer)
-
-
-def _result(opcode: Opcode, operands: Sequence[Shape]) -> Shape:
-    element_type = operands[0].element_type
-    change = _RESULT_TYPE.get(opcode)
-    return Shape.array(
-        change(element_type) if change else element_type,
-        operands[0].dimensions,
-        None,
-        rules.any_dynamic(operands),
-    )
 
 
 def infer_select(
@@ -141,30 +150,9 @@ def infer_select(
     return on_true.with_dimensions(on_true.dimensions, _any_as_large(on_true, operands))
 
 
-def infer_clamp(
-    operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
-) -> Shape:
-    """The shape of the middle operand; each bound is a scalar or as large as it is."""
-    low, operand, high = operands
-    rules.expect_type(operand, rules.REAL, "the operand")
-    for bound, name in ((low, "min and the operand"), (high, "max and the operand")):
-        rules.expect_array(bound, name.split()[0])
-        rules.expect_same_type(bound, operand, name)
-        if not bound.is_scalar:
-            rules.expect_same_dimensions(bound, operand, name)
-    return operand.with_dimensions(operand.dimensions, _any_as_large(operand, operands))
-
-
-def _any_as_large(shape: Shape, operands: Sequence[Shape]) -> tuple[bool, ...]:
-    """The dynamic dimensions of all operands that are no scalars beside `shape`."""
-    return rules.any_dynamic([shape, *(part for part in operands if part.rank)])
-
-
 _PREDICATE = rules.TypeSet("pred", frozenset({ElementType.PRED}))
 
 DEFINITIONS: tuple[AnyDefinition, ...] = (
-    *map(_unary, UNARY),
-    *map(_binary, BINARY),
+    *map(_definition, ELEMENTWISE),
     without_attributes(Opcode.SELECT, infer_select),
-    without_attributes(Opcode.CLAMP, infer_clamp),
 )

@@ -28,6 +28,7 @@ from xla_server.sessions.engine import Engine
 from xla_server.sessions.quotas import COMPILE_WINDOW_SECONDS, Quotas
 from xla_server.sessions.records import Limits
 from xla_server.sessions.registry import SessionRegistry
+from xla_server.target.machine import Machine
 
 
 @contextlib.contextmanager
@@ -132,6 +133,7 @@ def _cpu(settings: Settings) -> Backend:
 
         return Cpu(
             settings.devices,
+            machine=Machine.host(),
             max_value_bytes=settings.max_device_bytes,
             custom_calls=custom_calls,
             compilation_cache_dir=directory,

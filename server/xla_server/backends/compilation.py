@@ -10,20 +10,24 @@ from xla_server.buffers.code import Code
 from xla_server.buffers.work import ProgramWork, work_of, work_once
 from xla_server.codegen.lower.lowering import Lower, lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
+from xla_server.codegen.lower.recomputation import LoopNestCosts
 from xla_server.custom_calls.builtin import BUILTIN
 from xla_server.custom_calls.registry import Registry
-from xla_server.fusion import pipeline as fusion
+from xla_server.fusion.pipeline import fusions
 from xla_server.ir.module import HloModule
 from xla_server.passes.call_inliner import require_inlinable
 from xla_server.passes.edit import copy_module
 from xla_server.passes.fixpoint import Pass, Watcher, run_once
 from xla_server.passes.pipeline import NEEDED, PIPELINE
 from xla_server.passes.selection import PassOptions, selected
+from xla_server.target.machine import Machine
 
-STEPS: tuple[Pass, ...] = (*PIPELINE, *fusion.FUSIONS)
+_FUSIONS = fusions(LoopNestCosts())
+
+STEPS: tuple[Pass, ...] = (*PIPELINE, *_FUSIONS)
 """Everything that changes the module, in order."""
 
-FUSIONS = frozenset(step.name for step in fusion.FUSIONS)
+FUSIONS = frozenset(step.name for step in _FUSIONS)
 
 
 class Observer(Watcher, Protocol):
@@ -57,18 +61,19 @@ def compile_module(
     module: HloModule,
     options: PassOptions = PassOptions(),  # noqa: B008
     *,
+    machine: Machine | None = None,
     lowerings: Mapping[Opcode, Lower] = LOWERINGS,
     custom_calls: Registry = BUILTIN,
     observer: Observer | None = None,
     fuses: bool = True,
 ) -> Compilation:
-    """Compile a copy of `module`, as far as kernels are source texts.
+    """Compile a copy of `module` for `machine`, by default the host, up to the text of kernels.
 
     Without `fuses`, instructions inside of fusions have kernels of their own.
 
     Raises InvalidArgumentError for options that name no pass that can be left out,
-    UnimplementedError for what has no kernel, ResourceExhaustedError for a program that is too long
-    with its calls written out.
+    UnimplementedError for an operation without a kernel, ResourceExhaustedError for a program that
+    is too long once its calls are inlined.
     """
     require_inlinable(module)
     steps = selected(STEPS, options, NEEDED, FUSIONS)
@@ -81,7 +86,7 @@ def compile_module(
     run_once([step for step in steps if step.name in FUSIONS], changing, watch)
     if observer is not None:
         observer.optimised(changing)
-    code = lower(changing, lowerings, custom_calls, fuses=fuses)
+    code = lower(changing, lowerings, machine or Machine.host(), custom_calls, fuses=fuses)
     assignment = assign(code)
     if observer is not None:
         observer.lowered(code, assignment)

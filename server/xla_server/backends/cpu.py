@@ -28,7 +28,7 @@ from xla_server.backends.signature import argument_buffer, has_state, laid_out, 
 from xla_server.backends.sized_programs import SizedPrograms
 from xla_server.backends.support import require_supported
 from xla_server.buffers.assignment import memory_use, require_fit
-from xla_server.buffers.code import Code, KernelThunk
+from xla_server.buffers.code import Code, KernelCode, KernelThunk
 from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.kernel import KernelError, Kernels
 from xla_server.codegen.lower.fusion_faults import FUSED, FUSION_FAULTS
@@ -54,6 +54,7 @@ from xla_server.runtime.host import HostRun
 from xla_server.runtime.program import Program
 from xla_server.runtime.row_times import RowTimes
 from xla_server.runtime.threads import ThreadPool
+from xla_server.target.machine import Machine
 
 
 class Cpu:
@@ -61,10 +62,10 @@ class Cpu:
 
     Implements xla_server.backends.backend.Backend. `max_value_bytes` bounds every single value
     of a program and all that exist at once in an execution. Programs may call the
-    targets in `custom_calls`. Kernels run on `threads` threads, by default as many as there are
-    cores. Compiled ones are kept in `compilation_cache_dir`, if that is not empty;
-    InvalidArgumentError where others could put code into it. Dumps that programs ask for go to
-    `dumps`, what the compiler fails on to `incidents`.
+    targets in `custom_calls`. They are compiled for `machine`, by default the host. Kernels run on
+    `threads` threads, by default as many as it has cores. Compiled ones are kept in
+    `compilation_cache_dir`, if that is not empty; InvalidArgumentError where others could put code
+    into it. Dumps that programs ask for go to `dumps`, what the compiler fails on to `incidents`.
     """
 
     platform = "cpu"
@@ -75,6 +76,7 @@ class Cpu:
         *,
         max_value_bytes: int | None = None,
         custom_calls: Registry = BUILTIN,
+        machine: Machine | None = None,
         threads: int | None = None,
         compilation_cache_dir: str = "",
         dumps: DumpDirectory | None = None,
@@ -88,7 +90,8 @@ class Cpu:
         self._custom_calls = custom_calls
         directory = Path(compilation_cache_dir)
         self._cache = KernelCache(directory) if compilation_cache_dir else None
-        self._kernels = Kernels(self._cache)
+        self._machine = machine or Machine.host()
+        self._kernels = Kernels(self._cache, self._machine)
         # What every program runs on, before the first of them waits for it.
         walker(self._kernels)
         self._pool = ThreadPool(self._kernels, threads)
@@ -237,6 +240,7 @@ class Cpu:
             compilation = compile_module(
                 module,
                 options.passes,
+                machine=self._machine,
                 lowerings=self._lowerings,
                 custom_calls=self._custom_calls,
                 observer=dump,
@@ -252,7 +256,7 @@ class Cpu:
                 program.work = compilation.work
                 return program
             except KernelError as error:
-                fusion = _origin(code, error.source)
+                fusion = _origin(code, error.kernel)
                 if fuses and fusion is not None and fusion.opcode in FUSED:
                     raise _FusionError(error, fusion) from error
                 raise
@@ -263,8 +267,8 @@ class Cpu:
                 error.__cause__ or error,
                 module,
                 options,
-                instruction=None if code is None else _origin(code, error.source),
-                kernel=error.source,
+                instruction=None if code is None else _origin(code, error.kernel),
+                kernel=error.kernel.text,
             ) from error
         except Exception as error:
             raise self._incidents.report(error, module, options) from error
@@ -283,10 +287,10 @@ class _FusionError(Exception):
         self.fusion = fusion
 
 
-def _origin(code: Code, source: str) -> HloInstruction | None:
+def _origin(code: Code, kernel: KernelCode) -> HloInstruction | None:
     """The instruction of a kernel, the first of several."""
     for row in code.rows:
-        if isinstance(row, KernelThunk) and row.source == source:
+        if isinstance(row, KernelThunk) and row.kernel.key == kernel.key:
             return code.origins.get(row)
     return None
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from xla_server.codegen.kernel import Kernels
-from xla_server.codegen.namespace import PREPARED
+from xla_server.codegen.namespace import vocabulary
 from xla_server.runtime.copies import copy_range
 from xla_server.runtime.threads import ThreadPool
 
@@ -71,8 +71,9 @@ class Preparation:
 
 
 def preparation(kernels: Kernels, pool: ThreadPool) -> Preparation:
-    """All of PREPARED, what runs programs, and what the first kernel would wait for."""
-    loads = [functools.partial(kernels.load_shared, symbol) for symbol in by_likelihood(PREPARED)]
+    """Return what loads shared functions, what runs programs, and what the first kernel awaits."""
+    prepared = by_likelihood(vocabulary(kernels.machine).prepared)
+    loads = [functools.partial(kernels.load_shared, symbol) for symbol in prepared]
     return Preparation(
         [pool.prepare, *loads, lambda: kernels.native(copy_range, 3), kernels.prepare]
     )

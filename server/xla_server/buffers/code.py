@@ -5,7 +5,7 @@ sequence and the executor needs no stack.
 """
 
 import dataclasses
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from xla_contract.shape import Shape
 from xla_server.evaluator.cost import Cost
@@ -32,9 +32,21 @@ CANCELLATION = Value(Shape.parse("s64[]"), "cancellation")
 """Among the arguments of a kernel: the word that is not 0 once the execution is to stop."""
 
 
+class KernelCode(Protocol):
+    """The code of a kernel before it is compiled. Kernels of equal keys are compiled once."""
+
+    @property
+    def text(self) -> str:
+        """The readable form: numba source."""
+
+    @property
+    def key(self) -> str:
+        """The text, with all else that the machine code depends on."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class KernelThunk:
-    """Call a kernel over its whole range; `source` is its text.
+    """Call a kernel over its whole range.
 
     A work item takes about `work` operations, and each call `prologue` operations before its first.
     `arguments` are its buffers in order. `in_place` are pairs of arguments (written, read) that
@@ -43,7 +55,7 @@ class KernelThunk:
     """
 
     name: str
-    source: str
+    kernel: KernelCode
     trips: int
     work: int
     arguments: tuple[Value, ...]
@@ -52,6 +64,11 @@ class KernelThunk:
     in_place: tuple[tuple[Value, Value], ...] = ()
     updates: tuple[Value, ...] = ()
     prologue: int = 0
+
+    @property
+    def source(self) -> str:
+        """The readable form of the kernel."""
+        return self.kernel.text
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -114,8 +131,7 @@ class Code:
     """A program: rows, and the values that come from outside and go there.
 
     `origins` are the instructions that rows were made for, where there is one. `costs` has what the
-    rows of an instruction do, recomputation included, where the lowering has counted it, and
-    `unsettled` the fusions that might repeat less if compiling them had taken longer.
+    rows of an instruction do, recomputation included, where the lowering has counted it.
     """
 
     rows: list[Row]
@@ -124,7 +140,6 @@ class Code:
     results: list[Value]
     origins: dict[Row, HloInstruction] = dataclasses.field(default_factory=dict)
     costs: dict[HloInstruction, Cost] = dataclasses.field(default_factory=dict)
-    unsettled: tuple[HloInstruction, ...] = ()
 
 
 def reads(row: Row) -> tuple[Value, ...]:

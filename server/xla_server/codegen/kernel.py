@@ -1,4 +1,4 @@
-"""Kernels: from source text to the address of machine code.
+"""Kernels: from the loop IR, or source text, to the address of machine code.
 
 A kernel is a function `kernel(buffers, start, stop)` of three int64: the address of a table of
 buffer addresses, and the range of its outermost loop that this call is to do. It returns nothing
@@ -8,6 +8,7 @@ and raises nothing. numba compiles it without the wrappers that Python would nee
 import dataclasses
 import functools
 import hashlib
+import logging
 import re
 import threading
 import weakref
@@ -16,26 +17,28 @@ from typing import Any
 
 from numba import types
 
+from xla_server.buffers.code import KernelCode
 from xla_server.codegen.compiler.direct_compiler import function_module, kernel_module
 from xla_server.codegen.compiler.direct_values import UnsupportedError
 from xla_server.codegen.compiler.kernel_cache import KernelCache
-from xla_server.codegen.compiler.kernel_compiler import (
-    Effort,
-    compile_object,
-    object_of_module,
-)
+from xla_server.codegen.compiler.kernel_compiler import compile_object, object_of_module
 from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.compiler.shared_functions import symbols_in
+from xla_server.codegen.emit import llvm
 from xla_server.codegen.instructions.instruction import Instruction
-from xla_server.codegen.instructions.intrinsics import glue, plain
 from xla_server.codegen.instructions.memory import COMPUTED, MEMORY
-from xla_server.codegen.namespace import NAMESPACE, SHARED
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.kernel import Kernel, SourceKernel
+from xla_server.codegen.namespace import vocabulary
+from xla_server.target.machine import Machine
+
+_LOG = logging.getLogger(__name__)
 
 ARGUMENTS = (types.int64, types.int64, types.int64)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True)
-class Kernel:
+class LoadedKernel:
     """Compiled code of `byte_size`. `address` is valid as long as this object lives."""
 
     address: int
@@ -44,12 +47,37 @@ class Kernel:
 
 
 class KernelError(Exception):
-    """The source text of a kernel cannot be compiled; the cause says why."""
+    """A kernel cannot be compiled; the cause says why."""
 
-    def __init__(self, source: str) -> None:
-        super().__init__(source)
-        self.source = source
+    def __init__(self, kernel: KernelCode) -> None:
+        super().__init__(kernel.text)
+        self.kernel = kernel
 
+
+class Fallbacks:
+    """The number of functions left to numba's front end, which takes ten times as long.
+
+    Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+
+    @property
+    def count(self) -> int:
+        """Functions since the process began."""
+        return self._count
+
+    def record(self, error: UnsupportedError) -> None:
+        """Count and log a function that only numba's front end could compile."""
+        with self._lock:
+            self._count += 1
+        _LOG.warning("a kernel is compiled by numba's front end: %s", error)
+
+
+FALLBACKS = Fallbacks()
+"""Those of this process."""
 
 LOADED_TOGETHER = 64
 """Kernels in one loader, whose memory goes back when all of them have gone."""
@@ -59,48 +87,52 @@ LOADED_BYTES = 1 << 20
 
 
 class Kernels:
-    """Kernels by their source text, each compiled once, or taken from a cache on disk.
+    """Compiled kernels by their keys, each compiled once, or taken from a cache on disk.
 
-    They are kept as long as somebody has them. Any thread may ask.
+    They are compiled for `machine`, by default the host, and kept as long as somebody has them. Any
+    thread may ask.
     """
 
-    def __init__(self, cache: KernelCache | None = None) -> None:
+    def __init__(self, cache: KernelCache | None = None, machine: Machine | None = None) -> None:
+        self.machine = machine or Machine.host()
         self._cache = cache
         # What programs share: for as long as this object, or a kernel of it, lives.
-        self._base = Loader()
+        self._base = Loader(self.machine)
         self._loader: Loader | None = None
-        self._kernels: weakref.WeakValueDictionary[str, Kernel] = weakref.WeakValueDictionary()
+        self._kernels: weakref.WeakValueDictionary[str, LoadedKernel] = (
+            weakref.WeakValueDictionary()
+        )
         self._unloaded: dict[str, bytes] = {}
         self._native: dict[str, int] = {}
         self._shared: set[str] = set()
         self._lock = threading.Lock()
 
-    def get(self, source: str) -> Kernel:
-        """The kernel of a source text, which defines a function `kernel`.
+    def get(self, kernel: KernelCode) -> LoadedKernel:
+        """Return a kernel, compiled and loaded.
 
         Raises KernelError where it cannot be compiled, whatever the reason.
         """
-        return self.get_all([source])[source]
+        return self.get_all([kernel])[kernel.key]
 
-    def get_all(self, sources: Iterable[str]) -> dict[str, Kernel]:
-        """The kernels of many source texts, loaded together; raises as `get` does."""
-        found: dict[str, Kernel] = {}
+    def get_all(self, kernels: Iterable[KernelCode]) -> dict[str, LoadedKernel]:
+        """Return many kernels by their keys, loaded together; raises as `get` does."""
+        found: dict[str, LoadedKernel] = {}
         codes: dict[str, bytes] = {}
         try:
-            for source in dict.fromkeys(sources):
+            for key, kernel in {kernel.key: kernel for kernel in kernels}.items():
                 # Others have their turn between two kernels.
                 with self._lock:
-                    kernel = self._kernels.get(source)
-                    if kernel is None:
-                        codes[source] = self._code(source)
+                    loaded = self._kernels.get(key)
+                    if loaded is None:
+                        codes[key] = self._code(kernel)
                     else:
-                        found[source] = kernel
+                        found[key] = loaded
             if codes:
                 with self._lock:
                     found.update(self._loaded(codes))
         finally:
-            for source in codes:
-                self._unloaded.pop(source, None)
+            for key in codes:
+                self._unloaded.pop(key, None)
         return found
 
     def native(self, function: Callable[..., None], argument_count: int) -> int:
@@ -112,12 +144,14 @@ class Kernels:
         with self._lock:
             found = self._native.get(symbol)
             if found is None:
-                code = self._kept(symbol, lambda: native_object(function, argument_count, symbol))
+                code = self._kept(
+                    symbol, lambda: native_object(function, argument_count, symbol, self.machine)
+                )
                 found = self._native[symbol] = self._base.load(code, symbol)
         return found
 
     def load_shared(self, symbol: str) -> None:
-        """Have a function of SHARED loaded before a kernel calls it; raises what compiling it does.
+        """Have a shared function loaded before a kernel calls it; raises what compiling it does.
 
         A kernel that is asked for meanwhile waits for this function at most.
         """
@@ -131,30 +165,31 @@ class Kernels:
         if self._cache:
             self._cache.tidy()
 
-    def _code(self, source: str) -> bytes:
+    def _code(self, kernel: KernelCode) -> bytes:
         """The object code of a kernel; what it calls is loaded."""
-        code = self._unloaded.get(source)
+        key = kernel.key
+        code = self._unloaded.get(key)
         if code is None:
             try:
-                code = self._kept(symbol_of(source), lambda: kernel_object(source))
+                code = self._kept(symbol_of(key), lambda: kernel_object(kernel, self.machine))
                 self._load_shared(code)
             except MemoryError:
                 raise
             except Exception as error:
-                raise KernelError(source) from error
-            self._unloaded[source] = code
+                raise KernelError(kernel) from error
+            self._unloaded[key] = code
         return code
 
-    def _loaded(self, codes: Mapping[str, bytes]) -> dict[str, Kernel]:
-        """The kernels of object code by their sources, but those that others have loaded."""
-        known = {source: self._kernels.get(source) for source in codes}
-        found = {source: kernel for source, kernel in known.items() if kernel is not None}
-        added = {symbol_of(source): source for source in codes if source not in found}
-        code_of = {symbol: codes[source] for symbol, source in added.items()}
+    def _loaded(self, codes: Mapping[str, bytes]) -> dict[str, LoadedKernel]:
+        """The kernels of object code by their keys, but those that others have loaded."""
+        known = {key: self._kernels.get(key) for key in codes}
+        found = {key: kernel for key, kernel in known.items() if kernel is not None}
+        added = {symbol_of(key): key for key in codes if key not in found}
+        code_of = {symbol: codes[key] for symbol, key in added.items()}
         called = {symbol for code in code_of.values() for symbol in symbols_in(code)}
         loader = self._loader_with_room()
         for symbol, address in loader.load_all(code_of, called).items():
-            kernel = Kernel(address, loader, len(code_of[symbol]))
+            kernel = LoadedKernel(address, loader, len(code_of[symbol]))
             found[added[symbol]] = self._kernels[added[symbol]] = kernel
         return found
 
@@ -165,7 +200,7 @@ class Kernels:
             or loader.symbol_count >= LOADED_TOGETHER
             or loader.byte_size >= LOADED_BYTES
         ):
-            loader = self._loader = Loader(self._base)
+            loader = self._loader = Loader(self.machine, self._base)
         return loader
 
     def _load_shared(self, code: bytes) -> None:
@@ -179,7 +214,8 @@ class Kernels:
         # Its own code names it too.
         self._shared.add(symbol)
         try:
-            found = self._kept(symbol, SHARED[symbol].object_code)
+            function = vocabulary(self.machine).shared[symbol]
+            found = self._kept(symbol, lambda: function.object_code(self.machine))
             self._load_shared(found)
             self._base.load(found, symbol)
         except BaseException:  # Code that calls what is not loaded would end the process.
@@ -188,48 +224,69 @@ class Kernels:
 
     def _kept(self, symbol: str, compiled: Callable[[], bytes]) -> bytes:
         """Object code from the disk, or compiled and left there."""
-        code = self._cache.get(symbol) if self._cache else None
+        if self._cache is None:
+            return compiled()
+        key = cache_key(symbol, self.machine)
+        code = self._cache.get(key)
         if code is None:
             code = compiled()
-            if self._cache:
-                self._cache.put(symbol, code)
+            self._cache.put(key, code)
         return code
 
 
-def symbol_of(source: str) -> str:
+def symbol_of(key: str) -> str:
     """What the object code of a kernel calls it."""
-    return f"kernel_{hashlib.sha256(source.encode()).hexdigest()}"
+    return f"kernel_{hashlib.sha256(key.encode()).hexdigest()}"
 
 
-def compile_kernel(source: str) -> Kernel:
-    """The kernel of a source text, compiled by itself."""
-    return Kernels().get(source)
+def cache_key(symbol: str, machine: Machine) -> str:
+    """Return the name of a symbol's object code on disk.
 
-
-def kernel_object(source: str) -> bytes:
-    """The object code of the function `kernel` that a source text defines."""
-    room = dict(NAMESPACE)
-    # Constants: the kernel itself is read from the text, seldom from what Python makes of it.
-    exec(compile(source.partition("def kernel(")[0], "<kernel>", "exec"), room)
-    symbol = symbol_of(source)
-    try:
-        module = kernel_module(source, room, symbol)
-    except UnsupportedError:
-        exec(compile(source, "<kernel>", "exec"), room)
-        return compile_object(room["kernel"], ARGUMENTS, symbol)
-    return object_of_module(module, _effort(source, room))
-
-
-def _effort(source: str, names: Mapping[str, Any]) -> Effort:
-    """What a kernel is worth.
-
-    One that does nothing for elements itself, but calls functions that do for long, is glue.
+    Object code depends on nothing else of a machine: what text depends on is in the symbol.
     """
-    called = {names[word] for word in set(re.findall(r"\w+", source)) if word in names}
-    if glue in called:
-        return Effort.GLUE
-    if plain in called:
-        return Effort.PLAIN
+    return f"{symbol} {machine.name} {machine.features}"
+
+
+def compile_kernel(source: str) -> LoadedKernel:
+    """Return the kernel that a source text defines, compiled by itself."""
+    return Kernels().get(SourceKernel(source))
+
+
+def kernel_object(kernel: KernelCode, machine: Machine) -> bytes:
+    """Return the object code of a kernel for a machine."""
+    symbol = symbol_of(kernel.key)
+    try:
+        module = module_of(kernel, symbol, machine)
+    except UnsupportedError as error:
+        names = _names_of(kernel.text, machine)
+        exec(compile(kernel.text, "<kernel>", "exec"), names)
+        code = compile_object(names["kernel"], ARGUMENTS, symbol, machine)
+        FALLBACKS.record(error)
+        return code
+    return object_of_module(module, machine, _effort_of(kernel, machine))
+
+
+def module_of(kernel: KernelCode, symbol: str, machine: Machine) -> Any:
+    """Return the LLVM module of a kernel for a machine, as `symbol`. Raises UnsupportedError."""
+    if isinstance(kernel, Kernel):
+        return llvm.kernel_module(kernel, vocabulary(machine).names, symbol, machine)
+    return kernel_module(kernel.text, _names_of(kernel.text, machine), symbol, machine)
+
+
+def _names_of(source: str, machine: Machine) -> dict[str, Any]:
+    """Return the global names of a source text, its constants among them."""
+    names = dict(vocabulary(machine).names)
+    # The kernel itself is read from the text, seldom from what Python makes of it.
+    exec(compile(source.partition("def kernel(")[0], "<kernel>", "exec"), names)
+    return names
+
+
+def _effort_of(kernel: KernelCode, machine: Machine) -> Effort:
+    """Return how much LLVM does: little for what only calls functions that do for long."""
+    if isinstance(kernel, Kernel | SourceKernel) and kernel.effort is not None:
+        return kernel.effort
+    words, names = set(re.findall(r"\w+", kernel.text)), vocabulary(machine).names
+    called = {names[word] for word in words if word in names}
     if called.isdisjoint(_STORES) and any(isinstance(f, Instruction) and f.is_long for f in called):
         return Effort.GLUE
     return Effort.OPTIMISED
@@ -239,9 +296,13 @@ _STORES = [MEMORY[f"{store}_{kind}"] for store in ("store", "poke") for kind in 
 
 
 @functools.cache
-def native_object(function: Callable[..., None], argument_count: int, symbol: str) -> bytes:
+def native_object(
+    function: Callable[..., None], argument_count: int, symbol: str, machine: Machine
+) -> bytes:
     """The object code of a function of int64 that returns nothing; once for a process."""
     try:
-        return object_of_module(function_module(function, symbol))
-    except UnsupportedError:
-        return compile_object(function, [types.int64] * argument_count, symbol)
+        return object_of_module(function_module(function, symbol, machine), machine)
+    except UnsupportedError as error:
+        code = compile_object(function, [types.int64] * argument_count, symbol, machine)
+        FALLBACKS.record(error)
+        return code

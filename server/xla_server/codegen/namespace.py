@@ -1,5 +1,8 @@
-"""The names that kernels know."""
+"""The names that kernels know, and the functions behind them, for a machine."""
 
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xla_server.codegen.compiler.shared_functions import SharedFunction
@@ -15,20 +18,21 @@ from xla_server.codegen.routines.column_sums import COLUMN_SUMS
 from xla_server.codegen.routines.concatenation import CONCATENATION
 from xla_server.codegen.routines.direct_block import DIRECT_BLOCK
 from xla_server.codegen.routines.exact_sums import EXACT_SUMS
-from xla_server.codegen.routines.fourier_blocks import FOURIER_BLOCKS
-from xla_server.codegen.routines.fourier_moves import FOURIER_MOVES
-from xla_server.codegen.routines.fourier_passes import FOURIER_PASSES
-from xla_server.codegen.routines.gemm_functions import GEMM_FUNCTIONS
+from xla_server.codegen.routines.fourier_blocks import fourier_blocks
+from xla_server.codegen.routines.fourier_moves import fourier_moves
+from xla_server.codegen.routines.fourier_passes import fourier_passes
+from xla_server.codegen.routines.gemm_functions import gemm_functions
 from xla_server.codegen.routines.matrix_blocks import MATRIX_BLOCKS
 from xla_server.codegen.routines.perturbed import PERTURBED
-from xla_server.codegen.routines.product_tiles import PRODUCT_TILES
+from xla_server.codegen.routines.product_tiles import product_tiles
 from xla_server.codegen.routines.sorting import SORTING
-from xla_server.codegen.routines.thin_products import THIN_PRODUCTS
+from xla_server.codegen.routines.thin_products import thin_products
 from xla_server.codegen.routines.tiles import TILES
-from xla_server.codegen.routines.winograd_block import WINOGRAD_BLOCK
-from xla_server.codegen.routines.winograd_transforms import TRANSFORMATIONS
+from xla_server.codegen.routines.winograd_block import winograd_block
+from xla_server.codegen.routines.winograd_transforms import winograd_transforms
+from xla_server.target.machine import Machine
 
-NAMESPACE: dict[str, Any] = {
+_NAMES: Mapping[str, Any] = {
     **ARITHMETIC,
     **MEMORY,
     **CONSTANTS,
@@ -39,36 +43,45 @@ NAMESPACE: dict[str, Any] = {
     **CONCATENATION,
     **DIRECT_BLOCK,
     **EXACT_SUMS,
-    **FOURIER_BLOCKS,
-    **FOURIER_MOVES,
-    **FOURIER_PASSES,
-    **GEMM_FUNCTIONS,
     **SORTING,
     **LAPACK,
     **MATRIX_BLOCKS,
     **PERTURBED,
     **RANDOM_WORDS,
-    **PRODUCT_TILES,
-    **THIN_PRODUCTS,
     **TILES,
-    **TRANSFORMATIONS,
-    **WINOGRAD_BLOCK,
 }
-"""Every function of kernels by its name."""
+"""Functions whose code LLVM alone adapts to a machine."""
 
-SHARED: dict[str, SharedFunction] = {
-    **VARIANTS,
-    **{
-        function.symbol: function
-        for function in NAMESPACE.values()
-        if isinstance(function, SharedFunction)
-    },
-}
-"""Those that are compiled by themselves, by their symbols."""
+_OF_MACHINES = (
+    *(fourier_blocks, fourier_moves, fourier_passes, gemm_functions, product_tiles, thin_products),
+    *(winograd_block, winograd_transforms),
+)
+"""Tables of functions that are written in a machine's vectors."""
 
-PREPARED = [
-    symbol
-    for symbol, function in SHARED.items()
-    if symbol in LIKELY or (symbol not in VARIANTS and function not in CALLED.values())
-]
-"""Those of them that are worth to have before a program asks for them."""
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Vocabulary:
+    """The functions that kernels for a machine may call.
+
+    `names` are all functions by their names in kernels. `shared` are those that are compiled by
+    themselves, by their symbols, and `prepared` the symbols that a server compiles before the
+    first program needs them.
+    """
+
+    names: Mapping[str, Any]
+    shared: Mapping[str, SharedFunction]
+    prepared: Sequence[str]
+
+
+@functools.cache
+def vocabulary(machine: Machine) -> Vocabulary:
+    """Return the vocabulary of a machine."""
+    names = dict(_NAMES)
+    for table in _OF_MACHINES:
+        names |= table(machine)
+    functions = (f for f in names.values() if isinstance(f, SharedFunction))
+    shared = {**VARIANTS, **{function.symbol: function for function in functions}}
+    called = {function.symbol for function in CALLED.values()}
+    elementary = VARIANTS.keys() | called
+    prepared = [symbol for symbol in shared if symbol in LIKELY or symbol not in elementary]
+    return Vocabulary(names, shared, prepared)

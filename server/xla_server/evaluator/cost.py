@@ -15,6 +15,7 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.ragged_dot import RaggedMode
 from xla_contract.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ops.elementwise_table import ELEMENTWISE, TRANSCENDENTAL
 
 _COUNTED_KERNEL = 2**16
 """The longest kernel whose reads of padding are told apart; the count takes this many steps."""
@@ -171,74 +172,8 @@ def _random(instruction: HloInstruction, called: list[Cost]) -> Cost:
     return Cost(transcendentals=sum(map(_elements, instruction.shape.leaves())))
 
 
-TRANSCENDENTAL = frozenset(
-    {
-        Opcode.ACOS,
-        Opcode.ACOSH,
-        Opcode.ASIN,
-        Opcode.ASINH,
-        Opcode.ATAN,
-        Opcode.ATAN2,
-        Opcode.ATANH,
-        Opcode.CBRT,
-        Opcode.COSH,
-        Opcode.COSINE,
-        Opcode.ERF,
-        Opcode.EXPONENTIAL,
-        Opcode.EXPONENTIAL_MINUS_ONE,
-        Opcode.LOG,
-        Opcode.LOG_PLUS_ONE,
-        Opcode.LOGISTIC,
-        Opcode.POWER,
-        Opcode.RSQRT,
-        Opcode.SINE,
-        Opcode.SINH,
-        Opcode.SQRT,
-        Opcode.TAN,
-        Opcode.TANH,
-    }
-)
-"""Functions with no exact algorithm, which count by themselves."""
-
-ONE_FLOP = frozenset(
-    {
-        Opcode.ABS,
-        Opcode.ADD,
-        Opcode.AND,
-        Opcode.CEIL,
-        Opcode.CLAMP,
-        Opcode.COMPARE,
-        Opcode.COMPLEX,
-        Opcode.CONVERT,
-        Opcode.COUNT_LEADING_ZEROS,
-        Opcode.DIVIDE,
-        Opcode.FLOOR,
-        Opcode.IMAG,
-        Opcode.IS_FINITE,
-        Opcode.MAXIMUM,
-        Opcode.MINIMUM,
-        Opcode.MULHI,
-        Opcode.MULTIPLY,
-        Opcode.NEGATE,
-        Opcode.NOT,
-        Opcode.OR,
-        Opcode.POPCNT,
-        Opcode.REAL,
-        Opcode.REDUCE_PRECISION,
-        Opcode.REMAINDER,
-        Opcode.ROUND_NEAREST_AFZ,
-        Opcode.ROUND_NEAREST_EVEN,
-        Opcode.SELECT,
-        Opcode.SHIFT_LEFT,
-        Opcode.SHIFT_RIGHT_ARITHMETIC,
-        Opcode.SHIFT_RIGHT_LOGICAL,
-        Opcode.SIGN,
-        Opcode.STOCHASTIC_CONVERT,
-        Opcode.SUBTRACT,
-        Opcode.XOR,
-    }
-)
-"""The other elementwise operations, which count one flop for each element."""
+ONE_FLOP = (ELEMENTWISE - TRANSCENDENTAL) | {Opcode.STOCHASTIC_CONVERT}
+"""The other operations on elements, which count one flop for each."""
 
 _SPECIAL: Mapping[Opcode, Callable[[HloInstruction, list[Cost]], Cost]] = MappingProxyType(
     {

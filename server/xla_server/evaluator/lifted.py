@@ -11,26 +11,14 @@ from typing import cast
 import numpy as np
 
 from xla_contract.opcode import Opcode
-from xla_contract.ops.elementwise import BINARY, UNARY
 from xla_contract.shape import Shape
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.registry import EVALUATORS
 
-_ELEMENTWISE = frozenset(
-    {
-        *UNARY,
-        *BINARY,
-        Opcode.BITCAST_CONVERT,
-        Opcode.CLAMP,
-        Opcode.COMPARE,
-        Opcode.CONVERT,
-        Opcode.REDUCE_PRECISION,
-        Opcode.SELECT,
-        Opcode.STOCHASTIC_CONVERT,
-    }
-)
+_LIFTED = ELEMENTWISE | {Opcode.BITCAST_CONVERT, Opcode.STOCHASTIC_CONVERT}
 _IDENTITY_ON_SCALARS = frozenset(
     {
         Opcode.BROADCAST,
@@ -92,7 +80,7 @@ def _can_lift(instruction: HloInstruction) -> bool:
     opcode = instruction.opcode
     if not _has_scalars(instruction):
         return False
-    return opcode in _ELEMENTWISE or opcode in _IDENTITY_ON_SCALARS or opcode in _STRUCTURE
+    return opcode in _LIFTED or opcode in _IDENTITY_ON_SCALARS or opcode in _STRUCTURE
 
 
 def _is_scalar(shape: Shape) -> bool:

@@ -1,14 +1,14 @@
 """What a loop nest can compute, and what each operation costs for one element."""
 
 from xla_contract.opcode import Opcode
-from xla_server.evaluator.cost import ONE_FLOP, TRANSCENDENTAL
 from xla_server.fusion.running_window import running_axis
+from xla_server.ir.index_maps import MAPPED
 from xla_server.ir.module import HloInstruction
+from xla_server.ops.elementwise_table import ELEMENTWISE, EXPENSIVE
+from xla_server.target.capability import is_tiled_transpose
 
-EXPENSIVE = TRANSCENDENTAL | {Opcode.DIVIDE, Opcode.MAP, Opcode.REMAINDER}
+COSTLY = EXPENSIVE | {Opcode.MAP}
 """Operations that are not worth computing twice."""
-
-CHEAP = (ONE_FLOP - EXPENSIVE - {Opcode.STOCHASTIC_CONVERT}) | {Opcode.COPY}
 
 MOVEMENT = frozenset(
     {
@@ -25,19 +25,11 @@ MOVEMENT = frozenset(
     }
 )
 
-_INDEX_CHANGES = frozenset(
-    {Opcode.BROADCAST, Opcode.RESHAPE, Opcode.REVERSE, Opcode.SLICE, Opcode.TRANSPOSE}
-)
+ONE_TO_ONE = ELEMENTWISE | {Opcode.COPY, Opcode.MAP}
+"""Operations that read each operand at the index of the result's element."""
 
-ELEMENTWISE = CHEAP | EXPENSIVE
-FUSIBLE = ELEMENTWISE | MOVEMENT | {Opcode.REDUCE, Opcode.REDUCE_WINDOW}
+FUSIBLE = ONE_TO_ONE | MOVEMENT | {Opcode.REDUCE, Opcode.REDUCE_WINDOW}
 """Everything that may stand in a fusion."""
-
-LARGE_TRANSPOSE = 1 << 15
-"""Elements from which a transpose is better done once, by tiles."""
-
-SIDE = 8
-"""Of the tiles, which shorter dimensions do not fill."""
 
 MANY_OPERANDS = 4
 """Operands up to which a concatenate may be computed at single elements of other loops, where all
@@ -71,16 +63,19 @@ def is_tiled(instruction: HloInstruction) -> bool:
     if instruction.opcode is not Opcode.TRANSPOSE:
         return False
     (operand,) = instruction.operands
+    shape = instruction.shape
     return (
-        instruction.shape.element_count >= LARGE_TRANSPOSE
-        and instruction.attributes.permutation[-1] != instruction.shape.rank - 1
-        and min(operand.shape.dimensions[-1], instruction.shape.dimensions[-1]) >= SIDE
+        shape.rank > 0
+        and instruction.attributes.permutation[-1] != shape.rank - 1
+        and is_tiled_transpose(
+            shape.element_count, operand.shape.dimensions[-1], shape.dimensions[-1]
+        )
     )
 
 
 def moves_only(instruction: HloInstruction) -> bool:
-    """Whether to compute an instruction is to read its operand at another index, no more."""
-    return instruction.opcode in _INDEX_CHANGES
+    """Return whether an instruction only reads its operand at another index."""
+    return instruction.opcode in MAPPED or instruction.opcode is Opcode.RESHAPE
 
 
 def repeats(reader: HloInstruction, operand: HloInstruction) -> bool:

@@ -10,12 +10,13 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from xla_contract.opcode import Opcode
-from xla_server.fusion.fusible import ELEMENTWISE
+from xla_server.fusion.fusible import ONE_TO_ONE
+from xla_server.ir.index_maps import MAPPED, operand_index
 from xla_server.ir.module import HloComputation, HloInstruction
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Variable:
+class IndexValue:
     """An index of a kernel, or something computed from its indices; each is made once.
 
     `loops` are the instructions whose own loops it changes in. `depth` is how many computations of
@@ -29,9 +30,13 @@ class Variable:
 class Term(NamedTuple):
     """The index variable * factor + offset."""
 
-    variable: Variable
+    variable: IndexValue
     factor: int
     offset: int
+
+    def moved(self, start: int, stride: int) -> "Term":
+        """Return start + self * stride."""
+        return Term(self.variable, self.factor * stride, self.offset * stride + start)
 
 
 class Place(NamedTuple):
@@ -39,7 +44,7 @@ class Place(NamedTuple):
 
     kernel: HloInstruction
     indices: tuple[Term, ...]
-    guard: Variable | None
+    guard: IndexValue | None
 
     @property
     def loops(self) -> frozenset[HloInstruction]:
@@ -56,8 +61,8 @@ class IndexMaps:
     """Follows places from readers to their operands."""
 
     def __init__(self) -> None:
-        self._variables: dict[Hashable, Variable] = {}
-        self._zero = Term(Variable(frozenset()), 0, 0)
+        self._variables: dict[Hashable, IndexValue] = {}
+        self._zero = Term(IndexValue(frozenset()), 0, 0)
 
     def start(self, kernel: HloInstruction, rank: int) -> Place:
         """The place of a kernel's result, or of each of its results of so many dimensions."""
@@ -67,29 +72,14 @@ class IndexMaps:
     def read(self, reader: HloInstruction, number: int, place: Place) -> Place:
         """The place of an operand of a reader at a place."""
         operand, index = reader.operands[number], place.indices
-        a = reader.attributes
         if not operand.shape.rank:
             return place._replace(indices=())
-        if reader.opcode in ELEMENTWISE:
+        if reader.opcode in ONE_TO_ONE:
             return place
-        if reader.opcode is Opcode.BROADCAST:
-            return place._replace(indices=tuple(index[d] for d in a.dimensions))
-        if reader.opcode is Opcode.TRANSPOSE:
-            inverse = sorted(range(len(index)), key=a.permutation.__getitem__)
-            return place._replace(indices=tuple(index[d] for d in inverse))
+        if reader.opcode in MAPPED:
+            return place._replace(indices=operand_index(reader, index))
         if reader.opcode is Opcode.RESHAPE:
             return place._replace(indices=self._reshaped(reader, index))
-        if reader.opcode is Opcode.SLICE:
-            moved = zip(index, a.starts, a.strides, strict=True)
-            return place._replace(indices=tuple(_moved(*one) for one in moved))
-        if reader.opcode is Opcode.REVERSE:
-            last = [size - 1 for size in operand.shape.dimensions]
-            return place._replace(
-                indices=tuple(
-                    _moved(term, last[d], -1) if d in a.dimensions else term
-                    for d, term in enumerate(index)
-                )
-            )
         if reader.opcode is Opcode.REDUCE:
             return place._replace(indices=self._reduced(reader, place))
         return self._elsewhere(reader, number, place)
@@ -133,12 +123,12 @@ class IndexMaps:
 
     def _variable(
         self, key: Hashable, parts: Sequence[Term], own: HloInstruction | None
-    ) -> Variable:
+    ) -> IndexValue:
         found = self._variables.get(key)
         if found is None:
             loops = frozenset(() if own is None else (own,))
             depth = 1 + max((part.variable.depth for part in parts), default=-1)
-            found = Variable(loops.union(*(part.variable.loops for part in parts)), depth)
+            found = IndexValue(loops.union(*(part.variable.loops for part in parts)), depth)
             self._variables[key] = found
         return found
 
@@ -160,10 +150,6 @@ def scalars(computation: HloComputation) -> dict[HloInstruction, int]:
             for number, operand in enumerate(i.operands):
                 places[operand] |= {maps.read(i, number, place) for place in places[i]}
     return {i: len(found) for i, found in places.items()}
-
-
-def _moved(term: Term, start: int, stride: int) -> Term:
-    return Term(term.variable, term.factor * stride, term.offset * stride + start)
 
 
 def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple[list[int], list[int]]]:

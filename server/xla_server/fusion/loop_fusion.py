@@ -15,10 +15,9 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.fusion import FusionAttributes, FusionKind
 from xla_contract.ops.parameter import ParameterAttributes
 from xla_server.fusion.fusible import (
-    ELEMENTWISE,
-    EXPENSIVE,
-    LARGE_TRANSPOSE,
+    COSTLY,
     MANY_OPERANDS,
+    ONE_TO_ONE,
     is_fusible,
     is_tiled,
     is_trivial,
@@ -29,6 +28,7 @@ from xla_server.fusion.index_maps import IndexMaps, Place, copies
 from xla_server.fusion.windows import has_free_order, is_short_window
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.edit import Editor, rearrange, rewrite, users
+from xla_server.target.capability import MIN_TILED_TRANSPOSE
 
 LARGEST = 160
 """Instructions of one fusion, and so the length of its longest chain. LLVM's time grows faster than
@@ -60,6 +60,11 @@ CONTEXTS = 2
 JOINED = 16
 """Operands of all concatenates whose results one kernel goes on with, where one of them has many:
 each of them has a loop for all that the kernel does."""
+
+MAX_TESTED_ELEMENTS = 1024
+"""Largest pad or concatenate, in elements, that a reduction computes though it tests the index of
+each: a scalar iteration is about four additions longer than a vector's share, and storing the
+result costs one more launch, 4096 additions."""
 
 VECTOR = 16
 """Elements of a loop from which functions are computed for several at once."""
@@ -194,7 +199,7 @@ class _Plan:
             for kernel, more in added.items()
         ):
             return False
-        if i.opcode in EXPENSIVE:
+        if i.opcode in COSTLY:
             return len(places) <= CONTEXTS
         is_tested = any(place.guard is not None for place in places)
         return moves_only(i) or copies(places) <= (TESTED_PLACES if is_tested else PLACES)
@@ -230,11 +235,25 @@ class _Plan:
         return (
             not others
             and kernel.shape.dimensions == i.shape.dimensions
-            and kernel.opcode in ELEMENTWISE
+            and kernel.opcode in ONE_TO_ONE
             and self._places_of(i) == {self.maps.start(kernel, i.shape.rank)}
             and self.joined[kernel] + len(i.operands) <= JOINED
             and len(i.operands) * self.sizes[kernel] <= LARGEST
         )
+
+    def _is_reshaped(self, i: HloInstruction) -> bool:
+        """Return whether a reduction reads an instruction under other dimensions."""
+        waiting, seen = [i], {i}
+        while waiting:
+            for reader in self.readers[waiting.pop()]:
+                if reader in seen or reader.opcode is Opcode.REDUCE or reader not in self.fusible:
+                    continue
+                if reader.opcode is Opcode.RESHAPE:
+                    return True
+                if not self.is_stored(reader):
+                    seen.add(reader)
+                    waiting.append(reader)
+        return False
 
     def _may_inline(self, i: HloInstruction, readers: list[HloInstruction]) -> bool:
         if is_trivial(i):
@@ -246,13 +265,19 @@ class _Plan:
             return False
         if not self._are_few(i, self._places_of(i)):
             return False
+        if (
+            i.opcode in (Opcode.CONCATENATE, Opcode.PAD)
+            and any(context.opcode is Opcode.REDUCE for context in self._contexts_of(readers))
+            and _tests_each_element(i, is_reshaped=self._is_reshaped(i))
+        ):
+            return False
         if i.opcode is Opcode.REDUCE:
             return len(kernels) == 1 and self._is_row(i, readers, next(iter(kernels)))
         if i.opcode is Opcode.REDUCE_WINDOW:
             return self._is_finished(i, readers, kernels)
-        if i.opcode is Opcode.TRANSPOSE and i.shape.element_count >= LARGE_TRANSPOSE:
+        if i.opcode is Opcode.TRANSPOSE and i.shape.element_count >= MIN_TILED_TRANSPOSE:
             return False
-        if i.opcode in EXPENSIVE:
+        if i.opcode in COSTLY:
             return (
                 len(kernels) == 1
                 and not self._repeated(i, readers)
@@ -276,7 +301,7 @@ class _Plan:
             and self._contexts_of(readers) == kernels
             and not self._repeated(i, readers)
             and len(self._places_of(i)) == 1
-            and all(reader.opcode in ELEMENTWISE for reader in readers)
+            and all(reader.opcode in ONE_TO_ONE for reader in readers)
             and next(iter(kernels)).shape.dimensions == i.shape.dimensions
         )
 
@@ -328,7 +353,7 @@ class _Plan:
                 and reader.attributes.dimensions == leading
                 and (kernel.shape.dimensions == source or self._ends_in_rows(reader, i.shape.rank))
             )
-        return reader.opcode in ELEMENTWISE and reader.shape.dimensions == i.shape.dimensions
+        return reader.opcode in ONE_TO_ONE and reader.shape.dimensions == i.shape.dimensions
 
     def _ends_in_rows(self, start: HloInstruction, rank: int) -> bool:
         """Whether all that is computed from broadcast values of rows is reduced along the rows."""
@@ -339,12 +364,33 @@ class _Plan:
                 if reader.opcode is Opcode.REDUCE:
                     if sorted(reader.attributes.dimensions) != reduced:
                         return False
-                elif reader.opcode not in ELEMENTWISE:
+                elif reader.opcode not in ONE_TO_ONE:
                     return False
                 elif reader not in seen:
                     seen.add(reader)
                     waiting.append(reader)
         return True
+
+
+def _tests_each_element(i: HloInstruction, *, is_reshaped: bool) -> bool:
+    """Return whether a reduction of a large pad or concatenate tests the index of each element.
+
+    A nest of loops over the result is cut where the parts meet, so that no loop has tests. The loop
+    of a reduction is not: there a test keeps it scalar, unless it is the same for many elements in
+    a row. In the loops of a reshape, rows are others.
+    """
+    if i.shape.element_count <= MAX_TESTED_ELEMENTS:
+        return False
+    if i.opcode is Opcode.CONCATENATE:
+        last = i.attributes.dimension
+    else:
+        padded = (
+            d
+            for d, padding in enumerate(i.attributes.config.dimensions)
+            if padding.low or padding.high or padding.interior
+        )
+        last = max(padded, default=-1)
+    return last >= 0 and (is_reshaped or math.prod(i.shape.dimensions[last + 1 :]) < VECTOR)
 
 
 def _chains(computation: HloComputation) -> dict[HloInstruction, Set]:
@@ -356,8 +402,8 @@ def _chains(computation: HloComputation) -> dict[HloInstruction, Set]:
     found: dict[HloInstruction, Set] = {}
     for i in computation.instructions:
         chain: Set = frozenset()
-        if i.opcode not in EXPENSIVE and i.opcode is not Opcode.REDUCE and is_fusible(i):
-            chain = frozenset([i]) if i.opcode in ELEMENTWISE else chain
+        if i.opcode not in COSTLY and i.opcode is not Opcode.REDUCE and is_fusible(i):
+            chain = frozenset([i]) if i.opcode in ONE_TO_ONE else chain
             for operand in i.operands:
                 # Few elements of a small operand are computed for many of a result.
                 is_small = 2 * operand.shape.element_count < i.shape.element_count

@@ -3,23 +3,21 @@
 import dataclasses
 from collections.abc import Collection
 
-from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.fusion import FusionAttributes, FusionKind
 from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_server.fusion.fused_body import FusedBody, replace
-from xla_server.fusion.fusible import ELEMENTWISE
+from xla_server.fusion.fusible import ONE_TO_ONE
 from xla_server.fusion.levels import levels_from_parameters
 from xla_server.fusion.places import keeps_place
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.call_inliner import drop_unused
 from xla_server.passes.edit import Editor, users
+from xla_server.target.capability import BLAS_TYPES
 
 MAX_REDUCED = 1024
 """Largest reduction in an epilogue, in elements, whose operand is not the product: a product's
 kernel has some dozen calls, and its operations are that many times these."""
-
-_BY_BLAS = frozenset({ElementType.F32, ElementType.F64, ElementType.C64, ElementType.C128})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +89,7 @@ class OutputFusion:
         if i.opcode is Opcode.CONVOLUTION:
             return True
         types = {i.shape.element_type, *(part.shape.element_type for part in i.operands)}
-        return len(types) == 1 and types <= _BY_BLAS
+        return len(types) == 1 and types <= BLAS_TYPES
 
 
 def _is_tail(i: HloInstruction, producer: HloInstruction) -> bool:
@@ -103,7 +101,7 @@ def _is_tail(i: HloInstruction, producer: HloInstruction) -> bool:
     columns = producer.shape.dimensions[-1] if producer.opcode is Opcode.DOT else None
     if i.opcode is not Opcode.FUSION:
         shapes = {part.shape.dimensions for part in i.operands}
-        return i.opcode in ELEMENTWISE and shapes == {i.shape.dimensions}
+        return i.opcode in ONE_TO_ONE and shapes == {i.shape.dimensions}
     (called,) = i.called
     if i.attributes.kind is not FusionKind.LOOP:
         return False

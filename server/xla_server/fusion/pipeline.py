@@ -1,24 +1,30 @@
 """The passes that decide what is one kernel, in their order."""
 
+from xla_server.fusion.cost_model import CostModel
 from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.fusion.multi_output_fusion import MultiOutputFusion
 from xla_server.fusion.output_fusion import OutputFusion
+from xla_server.fusion.recomputation_guard import RecomputationGuard
 from xla_server.fusion.update_barriers import UpdateBarriers
 from xla_server.passes.fixpoint import Pass
 from xla_server.passes.in_place_order import InPlaceOrder
 from xla_server.passes.optimization_barrier_expander import OptimizationBarrierExpander
 
-FUSIONS: tuple[Pass, ...] = (
-    # What it stores cannot be fused.
-    UpdateBarriers(),
-    LoopFusion(),
-    # After loops are whole, as the tail of a product is one of them.
-    OutputFusion(),
-    # A loop with several results is no tail.
-    MultiOutputFusion(),
-    # Barriers have kept apart what is not to be fused.
-    OptimizationBarrierExpander(),
-    # Last, as an order that nothing changes any more.
-    InPlaceOrder(),
-)
-"""What is run after the pipeline of passes. Programs also compile without any of them."""
+
+def fusions(cost_model: CostModel) -> tuple[Pass, ...]:
+    """Return what runs after the pipeline of passes. Programs also compile without any of them."""
+    return (
+        # What it stores cannot be fused.
+        UpdateBarriers(),
+        LoopFusion(),
+        # After loops are whole, as the epilogue of a product is one of them.
+        OutputFusion(),
+        # A loop with several results is no epilogue.
+        MultiOutputFusion(),
+        # Counts loop nests, which are complete now.
+        RecomputationGuard(cost_model),
+        # Barriers have kept apart what is not to be fused.
+        OptimizationBarrierExpander(),
+        # Last, as an order that nothing changes any more.
+        InPlaceOrder(),
+    )

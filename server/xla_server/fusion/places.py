@@ -3,7 +3,7 @@
 import math
 
 from xla_contract.opcode import Opcode
-from xla_server.fusion.fusible import ELEMENTWISE
+from xla_server.fusion.fusible import ONE_TO_ONE
 from xla_server.ir.module import HloComputation, HloInstruction
 
 
@@ -14,7 +14,7 @@ def keeps_place(called: HloComputation, start: HloInstruction, columns: int | No
         if not {*i.operands} & (whole | rows):
             continue
         if i.opcode is Opcode.RESHAPE or (
-            i.opcode in ELEMENTWISE
+            i.opcode in ONE_TO_ONE
             and all(part.shape.dimensions == i.shape.dimensions for part in i.operands)
         ):
             (whole if {*i.operands} & whole else rows).add(i)

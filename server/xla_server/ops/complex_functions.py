@@ -10,6 +10,8 @@ import numpy as np
 
 from xla_server.ops.numeric import Array
 
+_PI = 4 * np.arctan(np.longdouble(1))
+
 
 def in_more_precision(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """Return the function computed in the C library's longest numbers and rounded once."""
@@ -142,8 +144,60 @@ def power(base: Array, exponent: Array) -> Array:
 
 
 def atan2(y: Array, x: Array) -> Array:
-    """-i log((x + i y) / sqrt(x x + y y)), the real function continued."""
-    return np.asarray(-1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y)))
+    """-i log((x + i y) / sqrt(x x + y y)), the real function continued.
+
+    The formula has the special values. Finite results are half the angle between u = x + i y and
+    v = x - i y, half of log |v| / |u|, and the half turn that the formula has beside those.
+    """
+    y, x = y.astype(np.clongdouble), x.astype(np.clongdouble)
+    u, v = x + 1j * y, x - 1j * y
+    squares = x * x + y * y
+    formula = np.asarray(-1j * np.log(u / np.sqrt(squares)))
+    (a, b), (c, d) = (x.real, x.imag), (y.real, y.imag)
+    turned = _sum_of_products((a, d), (-b, c))
+    along = _sum_of_products((a, a), (b, b), (-c, c), (-d, d))
+    angle = np.arctan2(2 * _sum_of_products((a, c), (b, d)), along) / 2
+    smaller = np.minimum(*(z.real * z.real + z.imag * z.imag for z in (u, v)))
+    size = np.copysign(np.log1p(4 * np.abs(turned) / smaller) / 4, turned)
+    # Both angles of the formula have a cut, where its own rounding would choose the side.
+    across = _with_sign_of_zero(2 * _sum_of_products((a, b), (c, d)), squares.imag)
+    of_squares = np.arctan2(across, _sum_of_products((a, a), (-b, b), (c, c), (-d, d)))
+    direction = np.arctan2(u.imag, u.real) - of_squares / 2
+    distance = np.abs(direction - angle)
+    beyond = (distance > _PI / 2) & (distance < 3 * _PI / 2)
+    back = np.where(angle == 0, direction, -angle)
+    angle = np.where(beyond, angle + np.copysign(_PI, back), angle)
+    precise = _wide(_with_sign_of_zero(angle, formula.real), _with_sign_of_zero(size, formula.imag))
+    return np.asarray(np.where(np.isfinite(formula), precise, formula).astype(np.complex128))
+
+
+def _with_sign_of_zero(part: Array, signed: Array) -> Array:
+    """Return parts that have the other ones' signs where they are zero."""
+    return np.where(part == 0, np.copysign(part, signed), part)
+
+
+def _sum_of_products(*pairs: tuple[Array, Array]) -> Array:
+    """Return a sum of products of doubles, in 80 bits, as if it were made in twice the digits."""
+    total = low = np.zeros((), np.longdouble)
+    for x, y in pairs:
+        for part in (a * b for a in _halves(x) for b in _halves(y)):
+            before, total = total, total + part
+            added = total - before
+            low = low + ((before - (total - added)) + (part - added))
+    return np.asarray(total + low)
+
+
+def _halves(x: Array) -> tuple[Array, Array]:
+    """Return two numbers of 32 bits whose sum is x, so that products of them are exact."""
+    wide = x * np.longdouble(2**32 + 1)
+    high = wide - (wide - x)
+    return high, x - high
+
+
+def _wide(real: Array, imaginary: Array) -> Array:
+    result = np.empty(np.shape(real), np.clongdouble)
+    result.real, result.imag = real, imaginary
+    return result
 
 
 def from_parts(real: Array, imaginary: Array) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 
 from xla_contract.ops.reduce import ReduceAttributes
 from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ir.wide_reducer import widened
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.scalar_function import (
     as_arrays,
@@ -20,6 +21,7 @@ from xla_server.ops.scalar_function import (
     parameter_dtypes,
     recognise,
     round_to,
+    rounded_once,
 )
 
 
@@ -54,27 +56,40 @@ def _lifted(
     kept = tuple(n for n in range(arrays[0].ndim) if n not in dimensions)
     rest = tuple(arrays[0].shape[number] for number in kept)
     depth = math.prod(arrays[0].shape[number] for number in dimensions)
-    dtypes = parameter_dtypes(reducer)
+    wide = widened(reducer) or reducer
+    dtypes = parameter_dtypes(wide)
+    given = [
+        round_to(operand, dtype)
+        for operand, dtype in zip([*initial, *arrays], parameter_dtypes(reducer), strict=True)
+    ]
     rows = [
         round_to(array.transpose(dimensions + kept).reshape(depth, *rest), dtype)
-        for array, dtype in zip(arrays, dtypes[len(arrays) :], strict=True)
+        for array, dtype in zip(given[len(arrays) :], dtypes[len(arrays) :], strict=True)
     ]
     start = [
         round_to(np.broadcast_to(value, rest), dtype)
-        for value, dtype in zip(initial, dtypes[: len(arrays)], strict=True)
+        for value, dtype in zip(given[: len(arrays)], dtypes[: len(arrays)], strict=True)
     ]
-    if dtypes[: len(arrays)] != dtypes[len(arrays) :]:
+    return one_or_tuple(rounded_once(reducer, _combined(wide, start, rows, frame)))
+
+
+def _combined(
+    reducer: HloComputation, start: Sequence[Array], rows: Sequence[Array], frame: Frame
+) -> Sequence[Array]:
+    """Combine rows in pairs of neighbours and with what they start from, in the reducer's types."""
+    dtypes, depth = parameter_dtypes(reducer), len(rows[0])
+    if dtypes[: len(rows)] != dtypes[len(rows) :]:
         # Accumulators of another type than the elements cannot be combined with each other.
         for row in range(depth):
-            start = list(_combine(reducer, start, [array[row] for array in rows], frame))
-        return one_or_tuple(start)
+            start = _combine(reducer, start, [array[row] for array in rows], frame)
+        return start
     if not depth:
-        return one_or_tuple(start)
+        return start
     while len(rows[0]) > 1:
         even = len(rows[0]) // 2 * 2
         pairs = _combine(reducer, [a[0:even:2] for a in rows], [a[1:even:2] for a in rows], frame)
         rows = [np.concatenate([p, a[even:]]) for p, a in zip(pairs, rows, strict=True)]
-    return one_or_tuple(_combine(reducer, start, [array[0] for array in rows], frame))
+    return _combine(reducer, start, [array[0] for array in rows], frame)
 
 
 def _combine(

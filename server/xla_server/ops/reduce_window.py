@@ -11,6 +11,7 @@ import numpy as np
 from xla_contract.dimension_numbers import Window, WindowDimension
 from xla_contract.ops.reduce_window import ReduceWindowAttributes
 from xla_server.ir.module import HloInstruction
+from xla_server.ir.wide_reducer import widened
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.scalar_function import (
     Combiner,
@@ -19,6 +20,7 @@ from xla_server.ops.scalar_function import (
     parameter_dtypes,
     recognise,
     round_to,
+    rounded_once,
 )
 from xla_server.ops.windows import reads
 
@@ -39,18 +41,26 @@ def evaluate_reduce_window(
     ).dimensions
     if known is not None:
         return _known(known, arrays[0], initial[0], window, outputs, frame)
-    dtypes = parameter_dtypes(reducer)
-    bases = [round_to(a, dtype) for a, dtype in zip(arrays, dtypes[count:], strict=True)]
+    wide = widened(reducer) or reducer
+    dtypes = parameter_dtypes(wide)
+    given = [
+        round_to(round_to(operand, narrow), dtype)
+        for operand, narrow, dtype in zip(
+            [*initial, *arrays], parameter_dtypes(reducer), dtypes, strict=True
+        )
+    ]
+    bases = given[count:]
     totals = [
-        np.full(outputs, value, dtype) for value, dtype in zip(initial, dtypes[:count], strict=True)
+        np.full(outputs, value, dtype)
+        for value, dtype in zip(given[:count], dtypes[:count], strict=True)
     ]
     for at_outputs, at_base in reads(window, bases[0].shape, outputs):
         left = [total[at_outputs] for total in totals]
         right = [base[at_base] for base in bases]
-        combined = as_arrays(frame.call_lifted(reducer, [*left, *right]))
+        combined = as_arrays(frame.call_lifted(wide, [*left, *right]))
         for total, part in zip(totals, combined, strict=True):
             total[at_outputs] = part
-    return one_or_tuple(totals)
+    return one_or_tuple(rounded_once(reducer, totals))
 
 
 def _known(

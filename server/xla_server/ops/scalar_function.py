@@ -107,6 +107,12 @@ def round_to(array: Any, dtype: "np.dtype[Any]") -> Array:
     return cast(Array, np.asarray(array).astype(dtype, copy=False))
 
 
+def rounded_once(reducer: HloComputation, results: Sequence[Array]) -> tuple[Array, ...]:
+    """Return what a widened reducer has accumulated, in the types of the reducer itself."""
+    dtypes = parameter_dtypes(reducer)
+    return tuple(round_to(result, dtype) for result, dtype in zip(results, dtypes, strict=False))
+
+
 def as_arrays(value: Value) -> tuple[Array, ...]:
     """The arrays of a computation's result, which is one array or a flat tuple of them."""
     return cast(tuple[Array, ...], value) if isinstance(value, tuple) else (cast(Array, value),)

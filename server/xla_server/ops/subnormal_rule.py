@@ -12,29 +12,8 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.splat import splat
+from xla_server.ops.elementwise_table import ROWS
 from xla_server.ops.numeric import FLUSHED
-
-KEPT = frozenset(
-    {
-        Opcode.ABS,
-        Opcode.ASIN,
-        Opcode.ASINH,
-        Opcode.ATAN,
-        Opcode.ATANH,
-        Opcode.COMPLEX,
-        Opcode.EXPONENTIAL_MINUS_ONE,
-        Opcode.IMAG,
-        Opcode.IS_FINITE,
-        Opcode.NEGATE,
-        Opcode.REAL,
-        Opcode.REMAINDER,
-        Opcode.SINE,
-        Opcode.SINH,
-        Opcode.TAN,
-        Opcode.TANH,
-    }
-)
-"""Operations that keep subnormal operands and results. TANH of F64 does not."""
 
 _EXACT_POWERS = (-1, 0.5, 2, 3, 4)
 """Constant exponents of powers that are a quotient, a root or products, which flush operands."""
@@ -48,9 +27,10 @@ def flushes_operands(instruction: HloInstruction) -> bool:
     if opcode is Opcode.POWER:
         exponent = splat(instruction.operands[1])
         return exponent is not None and float(exponent) in _EXACT_POWERS
-    if opcode is Opcode.TANH:
-        return kind is ElementType.F64
-    return opcode not in KEPT
+    if opcode is Opcode.TANH and kind is ElementType.F64:
+        return True
+    row = ROWS.get(opcode)
+    return row is None or not row.keeps_subnormals
 
 
 def flushes_results(instruction: HloInstruction) -> bool:

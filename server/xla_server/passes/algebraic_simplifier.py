@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloInstruction, HloModule
-from xla_server.passes.build import ELEMENTWISE
+from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.passes.edit import Editor, rewrite
 from xla_server.passes.rules_arithmetic import ARITHMETIC_RULES, Rule, hoist_broadcast
 from xla_server.passes.rules_shapes import SHAPE_RULES

@@ -12,7 +12,7 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.broadcast import BroadcastAttributes
 from xla_contract.ops.constant import ConstantAttributes
 from xla_contract.ops.convert import ConvertAttributes
-from xla_contract.ops.elementwise import BINARY, UNARY
+from xla_contract.ops.elementwise import BINARY
 from xla_contract.ops.parameter import ParameterAttributes
 from xla_contract.ops.reduce import ReduceAttributes
 from xla_contract.ops.reshape import ReshapeAttributes
@@ -24,19 +24,6 @@ from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ir.splat import literal_of as literal_of
 from xla_server.ir.splat import splat as splat
 from xla_server.passes.edit import Editor
-
-ELEMENTWISE = frozenset(
-    {
-        *UNARY,
-        *BINARY,
-        Opcode.CLAMP,
-        Opcode.COMPARE,
-        Opcode.CONVERT,
-        Opcode.REDUCE_PRECISION,
-        Opcode.SELECT,
-    }
-)
-"""Operations that compute each element from the elements at the same place."""
 
 
 def constant(editor: Editor, value: Any, element_type: ElementType) -> HloInstruction:

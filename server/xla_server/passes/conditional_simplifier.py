@@ -7,7 +7,8 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
 from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.build import ELEMENTWISE, constant, element, splat
+from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.passes.build import constant, element, splat
 from xla_server.passes.call_inliner import copied, drop_unused
 from xla_server.passes.edit import Editor, rewrite
 

@@ -8,7 +8,8 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.constant import ConstantAttributes
 from xla_server.evaluator.run import evaluate
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.build import ELEMENTWISE, count
+from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.passes.build import count
 from xla_server.passes.edit import Editor, rewrite
 
 LARGEST_RESULT = 1 << 16

@@ -19,9 +19,10 @@ from xla_server.passes.build import (
     reshape,
     transpose,
 )
-from xla_server.passes.dot_types import BY_BLAS, has_packing_kernel, is_narrow_product
+from xla_server.passes.dot_types import has_packing_kernel, is_narrow_product
 from xla_server.passes.edit import Editor, rewrite
 from xla_server.passes.thin_dots import thin_dot
+from xla_server.target.capability import BLAS_TYPES
 
 _STORED = frozenset(
     {
@@ -121,7 +122,7 @@ def _canonical(i: HloInstruction, editor: Editor, adders: Adders) -> HloInstruct
     rows, columns = count(left.sizes(left.free)), count(right.sizes(right.free))
     depth = count(left.sizes(left.contracted))
     types = {operand.shape.element_type for operand in i.operands} | {i.shape.element_type}
-    if len(types) == 1 and (depth == 1 or i.shape.element_type in BY_BLAS):
+    if len(types) == 1 and (depth == 1 or i.shape.element_type in BLAS_TYPES):
         if depth == 1:
             return _outer(i, left, right, editor)
         matrix, vector = (right, left) if rows == 1 else (left, right)

@@ -8,8 +8,8 @@ from xla_contract.ops.parameter import ParameterAttributes
 from xla_contract.shape import Shape
 from xla_server.evaluator.lifted import can_lift
 from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.passes.build import (
-    ELEMENTWISE,
     convert,
     count,
     element,

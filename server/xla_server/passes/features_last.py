@@ -11,31 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from xla_contract.dimension_numbers import ConvolutionDimensionNumbers, Window
-from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.concatenate import ConcatenateAttributes
 from xla_contract.ops.reduce import ReduceAttributes
 from xla_contract.ops.reduce_window import ReduceWindowAttributes
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.build import ELEMENTWISE, broadcast, transpose
+from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.passes.build import broadcast, transpose
 from xla_server.passes.edit import Editor, rewrite, users
-
-FEWEST_FEATURES = 4
-"""Output features of each of several groups for which register tiles are used. A single group may
-have any number."""
-
-SHORTEST_ROW = 3
-"""Elements of the result's last spatial dimension for which register tiles are used."""
-
-DEEPEST = 1 << 13
-"""Products of a sum, for which a panel of the kernel stays in the cache."""
-
-LEAST_TAPS = 1
-"""Multiplications for each transposed element from which a transpose pays off. The alternative,
-im2col, writes an element for each multiplication of an output feature."""
-
-LEAST_TAPS_OF_POINTS = 32
-"""The same for windows of one element, for which im2col copies the input or a part of it."""
+from xla_server.target.capability import (
+    MAX_TILED_DEPTH,
+    MIN_TAPS,
+    MIN_TILED_ROW,
+    TILED_CONVOLUTIONS,
+    is_wide_enough,
+)
 
 NARROW_GROUP = 4
 """Features of a group below which groups are computed side by side, in vectors of features."""
@@ -161,7 +151,7 @@ def is_worth_it(i: HloInstruction) -> bool:
         return bool(groups >= FEWEST_GROUPS) and not is_last
     if len({part.shape.element_type for part in (i, *i.operands)}) > 1:
         return False
-    if i.shape.element_type not in (ElementType.F32, ElementType.F64):
+    if i.shape.element_type not in TILED_CONVOLUTIONS:
         return False
     moved = sum(
         part.shape.element_count
@@ -169,13 +159,10 @@ def is_worth_it(i: HloInstruction) -> bool:
         if list(_last(order)) != sorted(order)
     )
     row = i.shape.dimensions[numbers.output_spatial_dimensions[-1]]
-    is_wide = is_wide_enough(outputs // groups, groups) and row >= SHORTEST_ROW
-    return is_wide and depth <= DEEPEST and i.shape.element_count * depth >= moved * LEAST_TAPS
-
-
-def is_wide_enough(outputs: int, groups: int) -> bool:
-    """Return whether groups of so many output features are computed by tiles of registers."""
-    return groups == 1 or outputs >= FEWEST_FEATURES
+    is_wide = is_wide_enough(outputs // groups, groups) and row >= MIN_TILED_ROW
+    return (
+        is_wide and depth <= MAX_TILED_DEPTH and i.shape.element_count * depth >= moved * MIN_TAPS
+    )
 
 
 def _input_numbers(

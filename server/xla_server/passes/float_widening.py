@@ -8,20 +8,23 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.convolution import ConvolutionAttributes
 from xla_contract.ops.dot import DotAttributes
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.build import binary_computation, combiner, convert
+from xla_server.ir.wide_reducer import widened
+from xla_server.passes.build import binary_computation, combiner, convert, element
 from xla_server.passes.edit import Editor, rewrite
 
 _SUMS = frozenset({Opcode.ADD, Opcode.MULTIPLY})
 _BY_LAPACK = frozenset({Opcode.CHOLESKY, Opcode.TRIANGULAR_SOLVE})
 
-Reducers = dict[Opcode, HloComputation]
+Reducers = dict[Opcode | HloComputation, HloComputation]
+"""Wide reducers by their operation or by the narrow reducer they are made of."""
 
 
 @dataclasses.dataclass(frozen=True)
 class FloatWidening:
     """Puts conversions around what accumulates floats narrower than f32, and around mixed products.
 
-    Minima and maxima round nothing and stay as they are; integer products too.
+    Reductions by any formula that rounds are done in f32 and rounded once. Minima and maxima round
+    nothing and stay as they are; integer products too.
     """
 
     name: str = "float-widening"
@@ -58,20 +61,58 @@ def _everywhere(
 
 
 def _reduction(i: HloInstruction, editor: Editor, reducers: Reducers) -> HloInstruction | None:
-    if len(i.operands) != 2:
-        return None
-    opcode = combiner(i.called[0])
-    narrow = i.shape.element_type
-    if opcode not in _SUMS or not _is_narrow(narrow):
-        return None
-    if opcode not in reducers:
-        reducers[opcode] = binary_computation(editor, opcode, ElementType.F32)
+    reducer = i.called[0]
+    opcode = combiner(reducer)
+    if opcode in _SUMS and len(i.operands) == 2:
+        if not _is_narrow(i.shape.element_type):
+            return None
+        if opcode not in reducers:
+            reducers[opcode] = binary_computation(editor, opcode, ElementType.F32)
+        return _by(reducers[opcode], i, editor)
+    if reducer not in reducers:
+        formula = widened(reducer)
+        if formula is None:
+            return None
+        reducers[reducer] = _own(formula, editor)
+    return _by(reducers[reducer], i, editor)
+
+
+def _by(reducer: HloComputation, i: HloInstruction, editor: Editor) -> HloInstruction:
+    """Return the reduction by a wide reducer, rounded to the types it has."""
     # The interpreter rounds what it is given to the reducer's type first; so do these.
     operands = [
-        convert(editor, convert(editor, operand, narrow), ElementType.F32) for operand in i.operands
+        convert(
+            editor, convert(editor, operand, narrow.shape.element_type), wide.shape.element_type
+        )
+        for operand, narrow, wide in zip(
+            (*i.operands[len(i.operands) // 2 :], *i.operands[: len(i.operands) // 2]),
+            i.called[0].parameters,
+            reducer.parameters,
+            strict=True,
+        )
     ]
-    wide = editor.add(i.opcode, operands, i.attributes, (reducers[opcode],))
-    return convert(editor, wide, narrow)
+    count = len(operands) // 2
+    wide = editor.add(i.opcode, (*operands[count:], *operands[:count]), i.attributes, (reducer,))
+    if not i.shape.is_tuple:
+        return convert(editor, wide, i.shape.element_type)
+    parts = [
+        convert(editor, element(editor, wide, number), part.element_type)
+        for number, part in enumerate(i.shape.tuple_shapes)
+    ]
+    return editor.add(Opcode.TUPLE, parts)
+
+
+def _own(computation: HloComputation, editor: Editor) -> HloComputation:
+    """Return a computation with names and numbers that its module does not have yet."""
+    copies: dict[HloInstruction, HloInstruction] = {}
+    for i in computation.instructions:
+        copies[i] = editor.copy(i, [copies[operand] for operand in i.operands])
+    return editor.computation(
+        f"{computation.name}_f32",
+        list(copies.values()),
+        copies[computation.root],
+        [copies[parameter] for parameter in computation.parameters],
+    )
 
 
 def _is_narrow(element_type: ElementType) -> bool:

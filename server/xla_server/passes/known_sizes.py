@@ -6,8 +6,8 @@ from xla_contract.errors import XlaError
 from xla_contract.opcode import Opcode
 from xla_server.evaluator.run import evaluate
 from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.ops.evaluation import Array
-from xla_server.passes.build import ELEMENTWISE
 
 LARGEST = 64
 """Elements of an array that sizes may be computed from."""

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from xla_contract.opcode import Opcode
 from xla_contract.ops.map import MapAttributes
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.build import ELEMENTWISE, broadcast, convert, literal_of
+from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.passes.build import broadcast, convert, literal_of
 from xla_server.passes.edit import Editor, rewrite
 
 _SAME = frozenset({Opcode.BROADCAST, Opcode.COPY, Opcode.RESHAPE, Opcode.TRANSPOSE})

@@ -12,7 +12,8 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
 from xla_contract.ops.convert import ConvertAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.build import ELEMENTWISE, broadcast, full, splat
+from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.passes.build import broadcast, full, splat
 from xla_server.passes.edit import Editor
 
 Rule = Callable[[HloInstruction, Editor], HloInstruction | None]
@@ -123,6 +124,27 @@ def apply_once(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     if operand.opcode is i.opcode and operand.attributes == i.attributes:
         return _same_shape(i, operand)
     return None
+
+
+def simplify_log(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """log(exp(x - x)) is x - x, which is 0 or NaN: a log-softmax along one element makes it.
+
+    The exponential may be added to 0, as the sum of one element is.
+    """
+    (power,) = i.operands
+    if power.opcode is Opcode.ADD:
+        this, other = power.operands
+        values = splat(this), splat(other)
+        if values[0] is not None and float(values[0]) == 0:
+            power = other
+        elif values[1] is not None and float(values[1]) == 0:
+            power = this
+    if power.opcode is not Opcode.EXPONENTIAL or not _is_real_float(i):
+        return None
+    (exponent,) = power.operands
+    if exponent.opcode is not Opcode.SUBTRACT or exponent.operands[0] is not exponent.operands[1]:
+        return None
+    return _same_shape(i, exponent)
 
 
 def simplify_power(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -333,6 +355,7 @@ ARITHMETIC_RULES: Mapping[Opcode, tuple[Rule, ...]] = MappingProxyType(
         Opcode.CONVERT: (simplify_convert,),
         Opcode.DIVIDE: (simplify_divide,),
         Opcode.FLOOR: (apply_once,),
+        Opcode.LOG: (simplify_log,),
         Opcode.MAXIMUM: (simplify_extremum,),
         Opcode.MINIMUM: (simplify_extremum,),
         Opcode.MULTIPLY: (simplify_multiply,),

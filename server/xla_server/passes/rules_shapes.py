@@ -20,6 +20,7 @@ from xla_server.passes.build import (
 from xla_server.passes.edit import Editor
 from xla_server.passes.lifting import applied, results_applied
 from xla_server.passes.rules_arithmetic import Rule
+from xla_server.passes.rules_reductions import reduce_repeated
 
 
 def simplify_reshape(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -213,7 +214,7 @@ SHAPE_RULES: Mapping[Opcode, tuple[Rule, ...]] = MappingProxyType(
         Opcode.COPY: (simplify_copy,),
         Opcode.GET_DIMENSION_SIZE: (simplify_get_dimension_size,),
         Opcode.IOTA: (simplify_iota,),
-        Opcode.REDUCE: (simplify_reduce,),
+        Opcode.REDUCE: (simplify_reduce, reduce_repeated),
         Opcode.REDUCE_WINDOW: (simplify_reduce_window,),
         Opcode.RESHAPE: (simplify_reshape,),
         Opcode.SORT: (simplify_sort,),

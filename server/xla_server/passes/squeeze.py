@@ -9,8 +9,8 @@ from xla_contract.ops.iota import IotaAttributes
 from xla_contract.ops.reduce import ReduceAttributes
 from xla_contract.ops.reverse import ReverseAttributes
 from xla_server.ir.module import HloInstruction, HloModule
+from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.passes.build import (
-    ELEMENTWISE,
     broadcast,
     full,
     reshape,

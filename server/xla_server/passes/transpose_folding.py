@@ -11,7 +11,8 @@ from xla_contract.dimension_numbers import ConvolutionDimensionNumbers, DotDimen
 from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import free_dimensions
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.build import ELEMENTWISE, broadcast, reshape
+from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.passes.build import broadcast, reshape
 from xla_server.passes.dot_types import has_packing_kernel
 from xla_server.passes.edit import Editor, rewrite, users
 from xla_server.passes.features_last import is_worth_it

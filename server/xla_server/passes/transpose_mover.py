@@ -9,7 +9,8 @@ import dataclasses
 
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.build import ELEMENTWISE, transpose
+from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.passes.build import transpose
 from xla_server.passes.edit import Editor, rewrite, users
 
 _KNOWN = frozenset({Opcode.BROADCAST, Opcode.CONSTANT, Opcode.IOTA})

@@ -6,7 +6,8 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_contract.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.build import ELEMENTWISE, element
+from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.passes.build import element
 from xla_server.passes.edit import Editor, rewrite, users
 from xla_server.passes.loops import Loop, callers, is_element, loop_of, resize
 

@@ -25,6 +25,7 @@ from xla_server.identity.identity import Identity
 from xla_server.rpc.call_places import CallPlaces
 from xla_server.rpc.gate import Gate
 from xla_server.rpc.threads import Job, Threads
+from xla_server.sessions.caller import Flow
 
 _LOG = logging.getLogger(__name__)
 
@@ -102,10 +103,10 @@ class Begun:
 class Arrivals(ThreadPoolExecutor):
     """What grpc takes for the pool of handlers.
 
-    Calls that have one request begin in `threads`, in the order in which their requests come. That
-    is for handlers that take and give bytes; calls of others, and those with a stream of requests
-    (`is_streamed`), begin as grpc begins them. grpc takes nothing for a pool but that class;
-    nothing of the class's own is used.
+    Calls that have one request begin in `threads` when it has come; those that wait for a thread
+    take turns. That is for handlers that take and give bytes; calls of others, and those with a
+    stream of requests (`is_streamed`), begin as grpc begins them. grpc takes nothing for a pool but
+    that class; nothing of the class's own is used.
 
     A call that the gate refuses ends at once, before its request is asked for. Any other has a
     place among `places` until it is answered. One that is answered later, by a behaviour that does
@@ -150,6 +151,10 @@ class Arrivals(ThreadPoolExecutor):
                 return self._begin_parsed(do, is_unary, arguments)
         return self._taken_from.submit(do, *arguments, **named)
 
+    def submit_for(self, flow: Flow, do: Callable[..., object], /, *arguments: Any) -> None:
+        """Let a thread call `do` when it is the turn of `flow`; as `Threads.submit_for`."""
+        self._taken_from.submit_for(flow, do, *arguments)
+
     def _refusal(self, server: Any, state: Any, event: Any) -> grpc.Status | None:
         """Admit a call and take a slot for it; return the status of one that is refused."""
         if self._gate is None:
@@ -167,8 +172,9 @@ class Arrivals(ThreadPoolExecutor):
         serve, event, state, behavior, *rest = arguments
         if is_unary:
             behavior = _leaving(behavior, functools.partial(self._places.leave, state))
-        job: Job = self._taken_from.submit(do, serve, event, state, behavior, *rest)
+        job = Job(do, (serve, event, state, behavior, *rest), self._places.flow_of(state))
         job.add_done_callback(lambda _: self._places.leave(state))
+        self._taken_from.begin(job)
         return job
 
     def leave(self, context: grpc.ServicerContext) -> None:
@@ -186,8 +192,7 @@ class Arrivals(ThreadPoolExecutor):
     ) -> Job:
         """Ask for the request of a call; gives the job that begins when it is there."""
         serve = functools.partial(_answer, self._begun) if is_unary else _stream
-        job = Job(do, ())
-        job.caller = self._places.caller_of(state)
+        job = Job(do, (), self._places.flow_of(state))
         call = event.call
         expected, leave = self._expected, self._places.leave
 

@@ -122,7 +122,7 @@ def _begin(rpc: Rpc, row: Unary | Deferred, pools: Pools, boundary: Boundary) ->
             answer.failed(error)
 
     def in_pool(service: Any, request: bytes, cancellation: Cancellation, answer: Answer) -> None:
-        pools.submit(row.pool, service.caller, in_place, service, request, cancellation, answer)
+        executor.submit_for(service.flow, in_place, service, request, cancellation, answer)
 
     return in_place if row.pool in _IN_PLACE or isinstance(row, Deferred) else in_pool
 

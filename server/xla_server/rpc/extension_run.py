@@ -119,7 +119,7 @@ def _run_batch(
     def begin_later() -> None:
         # The threads are gone only when the server is; then nobody waits any more.
         with contextlib.suppress(RuntimeError):
-            service.engine.execution_threads.submit(begin)
+            service.engine.execution_threads.submit_for(service.flow, begin)
 
     def done(outcomes: "list[extension_pb2.RunResponse | XlaError]") -> None:
         forget()

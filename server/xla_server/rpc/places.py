@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Hashable, Iterator
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.sessions.caller import Caller
+from xla_server.sessions.caller import LOCAL_FLOW, Caller, Flow, flow_of
 from xla_server.sessions.caller_shares import EVERYTHING, CallerShares, CallerUse
 from xla_server.sessions.shares import Shares
 
@@ -108,10 +108,10 @@ class Places:
             else:
                 del used[owner]
 
-    def caller_of(self, key: Hashable) -> Caller | None:
-        """Return the caller of the slot that `key` has, if any."""
-        found = self._owners.get(key)
-        return None if found is None else found[1]
+    def flow_of(self, key: Hashable) -> Flow:
+        """Return the source of the job that has the slot of `key`: its caller and its owner."""
+        owner, caller = self._owners.get(key, ("", None))
+        return LOCAL_FLOW if caller is None else flow_of(caller, owner)
 
     @contextlib.contextmanager
     def taken(self, owner: str, caller: Caller | None = None) -> Iterator[None]:

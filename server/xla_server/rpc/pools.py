@@ -6,17 +6,14 @@ import enum
 import itertools
 import threading
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from collections.abc import Mapping
 
 from xla_server.rpc.arrivals import Arrivals, Begun, Expected
 from xla_server.rpc.call_places import CallPlaces
 from xla_server.rpc.gate import Gate
 from xla_server.rpc.places import STREAM_LIMITS, PlaceLimits, Places
 from xla_server.rpc.silent_streams import Silence
-from xla_server.rpc.threads import Job, Threads
-from xla_server.sessions.caller import Caller
+from xla_server.rpc.threads import Threads
 from xla_server.sessions.caller_shares import EVERYTHING, CallerShares
 
 _numbers = itertools.count(1)
@@ -42,7 +39,7 @@ class Pool(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PoolSizes:
-    """Threads per kind. Calls beyond them wait in line, in order."""
+    """Threads per kind. Calls beyond them wait, and callers take turns."""
 
     short: int = 16
     compile: int = 4
@@ -105,15 +102,7 @@ class Pools:
         """More threads as long as one stream is there, which is served in one of its kind's."""
         return self._executors[Pool.STREAM].larger(_THREADS_OF_A_STREAM)
 
-    def submit(
-        self, pool: Pool, caller: Caller, do: Callable[..., object], *arguments: Any
-    ) -> None:
-        """Let a thread of a pool call `do` when it is the caller's turn; raises RuntimeError."""
-        job = Job(do, arguments)
-        job.caller = caller
-        self._executors[pool].begin(job)
-
-    def executor(self, pool: Pool) -> ThreadPoolExecutor:
+    def executor(self, pool: Pool) -> Threads:
         """The executor of a kind of calls."""
         return self._executors[pool]
 

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from xla_server.rpc.fair_queue import FairQueue
-from xla_server.sessions.caller import Caller
-from xla_server.sessions.caller_shares import CallerShares
+from xla_server.sessions.caller import LOCAL_FLOW, Flow
+from xla_server.sessions.caller_shares import EVERYTHING, CallerShares
 from xla_server.sessions.lending import work_for
 
 _LOG = logging.getLogger(__name__)
@@ -21,13 +21,15 @@ _LOG = logging.getLogger(__name__)
 class Job:
     """Something to be done, whose end can be told."""
 
-    __slots__ = ("_callbacks", "_do", "_is_over", "arguments", "caller")
+    __slots__ = ("_callbacks", "_do", "_is_over", "arguments", "flow")
 
-    def __init__(self, do: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+    def __init__(
+        self, do: Callable[..., object], arguments: tuple[Any, ...], flow: Flow = LOCAL_FLOW
+    ) -> None:
         self._do = do
         self.arguments = arguments
-        self.caller: Caller | None = None
-        """The caller whose turn it takes, in a pool where callers take turns."""
+        self.flow = flow
+        """The source whose turn it takes where it has to wait for a thread."""
         self._callbacks: list[Callable[[Job], object]] = []
         self._is_over = False
 
@@ -61,8 +63,8 @@ class Threads(ThreadPoolExecutor):
     Those that wait for others can lend their places (`sessions.lending`), `most_lent` at the same
     time. Where the system has no more threads, jobs wait for those there are.
 
-    With `shares` callers take turns, and none has more than its share of the threads; else jobs
-    begin in order.
+    Jobs that wait for a thread take turns (`FairQueue`). With `shares` no caller has more than its
+    share of the threads, lent places not counted as threads.
 
     The futures of Python's own pool, with a condition variable each, and its count of idle
     threads cost a small call a few percent. grpc takes nothing for a pool but that class, though
@@ -81,12 +83,13 @@ class Threads(ThreadPoolExecutor):
         self._most_lent = most_lent
         self._lent = 0
         self._names = (f"{name}_{number}" for number in itertools.count())
-        self._turns = None if shares is None else FairQueue(size, shares)
-        # Without turns a queue of Python's own, which costs a small call less.
-        self._jobs: Any = queue.SimpleQueue() if self._turns is None else self._turns
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        """Jobs that have a thread: one that waits for them, or has just been started."""
+        self._waiting = FairQueue[Job](size, EVERYTHING if shares is None else shares)
+        """Jobs that have none, under `_changing`."""
         self._started: list[threading.Thread] = []
         self._spare = 0
-        """Threads that wait for a job; below 0, jobs that wait for a thread."""
+        """Threads that wait for a job."""
         self._is_closed = False
         self._changing = threading.Lock()
 
@@ -99,16 +102,37 @@ class Threads(ThreadPoolExecutor):
         self.begin(job)
         return job
 
+    def submit_for(self, flow: Flow, do: Callable[..., object], /, *arguments: Any) -> None:
+        """Let a thread call `do`, when it is the turn of `flow`; raises as `submit`."""
+        self.begin(Job(do, arguments, flow))
+
     def begin(self, job: Job) -> None:
         """Let a thread run a job; raises RuntimeError after `shutdown`, and without any thread."""
         with self._changing:
             if self._is_closed:
                 raise RuntimeError("threads must be open to be given a job, got closed ones")
-            if self._spare > 0 or not self._start():
+            if not self._has_thread():
                 if not self._started:
                     raise RuntimeError("a thread must be there for a job, got none of the system")
-                self._spare -= 1
-            self._jobs.put(job)
+                self._waiting.append(job)
+            elif self._waiting.start(job):
+                self._give(job)
+            else:
+                self._waiting.append(job)
+
+    def _has_thread(self) -> bool:
+        """Return whether a thread is free, or could be started, which it is. Under the lock."""
+        if self._spare > 0:
+            return True
+        if not self._start():
+            return False
+        self._spare += 1
+        return True
+
+    def _give(self, job: Job) -> None:
+        """Give a job to a free thread. Under the lock."""
+        self._spare -= 1
+        self._jobs.put(job)
 
     def lend(self) -> bool:
         """Be one thread larger, until `take_back`, as one waits; False when too many do."""
@@ -116,10 +140,14 @@ class Threads(ThreadPoolExecutor):
             if self._lent >= self._most_lent:
                 return False
             self._lent += 1
-            if self._spare < 0 and not self._is_closed and self._start():
-                # For a job that waits.
-                self._spare += 1
+            if len(self._waiting) and not self._is_closed:
+                self._start_waiting()
             return True
+
+    def _start_waiting(self) -> None:
+        """Give a job that waits to a thread, if there are both. Under the lock."""
+        if self._has_thread() and (job := self._waiting.take()) is not None:
+            self._give(job)
 
     def take_back(self) -> None:
         """Be as large as before; a thread too many leaves after its job."""
@@ -129,7 +157,7 @@ class Threads(ThreadPoolExecutor):
     @property
     def waiting(self) -> int:
         """Jobs that wait for a thread."""
-        return max(0, -self._spare)
+        return len(self._waiting)
 
     @property
     def count(self) -> int:
@@ -139,7 +167,7 @@ class Threads(ThreadPoolExecutor):
     def is_idle(self) -> bool:
         """Whether no job is being done or waits."""
         with self._changing:
-            return self._spare == len(self._started)
+            return self._spare == len(self._started) and not len(self._waiting)
 
     @contextlib.contextmanager
     def larger(self, count: int) -> Iterator[None]:
@@ -167,13 +195,16 @@ class Threads(ThreadPoolExecutor):
                 thread.join()
 
     def _take_all(self) -> list[Job]:
-        jobs: list[Job] = []
+        """Take out all jobs that no thread has begun. Under the lock."""
+        jobs = self._waiting.take_all()
         while True:
             try:
                 job = self._jobs.get_nowait()
             except queue.Empty:
                 return jobs
             if job is not None:
+                self._waiting.done(job)
+                self._spare += 1
                 jobs.append(job)
 
     def _start(self) -> bool:
@@ -191,15 +222,22 @@ class Threads(ThreadPoolExecutor):
 
     def _work(self) -> None:
         work_for(self)
-        while (job := self._jobs.get()) is not None:
+        job = self._jobs.get()
+        while job is not None:
             job.run()
             job.end()
-            if self._turns is not None:
-                self._turns.done(job)
-            # It holds the call, which must not last as long as this thread has nothing to do.
-            del job
             with self._changing:
+                self._waiting.done(job)
+                # It holds the call, which must not last as long as this thread has nothing to do.
+                job = None
                 if len(self._started) > self._size + self._lent:
                     self._started.remove(threading.current_thread())
+                    if self._spare > 0:
+                        # A job whose caller had its share of the threads may have one now.
+                        self._start_waiting()
                     return
-                self._spare += 1
+                job = self._waiting.take()
+                if job is None:
+                    self._spare += 1
+            if job is None:
+                job = self._jobs.get()

@@ -2,18 +2,18 @@
 
 import functools
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.deferred import Answer, DeferredMethod
 from xla_server.rpc.handlers import Method
 from xla_server.rpc.held_answers import Response
+from xla_server.sessions.engine import ExecutionThreads
 from xla_server.sessions.pending import NotYetError
 from xla_server.sessions.service import XlaService
 
 
-def deferring(method: Method, executor: ThreadPoolExecutor) -> DeferredMethod:
+def deferring(method: Method, executor: ExecutionThreads) -> DeferredMethod:
     """A method that holds no thread while something it needs is still to come.
 
     It is called again, in a thread of `executor`, when what it waited for is there.
@@ -26,7 +26,12 @@ def deferring(method: Method, executor: ThreadPoolExecutor) -> DeferredMethod:
             response = method(service, request, cancellation)
         except NotYetError as error:
             again = functools.partial(begin, service, request, cancellation, answer)
-            wait(error, functools.partial(executor.submit, again), cancellation, answer)
+            wait(
+                error,
+                functools.partial(executor.submit_for, service.flow, again),
+                cancellation,
+                answer,
+            )
         except BaseException as error:
             answer.failed(error)
         else:

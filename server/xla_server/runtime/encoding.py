@@ -20,8 +20,8 @@ from xla_server.buffers.code import (
     Switch,
     Value,
 )
-from xla_server.codegen.kernel import Kernel, Kernels
-from xla_server.codegen.loops.block import chunk_of
+from xla_server.codegen.kernel import Kernels, LoadedKernel
+from xla_server.codegen.loops.chunks import chunk_of
 from xla_server.runtime import executor
 from xla_server.runtime.copies import copy_range
 
@@ -45,7 +45,7 @@ class Encoded:
     results: tuple[int, ...]
     constants: tuple[int, ...]
     offsets: Any
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[LoadedKernel, ...]
     hosts: dict[int, HostThunk]
     slots: dict[Place, int]
     walked: tuple[Row, ...]
@@ -61,7 +61,7 @@ def encode(code: Code, assignment: Assignment, kernels: Kernels) -> Encoded:
     arena = _places("arena", named)
     order = [_CANCELLATION_PLACE, *parameters, *results, *constants, *arena]
     slots = {place: number for number, place in enumerate(order)}
-    compiled = kernels.get_all(row.source for row in rows if isinstance(row, KernelThunk))
+    compiled = kernels.get_all(row.kernel for row in rows if isinstance(row, KernelThunk))
     tables = _Tables(rows, assignment, slots, compiled, kernels)
     return Encoded(
         np.array(tables.rows, np.int64),
@@ -88,7 +88,7 @@ class _Tables:
         rows: list[Row],
         assignment: Assignment,
         slots: dict[Place, int],
-        compiled: dict[str, Kernel],
+        compiled: dict[str, LoadedKernel],
         kernels: Kernels,
     ) -> None:
         self._assignment = assignment
@@ -126,7 +126,7 @@ class _Tables:
     def _numbers(self, row: Row) -> list[int]:
         match row:
             case KernelThunk():
-                address = self._compiled[row.source].address
+                address = self._compiled[row.kernel.key].address
                 chunk = chunk_of(row.work, row.prologue)
                 return self._loop(address, row.arguments, row.trips, chunk)
             case CopyThunk():

@@ -6,7 +6,6 @@ chunk of the slot with the fewest helpers, so executions side by side share them
 the system has put aside delays nothing but the chunk it holds.
 """
 
-import os
 import threading
 
 import numpy as np
@@ -147,10 +146,13 @@ def _stop(board: int) -> None:
 
 
 class ThreadPool:
-    """`count` threads in all, the caller's own among them. They start with the first program."""
+    """`count` threads in all, by default as many as the machine has cores.
+
+    The caller's own is among them. They start with the first program.
+    """
 
     def __init__(self, kernels: Kernels, count: int | None = None) -> None:
-        self.count = available_cores() if count is None else count
+        self.count = kernels.machine.cores if count is None else count
         self._kernels = kernels
         # Zeros are what the C library initialises a mutex and a condition variable with.
         self._board = np.zeros(_HEADER_WORDS + SLOTS * _SLOT_WORDS, np.int64)
@@ -190,8 +192,3 @@ class ThreadPool:
 
     def _work(self) -> None:
         callable_at(self._kernels.native(_help, 1), 1)(self.board)
-
-
-def available_cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0))

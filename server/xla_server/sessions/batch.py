@@ -94,7 +94,7 @@ class Batch:
             self._starting += 1
         # The threads are gone only when the server is; then nobody waits any more.
         with contextlib.suppress(RuntimeError):
-            self._service.engine.execution_threads.submit(self._work)
+            self._service.engine.execution_threads.submit_for(self._service.flow, self._work)
 
     def _work(self) -> None:
         with self._lock:

@@ -1,6 +1,7 @@
 """The identity of whoever makes a call."""
 
 import dataclasses
+from typing import NamedTuple
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -27,3 +28,23 @@ class Caller:
 
 LOCAL = Caller("local")
 """A caller in this process, or on this host by way of a unix socket."""
+
+
+class Flow(NamedTuple):
+    """The source of a job by which schedulers are fair: a session, its connection, its identity.
+
+    The names are for telling sources apart, and decide no access.
+    """
+
+    identity: str
+    connection: str = ""
+    session: str = ""
+
+
+LOCAL_FLOW = Flow(LOCAL.identity)
+"""The source of jobs that belong to no caller, such as the follow-ups of calls."""
+
+
+def flow_of(caller: Caller, session: str = "") -> Flow:
+    """Return the flow of a caller's session."""
+    return Flow(caller.identity, caller.connection, session)

@@ -1,12 +1,15 @@
 """What the sessions of one server share."""
 
 import threading
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
 
 from xla_server.backends.backend import Backend
 from xla_server.runtime.blocks import BlockPool
 from xla_server.sessions.answer_memory import AnswerMemory
 from xla_server.sessions.arena_pool import ArenaPool
+from xla_server.sessions.caller import Flow
 from xla_server.sessions.caller_shares import CallerUse
 from xla_server.sessions.compile_share import CompileShare
 from xla_server.sessions.device_memory import DeviceMemory
@@ -21,6 +24,24 @@ _EXECUTIONS = 256
 """At the same time, of those that no call waits for, where nobody gives threads for them."""
 
 
+class ExecutionThreads(Protocol):
+    """A pool of threads for jobs of many callers."""
+
+    def submit_for(self, flow: Flow, do: Callable[..., object], /, *arguments: Any) -> None:
+        """Let a thread call `do`, when it is the turn of `flow`; RuntimeError after `shutdown`."""
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more jobs; as `Executor.shutdown`."""
+
+
+class _InOrder(ThreadPoolExecutor):
+    """Threads that jobs of all flows get in the order in which they come."""
+
+    def submit_for(self, _: Flow, do: Callable[..., object], /, *arguments: Any) -> None:
+        """Let a thread call `do`."""
+        self.submit(do, *arguments)
+
+
 class Engine:
     """A platform, the programs compiled for it, and the memory of its devices.
 
@@ -33,7 +54,7 @@ class Engine:
         backend: Backend,
         limits: Limits,
         quotas: Quotas | None = None,
-        execution_threads: Executor | None = None,
+        execution_threads: ExecutionThreads | None = None,
     ) -> None:
         self.backend = backend
         self.limits = limits
@@ -55,7 +76,7 @@ class Engine:
             session_bytes=limits.session_shared_memory_bytes,
             shares=limits.shares,
         )
-        self.execution_threads = execution_threads or ThreadPoolExecutor(
+        self.execution_threads: ExecutionThreads = execution_threads or _InOrder(
             _EXECUTIONS, thread_name_prefix="xla-execution"
         )
         self.executing = SharedSlots(limits.max_executions, limits.max_sessions, limits.shares)

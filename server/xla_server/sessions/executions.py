@@ -220,15 +220,19 @@ class Executions:
             return None
 
     def _line_up(self, execution: LaunchedExecution, waiter: Waiter | None = None) -> None:
-        threads = self._engine.execution_threads
-        self._service.running.take_in_turn(
-            lambda: _submit(threads.submit, functools.partial(self._run, waiter=waiter), execution)
-        )
+        run = functools.partial(self._run, waiter=waiter)
+        self._service.running.take_in_turn(lambda: self._submit(run, execution))
 
     def _on_cancel(self, execution: LaunchedExecution) -> None:
         # One that runs sees it by itself.
         if execution.claim():
-            _submit(self._engine.execution_threads.submit, self._fail_unrun, execution)
+            self._submit(self._fail_unrun, execution)
+
+    def _submit(self, job: Callable[[LaunchedExecution], None], one: LaunchedExecution) -> None:
+        """Let a thread do a job when it is this session's turn."""
+        # The threads end only with the server; no client waits for a result then.
+        with contextlib.suppress(RuntimeError):
+            self._engine.execution_threads.submit_for(self._service.flow, job, one)
 
     def _fail_unrun(self, execution: LaunchedExecution) -> None:
         try:
@@ -334,14 +338,6 @@ def as_told(error: BaseException) -> XlaError:
 def executions_of(service: "XlaService") -> Executions:
     """The launched executions of a session."""
     return service.part(Executions, Executions)
-
-
-def _submit(
-    submit: Callable[..., object], job: Callable[[LaunchedExecution], None], one: LaunchedExecution
-) -> None:
-    # The threads are gone only when the server is; then nobody waits any more.
-    with contextlib.suppress(RuntimeError):
-        submit(job, one)
 
 
 def _no_execution(handle: int) -> NotFoundError:

@@ -97,5 +97,5 @@ def _run(
     arguments: Sequence[Buffer],
     cancellation: Cancellation,
 ) -> None:
-    with service.running.taken(), service.engine.turns.taken(cancellation):
+    with service.running.taken(), service.engine.turns.taken(cancellation, service.flow):
         service.runner.run_executable(executable, arguments, service.devices.default, cancellation)

@@ -19,12 +19,13 @@ from xla_server.backends.dump_directory import DumpFiles
 from xla_server.backends.options import CompileOptions
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import Channels
-from xla_server.sessions.caller import LOCAL, Caller
+from xla_server.sessions.caller import LOCAL, LOCAL_FLOW, Caller, Flow
 from xla_server.sessions.channels import CallChannels
 from xla_server.sessions.data import DataTable, Reservation
 from xla_server.sessions.devices import REPLICA_COUNT, Devices
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.executables import Compiled, ExecutableTable
+from xla_server.sessions.lending import lent_place
 from xla_server.sessions.parallel import run_together
 from xla_server.sessions.programs import Program, prepare_program, require_program
 from xla_server.sessions.quotas import CompileBudget, Slots
@@ -55,6 +56,7 @@ class ProgramRunner:
         running: Slots,
         compiling: CompileBudget,
         caller: Caller = LOCAL,
+        flow: Flow = LOCAL_FLOW,
     ) -> None:
         self._backend = engine.backend
         self._programs = engine.programs
@@ -70,6 +72,7 @@ class ProgramRunner:
         self._compiling = compiling
         self._shared_compiling = engine.compiling
         self._caller = caller
+        self._flow = flow
 
     def compile(
         self,
@@ -111,7 +114,7 @@ class ProgramRunner:
         try:
             self._running.take()
             try:
-                turn = self._turns.begin(cancellation)
+                turn = self._turns.begin(cancellation, self._flow)
                 try:
                     device = self._devices.default
                     execution = self.run(compiled, buffers, device, cancellation)
@@ -165,7 +168,9 @@ class ProgramRunner:
             arguments = self._arguments(request.arguments)
             shapes = [argument.shape for argument in arguments]
             program = prepare_program(proto, request.options, shapes, device)
-            compiled = self._compiled(program, cancellation)
+            # A thread that compiles is not there for programs that run.
+            with lent_place():
+                compiled = self._compiled(program, cancellation)
             stack.callback(self._programs.release, compiled)
             return _Launch(number, compiled, arguments, device)
 
@@ -189,7 +194,7 @@ class ProgramRunner:
             with (
                 part_of_request(f"request {launch.number}"),
                 self._running.taken(),
-                self._turns.taken(cancellation),
+                self._turns.taken(cancellation, self._flow),
             ):
                 execution = self.run(
                     launch.compiled,
@@ -269,6 +274,11 @@ class ProgramRunner:
                 module, program.entry, seed=program.seed, options=program.options
             )
 
+    def _compile_again(self, program: Program) -> Executable:
+        """Compile a program in a thread for executions; lend the thread's slot meanwhile."""
+        with lent_place():
+            return self._compile(program)
+
     def run(
         self,
         compiled: Compiled,
@@ -287,7 +297,7 @@ class ProgramRunner:
         who asks what waits; `channels` are the session's unless others are given.
         """
         code, executable = self._programs.begin_use(
-            compiled, functools.partial(self._compile, compiled.program), cancellation
+            compiled, functools.partial(self._compile_again, compiled.program), cancellation
         )
         try:
             return self.run_executable(

@@ -5,6 +5,7 @@ server does better, and the places say so.
 """
 
 import contextlib
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn, Protocol, TypeVar, cast, runtime_checkable
@@ -28,7 +29,7 @@ from xla_server.evaluator.cost import Cost, module_cost
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
 from xla_server.sessions.answer_memory import SessionAnswers
-from xla_server.sessions.caller import LOCAL, Caller
+from xla_server.sessions.caller import LOCAL, Caller, flow_of
 from xla_server.sessions.channels import ChannelType, ServerChannels
 from xla_server.sessions.constants import compute_constant
 from xla_server.sessions.data import DataTable, Reservation
@@ -46,6 +47,9 @@ from xla_server.sessions.records import Executed, GraphRequest, present
 from xla_server.sessions.runner import ProgramRunner
 
 T = TypeVar("T")
+
+_numbers = itertools.count(1)
+"""Names of sessions for schedulers, which are never used again."""
 
 
 class Closing(Protocol):
@@ -76,6 +80,8 @@ class XlaService:
         self.engine = engine
         self.caller = caller
         """The caller whose resources it uses."""
+        self.flow = flow_of(caller, str(next(_numbers)))
+        """The source of the session's jobs, for schedulers."""
         self.limits = engine.limits
         self.quotas = quotas = engine.quotas
         handles = HandleFactory()
@@ -117,6 +123,7 @@ class XlaService:
             running=self.running,
             compiling=self.compiling,
             caller=caller,
+            flow=self.flow,
         )
         self._calls: set[Cancellation] = set()
         self._parts: dict[type[Closing], Closing] = {}
@@ -398,7 +405,7 @@ class XlaService:
                 self.data, use.added, purpose, cancellation, self.running
             )
 
-        with self.running.taken(), self.engine.turns.taken(cancellation):
+        with self.running.taken(), self.engine.turns.taken(cancellation, self.flow):
             return compute_constant(
                 require_program(program),
                 output_layout,

@@ -168,7 +168,7 @@ class PreparedRun:
         needs = self._needs()
         outcomes: list[Outcome] = []
         turns = service.engine.turns
-        turn = turns.begin(cancellation)
+        turn = turns.begin(cancellation, service.flow)
         try:
             for number, step in enumerate(self.steps):
                 try:

@@ -7,6 +7,10 @@ turn, as many as cores at a time, beside as many of the youngest: the others wai
 see that they are cancelled, between two instructions or in native code. So neither the cores nor
 Python's lock have more who want them than they can serve, and a new program, which runs at once,
 shares them with few.
+
+Turns go to identities, then to their connections, then to their sessions (`sessions.rotation`), so
+that of n identities with programs that run for long each has an n-th of the turns, however many
+programs it runs.
 """
 
 import contextlib
@@ -17,7 +21,9 @@ import time
 from collections.abc import Iterator
 
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.sessions.caller import LOCAL_FLOW, Flow
 from xla_server.sessions.lending import this_worker
+from xla_server.sessions.rotation import Rotation
 
 PERIOD = 0.01
 """Seconds between two looks, and what one turn lasts."""
@@ -26,7 +32,10 @@ NEW_SECONDS = 0.02
 """How long a program runs before it takes turns with others."""
 
 YOUNG_SECONDS = 1.0
-"""How long it runs beside those that take turns, if it is among the youngest: as many as cores."""
+"""How long it runs beside those that take turns, if it is among the youngest: as many as cores.
+
+Callers take turns for this, too.
+"""
 
 LENDING_SECONDS = 0.05
 """How long a program runs before it lends its place."""
@@ -76,6 +85,7 @@ class Turn:
 
     __slots__ = (
         "cancellation",
+        "flow",
         "is_lent",
         "is_paused",
         "last",
@@ -83,8 +93,9 @@ class Turn:
         "worker",
     )
 
-    def __init__(self, cancellation: Cancellation) -> None:
+    def __init__(self, cancellation: Cancellation, flow: Flow = LOCAL_FLOW) -> None:
         self.cancellation = cancellation
+        self.flow = flow
         self.worker = this_worker()
         self.since = 0.0
         """When it was first seen running, or last seen waiting for others."""
@@ -108,14 +119,16 @@ class Turns:
         self._is_asleep = True
         self._woken = threading.Event()
         self._has_paused = False
+        self._rotation = Rotation()
+        self._young_rotation = Rotation()
         self._lock = threading.Lock()
 
-    def begin(self, cancellation: Cancellation) -> Turn:
-        """Count an execution, in the thread that runs it, until `end`.
+    def begin(self, cancellation: Cancellation, flow: Flow = LOCAL_FLOW) -> Turn:
+        """Count an execution of `flow`, in the thread that runs it, until `end`.
 
         The cancellation must be its own: it is what pauses it.
         """
-        turn = Turn(cancellation)
+        turn = Turn(cancellation, flow)
         turn.worker.turn = turn
         # One step each, so no lock: the thread says that it sleeps before it looks a last time.
         self._running.add(turn)
@@ -139,9 +152,9 @@ class Turns:
                 turn.worker.pool.take_back()
 
     @contextlib.contextmanager
-    def taken(self, cancellation: Cancellation) -> Iterator[None]:
-        """An execution as long as the block."""
-        turn = self.begin(cancellation)
+    def taken(self, cancellation: Cancellation, flow: Flow = LOCAL_FLOW) -> Iterator[None]:
+        """An execution of `flow` as long as the block."""
+        turn = self.begin(cancellation, flow)
         try:
             yield
         finally:
@@ -195,32 +208,52 @@ class Turns:
             if seconds >= LENDING_SECONDS and not turn.is_lent:
                 self._lend(turn)
         _SWITCHING.set(self, is_quick=bool(long))
-        long.sort(key=lambda turn: turn.since, reverse=True)
-        young = [turn for turn in long[: self._at_once] if now - turn.since < YOUNG_SECONDS]
-        for turn in young:
-            _proceed(turn)
-        long = long[len(young) :]
-        self._has_paused = len(long) > self._at_once
+        self._let_run(long, now)
+
+    def _let_run(self, long: list[Turn], now: float) -> None:
+        """Let those of the executions that run for long proceed whose turn it is; pause others."""
+        at_once = self._at_once
+        young = self._young_rotation.select(
+            [turn for turn in long if now - turn.since < YOUNG_SECONDS],
+            at_once,
+            _flow,
+            lambda turn: -turn.since,
+        )
+        beside = set(young)
+        long = [turn for turn in long if turn not in beside]
+        self._has_paused = len(long) > at_once
         chosen: list[Turn] = []
         if now - self._changed_at < PERIOD:
-            chosen = [turn for turn in long if not turn.is_paused][: self._at_once]
+            chosen = [turn for turn in long if not turn.is_paused][:at_once]
         else:
             self._changed_at = now
-        others = set(long).difference(chosen)
-        # Those that have waited longest.
-        following = sorted(others, key=lambda turn: turn.last)[: self._at_once - len(chosen)]
+        running = set(chosen)
+        others = [turn for turn in long if turn not in running]
+        # The programs of a session that have waited longest come first.
+        following = self._rotation.select(
+            others, at_once - len(chosen), _flow, lambda turn: turn.last
+        )
+        flows = {turn.flow for turn in (*young, *long)}
+        for rotation in (self._rotation, self._young_rotation):
+            rotation.forget_others(flows)
         for turn in following:
             turn.last = now
-        for turn in (*chosen, *following):
+        running.update(following)
+        for turn in (*young, *running):
             _proceed(turn)
-        for turn in others.difference(following):
-            _pause(turn)
+        for turn in others:
+            if turn not in running:
+                _pause(turn)
 
     def _lend(self, turn: Turn) -> None:
         pool = turn.worker.pool
         with self._lock:
             if pool is not None and turn in self._running:
                 turn.is_lent = pool.lend()
+
+
+def _flow(turn: Turn) -> Flow:
+    return turn.flow
 
 
 def _proceed(turn: Turn) -> None:

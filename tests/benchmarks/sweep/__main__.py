@@ -4,6 +4,7 @@ Half of the programs are random graphs of jax.numpy calls, the others come from 
 subject each (catalogue.py). Both sides run in one process and take turns, with their arguments on
 the device; the shortest time of each counts. What seems slow is measured again at the end, for
 longer. `--only` takes numbers and parts of names of families: one number shows its program.
+`--isa avx2` does without AVX-512 on both sides.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import secrets
 import tempfile
 import time
 
+from tests.benchmarks.isa import run_as_asked
 from tests.benchmarks.sweep.catalogue import chosen
 from tests.benchmarks.sweep.inspecting import dump, show
 from tests.benchmarks.sweep.measuring import Record
@@ -36,7 +38,8 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=COUNT, help=f"of programs ({COUNT})")
     parser.add_argument("--only", default="", help="numbers and parts of names of families")
     parser.add_argument("--dump", type=pathlib.Path, help="directory for what became of a number")
-    options = parser.parse_args()
+    parser.add_argument("--isa", help="the newest vector instructions to use: avx2")
+    options = parser.parse_args(run_as_asked("tests.benchmarks.sweep"))
     seed = secrets.randbelow(10**6) if options.seed is None else options.seed
     words = [word for word in options.only.split(",") if word]
     numbers = list(chosen(words, options.count))

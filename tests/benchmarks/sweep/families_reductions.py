@@ -31,6 +31,35 @@ def _reduced(draw: Draw, a: str, rank: int, kinds: tuple[str, ...]) -> str:
     return f"jnp.{kind}({a}, {axes}{kept})"
 
 
+_MOVES = (
+    "jnp.pad({x}, {around})",
+    "jnp.pad({x}, {around}, 'edge')",
+    "jnp.pad({x}, {around}, 'reflect')",
+    "{x} * jnp.roll({x}, {shift}, {axis})",
+    "jnp.concatenate([{x}, {x} * 2], {axis})",
+    "jnp.concatenate([jnp.flip({x}, {axis}), {x}, jnp.abs({x})], {axis})",
+    "jnp.stack([{x}, jnp.exp(-jnp.abs({x}))], {axis})",
+    "jnp.repeat({x}, 2, {axis})",
+    "jnp.diff({x}, axis={axis})",
+)
+
+
+def moved_reduction(draw: Draw) -> str:
+    """Draw reductions and norms of what pads, rolls, concatenates and stacks make of an array."""
+    rank = draw.integer(1, 3)
+    shape = draw.shape(rank, high=2**20)
+    x = draw.parameter(shape, draw.dtype())
+    axis = draw.choice(rank - 1, draw.integer(0, rank - 1))
+    around = [(0, 0)] * rank
+    for d in {axis, draw.integer(0, rank - 1)}:
+        around[d] = draw.integer(0, min(3, shape[d] - 1)), draw.integer(0, min(3, shape[d] - 1))
+    move = draw.choice(*_MOVES).format(x=x, axis=axis, around=around, shift=draw.integer(1, 9))
+    moved = draw.let(draw.choice(*_PROLOGUES).format(draw.let(move)))
+    if draw.chance(0.3):
+        return draw.choice(*_NORMS).format(x=moved, axis=axis)
+    return _reduced(draw, moved, rank, ("sum", "max", "mean", "logsumexp", "std"))
+
+
 _NORMS = (
     "jax.nn.softmax({x}, {axis})",
     "jax.nn.log_softmax({x}, {axis})",
@@ -101,6 +130,7 @@ def gradient(draw: Draw) -> str:
 
 FAMILIES = {
     "reduction": reduction,
+    "moved_reduction": moved_reduction,
     "normalisations": normalisations,
     "batch_statistics": batch_statistics,
     "gradient": gradient,

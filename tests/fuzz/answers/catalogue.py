@@ -1,6 +1,8 @@
 """The modules of the fuzzer by number: random graphs, and the smallest program of each opcode."""
 
 import random
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from tests.conformance.sweep import drawing
 from tests.fuzz.answers import steps_control, steps_elementwise, steps_products, steps_windows
@@ -16,21 +18,60 @@ from xla_contract.opcode import Opcode
 PROBE_SHARE = 0.2
 """Share of modules that are the smallest program of an opcode, with values of any kind."""
 
-_PROBED_TYPES = (*drawing.EVERY, E.S2, E.U2, E.S1, E.U1, E.F6E2M3FN, E.F6E3M2FN)
+PROBED_TYPES = (*drawing.EVERY, E.S2, E.U2, E.S1, E.U1, E.F6E2M3FN, E.F6E3M2FN)
 
-UNPROBED = frozenset(
+UNPROBED: Mapping[Opcode, str] = MappingProxyType(
     {
-        Opcode.INFEED,
-        Opcode.OUTFEED,
-        Opcode.RECV,
-        Opcode.RECV_DONE,
-        Opcode.RNG,
-        Opcode.RNG_GET_AND_UPDATE_STATE,
-        Opcode.SEND,
-        Opcode.SEND_DONE,
+        Opcode.INFEED: "waits for a client to send",
+        Opcode.OUTFEED: "waits for a client to read",
+        Opcode.RECV: "waits for a program to send",
+        Opcode.RECV_DONE: "waits for a program to send",
+        Opcode.RNG: "draws numbers, others on each platform",
+        Opcode.RNG_GET_AND_UPDATE_STATE: "draws numbers, others on each platform",
+        Opcode.SEND: "waits for a program to receive",
+        Opcode.SEND_DONE: "waits for a program to receive",
     }
 )
-"""Operations that have no answer to compare: they wait for other parties, or draw numbers."""
+"""Operations that have no answer to compare, and why."""
+
+_COPIES = "gives its operand back where there is one replica"
+_ORDERS = "gives its operand back"
+_HALVES = "is one of two halves, which only make sense together"
+
+UNMIXED: Mapping[Opcode, str] = MappingProxyType(
+    {
+        **UNPROBED,
+        Opcode.ADD_DEPENDENCY: _ORDERS,
+        Opcode.AFTER_ALL: "gives a token",
+        Opcode.ALL_GATHER: _COPIES,
+        Opcode.ALL_GATHER_DONE: _HALVES,
+        Opcode.ALL_GATHER_START: _HALVES,
+        Opcode.ALL_REDUCE: _COPIES,
+        Opcode.ALL_REDUCE_DONE: _HALVES,
+        Opcode.ALL_REDUCE_START: _HALVES,
+        Opcode.ALL_TO_ALL: _COPIES,
+        Opcode.ASYNC_DONE: _HALVES,
+        Opcode.ASYNC_START: _HALVES,
+        Opcode.ASYNC_UPDATE: _HALVES,
+        Opcode.BITCAST: "depends on layouts, which graphs draw at their ends alone",
+        Opcode.COLLECTIVE_BROADCAST: _COPIES,
+        Opcode.COLLECTIVE_PERMUTE: _COPIES,
+        Opcode.COLLECTIVE_PERMUTE_DONE: _HALVES,
+        Opcode.COLLECTIVE_PERMUTE_START: _HALVES,
+        Opcode.COLLECTIVE_REDUCE: _COPIES,
+        Opcode.COPY_DONE: _HALVES,
+        Opcode.COPY_START: _HALVES,
+        Opcode.DOMAIN: _ORDERS,
+        Opcode.DYNAMIC_RESHAPE: "needs sizes that multiply to those there are",
+        Opcode.FUSION: "is a call, which graphs have",
+        Opcode.PARTITION_ID: "is 0",
+        Opcode.RAGGED_ALL_TO_ALL: _COPIES,
+        Opcode.REDUCE_SCATTER: _COPIES,
+        Opcode.REPLICA_ID: "is 0",
+        Opcode.SCALED_DOT: "is written as a dot, which graphs have",
+    }
+)
+"""Operations that are drawn as the smallest program of an opcode alone, and why."""
 
 STEPS: tuple[Step, ...] = (
     *random_control.MOVES,
@@ -57,7 +98,7 @@ def probe_case(seed: int, chance: random.Random) -> Case:
     """Return the smallest program of a random opcode on a random type that it has."""
     opcodes = [opcode for opcode in PROBES if opcode not in UNPROBED]
     while True:
-        opcode, kind = chance.choice(opcodes), chance.choice(_PROBED_TYPES)
+        opcode, kind = chance.choice(opcodes), chance.choice(PROBED_TYPES)
         subject = Subject(kind)
         try:
             root = PROBES[opcode].program(subject)

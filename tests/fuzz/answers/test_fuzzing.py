@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.fuzz.answers import fused
-from tests.fuzz.answers.catalogue import STEPS, UNPROBED, case
+from tests.fuzz.answers.catalogue import PROBED_TYPES, STEPS, UNMIXED, UNPROBED, case
 from tests.fuzz.answers.checking import Reference
 from tests.fuzz.answers.fused import MAX_RESULTS
 from tests.fuzz.answers.fuzzing import Counts, fuzz
@@ -16,7 +16,9 @@ from tests.fuzz.answers.graph import Case, entry_of, graph_case
 from tests.fuzz.answers.shrinking import shrunk
 from tests.fuzz.answers.sides import Side, SideError
 from tests.operations_page.probes import PROBES
+from xla_contract.element_type import ElementType as E
 from xla_contract.opcode import Opcode
+from xla_contract.ops.elementwise import BINARY, UNARY
 from xla_contract.ops.registry import UNDEFINED
 from xla_contract.stubs import hlo_pb2
 
@@ -44,26 +46,20 @@ def test_a_slice_has_one_answer_each(half: int, sides: list[Side]) -> None:
 
 
 def test_every_opcode_is_drawn() -> None:
-    # Those of probes are drawn from their table; graphs mix most of them.
+    # Those of probes are drawn from their table; graphs mix all but those that are named.
     assert {*PROBES} == {*Opcode} - {*UNDEFINED}
-    assert {*PROBES} > UNPROBED
-    mixed = {
-        instruction.opcode
-        for seed in range(400)
-        for computation in graph_case(seed, STEPS).proto.computations
-        for instruction in computation.instructions
-    }
-    assert len(mixed) > 95
-    assert mixed >= MIXED
+    assert {*PROBES} > {*UNMIXED} > {*UNPROBED}
+    # The steps of elementwise operations draw from the tables of these.
+    mixed = {str(opcode) for opcode in (*UNARY, *BINARY)}
+    for seed in range(250):
+        for computation in graph_case(seed, STEPS).proto.computations:
+            mixed |= {instruction.opcode for instruction in computation.instructions}
+    assert mixed == {str(opcode) for opcode in PROBES} - {str(opcode) for opcode in UNMIXED}
 
 
-MIXED = {
-    "batch-norm-grad", "call", "cholesky", "conditional", "convolution", "custom-call", "dot",
-    "fft", "gather", "map", "ragged-dot", "reduce", "reduce-window", "rng-bit-generator", "scan",
-    "scatter", "select-and-scatter", "set-dimension-size", "sort", "stochastic-convert", "topk",
-    "triangular-solve", "while",
-}  # fmt: skip
-"""Operations that must follow and precede others."""
+def test_every_type_of_arrays_is_drawn() -> None:
+    others = {E.INVALID, E.TUPLE, E.OPAQUE_TYPE, E.TOKEN, E.BUFFER}
+    assert {*PROBED_TYPES} == {*E} - others
 
 
 def test_a_seed_gives_the_same_module_again() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.processors import HOST
 from xla_contract.literal import Literal
 from xla_server.backends.cpu import Cpu
 from xla_server.backends.interpreter import Interpreter
@@ -21,11 +22,12 @@ from xla_server.codegen import kernel
 from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.kernel import Kernels
-from xla_server.codegen.namespace import SHARED
+from xla_server.codegen.namespace import vocabulary
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels
 from xla_server.evaluator.feeds import NoFeeds
 from xla_server.ir.text.parser import parse_module
+from xla_server.target.machine import Machine
 
 ONE, OTHER = "xla_shared_product_tile_f32_1x1", "xla_shared_product_tile_f32_2x1"
 PRODUCT = """HloModule product
@@ -178,7 +180,7 @@ def test_it_ends_when_it_is_told_to_while_it_makes_way() -> None:
 def test_a_function_that_fails_is_told_and_fails_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fails(self: SharedFunction) -> bytes:
+    def fails(self: SharedFunction, machine: Machine) -> bytes:
         raise ValueError("no code")
 
     monkeypatch.setattr(SharedFunction, "object_code", fails)
@@ -191,8 +193,9 @@ def test_a_function_that_fails_is_told_and_fails_again(
 
 
 def test_products_of_f32_come_first() -> None:
-    symbols = by_likelihood(SHARED)
-    assert sorted(symbols) == sorted(SHARED)
+    shared = vocabulary(HOST).shared
+    symbols = by_likelihood(shared)
+    assert sorted(symbols) == sorted(shared)
     assert all("gemm" in symbol for symbol in symbols[:10])
     others = [symbol for symbol in symbols if "fourier" not in symbol]
     assert symbols[: len(others)] == others

@@ -6,12 +6,14 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from xla_server.codegen.compiler import kernel_compiler
-from xla_server.codegen.compiler.kernel_compiler import Effort, target_machine
+from xla_server.codegen.compiler.kernel_compiler import target_machine
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.target.machine import Machine
 
 
-def _compiled(text: str, effort: Effort) -> tuple[Any, Any]:
-    """The machine and the optimised module of a text, for the processor that is compiled for."""
-    machine = target_machine(effort)
+def _compiled(text: str, target: Machine, effort: Effort) -> tuple[Any, Any]:
+    """LLVM's machine and the optimised module of a text."""
+    machine = target_machine(target, effort)
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = llvm.get_process_triple(), str(machine.target_data)
     module.verify()
@@ -20,15 +22,15 @@ def _compiled(text: str, effort: Effort) -> tuple[Any, Any]:
     return machine, module
 
 
-def assembly_of(text: str, effort: Effort = Effort.OPTIMISED) -> str:
+def assembly_of(text: str, target: Machine, effort: Effort = Effort.OPTIMISED) -> str:
     """The assembly of a module; lines of inline assembly are in it as they were written."""
-    machine, module = _compiled(text, effort)
+    machine, module = _compiled(text, target, effort)
     return str(machine.emit_assembly(module))
 
 
-def object_of(text: str, effort: Effort = Effort.OPTIMISED) -> bytes:
+def object_of(text: str, target: Machine, effort: Effort = Effort.OPTIMISED) -> bytes:
     """The object code of a module, for which lines of inline assembly are assembled, too."""
-    machine, module = _compiled(text, effort)
+    machine, module = _compiled(text, target, effort)
     return bytes(machine.emit_object(module))
 
 

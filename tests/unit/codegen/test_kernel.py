@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 
 from xla_server.codegen import kernel as kernels
-from xla_server.codegen.kernel import Kernel, Kernels
+from xla_server.codegen.kernel import Kernels, LoadedKernel
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.runtime.native import callable_at
 
 
-def _source(number: int) -> str:
-    return f"def kernel(buffers, start, stop):\n    poke_i64(peek_i64(buffers, 0), 0, {number})\n"
+def _source(number: int) -> SourceKernel:
+    line = f"poke_i64(peek_i64(buffers, 0), 0, {number})"
+    return SourceKernel(f"def kernel(buffers, start, stop):\n    {line}\n")
 
 
-def _stored(kernel: Kernel) -> int:
+def _stored(kernel: LoadedKernel) -> int:
     place = np.zeros(1, np.int64)
     table = np.array([place.ctypes.data])
     callable_at(kernel.address, 3)(table.ctypes.data, 0, 1)
@@ -70,7 +72,7 @@ def test_kernels_of_a_program_share_areas_of_memory() -> None:
     found = made.get_all([_source(number) for number in range(40)])
     assert _areas() - before < 20
     assert [_stored(kernel) for kernel in found.values()] == list(range(40))
-    assert found[_source(0)] is kept
+    assert found[_source(0).key] is kept
 
 
 def test_what_others_have_compiled_and_not_loaded_is_not_compiled_again(
@@ -84,6 +86,6 @@ def test_what_others_have_compiled_and_not_loaded_is_not_compiled_again(
 
 
 def test_a_kernel_outlives_those_it_came_from() -> None:
-    kernel = kernels.compile_kernel(_source(5))
+    kernel = kernels.compile_kernel(_source(5).text)
     gc.collect()
     assert _stored(kernel) == 5

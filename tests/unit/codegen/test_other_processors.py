@@ -1,62 +1,70 @@
-"""Whole programs with the tiles of processors that have less than the host."""
+"""Whole programs compiled for other processors than the host, and run where it can run them."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
 
+import jax
+import numpy as np
 import pytest
-
-from tests.processors import assembles, environment
-
-PROGRAM = """
-import jax, numpy as np
 from jax import lax
+
 from tests.corpus.jax_programs import lower
+from tests.processors import MACHINES, assembles, runs
 from tests.unit.codegen.compiled import imported, on_cpu
 from xla_server.backends.compilation import compile_module
+from xla_server.backends.cpu import Cpu
+from xla_server.codegen.compiler.shared_functions import symbols_in
+from xla_server.codegen.kernel import kernel_object
 from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.codegen.namespace import vocabulary
 from xla_server.codegen.routines.gemm_tiles import heights
 
-ORDER = "NHWC", "HWIO", "NHWC"
+_RANDOM = np.random.default_rng(2)
+_ORDER = "NHWC", "HWIO", "NHWC"
 
-def check(function, *arguments):
-    module = imported(lower(function, *arguments))
-    text = " ".join(row.source for row in kernels_of(compile_module(module).code))
-    (found,) = on_cpu(module, arguments)
-    exact = function(*(argument.astype(float) for argument in arguments))
-    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-3)
-    return text
 
-random = np.random.default_rng(2)
-def drawn(*sizes):
-    return random.standard_normal(sizes).astype(np.float32)
+def _drawn(*sizes: int) -> Any:
+    return _RANDOM.standard_normal(sizes).astype(np.float32)
 
-def convolve(x, w):
-    return lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=ORDER)
 
-text = check(lambda a, b: a @ b, drawn(50, 70), drawn(70, 45))
-assert any(f"gemm_tile_f32_{height}x" in text for height in heights())
-check(lambda a, b: lax.dot(a, b, preferred_element_type=np.int32),
-      *random.integers(-99, 99, (2, 40, 40)).astype(np.int8))
-check(convolve, drawn(1, 14, 14, 32), drawn(3, 3, 32, 32))
-check(convolve, drawn(1, 9, 9, 3), drawn(5, 5, 3, 20))
-check(lambda x: jax.nn.softmax(x, axis=1), drawn(30, 33))
-print(*heights())
-"""
-HEIGHTS = {"sse2": "6 4 2", "avx2": "6 4 2"}
+def _convolve(x: Any, w: Any) -> Any:
+    return lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=_ORDER)
+
+
+PROGRAMS: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "product": (lambda a, b: a @ b, (_drawn(50, 70), _drawn(70, 45))),
+    "product of bytes": (
+        lambda a, b: lax.dot(a, b, preferred_element_type=np.int32),
+        tuple(_RANDOM.integers(-99, 99, (2, 40, 40)).astype(np.int8)),
+    ),
+    "product of a vector": (lambda a, b: a @ b, (_drawn(300, 200), _drawn(200, 1))),
+    "convolution at points": (_convolve, (_drawn(1, 14, 14, 32), _drawn(3, 3, 32, 32))),
+    "convolution by tiles": (_convolve, (_drawn(1, 9, 9, 3), _drawn(5, 5, 3, 20))),
+    "softmax": (lambda x: jax.nn.softmax(x, axis=1), (_drawn(30, 33),)),
+    "Fourier transform": (lambda x: abs(jax.numpy.fft.rfft(x)), (_drawn(40, 60),)),
+}
 
 
 @assembles
-@pytest.mark.parametrize("name", HEIGHTS)
-def test_programs_compute_the_same_with_less(name: str, tmp_path: Path) -> None:
-    variables = environment(name) | {"XLA_SERVER_COMPILATION_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        capture_output=True,
-        text=True,
-        env=os.environ | variables,
-        cwd=Path(__file__).parents[3],
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == HEIGHTS[name]
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs_compile_for_any_processor_and_run_where_the_host_can(
+    name: str, program: str
+) -> None:
+    machine = MACHINES[name]
+    function, arguments = PROGRAMS[program]
+    module = imported(lower(function, *arguments))
+    rows = kernels_of(compile_module(module, machine=machine).code)
+    codes = [kernel_object(row.kernel, machine) for row in rows]
+    known = vocabulary(machine).shared
+    called = {symbol for code in codes for symbol in symbols_in(code)}
+    assert all(known[symbol].object_code(machine) for symbol in called)
+    text = " ".join(row.source for row in rows)
+    tiles = [int(count) for count in re.findall(r"gemm_tile_f32_(\d+)x", text)]
+    assert bool(tiles) == (program == "product")
+    assert set(tiles) <= set(heights(machine))
+    if runs(machine):
+        (found,) = on_cpu(module, arguments, Cpu(machine=machine))
+        exact = function(*(argument.astype(float) for argument in arguments))
+        np.testing.assert_allclose(found, exact, rtol=0, atol=1e-3)

@@ -1,6 +1,7 @@
 """Settings of programs that call a server: the environment before the file."""
 
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -32,6 +33,24 @@ def test_the_file_of_a_token_that_is_nearer_counts(environment: dict[str, str]) 
     assert (found["token"], found["token_file"]) == (None, "/run/token")
     found = overridden(found, {"token": "given"})
     assert (found["token"], found["token_file"]) == ("given", None)
+
+
+def _refuse(*_: object, **__: object) -> NoReturn:
+    raise PermissionError(13, "Permission denied")
+
+
+def test_a_directory_that_this_user_cannot_look_into_has_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "open", _refuse)
+    environment = {"XDG_CONFIG_HOME": str(tmp_path)}
+    assert configured_for("h:1685", environment)["token"] is None
+    # A file that is there and cannot be read is a mistake, and so is one that was named.
+    (tmp_path / "xla-client").mkdir()
+    named = {"XLA_CLIENT_CONFIG": str(tmp_path / "nowhere" / "config.toml")}
+    for each in (environment, named):
+        with pytest.raises(InvalidArgumentError, match=r"that can be read, got .*: Permission"):
+            configured_for("h:1685", each)
 
 
 def test_a_variable_that_nothing_reads_is_a_mistake() -> None:

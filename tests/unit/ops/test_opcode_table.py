@@ -16,7 +16,7 @@ from tests.unit.client.test_ops import (
     SOURCE_OPCODE,
 )
 from xla_contract.errors import UnimplementedError
-from xla_contract.opcode import ARITY, Opcode
+from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.registry import DEFINITION, UNDEFINED, definition
 from xla_server.ops.registry import EVALUATORS, NOT_EVALUATED
@@ -75,7 +75,7 @@ def _stems() -> dict[Opcode, str]:
 
 
 def test_the_opcodes_and_arities_are_xla_s() -> None:
-    assert {str(opcode): arity for opcode, arity in ARITY.items()} == TABLE["arity"]
+    assert {str(opcode): opcode.arity for opcode in Opcode} == TABLE["arity"]
     assert set(TABLE["unknown_to_jaxlib"]) <= set(TABLE["arity"])
 
 

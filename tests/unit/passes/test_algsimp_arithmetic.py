@@ -62,6 +62,19 @@ FIRES: dict[str, tuple[Any, dict[str, int]]] = {
     "negate_twice": (([F], "f32[40] negate(n1)", "n1 = f32[40] negate(x0)"), {}),
     "not_twice": (([S], "s32[40] not(n1)", "n1 = s32[40] not(x0)"), {}),
     "abs_twice": (([F], "f32[40] abs(n1)", "n1 = f32[40] abs(x0)"), {"abs": 1}),
+    "log_of_the_exponential_of_a_difference_of_equals": (
+        ([F], f"{F} log(e)", f"d = {F} subtract(x0, x0)", f"e = {F} exponential(d)"),
+        {"subtract": 1},
+    ),
+    "log_of_a_sum_of_one_exponential": (
+        (
+            *_with(F, "0", f"{F} log(s)"),
+            f"d = {F} subtract(x0, x0)",
+            f"e = {F} exponential(d)",
+            f"s = {F} add(c, e)",
+        ),
+        {"subtract": 1},
+    ),
     "power_zero": (_with(F, "0", "f32[40] power(x0, c)"), {"broadcast": 1, "constant": 1}),
     "power_one": (_with(F, "1", "f32[40] power(x0, c)"), {}),
     "power_two": (_with(S, "2", "s32[40] power(x0, c)"), {"multiply": 1}),
@@ -141,6 +154,13 @@ STAYS: dict[str, tuple[Any, ...]] = {
     "convert_through_f64": ([F], "f32[40] convert(w)", "w = f64[40] convert(x0)"),
     "convert_sign_away": (["s8[40]"], "s32[40] convert(w)", "w = u8[40] convert(x0)"),
     "xor_one": _with(S, "1", "s32[40] xor(x0, c)"),
+    "log_of_an_exponential": ([F], f"{F} log(e)", f"e = {F} exponential(x0)"),
+    "log_of_the_exponential_of_a_difference": (
+        [F, F],
+        f"{F} log(e)",
+        f"d = {F} subtract(x0, x1)",
+        f"e = {F} exponential(d)",
+    ),
     "power_five": _with(F, "5", "f32[40] power(x0, c)"),
 }
 

@@ -283,8 +283,8 @@ def test_calls_given_up_in_line_are_not_made(service, make):
         call = service.channel.unary_unary("/s/Count").future(b"1")
     else:
         call = service.channel.unary_stream("/s/CountLater")(b"1")
-    until(lambda: service.threads._spare != 0)
-    assert service.threads._spare == -1
+    until(lambda: service.threads.waiting != 0)
+    assert service.threads.waiting == 1
     call.cancel()
     service.wait_until_forgotten()
     gate.set()
@@ -349,7 +349,7 @@ def test_calls_in_line_have_places_until_their_turn(single):
     single.threads.submit(lambda: (begun.set(), gate.wait(20)))
     assert begun.wait(20)
     call = single.channel.unary_unary("/s/Count").future(b"1")
-    until(lambda: single.threads._spare != 0)
+    until(lambda: single.threads.waiting != 0)
     call.cancel()
     single.wait_until_forgotten()
     # It is in line still, and its request in memory.

@@ -7,7 +7,7 @@ from google.rpc import status_pb2
 
 from xla_server.rpc.call_places import CallPlaces
 from xla_server.rpc.places import PlaceLimits
-from xla_server.sessions.caller import Caller
+from xla_server.sessions.caller import Caller, Flow, flow_of
 
 TOKEN = "t" * 43
 OWNER = Caller("ada", "7")
@@ -41,8 +41,14 @@ def test_a_call_is_of_its_live_session_or_else_of_its_connection() -> None:
         assert places.admit(number, event) is None
     counts = {owner: places.used_by(owner) for owner in ("ipv4:1", TOKEN, "unix:", "ipv4:2")}
     assert counts == {"ipv4:1": 3, TOKEN: 2, "unix:": 1, "ipv4:2": 0}
-    callers = [places.caller_of(number) for number in (0, 3, 4, 5)]
-    assert callers == [Caller("local", "ipv4:1"), OWNER, OWNER, Caller("local", "unix:")]
+    flows = [places.flow_of(number) for number in (0, 3, 4, 5)]
+    ours = flow_of(OWNER, TOKEN)
+    assert flows == [
+        Flow("local", "ipv4:1", "ipv4:1"),
+        ours,
+        ours,
+        Flow("local", "unix:", "unix:"),
+    ]
     for number in range(6):
         places.leave(number)
     assert places.used == 0
@@ -82,9 +88,10 @@ def test_a_call_of_an_identity_is_its_own_whatever_session_it_names() -> None:
         ((named, "token:ada"), (unnamed, "token:ada"), (named, "token:eve"), (named, ""))
     ):
         assert places.admit(number, event, identity) is None
-    callers = [places.caller_of(number) for number in range(4)]
-    assert callers[0] == ada
-    assert callers[1] == Caller("token:ada", "ipv4:1", is_authenticated=True)
-    assert callers[2] == Caller("token:eve", "ipv4:1", is_authenticated=True)
-    assert callers[3] == Caller("local", "ipv4:1")
+    assert [places.flow_of(number) for number in range(4)] == [
+        Flow("token:ada", "7", TOKEN),
+        Flow("token:ada", "ipv4:1", "ipv4:1"),
+        Flow("token:eve", "ipv4:1", "ipv4:1"),
+        Flow("local", "ipv4:1", "ipv4:1"),
+    ]
     assert (places.used_by(TOKEN), places.used_by("ipv4:1")) == (1, 3)

@@ -1,30 +1,38 @@
-import queue
 import threading
-from types import SimpleNamespace
-from typing import Any
-
-import pytest
+from typing import NamedTuple
 
 from xla_server.rpc.fair_queue import FairQueue
 from xla_server.rpc.threads import Threads
-from xla_server.sessions.caller import Caller
-from xla_server.sessions.caller_shares import EVERYTHING, CallerShares
+from xla_server.sessions.caller import Flow
+from xla_server.sessions.caller_shares import CallerShares
 
 SHARES = CallerShares(0.875, 0.75)
 
 
-def _job(identity: str, connection: str, name: int = 0) -> Any:
-    return SimpleNamespace(caller=Caller(identity, connection), name=name)
+class Job(NamedTuple):
+    flow: Flow
+    number: int = 0
+
+
+def _job(identity: str, connection: str, number: int = 0, session: str = "") -> Job:
+    return Job(Flow(identity, connection, session), number)
+
+
+def _taken(jobs: FairQueue[Job]) -> list[Job]:
+    taken = []
+    while (job := jobs.take()) is not None:
+        taken.append(job)
+    return taken
 
 
 def test_identities_take_turns_and_connections_within_them() -> None:
-    jobs = FairQueue(100, EVERYTHING)
+    jobs = FairQueue[Job](100)
     for number in range(4):
-        jobs.put(_job("greedy", "1", number))
+        jobs.append(_job("greedy", "1", number))
     for identity, connection in (("greedy", "2"), ("modest", "3"), ("modest", "3")):
-        jobs.put(_job(identity, connection))
-    order = [jobs.get() for _ in range(7)]
-    assert [(each.caller.connection, each.name) for each in order] == [  # type: ignore[attr-defined, union-attr]
+        jobs.append(_job(identity, connection))
+    assert len(jobs) == 7
+    assert [(job.flow.connection, job.number) for job in _taken(jobs)] == [
         ("1", 0),
         ("3", 0),
         ("2", 0),
@@ -33,41 +41,57 @@ def test_identities_take_turns_and_connections_within_them() -> None:
         ("1", 2),
         ("1", 3),
     ]
+    assert len(jobs) == 0
+
+
+def test_sessions_of_a_connection_take_turns() -> None:
+    jobs = FairQueue[Job](100)
+    for number in range(3):
+        jobs.append(_job("ada", "1", number, "a"))
+    jobs.append(_job("ada", "1", 0, "b"))
+    order = [(job.flow.session, job.number) for job in _taken(jobs)]
+    assert order == [("a", 0), ("b", 0), ("a", 1), ("a", 2)]
 
 
 def test_a_thread_is_left_for_others() -> None:
-    jobs = FairQueue(4, SHARES)
-    for _ in range(5):
-        jobs.put(_job("greedy", "1"))
-    running = [jobs.get() for _ in range(3)]
-    jobs.put(_job("modest", "2"))
-    modest = jobs.get()
-    assert modest is not None
-    assert modest.caller == Caller("modest", "2")
-    waiting = threading.Thread(target=jobs.get, daemon=True)
-    waiting.start()
+    jobs = FairQueue[Job](4, SHARES)
+    mine = [_job("greedy", "1", number) for number in range(5)]
+    for job in mine[:3]:
+        assert jobs.start(job)
+    assert not jobs.start(mine[3])
+    for job in mine[3:]:
+        jobs.append(job)
+    assert jobs.take() is None
+    modest = _job("modest", "2")
+    jobs.append(modest)
+    assert jobs.take() is modest
     jobs.done(modest)
-    # The caller gets no slot that another caller has freed, but one that it has freed itself.
-    assert len(jobs._waiting["greedy"]["1"]) == 2
-    first = running[0]
-    assert first is not None
-    jobs.done(first)
-    waiting.join(20)
-    assert len(jobs._waiting["greedy"]["1"]) == 1
+    # The caller gets no thread that another caller has freed, but one that it has freed itself.
+    assert jobs.take() is None
+    jobs.done(mine[0])
+    assert jobs.take() is mine[3]
+    assert jobs.take() is None
 
 
-def test_jobs_of_nobody_are_done_and_none_ends_a_thread_after_them() -> None:
-    jobs = FairQueue(1, SHARES)
-    jobs.put(None)
-    jobs.put(SimpleNamespace(caller=None))
-    job = jobs.get()
-    assert job is not None
-    jobs.done(job)
-    assert jobs.get() is None
-    with pytest.raises(queue.Empty):
-        jobs.get_nowait()
-    jobs.put(_job("ada", "1"))
-    assert jobs.get_nowait() is not None
+def test_another_connection_of_an_identity_has_what_is_left_of_its_share() -> None:
+    jobs = FairQueue[Job](8, SHARES)
+    for _ in range(6):
+        assert jobs.start(_job("ada", "1"))
+    assert not jobs.start(_job("ada", "1"))
+    assert jobs.start(_job("ada", "2"))
+    assert not jobs.start(_job("ada", "3"))
+    assert jobs.start(_job("eve", "4"))
+
+
+def test_jobs_that_are_not_to_run_are_taken_out() -> None:
+    jobs = FairQueue[Job](1, SHARES)
+    assert jobs.start(_job("ada", "1"))
+    waiting = [_job("ada", "1", number) for number in range(3)]
+    for job in waiting:
+        jobs.append(job)
+    assert jobs.take_all() == waiting
+    assert len(jobs) == 0
+    assert jobs.take() is None
 
 
 def test_a_pool_of_threads_does_all_jobs_of_one_caller_in_the_threads_it_may_have() -> None:
@@ -79,7 +103,6 @@ def test_a_pool_of_threads_does_all_jobs_of_one_caller_in_the_threads_it_may_hav
     def work() -> None:
         with lock:
             running[0] += 1
-            most[0] = max(most)
             most[0] = max(most[0], running[0])
             if running[0] == 3:
                 three.set()
@@ -93,6 +116,7 @@ def test_a_pool_of_threads_does_all_jobs_of_one_caller_in_the_threads_it_may_hav
     for _ in range(9):
         threads.submit(work)
     assert three.wait(20)
+    assert threads.waiting == 6
     going_on.set()
     assert is_over.wait(20)
     assert most[0] == 3

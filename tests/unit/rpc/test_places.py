@@ -5,7 +5,7 @@ import pytest
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.rpc.places import PlaceLimits, Places
-from xla_server.sessions.caller import Caller
+from xla_server.sessions.caller import LOCAL_FLOW, Caller, Flow
 from xla_server.sessions.caller_shares import CallerShares
 
 
@@ -79,7 +79,7 @@ def test_a_caller_cannot_take_all_places_by_many_sessions() -> None:
     mine = Caller("ada", "1")
     for number in range(6):
         places.enter(number, f"session {number}", mine)
-    assert places.caller_of(5) is mine
+    assert places.flow_of(5) == Flow("ada", "1", "session 5")
     told = "a connection may have 0.75 of the 8 calls .* got 1 more with 6 in use"
     with pytest.raises(ResourceExhaustedError, match=told) as refused:
         places.enter(6, "session 6", mine)
@@ -89,4 +89,4 @@ def test_a_caller_cannot_take_all_places_by_many_sessions() -> None:
         places.leave(number)
     assert places.used == 0
     assert places._callers._used == {}
-    assert places.caller_of(5) is None
+    assert places.flow_of(5) == LOCAL_FLOW

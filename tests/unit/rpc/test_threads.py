@@ -8,6 +8,8 @@ import pytest
 
 from tests.fault.plain import until
 from xla_server.rpc.threads import Threads
+from xla_server.sessions.caller import Flow
+from xla_server.sessions.caller_shares import CallerShares
 from xla_server.sessions.lending import lent_place
 
 
@@ -33,6 +35,51 @@ def test_jobs_beyond_the_threads_wait_in_order() -> None:
     gate.set()
     threads.shutdown()
     assert done == list(range(5))
+
+
+def test_callers_whose_jobs_wait_take_turns() -> None:
+    threads, gate, done = Threads(1, "test"), threading.Event(), list[str]()
+    threads.submit(gate.wait, 10)
+    for number in range(3):
+        threads.submit_for(Flow("greedy", "1", "a"), done.append, f"greedy {number}")
+    threads.submit_for(Flow("modest", "2", "b"), done.append, "modest")
+    assert threads.waiting == 4
+    gate.set()
+    threads.shutdown()
+    assert done == ["greedy 0", "modest", "greedy 1", "greedy 2"]
+
+
+def test_a_job_that_had_to_wait_for_its_caller_s_share_runs_when_a_thread_leaves() -> None:
+    """The thread that frees the share is one too many, and another one is idle."""
+    threads = Threads(3, "test", shares=CallerShares(0.5, 0.5))
+    mine, others = Flow("ada", "1"), [Flow("eve", "2"), Flow("joe", "3"), Flow("kim", "4")]
+    gate, lent, first = threading.Event(), threading.Event(), threading.Event()
+    begun, done = threading.Semaphore(0), threading.Event()
+
+    def wait_for(event: threading.Event) -> None:
+        begun.release()
+        event.wait(10)
+
+    def lend() -> None:
+        with lent_place():
+            wait_for(lent)
+
+    threads.submit_for(others[0], lend)
+    threads.submit_for(mine, wait_for, first)
+    for flow in others[1:]:
+        threads.submit_for(flow, wait_for, gate)
+    for _ in range(4):
+        assert begun.acquire(timeout=10)
+    threads.submit_for(mine, done.set)
+    assert threads.waiting == 1
+    # Two idle threads of four, of which there are to be three.
+    gate.set()
+    until(lambda: threads._spare == 2)
+    lent.set()
+    until(lambda: threads.count == 3)
+    first.set()
+    assert done.wait(10)
+    threads.shutdown()
 
 
 def test_the_end_of_a_job_is_told_once_also_to_who_asks_later() -> None:

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from xla_contract.errors import CancelledError, InvalidArgumentError
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.deferred import Answer
+from xla_server.rpc.threads import Threads
 from xla_server.rpc.waiting import deferring, wait
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.pending import Completion, NotYetError
@@ -20,9 +20,10 @@ from xla_server.sessions.service import XlaService
 
 
 @pytest.fixture
-def executor() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as made:
-        yield made
+def executor() -> Iterator[Threads]:
+    made = Threads(1, "again")
+    yield made
+    made.shutdown()
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def service() -> Iterator[XlaService]:
 class Given:
     """The answers of a call: what they gave or raised, in their order."""
 
-    def __init__(self, executor: ThreadPoolExecutor) -> None:
+    def __init__(self, executor: Threads) -> None:
         self.outcomes: list[Any] = []
         self.answer = Answer(self._finish, executor)
 
@@ -64,6 +65,13 @@ class Method:
         return request
 
 
+def _is_free(executor: Threads) -> None:
+    """Wait for the one thread there is."""
+    done = threading.Event()
+    executor.submit(done.set)
+    assert done.wait(10)
+
+
 def test_a_call_that_needs_nothing_is_answered_where_it_is_made(service, executor) -> None:
     method, given = Method(), Given(executor)
     deferring(method, executor)(service, b"request", Cancellation(), given.answer)
@@ -76,11 +84,11 @@ def test_a_call_is_made_again_until_all_is_there(service, executor) -> None:
     method, given = Method(first, second), Given(executor)
     deferring(method, executor)(service, b"request", Cancellation(), given.answer)
     # It has returned, and the one thread there is for others.
-    assert executor.submit(lambda: 7).result(10) == 7
+    _is_free(executor)
     assert given.outcomes == []
     first.finish()
     until(lambda: len(method.threads) == 2)
-    assert executor.submit(lambda: 7).result(10) == 7
+    _is_free(executor)
     second.finish()
     until(lambda: given.outcomes == [b"request"])
     assert threading.current_thread().name not in method.threads[1:]
@@ -105,7 +113,7 @@ def test_a_call_given_up_is_answered_at_once_and_not_made_again(service, executo
     # Nobody keeps it in mind any more.
     assert not needed._callbacks
     needed.finish()
-    executor.submit(lambda: None).result(10)
+    _is_free(executor)
     assert len(method.threads) == 1
 
 
@@ -116,7 +124,7 @@ def test_a_call_that_goes_on_is_not_answered_by_its_cancellation(service, execut
     needed.finish()
     assert proceeded == [1]
     cancellation.cancel()
-    executor.submit(lambda: None).result(10)
+    _is_free(executor)
     assert given.outcomes == []
 
 

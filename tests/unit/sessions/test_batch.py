@@ -115,9 +115,11 @@ def test_the_place_of_a_thread_that_has_not_begun_is_free_too(
     service: XlaService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads, late = service.engine.execution_threads, list[Callable[[], object]]()
-    submit = threads.submit
+    submit = threads.submit_for
     monkeypatch.setattr(
-        threads, "submit", lambda do: late.append(do) if submitted.pop() else submit(do)
+        threads,
+        "submit_for",
+        lambda flow, do: late.append(do) if submitted.pop() else submit(flow, do),
     )
     submitted = [True, False]
     assert _told_with(service, 3, run_in_place) == 0

@@ -27,6 +27,7 @@ from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.devices import DeviceHandle
 from xla_server.sessions.engine import Engine
+from xla_server.sessions.lending import this_worker, work_for
 from xla_server.sessions.quotas import Quotas
 from xla_server.sessions.records import Executed, GraphRequest, Limits
 from xla_server.sessions.service import XlaService
@@ -90,6 +91,51 @@ def test_a_program_is_compiled_once_and_run(service: XlaService) -> None:
         assert executed.profile.compilation_cache_hit is was_there
         assert executed.profile.compute_time_ns > 0
     assert service.data.reserved_bytes == service.running.used == 0
+
+
+class Pool:
+    """Counts what is lent."""
+
+    def __init__(self) -> None:
+        self.lent = 0
+
+    def lend(self) -> bool:
+        self.lent += 1
+        return True
+
+    def take_back(self) -> None:
+        self.lent -= 1
+
+
+@pytest.mark.parametrize("how", ["together", "again"])
+def test_a_thread_for_executions_lends_its_place_while_it_compiles(
+    monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    # With room for the code of one program.
+    service = XlaService(Engine(Interpreter(), Limits(1000, max_executables=1)))
+    pool, lent, backend = Pool(), list[int](), service.engine.backend
+    compile_program = backend.compile
+
+    def compile_and_count(*arguments: Any, **named: Any) -> Any:
+        lent.append(pool.lent)
+        return compile_program(*arguments, **named)
+
+    monkeypatch.setattr(backend, "compile", compile_and_count)
+    argument, before = kept(service, ONES), this_worker().pool
+    work_for(pool)
+    try:
+        if how == "together":
+            service.execute_graph_parallel([request(DOUBLE, argument)], Cancellation())
+            assert lent == [1]
+        else:
+            handle = compiled(service, DOUBLE)
+            compiled(service, ADD)
+            service.execute(handle, [argument], Cancellation())
+            assert lent == [0, 0, 1]
+    finally:
+        work_for(before)  # type: ignore[arg-type]
+        service.close()
+    assert pool.lent == 0
 
 
 def test_a_program_is_compiled_for_one_device(service: XlaService) -> None:

@@ -8,6 +8,7 @@ from tests.fault.plain import until
 from xla_contract.errors import CancelledError
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions import turns as turns_module
+from xla_server.sessions.caller import Flow
 from xla_server.sessions.lending import lent_place, this_worker, work_for
 from xla_server.sessions.turns import (
     NEW_SECONDS,
@@ -102,6 +103,48 @@ def test_the_youngest_run_beside_those_that_take_turns() -> None:
         assert 4 <= sum(turn.is_paused for turn in old) <= 5
     scheduler.look([*old, *young], 5.0 + 2 * OLD + 1)
     assert len(_running([*old, *young])) == 2
+
+
+def _of(flow: Flow, count: int) -> list[Turn]:
+    return [Turn(Cancellation(), flow) for _ in range(count)]
+
+
+def test_callers_take_turns_whatever_number_of_programs_they_run() -> None:
+    greedy, modest = _of(Flow("greedy", "1", "a"), 9), _of(Flow("modest", "2", "b"), 1)
+    turns, scheduler, counts = [*greedy, *modest], Turns(1), [0] * 10
+    scheduler.look(turns, 5.0)
+    for number in range(20):
+        scheduler.look(turns, 5.0 + OLD + PERIOD * 1.5 * number)
+        (running,) = _running(turns)
+        counts[running] += 1
+    assert counts[9] == 10
+    # Those of one caller still have the same number of turns each.
+    assert max(counts[:9]) - min(counts[:9]) <= 1
+
+
+def test_connections_and_sessions_of_a_caller_take_turns_within_its_own() -> None:
+    flows = [Flow("ada", "1", "a"), Flow("ada", "1", "b"), Flow("ada", "2", "c"), Flow("eve")]
+    turns, scheduler = [turn for flow in flows for turn in _of(flow, 2)], Turns(1)
+    counts = dict.fromkeys(flows, 0)
+    scheduler.look(turns, 5.0)
+    for number in range(16):
+        scheduler.look(turns, 5.0 + OLD + PERIOD * 1.5 * number)
+        (running,) = _running(turns)
+        counts[turns[running].flow] += 1
+    assert list(counts.values()) == [2, 2, 4, 8]
+
+
+def test_a_caller_that_begins_young_programs_for_ever_leaves_such_places_to_others() -> None:
+    scheduler = Turns(2)
+    first = _of(Flow("modest", "2", "b"), 1)
+    scheduler.look(first, 5.0)
+    for number in range(1, 9):
+        # Younger than the first one, all of them.
+        others = _of(Flow("greedy", "1", "a"), 6)
+        now = 5.0 + 2 * NEW_SECONDS * number
+        scheduler.look([*first, *others], now)
+        scheduler.look([*first, *others], now + NEW_SECONDS)
+        assert not first[0].is_paused
 
 
 def test_what_waits_for_others_takes_no_turn_and_is_new_when_it_goes_on() -> None:

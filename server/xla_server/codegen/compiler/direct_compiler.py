@@ -19,6 +19,7 @@ from llvmlite import ir
 from numba import types
 from numba.core.dispatcher import Dispatcher
 
+from xla_server.codegen.compiler.blocks import module_of, write_body
 from xla_server.codegen.compiler.direct_expressions import Expressions
 from xla_server.codegen.compiler.direct_names import names_in, steady_names, stored_names
 from xla_server.codegen.compiler.direct_unrolling import is_short, write_out
@@ -28,7 +29,6 @@ from xla_server.codegen.compiler.direct_values import (
     Typed,
     UnsupportedError,
     constant,
-    is_known,
     joined,
     parts,
     truth,
@@ -36,8 +36,8 @@ from xla_server.codegen.compiler.direct_values import (
 )
 from xla_server.codegen.compiler.direct_vectors import vector_wish, wish_for_vectors
 from xla_server.codegen.compiler.shared_functions import SharedFunction
+from xla_server.target.machine import Machine
 
-_STATUS = ir.IntType(32)
 _DEEPEST = 16
 """Calls inside of calls at most; one that calls itself is left to numba, which says so."""
 
@@ -51,7 +51,9 @@ def _parsed(text: str) -> ast.Module:
         return ast.parse(text)
 
 
-def kernel_module(source: str, names: Mapping[str, Any], symbol: str) -> ir.Module:
+def kernel_module(
+    source: str, names: Mapping[str, Any], symbol: str, machine: Machine
+) -> ir.Module:
     """The LLVM module of the function `kernel` of a source text, as `symbol`.
 
     `names` has the values of the text's global names. Raises UnsupportedError.
@@ -59,53 +61,44 @@ def kernel_module(source: str, names: Mapping[str, Any], symbol: str) -> ir.Modu
     function = _parsed(source).body[-1]
     if not isinstance(function, ast.FunctionDef) or function.name != "kernel":
         raise UnsupportedError("the kernel must come last")
-    return _module(_Text(function, names), symbol)
+    return _module(_Text(function, names), symbol, machine)
 
 
-def function_module(function: Callable[..., None], symbol: str) -> ir.Module:
+def function_module(function: Callable[..., None], symbol: str, machine: Machine) -> ir.Module:
     """The LLVM module of a function of int64 that returns nothing, as `symbol`.
 
     Raises UnsupportedError.
     """
-    return _module(_Text.of(function), symbol)
+    return _module(_Text.of(function), symbol, machine)
 
 
-def write_function(code: Any, function: Callable[..., Any]) -> None:
+def write_function(code: Any, machine: Machine, function: Callable[..., Any]) -> None:
     """Give an LLVM function of int64 the code of one of Python.
 
     Raises UnsupportedError.
     """
-    builder, result = _write(code, _Text.of(function), code.args)
-    if result is None:
-        builder.ret_void()
-    else:
-        builder.ret(widened(builder, result)[1])
+    text = _Text.of(function)
+
+    def write(builder: Any, start: Any) -> None:
+        given = [(types.int64, argument) for argument in code.args]
+        result = _Function(builder, {start}, text, given, machine, _DEEPEST).write()
+        if result is None:
+            builder.ret_void()
+        else:
+            builder.ret(widened(builder, result)[1])
+
+    write_body(code, write)
 
 
-def _module(text: "_Text", symbol: str) -> ir.Module:
+def _module(text: "_Text", symbol: str, machine: Machine) -> ir.Module:
     """A module of one function that follows numba's convention."""
-    module = ir.Module(symbol)
-    place = ir.PointerType(ir.IntType(8))
-    words = [WORD] * len(text.parameters)
-    code = ir.Function(module, ir.FunctionType(_STATUS, [place, place, *words]), symbol)
-    builder, result = _write(code, text, code.args[2:])
-    if result is not None:
-        raise UnsupportedError("a kernel with a result")
-    builder.ret(ir.Constant(_STATUS, 0))
-    return module
 
+    def write(builder: Any, start: Any, args: Sequence[Any]) -> None:
+        given = [(types.int64, argument) for argument in args]
+        if _Function(builder, {start}, text, given, machine, _DEEPEST).write() is not None:
+            raise UnsupportedError("a kernel with a result")
 
-def _write(code: Any, text: "_Text", args: Sequence[Any]) -> tuple[Any, Typed | None]:
-    """Write a function's body but for its return: the builder at that place, and the result."""
-    builder = ir.IRBuilder(code.append_basic_block("entry"))
-    # Places for variables go to the entry block, which ends when all of them are known.
-    entry = builder.block
-    start = code.append_basic_block("start")
-    builder.position_at_end(start)
-    given = [(types.int64, argument) for argument in args]
-    result = _Function(builder, {start}, text, given, _DEEPEST).write()
-    ir.IRBuilder(entry).branch(start)
-    return builder, result
+    return module_of(symbol, len(text.parameters), write)
 
 
 def _source(function: Callable[..., Any]) -> str:
@@ -156,10 +149,17 @@ class _Function(Expressions):
     """
 
     def __init__(
-        self, builder: Any, reached: set[Any], text: _Text, given: Sequence[Typed], depth: int
+        self,
+        builder: Any,
+        reached: set[Any],
+        text: _Text,
+        given: Sequence[Typed],
+        machine: Machine,
+        depth: int,
     ) -> None:
         super().__init__(builder, reached)
         self._text = text
+        self._machine = machine
         self._depth = depth
         self._known: dict[str, Typed] = {}
         self._variables: dict[str, tuple[Any, Any]] = {}
@@ -209,7 +209,7 @@ class _Function(Expressions):
             case ast.While(test=test, body=body, orelse=[]):
                 self._repeat(test, body)
             case ast.If(test=test, body=body, orelse=orelse):
-                self._choose(test, body, orelse)
+                self._choose_between(test, body, orelse)
             case ast.Return(value=value):
                 self._leave(None if value is None else self._value(value))
             case ast.Break():
@@ -253,7 +253,7 @@ class _Function(Expressions):
             back = self._go_to(test)
             if is_short(loop) and not self._shares(loop):
                 write_out(back)
-            elif wish := vector_wish(loop):
+            elif wish := vector_wish(loop, self._machine):
                 wish_for_vectors(back, wish)
         self._go_on_at(after)
 
@@ -279,19 +279,11 @@ class _Function(Expressions):
         if not self._is_left:
             self._go_to(following)
 
-    def _choose(self, test: ast.expr, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt]) -> None:
+    def _choose_between(
+        self, test: ast.expr, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt]
+    ) -> None:
         condition = truth(self._builder, self._value(test))
-        if is_known((types.boolean, condition)):
-            self._do_all(body if condition.constant else orelse)
-            return
-        then, other, after = self._blocks("then", "else", "after")
-        self._go_either_way(condition, then, other)
-        for block, statements in ((then, body), (other, orelse)):
-            self._go_on_at(block)
-            self._do_all(statements)
-            if not self._is_left:
-                self._go_to(after)
-        self._go_on_at(after)
+        self._choose(condition, lambda: self._do_all(body), lambda: self._do_all(orelse))
 
     def _leave(self, value: Typed | None) -> None:
         self._returned.append((self._builder.block, value))
@@ -349,7 +341,7 @@ class _Function(Expressions):
         if not isinstance(function, Dispatcher) or not self._depth:
             raise UnsupportedError("a call of something else")
         text = _Text.of(function.py_func)
-        inner = _Function(self._builder, self._reached, text, given, self._depth - 1)
+        inner = _Function(self._builder, self._reached, text, given, self._machine, self._depth - 1)
         result = inner.write()
         return (types.void, None) if result is None else result
 

@@ -1,16 +1,15 @@
-"""The direct compiler's expressions, and its way from block to block."""
+"""The direct compiler's expressions."""
 
 import abc
 import ast
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core.errors import NumbaNotImplementedError
-from numba.core.registry import cpu_target
 
+from xla_server.codegen.compiler.blocks import Blocks
 from xla_server.codegen.compiler.direct_values import (
     BIT,
     BUILT_IN,
@@ -19,8 +18,6 @@ from xla_server.codegen.compiler.direct_values import (
     binary,
     compare,
     constant,
-    from_registers,
-    in_registers,
     is_known,
     joined,
     parts,
@@ -34,13 +31,8 @@ from xla_server.codegen.instructions.instruction import Instruction
 _CONSTANTS = frozenset(CONSTANTS.values())
 
 
-class Expressions(abc.ABC):
+class Expressions(Blocks, abc.ABC):
     """What writes expressions at a builder's place. Who derives from it knows the names."""
-
-    def __init__(self, builder: Any, reached: set[Any]) -> None:
-        self._builder = builder
-        # The blocks that something leads to, of all functions written into one.
-        self._reached = reached
 
     @abc.abstractmethod
     def _named(self, name: str) -> Typed:
@@ -57,37 +49,6 @@ class Expressions(abc.ABC):
     @abc.abstractmethod
     def _merged(self, values: Sequence[tuple[Any, Typed]]) -> Typed:
         """The value of the block that was run, where all of these lead to here."""
-
-    @property
-    def _is_left(self) -> bool:
-        """Whether what is written here is never run."""
-        block = self._builder.block
-        return block.is_terminated or block not in self._reached
-
-    def _blocks(self, *names: str) -> list[Any]:
-        return [self._builder.function.append_basic_block(name) for name in names]
-
-    def _place(self, form: Any) -> Any:
-        with self._builder.goto_entry_block():
-            return self._builder.alloca(form)
-
-    def _go_to(self, block: Any) -> Any:
-        """Go on with a block; the instruction that does it."""
-        self._reached.add(block)
-        return self._builder.branch(block)
-
-    def _go_either_way(self, condition: Any, then: Any, other: Any) -> None:
-        if isinstance(condition, ir.Constant):
-            self._go_to(then if condition.constant else other)
-            return
-        self._reached |= {then, other}
-        self._builder.cbranch(condition, then, other)
-
-    def _go_on_at(self, block: Any) -> None:
-        """Write on in a block, to which all ways are known but those of a loop back to itself."""
-        if not self._builder.block.is_terminated:
-            self._builder.unreachable()
-        self._builder.position_at_end(block)
 
     def _value(self, expression: ast.expr) -> Typed:
         b = self._builder
@@ -171,38 +132,15 @@ class Expressions(abc.ABC):
         called = self._called(call.func.id)
         given = [self._value(argument) for argument in call.args]
         if isinstance(called, Instruction):
-            return self._instructed(called, given)
+            return self._instruct(called, given)
         if called in BUILT_IN:
             return BUILT_IN[called](self._builder, *given)
         if called in _CONSTANTS and all(map(is_known, given)):
             return constant(called(*(code.constant for _, code in given)))
         return self._expanded(called, given)
 
-    def _instructed(self, called: Instruction, given: Sequence[Typed]) -> Typed:
-        """The result of an instruction."""
-        context = cpu_target.target_context
-        kinds = tuple(kind for kind, _ in given)
-        signature = called.signature(cpu_target.typing_context, kinds)
-        if not all(map(_is_of, given, signature.args)):
-            raise UnsupportedError(f"operands of {called.__name__} that must be converted: {kinds}")
-        code: Callable[..., Any] = called.code(signature)
-        values = [in_registers(self._builder, value) for value in given]
-        try:
-            written = code(context, self._builder, signature, values)
-        except NumbaNotImplementedError as error:
-            # Conversions by numba are known to it from its first compilation on.
-            raise UnsupportedError(str(error)) from error
-        return from_registers(self._builder, signature.return_type, written)
-
     def _built_in(self, name: str) -> Any:
         return getattr(builtins, name, None)
-
-
-def _is_of(value: Typed, kind: Any) -> bool:
-    """Whether a value is of a type; empty tuples have the type of any elements."""
-    found, _ = value
-    is_tuple = isinstance(found, types.BaseTuple) and isinstance(kind, types.BaseTuple)
-    return bool(found == kind or (is_tuple and len(found) == len(kind) == 0))
 
 
 def _negated(builder: Any, bit: Any) -> Any:

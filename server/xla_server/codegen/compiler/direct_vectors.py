@@ -5,16 +5,17 @@ do not fill a vector one by one: of 15 elements, with vectors of 16, all of them
 """
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 
 from xla_server.codegen.compiler.direct_names import names_in
 from xla_server.codegen.compiler.direct_unrolling import constant_trips, name_loop
-from xla_server.codegen.compiler.target_cpu import has_features
+from xla_server.target.machine import Machine
 
 _VECTOR = 16
-"""Elements of 32 bits in a vector of AVX-512."""
+"""Elements of 32 bits in a vector of 64 bytes, the widest there are."""
 
 _MOST_TRIPS = 64
 """Iterations of a loop beyond which the last ones are a small part of it."""
@@ -25,18 +26,26 @@ _MASKED = "llvm.loop.vectorize.predicate.enable"
 masks in registers gain by it: on others a masked store takes longer than it saves."""
 
 
-def vector_wish(loop: ast.For) -> str | None:
+def vector_wish(loop: ast.For, machine: Machine) -> str | None:
     """Return the name of the wish that LLVM gets for a loop; None where there is none.
 
     The loop has a constant and small number of iterations, stores values, and has no iteration
     that reads what the one before has computed.
     """
-    trips = constant_trips(loop)
-    if trips is None or trips >= _MOST_TRIPS or not trips % _VECTOR or not _is_of_stores(loop):
+    return wish_for(constant_trips(loop), lambda: _is_of_stores(loop), machine)
+
+
+def wish_for(
+    iterations: int | None, is_of_stores: Callable[[], bool], machine: Machine
+) -> str | None:
+    """Return the same of a loop of so many iterations, None if that is not known."""
+    if iterations is None or iterations >= _MOST_TRIPS or not iterations % _VECTOR:
         return None
-    if has_features("avx512f"):
+    if not is_of_stores():
+        return None
+    if machine.has_masks:
         return _MASKED
-    return _VECTORISED if trips < _VECTOR else None
+    return _VECTORISED if iterations < _VECTOR else None
 
 
 def wish_for_vectors(back: Any, wish: str) -> None:

@@ -5,7 +5,6 @@ any number of them, of whatever process, can be loaded side by side. They name w
 C library, BLAS) by symbols, and hold no addresses: they can be kept on disk.
 """
 
-import enum
 import functools
 import hashlib
 import platform
@@ -24,20 +23,21 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager
 
 import xla_server
-from xla_server.codegen.compiler.target_cpu import cpu_features, cpu_name
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.target.machine import Machine
 
-PARTS = ("codegen", "runtime")
+PARTS = ("codegen", "runtime", "target")
 """The packages whose text decides what a kernel's text means."""
 
 
 def fingerprint() -> bytes:
-    """Of everything besides a kernel's text that its object code depends on."""
+    """Return a digest of what object code depends on besides a kernel's text and machine."""
     root = Path(xla_server.__file__).parent
     digest = hashlib.sha256()
     versions = [numba.__version__, llvmlite.__version__, np.__version__]
-    machine = [platform.machine(), llvm.get_process_triple(), *_processor()]
+    system = [platform.machine(), llvm.get_process_triple()]
     options = [str(config.LOOP_VECTORIZE), str(config.SLP_VECTORIZE)]
-    for word in (*versions, *machine, *options):
+    for word in (*versions, *system, *options):
         digest.update(f"{word}\n".encode())
     for path in sorted(path for part in PARTS for path in (root / part).rglob("*.py")):
         text = path.read_bytes()
@@ -46,42 +46,18 @@ def fingerprint() -> bytes:
     return digest.digest()
 
 
-_IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
-
-
-def _processor() -> tuple[str, str]:
-    """Its name and features. Vectors may fill the widest registers: LLVM would halve them."""
-    features = cpu_features()
-    if _IS_X86:
-        features = f"{features},-prefer-256-bit"
-    return cpu_name(), features
-
-
-class Effort(enum.Enum):
-    """What LLVM does for code, by the level of its code generator.
-
-    GLUE calls others that take far longer, and is compiled in a third of the time. PLAIN has loops
-    that take some of the time: it is brought into registers and simplified, not into vectors.
-    WRITTEN stands as it is to be done: only instructions and registers are chosen for it.
-    """
-
-    GLUE = 0
-    PLAIN = 1
-    WRITTEN = 2
-    OPTIMISED = 3
-
-
-def target_machine(effort: Effort = Effort.OPTIMISED) -> Any:
-    """What object code is made for."""
+def target_machine(machine: Machine, effort: Effort = Effort.OPTIMISED) -> Any:
+    """Return LLVM's record of a machine, which generates its object code."""
     initialize_llvm()
     llvm.initialize_native_asmparser()
     _leave_addresses()
-    name, features = _processor()
+    # LLVM would halve the widest vectors.
+    features = machine.features + (",-prefer-256-bit" if machine.is_x86 else "")
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
-        cpu=name,
+        cpu=machine.name,
         features=features,
         opt=effort.value,
-        reloc="static" if _IS_X86 else "default",
+        reloc="static" if machine.is_x86 else "default",
         codemodel="jitdefault",
         jit=True,
     )
@@ -97,7 +73,9 @@ def _leave_addresses() -> None:
     llvm.set_option("xla_server", "-disable-lsr")
 
 
-def compile_object(function: Callable[..., Any], arguments: Sequence[Any], symbol: str) -> bytes:
+def compile_object(
+    function: Callable[..., Any], arguments: Sequence[Any], symbol: str, machine: Machine
+) -> bytes:
     """Object code of a function of these numba types that returns nothing, as `symbol`.
 
     It is called by numba's convention: two pointers to places for what is returned and raised,
@@ -118,10 +96,10 @@ def compile_object(function: Callable[..., Any], arguments: Sequence[Any], symbo
             library=library,
             pipeline_class=_KernelCompiler,
         )
-        return library.object_code(result.fndesc.llvm_func_name, symbol)
+        return library.object_code(result.fndesc.llvm_func_name, symbol, machine)
 
 
-def object_of_module(written: Any, effort: Effort = Effort.OPTIMISED) -> bytes:
+def object_of_module(written: Any, machine: Machine, effort: Effort = Effort.OPTIMISED) -> bytes:
     """Object code of an LLVM module, one of llvmlite.ir or a text."""
     with global_compiler_lock:
         codegen = registry.cpu_target.target_context.codegen()
@@ -129,7 +107,7 @@ def object_of_module(written: Any, effort: Effort = Effort.OPTIMISED) -> bytes:
         written.data_layout = codegen._data_layout
         module = llvm.parse_assembly(str(written))
         module.verify()
-        return _object_code(module, effort)
+        return _object_code(module, machine, effort)
 
 
 class _Library(JITCodeLibrary):  # type: ignore[misc]
@@ -138,7 +116,7 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
 
-    def object_code(self, entry: str, symbol: str) -> bytes:
+    def object_code(self, entry: str, symbol: str, machine: Machine) -> bytes:
         """The object code of the function `entry`, under the name of `symbol`."""
         module = self._final_module
         for library in dict.fromkeys(self._linking_libraries):
@@ -150,29 +128,29 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
             if not variable.is_declaration and not variable.name.startswith("llvm."):
                 variable.linkage = "internal"
         module.get_function(entry).name = symbol
-        return _object_code(module)
+        return _object_code(module, machine)
 
 
-def _object_code(module: Any, effort: Effort = Effort.OPTIMISED) -> bytes:
-    machine = _shared_machine(effort)
+def _object_code(module: Any, machine: Machine, effort: Effort = Effort.OPTIMISED) -> bytes:
+    generator = _shared_machine(machine, effort)
     if effort is Effort.OPTIMISED:
-        _optimise(module, machine)
+        _optimise(module, generator)
     elif effort is Effort.PLAIN:
-        _simplify(module, machine)
-    code: bytes = machine.emit_object(module)
+        _simplify(module, generator)
+    code: bytes = generator.emit_object(module)
     return code
 
 
-def _optimise(module: Any, machine: Any) -> None:
+def _optimise(module: Any, generator: Any) -> None:
     options = llvm.create_pipeline_tuning_options(speed_level=_SPEED_LEVEL)
     options.loop_vectorization = bool(config.LOOP_VECTORIZE)
     options.slp_vectorization = bool(config.SLP_VECTORIZE)
     options.loop_unrolling = False
-    builder = llvm.create_pass_builder(machine, options)
+    builder = llvm.create_pass_builder(generator, options)
     _run(builder.getModulePassManager(), module, builder)
 
 
-def _simplify(module: Any, machine: Any) -> None:
+def _simplify(module: Any, generator: Any) -> None:
     """A tenth of the work of all that `_optimise` does."""
     steps = llvm.create_new_module_pass_manager()
     steps.add_sroa_pass()
@@ -180,7 +158,7 @@ def _simplify(module: Any, machine: Any) -> None:
     steps.add_simplify_cfg_pass()
     steps.add_loop_rotate_pass()
     options = llvm.create_pipeline_tuning_options(speed_level=_SPEED_LEVEL)
-    _run(steps, module, llvm.create_pass_builder(machine, options))
+    _run(steps, module, llvm.create_pass_builder(generator, options))
 
 
 def _run(steps: Any, module: Any, builder: Any) -> None:
@@ -199,9 +177,9 @@ tests for its edges, and a tenth of the speed was left. Loops are written out wh
 
 
 @functools.cache
-def _shared_machine(effort: Effort) -> Any:
-    """The machine that compilations take in turn: numba's lock is held by each."""
-    return target_machine(effort)
+def _shared_machine(machine: Machine, effort: Effort) -> Any:
+    """Return the generator that compilations use in turn: each holds numba's lock."""
+    return target_machine(machine, effort)
 
 
 class _KernelCompiler(compiler.CompilerBase):  # type: ignore[misc]

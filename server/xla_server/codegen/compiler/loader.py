@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Set
 import llvmlite.binding as llvm
 
 from xla_server.codegen.compiler.kernel_compiler import target_machine
+from xla_server.target.machine import Machine
 
 
 class Loader:
@@ -14,9 +15,9 @@ class Loader:
     What it loads may call what `base` has loaded, and keeps it.
     """
 
-    def __init__(self, base: "Loader | None" = None) -> None:
-        machine = target_machine()
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    def __init__(self, machine: Machine, base: "Loader | None" = None) -> None:
+        generator = target_machine(machine)
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), generator)
         # What the first object would wait for, as long again as all else here.
         self._engine.finalize_object()
         self._base = base

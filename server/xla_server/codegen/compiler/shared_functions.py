@@ -5,7 +5,6 @@ the text of kernels that call it is short, and quickly compiled. A kernel's obje
 functions it calls by symbols. Of what it names it must have everything loaded.
 """
 
-import functools
 import re
 import threading
 from collections.abc import Callable, Sequence
@@ -14,12 +13,14 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from xla_server.codegen.compiler.kernel_compiler import Effort, object_of_module
+from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
 from xla_server.codegen.instructions.instruction import Instruction
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.target.machine import Machine
 
-Write = Callable[[Any], None]
-"""Writes the body of an LLVM function without blocks."""
+Write = Callable[[Any, Machine], None]
+"""Writes the body of an LLVM function without blocks, for a machine."""
 
 _PREFIX = "xla_shared_"
 _NAMED = re.compile(rf"{_PREFIX}\w+".encode())
@@ -50,6 +51,7 @@ class SharedFunction(Instruction):
         self.is_long = is_long
         self._write = write
         self._effort = effort
+        self._objects: dict[Machine, bytes] = {}
         result = _WORD if returns else ir.VoidType()
         self._form = ir.FunctionType(result, [_WORD] * argument_count)
         kind = types.int64 if returns else types.void
@@ -81,18 +83,18 @@ class SharedFunction(Instruction):
         define.__name__ = f"{self.__name__}_address"
         return Instruction(define)
 
-    def object_code(self) -> bytes:
-        """Its object code, written once for a process."""
+    def object_code(self, machine: Machine) -> bytes:
+        """Return the object code for a machine, compiled once per process."""
         with _LOCK:
-            return self._object_code
+            code = self._objects.get(machine)
+            if code is None:
+                code = object_of_module(self._module(machine), machine, self._effort)
+                self._objects[machine] = code
+            return code
 
-    @functools.cached_property
-    def _object_code(self) -> bytes:
-        return object_of_module(self._module(), self._effort)
-
-    def _module(self) -> Any:
+    def _module(self, machine: Machine) -> Any:
         module = ir.Module(self.symbol)
-        self._write(ir.Function(module, self._form, self.symbol))
+        self._write(ir.Function(module, self._form, self.symbol), machine)
         return module
 
 
@@ -110,11 +112,11 @@ class TextFunction(SharedFunction):
         is_long: bool = False,
     ) -> None:
         super().__init__(
-            name, argument_count, lambda function: None, effort, returns=returns, is_long=is_long
+            name, argument_count, lambda *_: None, effort, returns=returns, is_long=is_long
         )
         self._text = text
 
-    def _module(self) -> Any:
+    def _module(self, machine: Machine) -> Any:
         return ModuleText(self._text(self.symbol))
 
 

@@ -13,10 +13,12 @@ from typing import Any
 
 from llvmlite import ir
 
-from xla_server.codegen.compiler.kernel_compiler import Effort
 from xla_server.codegen.compiler.shared_functions import SharedFunction
+from xla_server.codegen.functions.elementwise import COST
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.functions.values import ElementaryFunction
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.ops.elementwise_table import CostClass
 
 LANES: Mapping[str, Sequence[int]] = MappingProxyType({"f32": (4, 8, 16), "f64": (2, 4, 8)})
 """How many numbers of a type LLVM may ask for at once."""
@@ -30,7 +32,7 @@ class _Variant(SharedFunction):
 
     def __init__(self, function: ElementaryFunction, lanes: int) -> None:
         name = f"{function.__name__}_of_{lanes}"
-        super().__init__(name, 0, lambda code: function.write(code), Effort.WRITTEN)
+        super().__init__(name, 0, lambda code, _: function.write(code), Effort.WRITTEN)
         self._form = function.form(lanes)
 
     def declare(self, module: Any, attributes: str = _PURE) -> Any:
@@ -91,19 +93,14 @@ class _Kept(ir.GlobalVariable):  # type: ignore[misc]
         buf.append(f'appending global {form}, section "llvm.metadata"\n')
 
 
-_NAMES = (
-    *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf"),
-    *("exp", "expm1", "log", "log1p", "logistic", "pow", "sin", "sinh", "tan", "tanh"),
-)
-
 _WITH_TABLES = ("cos_f64", "sin_f64", "tan_f64")
-"""Functions that read one place after the other."""
+"""Functions that load from a table for each lane, which no vector instruction does at once."""
 
 CALLED: dict[str, CalledFunction] = {
     f"called_{name}": CalledFunction(function)
     for name, function in FUNCTIONS.items()
-    if name.split("_", maxsplit=1)[0] in _NAMES
-    and isinstance(function, ElementaryFunction)
+    if isinstance(function, ElementaryFunction)
+    and COST.get(name.split("_", maxsplit=1)[0]) == CostClass.TRANSCENDENTAL
     and name not in _WITH_TABLES
 }
 """What kernels may call by itself, by its names in kernels."""

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from xla_server.codegen.functions import (
+    complex_arctangent,
     complex_power,
     exponential,
     inverse_trigonometric,
@@ -331,7 +332,23 @@ def atan(z: Complex) -> Complex:
 
 def atan2(y: Complex, x: Complex) -> Complex:
     """-i log((x + i y) / sqrt(x x + y y)), the real function continued."""
-    return log(_divided(x + y.times_i(), _unadjusted_sqrt(x * x + y * y))).over_i()
+    largest, of_y = (_largest_part(z) for z in (x, y))
+    size = select(of_y > largest, of_y, largest)
+    large, small = size > 2.0**300, size < 2.0**-300
+    one = size.constant(1)
+    scale = select(large, one * 2.0**-700, select(small, one * 2.0**700, one))
+    a, b = (Complex(z.real * scale, z.imag * scale) for z in (y, x))
+    formula = log(_divided(b + a.times_i(), _unadjusted_sqrt(b * b + a * a))).over_i()
+    # The formula has the special values; its logarithm rounds what is near 1.
+    is_quotient = of_y < largest * 2.0**-40
+    near = choose(is_quotient, _divided(y, x), complex_arctangent.arctangent(a, b))
+    precise = complex_arctangent.with_half_turn(near, a, b, formula)
+    return choose(is_finite(formula.real) & is_finite(formula.imag), precise, formula)
+
+
+def _largest_part(z: Complex) -> Value:
+    x, y = abs(z.real), abs(z.imag)
+    return select(y > x, y, x)
 
 
 def _unadjusted_sqrt(z: Complex) -> Complex:

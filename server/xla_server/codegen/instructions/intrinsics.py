@@ -140,6 +140,15 @@ def _extreme(name: str, relation: str) -> Build:
     return build
 
 
+_maximum = _extreme("maximum", ">")
+_minimum = _extreme("minimum", "<")
+
+
+def _clamp(b: Builder, v: Values, t: Any) -> Any:
+    low, x, high = v
+    return _minimum(b, [_maximum(b, [x, low], t), high], t)
+
+
 def _compare(relation: str) -> Build:
     def build(b: Builder, v: Values, t: Any) -> Any:
         if is_float(t):
@@ -192,8 +201,9 @@ div = _same(2, _divide)
 rem = _same(2, _remainder)
 neg = _same(1, _negate)
 absolute = _same(1, _absolute)
-maximum = _same(2, _extreme("maximum", ">"))
-minimum = _same(2, _extreme("minimum", "<"))
+maximum = _same(2, _maximum)
+minimum = _same(2, _minimum)
+clamp = _same(3, _clamp)
 bit_and = _same(2, lambda b, v, t: b.and_(*v))
 bit_or = _same(2, lambda b, v, t: b.or_(*v))
 bit_xor = _same(2, lambda b, v, t: b.xor(*v))
@@ -260,26 +270,6 @@ def select(typing_context, predicate, on_true, on_false):  # type: ignore[no-unt
 
     on_true = types.unliteral(on_true)
     return on_true(types.boolean, on_true, on_true), generate
-
-
-@instruction
-def plain(typing_context):  # type: ignore[no-untyped-def]
-    """Nothing: a kernel that has it gains nothing by vectors, and is compiled in less time."""
-
-    def generate(context: Any, builder: Builder, signature: Any, args: Values) -> Any:
-        return context.get_dummy_value()
-
-    return types.void(), generate
-
-
-@instruction
-def glue(typing_context):  # type: ignore[no-untyped-def]
-    """Nothing: a kernel that has it does so little that how fast it does it matters to nobody."""
-
-    def generate(context: Any, builder: Builder, signature: Any, args: Values) -> Any:
-        return context.get_dummy_value()
-
-    return types.void(), generate
 
 
 ARITHMETIC = {

@@ -164,13 +164,27 @@ def _cast(target: str) -> Any:
         source = types.unliteral(x)
 
         def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-            if isinstance(source, types.Complex) or isinstance(computed, types.Complex):
-                return context.cast(builder, args[0], source, computed)
+            if isinstance(computed, types.Complex):
+                return _complex(builder, args[0], source, target)
             return _converted(builder, args[0], source, target)
 
         return computed(source), generate
 
     return cast
+
+
+def _complex(builder: Any, value: Any, source: Any, target: str) -> Any:
+    """A number as a complex one of a computed type; the imaginary part of a real number is 0."""
+    part = {"c64": "f32", "c128": "f64"}[target]
+    if isinstance(source, types.Complex):
+        kind = source.underlying_float
+        parts = [_converted(builder, builder.extract_value(value, n), kind, part) for n in range(2)]
+    else:
+        parts = [_converted(builder, value, source, part), ir.Constant(_IR[part], 0.0)]
+    result: Any = ir.Constant(_IR[target], ir.Undefined)
+    for n, each in enumerate(parts):
+        result = builder.insert_value(result, each, n)
+    return result
 
 
 def _converted(builder: Any, value: Any, source: Any, target: str) -> Any:

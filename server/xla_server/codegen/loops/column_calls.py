@@ -3,7 +3,9 @@
 import math
 from collections.abc import Container, Sequence
 
-from xla_server.codegen.loops.kept_rows import width_of
+from xla_server.codegen.kernel_ir.expressions import Address, Apply, Expression, integer_op
+from xla_server.codegen.kernel_ir.statements import Call
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.vector_folds import strict
 from xla_server.codegen.routines.column_sums import FILLED, JOINED, fill_function, join_function
 from xla_server.codegen.trace.affine import Affine, Variable, variable
@@ -32,7 +34,7 @@ def may_call(
     return all(
         result.type == store.kernel_type.storage
         and result.type[0] in "iuf"
-        and width_of(result.type) in FILLED
+        and Type(result.type).byte_size in FILLED
         and last not in variables_of(row_start(store, last))
         and last not in result.fold.initial[result.number].variables
         and (result not in summed or (strict(result.fold) == "add" and result.type in JOINED))
@@ -45,12 +47,13 @@ def row_start(store: Store, last: Variable) -> Affine:
     return store.offset + variable(last) * -1
 
 
-def fill_line(place: str, count: str, kind: str, value: str) -> str:
-    """Write a value to a run of places."""
-    width = width_of(kind)
-    return f"{fill_function(width)}({place}, {count}, to_i64(bits_{FILLED[width]}({value})))"
+def fill(place: Address, count: Expression, kind: str, value: Expression) -> Call:
+    """Return the call that writes a value to `count` neighbours."""
+    width = Type(kind).byte_size
+    bits = Apply(f"bits_{FILLED[width]}", (value,), Type(FILLED[width]))
+    return Call(fill_function(width), (place, count, integer_op("to_i64", bits)))
 
 
-def join_line(outside: str, inside: str, count: str, kind: str) -> str:
-    """Add a run of sums to those outside, and begin it anew."""
-    return f"{join_function(kind)}({outside}, {inside}, {count})"
+def join(outside: Address, inside: Address, count: Expression, kind: str) -> Call:
+    """Return the call that adds a run of sums to those outside, and begins it anew."""
+    return Call(join_function(kind), (outside, inside, count))

@@ -9,12 +9,26 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
-from xla_server.codegen.loops.block import Block
-from xla_server.codegen.loops.column_calls import fill_line, join_line, may_call, row_start
+from xla_server.codegen.kernel_ir.builder import Body, Loop
+from xla_server.codegen.kernel_ir.expressions import (
+    Address,
+    Expression,
+    Index,
+    Memory,
+    StackArray,
+    integer_op,
+    plus,
+)
+from xla_server.codegen.kernel_ir.expressions import Apply as ApplyExpression
+from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
+from xla_server.codegen.kernel_ir.statements import Stop
+from xla_server.codegen.kernel_ir.statements import Store as StoreStatement
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.loops.column_calls import fill, join, may_call, row_start
 from xla_server.codegen.loops.fold_groups import needed_folds
-from xla_server.codegen.loops.kept_rows import width_of
-from xla_server.codegen.loops.nest import Nest, Printer, Source
-from xla_server.codegen.loops.stopping import SPAN, stop_lines
+from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest, close
+from xla_server.codegen.loops.scheduled import ScheduledKernel
+from xla_server.codegen.loops.stopping import SPAN
 from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.loops.sum_levels import Step, is_even, steps_of, turn_of
 from xla_server.codegen.loops.vector_folds import neutral_of, strict
@@ -23,13 +37,11 @@ from xla_server.codegen.trace.graph import Fold, Folded, Load, Node, Store
 from xla_server.fusion.windows import is_short_window
 
 BLOCK = 1024
-"""Neighbouring results of one trip."""
+"""Neighbouring results of one work item."""
 
 
-def column_source(nest: Nest) -> Source | None:
-    """The kernel's text where its stores are made of results of folds, and rows are what these
-    read.
-    """
+def column_kernel(nest: Nest) -> ScheduledKernel | None:
+    """Return the kernel of stores made of reductions that read rows; None for other nests."""
     homes = _homes(nest)
     folds = list(dict.fromkeys(result.fold for result in homes))
     if not folds or not nest.loops or not folds[0].loops:
@@ -54,7 +66,7 @@ def column_source(nest: Nest) -> Source | None:
     across = sum(any(_step(node.offset, loop) == 1 for loop in innermost) for node in reads)
     if last.size < 4 or along <= across:
         return None
-    return _ColumnPrinter(nest).printed_columns(homes, BLOCK)
+    return _ColumnBuilder(nest).built(homes, BLOCK)
 
 
 def _step(offset: Affine, loop: Variable) -> int:
@@ -107,76 +119,85 @@ class _Columns:
     """A block of neighbours along `last`: `size` from `low` on, or all up to `high`; `mean` many
     in the mean.
 
-    `high` is empty where all blocks are equally long, `low` too where there is one. `rooms` have
-    the sums that are added to sums in turn, `depth` blocks of each. Where it `calls`, runs that
-    only begin or join sums are calls.
+    `high` is None if all blocks are equally long, `low` too if there is one. `partial` have the
+    sums that are added to sums in turn, `depth` blocks of each. Where it `calls`, runs that only
+    begin or join sums are calls.
     """
 
     last: Variable
     size: int
     mean: float
-    low: str = ""
-    high: str = ""
+    low: Expression | None = None
+    high: Expression | None = None
     depth: int = 0
-    rooms: dict[Folded, str] = dataclasses.field(default_factory=dict)
+    partial: dict[Folded, StackArray] = dataclasses.field(default_factory=dict)
     calls: bool = False
 
     @property
-    def count(self) -> str:
-        """How many there are."""
-        return f"sub({self.high}, {self.low})" if self.high else str(self.size)
+    def count(self) -> Expression:
+        """The number of neighbours."""
+        if self.high is None or self.low is None:
+            return Index(self.size)
+        return integer_op("sub", self.high, self.low)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Place:
-    """The text that loads a value from where it is kept, and that which stores another."""
+class _Element:
+    """An element of memory."""
 
-    load: str
-    store: str
+    memory: Memory
+    type: Type
+    index: Expression
+
+    def load(self) -> LoadExpression:
+        """Return its value."""
+        return LoadExpression(self.memory, self.type, self.index)
+
+    def store(self, body: Body, value: Expression, origin: int | None = None) -> None:
+        """Change it."""
+        body.add(StoreStatement(self.memory, self.type, self.index, value, origin=origin))
 
 
-class _ColumnPrinter(Printer):
-    """Writes, for each block: the initial values, then for each trip of the fold a run over it.
+class _ColumnBuilder(LoopBuilder):
+    """Builds, for each block: the initial values, then for each row of the reductions a run over
+    it.
 
     A last run is for what is made of the results.
     """
 
-    def printed_columns(self, homes: Mapping[Folded, Store], size: int) -> Source:
-        """The text for blocks of `size` neighbouring results, which are kept at `homes`."""
+    def built(self, homes: Mapping[Folded, Store], size: int) -> ScheduledKernel:
+        """Return the kernel of blocks of `size` neighbouring results, which are kept at `homes`."""
         folds = list(dict.fromkeys(result.fold for result in homes))
         last = self._nest.loops[-1]
         outer = self._nest.loops[:-1]
-        for number in sorted(self._arguments()):
-            self._top.add(f"buffer{number} = peek_i64(buffers, {number})")
         length = math.prod(loop.size for loop in folds[0].loops)
         work = min(size, last.size) * length * (2 + len(all_nodes(self._nest.stores)))
         self._look_if(work)
         blocks = -(-last.size // size)
-        trips = math.prod(loop.size for loop in outer) * blocks
-        trip = self._fresh("t")
-        body = self._begin_items(trips, work)
+        items = math.prod(loop.size for loop in outer) * blocks
+        axis = item = self._axis("t")
+        body = Body(self._top)
         columns = _Columns(last, min(size, last.size), last.size / blocks)
         if blocks > 1:
-            rest = self._fresh("t")
-            columns.low = self._fresh("i")
-            body.add(f"{columns.low} = mul(whole_mod({trip}, {blocks}), {size})")
-            body.add(f"{rest} = whole_div({trip}, {blocks})")
+            rest, low = self._names("t"), self._names("i")
+            block = integer_op("whole_mod", axis, blocks)
+            columns.low = body.let(low, integer_op("mul", block, size))
+            item = body.let(rest, integer_op("whole_div", axis, blocks))
             if last.size % size:
-                columns.high = self._fresh("i")
-                body.add(f"{columns.high} = minimum(add({columns.low}, {size}), {last.size})")
-        else:
-            rest = trip
-        self._open_outer(outer, rest, body)
+                end = integer_op("add", columns.low, size)
+                columns.high = body.let(self._names("i"), integer_op("minimum", end, last.size))
+        self._open_outer(outer, item, body)
         results = [(store, result) for result, store in homes.items()]
-        self._fold_rows(columns, body, folds, results)
+        self._reduce_rows(columns, body, folds, results)
         if made := [store for store in self._nest.stores if not _is_home(store, homes)]:
             self._finish(columns, body, results, made)
-        return self._source(self._text(trip, trips, body), trips, work)
+        self._close_part(body, axis if items > 1 else None, items)
+        return self._scheduled(work)
 
-    def _fold_rows(
+    def _reduce_rows(
         self,
         columns: "_Columns",
-        body: Block,
+        body: Body,
         folds: Sequence[Fold],
         results: Sequence[tuple[Store, Folded]],
     ) -> None:
@@ -185,164 +206,148 @@ class _ColumnPrinter(Printer):
         depth = sum(step.begins for step in steps)
         if depth:
             columns.depth = depth
-            columns.rooms = {
-                v: self._fresh("p") for _, v in results if v.fold.reassociates is not None
-            }
-        for result, room in columns.rooms.items():
-            byte_size = depth * columns.size * width_of(result.type)
-            self._top.add(f"{room} = room_for({byte_size})")
-        columns.calls = may_call(columns.last, columns.size, results, columns.rooms)
+            summed = [v for _, v in results if v.fold.reassociates is not None]
+            names = [self._names("p") for _ in summed]
+            for name, result in zip(names, summed, strict=True):
+                byte_size = depth * columns.size * Type(result.type).byte_size
+                columns.partial[result] = self._stack_array(name, byte_size)
+        columns.calls = may_call(columns.last, columns.size, results, columns.partial)
         self._begin_columns(columns, body, results)
-        headers = self._open_rows(columns, folds, steps, body)
-        inner, _ = headers[-1]
-        run, header = self._open_columns(columns, inner)
+        opened = self._open_rows(columns, folds, steps, body)
+        run = self._open_columns(columns, opened[-1])
         for fold in folds:
             for own, loop in zip(fold.loops, folds[0].loops, strict=True):
-                self._loop_names[own] = self._loop_names[loop]
-                # Accumulators change in every element's turn, and so does what is made of them.
-                self._blocks[own] = run
-        places = [self._place(columns, depth, store, v, run) for store, v in results]
-        for (_, result), place in zip(results, places, strict=True):
-            name = self._fresh("a")
-            run.add(f"{name} = {place.load}")
-            self._names[result.fold.accumulators[result.number]] = name
-        combined = [self._name(v.fold.combined[v.number]) for _, v in results]
-        self._evaluated.add_all(folds, run)
-        for place, node in zip(places, combined, strict=True):
-            run.add(place.store.format(node))
-        headers.append((run, header))
-        for step in reversed(steps) if columns.rooms else ():
-            self._close([headers.pop()])
+                self._indices[own] = self._indices[loop]
+                # Accumulators change with every element, and so does what is made of them.
+                self._bodies[own] = run
+        elements = [self._element(columns, depth, store, v) for store, v in results]
+        for (_, result), element in zip(results, elements, strict=True):
+            accumulator = result.fold.accumulators[result.number]
+            self._values[accumulator] = run.let(self._names("a"), element.load())
+        combined = [self._value(v.fold.combined[v.number]) for _, v in results]
+        counted: dict[Fold, int] = {fold: self._origin(fold) for fold in folds}
+        for (_, result), element, value in zip(results, elements, combined, strict=True):
+            element.store(run, value, counted.pop(result.fold, None))
+        opened.append(run)
+        for step in reversed(steps) if columns.partial else ():
+            opened.pop().close()
             if step.begins:
-                self._join(columns, depth, results, headers[-1][0])
+                self._join(columns, depth, results, opened[-1])
                 depth -= 1
-        self._close(headers)
+        close(opened)
 
     def _open_rows(
-        self, columns: "_Columns", folds: Sequence[Fold], steps: Sequence[Step], body: Block
-    ) -> list[tuple[Block, str]]:
+        self, columns: "_Columns", folds: Sequence[Fold], steps: Sequence[Step], body: Body
+    ) -> list[Loop]:
         """Begin the loops over rows: as they are, or cut where there are sums of sums."""
-        if not columns.rooms:
+        if not columns.partial:
             return self._open_loops(folds[0].loops, body)
-        headers = []
-        bounds: dict[int, tuple[str, str]] = {}
+        opened = []
+        bounds: dict[int, tuple[Expression, Expression]] = {}
         for number, step in enumerate(steps):
             even = is_even(steps, step)
-            body, header = self._open_step(folds, step, bounds, body, is_even=even)
-            headers.append((body, header))
-            if self._looks and step.begins and turn_of(steps, number) * columns.size >= SPAN:
-                body.lines += stop_lines(body.depth)
-        return headers
+            body = loop = self._open_step(folds, step, bounds, body, is_even=even)
+            opened.append(loop)
+            if self._word and step.begins and turn_of(steps, number) * columns.size >= SPAN:
+                loop.add(Stop(self._word))
+        return opened
 
-    def _place(
-        self, columns: "_Columns", depth: int, store: Store, result: Folded, run: Block
-    ) -> "_Place":
-        """Where a run of results is at a depth: that of 0 is the result itself."""
-        if result not in columns.rooms or not depth:
-            kind = store.kernel_type.storage
-            at = f"(buffer{store.argument}, {self._index(store.offset, run)}"
-            return _Place(f"reload_{kind}{at})", f"store_{kind}{at}, {{}})")
-        own = self._loop_names[columns.last]
-        if columns.low:
-            own = f"sub({own}, {columns.low})"
+    def _element(self, columns: "_Columns", depth: int, store: Store, result: Folded) -> "_Element":
+        """Return where a run of results is at a depth: that of 0 is the result itself."""
+        if result not in columns.partial or not depth:
+            kind = Type(store.kernel_type.storage)
+            return _Element(self._buffers[store.argument], kind, self._index(store.offset))
+        own = self._indices[columns.last]
+        if columns.low is not None:
+            own = integer_op("sub", own, columns.low)
         if depth > 1:
-            own = f"add({own}, {(depth - 1) * columns.size})"
-        at = f"_{result.type}({columns.rooms[result]}, {own}"
-        return _Place(f"kept{at})", f"keep{at}, {{}})")
+            own = integer_op("add", own, (depth - 1) * columns.size)
+        return _Element(columns.partial[result], Type(result.type), own)
 
-    def _address(
-        self, columns: "_Columns", depth: int, store: Store, result: Folded, block: Block
-    ) -> str:
-        """Where the first of a run of results is at a depth."""
-        width = width_of(result.type)
-        if result in columns.rooms and depth:
-            before = (depth - 1) * columns.size * width
-            return f"add({columns.rooms[result]}, {before})" if before else columns.rooms[result]
-        index = self._index(row_start(store, columns.last), block)
-        if columns.low:
-            index = columns.low if index == "0" else f"add({index}, {columns.low})"
-        buffer = f"buffer{store.argument}"
-        return buffer if index == "0" else f"add({buffer}, mul({index}, {width}))"
+    def _address(self, columns: "_Columns", depth: int, store: Store, result: Folded) -> Address:
+        """Return where the first of a run of results is at a depth."""
+        width = Type(result.type).byte_size
+        if result in columns.partial and depth:
+            return Address(columns.partial[result], Index((depth - 1) * columns.size), width)
+        index = plus(self._index(row_start(store, columns.last)), columns.low or 0)
+        return Address(self._buffers[store.argument], index, width)
 
-    def _open_columns(self, columns: "_Columns", body: Block) -> tuple[Block, str]:
-        """Begin a run over a block of neighbours: its own block, and the line before that.
+    def _open_columns(self, columns: "_Columns", body: Body) -> Loop:
+        """Begin a run over a block of neighbours.
 
-        The line says how long equally long blocks are: LLVM then writes nothing for rests.
+        The loop says how long equally long blocks are: LLVM then needs no remainder.
         """
-        run = Block(body.depth + 1, body, columns.mean)
-        self._open(columns.last, run)
-        name = self._loop_names[columns.last]
-        if columns.high:
-            return run, f"for {name} in range({columns.low}, {columns.high}):"
-        if not columns.low:
-            return run, f"for {name} in range({columns.size}):"
-        number = self._fresh("i")
-        run.add(f"{name} = add({columns.low}, {number})")
-        return run, f"for {number} in range({columns.size}):"
+        if columns.low is None:
+            return self._open(columns.last, body, columns.size)
+        if columns.high is not None:
+            return self._open(columns.last, body, columns.high, columns.low, columns.mean)
+        name = self._names("i")
+        run = Loop(body, self._names("i"), columns.size)
+        self._indices[columns.last] = run.let(name, integer_op("add", columns.low, run.axis))
+        self._bodies[columns.last] = run
+        return run
 
     def _finish(
         self,
         columns: "_Columns",
-        body: Block,
+        body: Body,
         results: Sequence[tuple[Store, Folded]],
         made: Sequence[Store],
     ) -> None:
         """Store what is made of a block of results."""
-        # What was named in a run before this one is not to be seen here.
-        known = self._names.items()
-        self._names = {node: name for node, name in known if columns.last not in node.variables}
-        run, header = self._open_columns(columns, body)
+        # Values of the runs before this one are out of scope here.
+        known_values = self._values.items()
+        self._values = {n: value for n, value in known_values if columns.last not in n.variables}
+        run = self._open_columns(columns, body)
         for store, result in results:
-            name = self._names[result] = self._fresh("a")
-            place = self._index(store.offset, run)
-            kind = store.kernel_type.storage
-            run.add(f"{name} = reload_{kind}(buffer{store.argument}, {place})")
+            name, element = self._names("a"), self._element(columns, 0, store, result)
+            self._values[result] = run.let(name, element.load())
         self._store(made, body)
-        body.add(header)
-        body.lines += run.lines
+        run.close()
 
     def _begin_columns(
-        self, columns: "_Columns", body: Block, results: Sequence[tuple[Store, Folded]]
+        self, columns: "_Columns", body: Body, results: Sequence[tuple[Store, Folded]]
     ) -> None:
         """Set a block of results to the initial values, and sums of sums to nothing."""
-        starts = [self._name(v.fold.initial[v.number]) for _, v in results]
+        starts = [self._value(v.fold.initial[v.number]) for _, v in results]
         if columns.calls:
             for (store, result), value in zip(results, starts, strict=True):
-                place = self._address(columns, 0, store, result, body)
-                body.add(fill_line(place, columns.count, result.type, value))
-                if result in columns.rooms:
-                    neutral = self._name(neutral_of(result.fold))
-                    room, count = columns.rooms[result], columns.depth * columns.size
-                    body.add(fill_line(room, str(count), result.type, neutral))
+                place = self._address(columns, 0, store, result)
+                body.add(fill(place, columns.count, result.type, value))
+                if result in columns.partial:
+                    neutral = self._value(neutral_of(result.fold))
+                    place = Address(columns.partial[result])
+                    count = Index(columns.depth * columns.size)
+                    body.add(fill(place, count, result.type, neutral))
             return
-        run, header = self._open_columns(columns, body)
+        run = self._open_columns(columns, body)
         for (store, result), value in zip(results, starts, strict=True):
-            run.add(self._place(columns, 0, store, result, run).store.format(value))
-            for depth in range(1, columns.depth + 1) if result in columns.rooms else ():
-                neutral = self._name(neutral_of(result.fold))
-                run.add(self._place(columns, depth, store, result, run).store.format(neutral))
-        self._close([(run, header)])
+            self._element(columns, 0, store, result).store(run, value)
+            for depth in range(1, columns.depth + 1) if result in columns.partial else ():
+                neutral = self._value(neutral_of(result.fold))
+                self._element(columns, depth, store, result).store(run, neutral)
+        run.close()
 
     def _join(
         self,
         columns: "_Columns",
         depth: int,
         results: Sequence[tuple[Store, Folded]],
-        body: Block,
+        body: Body,
     ) -> None:
         """Add the sums at a depth to those outside, and begin new ones."""
-        summed = [(store, result) for store, result in results if result in columns.rooms]
+        summed = [(store, result) for store, result in results if result in columns.partial]
         if columns.calls:
             for store, result in summed:
-                inside = self._address(columns, depth, store, result, body)
-                outside = self._address(columns, depth - 1, store, result, body)
-                body.add(join_line(outside, inside, columns.count, result.type))
+                inside = self._address(columns, depth, store, result)
+                outside = self._address(columns, depth - 1, store, result)
+                body.add(join(outside, inside, columns.count, result.type))
             return
-        run, header = self._open_columns(columns, body)
+        run = self._open_columns(columns, body)
         for store, result in summed:
-            own = self._place(columns, depth, store, result, run)
-            around = self._place(columns, depth - 1, store, result, run)
-            total = f"{strict(result.fold)}({around.load}, {own.load})"
-            run.add(around.store.format(total))
-            run.add(own.store.format(self._name(neutral_of(result.fold))))
-        self._close([(run, header)])
+            own = self._element(columns, depth, store, result)
+            around = self._element(columns, depth - 1, store, result)
+            parts = around.load(), own.load()
+            around.store(run, ApplyExpression(strict(result.fold), parts, own.type))
+            own.store(run, self._value(neutral_of(result.fold)))
+        run.close()

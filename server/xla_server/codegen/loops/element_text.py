@@ -14,7 +14,7 @@ from xla_server.ir.module import HloComputation
 def load_text(element_type: ElementType, base: str, index: str, load: str = "load") -> str:
     """An expression for the computed value of an element; `load` is load, reload or peek."""
     kind = KERNEL_TYPE[element_type]
-    return kind.widen.format(f"{load}_{kind.storage}({base}, {index})")
+    return called(kind.widen, f"{load}_{kind.storage}({base}, {index})")
 
 
 def store_text(
@@ -22,7 +22,12 @@ def store_text(
 ) -> str:
     """A statement that stores a computed value as an element; `store` is store or poke."""
     kind = KERNEL_TYPE[element_type]
-    return f"{store}_{kind.storage}({base}, {index}, {kind.narrow.format(value)})"
+    return f"{store}_{kind.storage}({base}, {index}, {called(kind.narrow, value)})"
+
+
+def called(function: str | None, value: str) -> str:
+    """Return the text of a conversion; that of the value where there is nothing to convert."""
+    return value if function is None else f"{function}({value})"
 
 
 def element_text(

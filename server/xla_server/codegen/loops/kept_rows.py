@@ -9,6 +9,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from xla_server.codegen.functions.elementwise import COST
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.trace.affine import Affine, Atom, Computed, Modulus, Quotient, Variable
 from xla_server.codegen.trace.graph import (
     Accumulator,
@@ -30,22 +32,6 @@ WORTH = 8
 MOST_BYTES = 1 << 18
 """What the rows of one kernel may take of the stack of a thread."""
 
-_WIDTH = {"b1": 1, "c64": 8, "c128": 16}
-
-_COST = {
-    **dict.fromkeys(("div", "rem"), 6),
-    **dict.fromkeys(("sqrt", "rsqrt"), 12),
-    **dict.fromkeys(
-        (
-            *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh"),
-            *("erf", "exp", "expm1", "log", "log1p", "logistic", "pow", "sin", "sinh", "tan"),
-            "tanh",
-        ),
-        20,
-    ),
-}
-"""Operations that take the time of several, by their names up to the first underscore."""
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KeptRow:
@@ -59,7 +45,7 @@ class KeptRow:
     @property
     def byte_size(self) -> int:
         """Bytes of the row, a whole number of cache lines."""
-        return -(-self.size * width_of(self.type) // 64) * 64
+        return -(-self.size * Type(self.type).byte_size // 64) * 64
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -193,7 +179,7 @@ class _Keeping:
 
     def _form(self, node: Node, loop: Variable) -> Deep[tuple[object, ...]]:
         if isinstance(node, Literal):
-            return "literal", node.expression
+            return "literal", node.constant
         if isinstance(node, Position):
             place: tuple[object, ...] = yield self._place(node.index, loop)
             return "position", place
@@ -230,14 +216,9 @@ class _Keeping:
         return kind, place, atom.divisor
 
 
-def width_of(computed_type: str) -> int:
-    """Bytes that a value of a computed type takes on the stack."""
-    return _WIDTH.get(computed_type) or int(computed_type[1:]) // 8
-
-
 def cost_of(node: Apply) -> int:
     """How many cheap operations take as long."""
-    return _COST.get(node.function.split("_", maxsplit=1)[0], 1)
+    return COST.get(node.function.split("_", maxsplit=1)[0], 1)
 
 
 def _cost(node: Node, loop: Variable) -> int:

@@ -2,8 +2,8 @@
 
 A test for each element would keep both sides of it in every loop. Between two cuts the tests have
 one outcome, and what is left there are loops of loads and stores. Cuts of the innermost dimension
-that has any make runs, loops one after the other in one trip, so that what lies together is written
-together; other cuts make pieces, which have trips of their own.
+that has any make runs, loops one after the other in one work item, so that neighbours are written
+together; other cuts make pieces, which have work items of their own.
 """
 
 import dataclasses
@@ -11,9 +11,13 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from xla_server.codegen.loops.block import Block, calls_of
+from xla_server.codegen.kernel_ir.builder import Body, Loop
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.expressions import Address, Expression, Index, integer_op
+from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.loops.collapse import Make, collapsed, groups_of, indices_of, merged
-from xla_server.codegen.loops.nest import Nest, Printer, Source
+from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest, close
+from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.trace.affine import Affine, Variable, variable
 from xla_server.codegen.trace.graph import Apply, Folded, Literal, Load, Position, Store
@@ -41,7 +45,7 @@ FEWEST_TRIPS = 16
 """Of rows made of runs, with fewer of which threads would have nothing to share."""
 
 BLOCK = 1024
-"""Elements of a long loop that are a trip, where there are few others."""
+"""Elements of a long loop that are one work item, if there are few others."""
 
 FEWEST_BYTES = 512
 """Of a run, from which a call that copies it is shorter than the loop."""
@@ -61,7 +65,7 @@ Box = tuple[tuple[int, int], ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Run:
-    """Loops inside of a trip, outermost first, and the stores inside of them."""
+    """Loops inside of a work item, outermost first, and the stores inside of them."""
 
     loops: tuple[Variable, ...]
     stores: tuple[Store, ...]
@@ -69,7 +73,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Piece:
-    """The loops of its trips, outermost first, and what is done in each, one after the other."""
+    """Loops over work items, outermost first, and the runs of each, one after the other."""
 
     loops: tuple[Variable, ...]
     runs: tuple[Run, ...]
@@ -79,8 +83,8 @@ class _TooManyError(Exception):
     """There would be more code than it is worth."""
 
 
-def pieces_source(nest: Nest, dimensions: Sequence[int], make: Make) -> Source | None:
-    """The text of a nest in pieces; None where it has no tests that could be cut away."""
+def piece_kernel(nest: Nest, dimensions: Sequence[int], make: Make) -> ScheduledKernel | None:
+    """Return the kernel of a nest in pieces; None where it has no tests that could be cut away."""
     nodes = all_nodes(nest.stores)
     tests = sum(isinstance(node, Apply) and _bound(node) is not None for node in nodes)
     if not tests or are_few(math.prod(dimensions), tests):
@@ -93,7 +97,7 @@ def pieces_source(nest: Nest, dimensions: Sequence[int], make: Make) -> Source |
     except _TooManyError:
         return None
     pieces = cutting.pieces
-    return _PiecePrinter(pieces).printed_pieces() if _is_cut(pieces) else None
+    return _PieceBuilder(pieces).built() if _is_cut(pieces) else None
 
 
 def are_few(elements: int, tests: int) -> bool:
@@ -101,15 +105,14 @@ def are_few(elements: int, tests: int) -> bool:
     return elements * max(tests, FEW_TESTS) < FEWEST_ELEMENTS * FEW_TESTS
 
 
-def box_sources(make: Make, boxes: Sequence[Box], dimension: int) -> list[tuple[Source, set[int]]]:
-    """Return the texts of kernels that each compute some of these boxes of a result, and what
-    arguments each reads.
+def box_kernels(make: Make, boxes: Sequence[Box], dimension: int) -> list[ScheduledKernel]:
+    """Return kernels that each compute some of these boxes of a result.
 
     The boxes follow each other in `dimension` and reach from end to end in all others. Elements of
-    a box are made without a test for it, which `make` must be able to do. Each text has a limited
+    a box are made without a test for it, which `make` must be able to do. Each has a limited
     number of boxes, so that the time to compile all of them grows with their number alone.
     """
-    sources = []
+    kernels = []
     for first in range(0, len(boxes), MOST_RUNS):
         some = boxes[first : first + MOST_RUNS]
         cutting = _Cutting(make)
@@ -119,9 +122,9 @@ def box_sources(make: Make, boxes: Sequence[Box], dimension: int) -> list[tuple[
             for box in some:
                 cutting.add_whole(box)
         elements = sum(math.prod(high - low for low, high in box) for box in some)
-        printer = _PiecePrinter(cutting.pieces, is_plain=elements <= MOST_PLAIN)
-        sources.append((printer.printed_pieces(), printer.loaded))
-    return sources
+        effort = Effort.PLAIN if elements <= MOST_PLAIN else Effort.OPTIMISED
+        kernels.append(_PieceBuilder(cutting.pieces, effort).built())
+    return kernels
 
 
 def _is_cut(pieces: Sequence[Piece]) -> bool:
@@ -177,13 +180,13 @@ class _Cutting:
             for part, loops in zip(parts, inner, strict=True)
         ]
         indices = [list(indices_of(stores)) for stores in singles]
-        trips, places = merged(groups_of(outer, list(itertools.chain(*indices))))
+        items, places = merged(groups_of(outer, list(itertools.chain(*indices))))
         runs = []
         for part, loops, own in zip(parts, inner, indices, strict=True):
             row, inside = merged(groups_of(loops, own))
             at = [(places | inside).get(loop, Affine(0)) for loop in (*outer, *loops)]
             runs.append(Run(row, made(part, at)))
-        self._add(Piece(trips, tuple(runs)))
+        self._add(Piece(items, tuple(runs)))
 
     def _add(self, piece: Piece) -> None:
         self.pieces.append(piece)
@@ -242,106 +245,85 @@ def _bound(test: Apply) -> tuple[Variable, int] | None:
     if not isinstance(loop, Variable):
         return None
     # factor * loop + constant >= limit, from this value on or up to the one before it.
-    least = int(limit.expression.removeprefix("i64(").removesuffix(")")) - index.constant
+    least = limit.constant.parts[0] - index.constant
     return loop, -(-least // factor) if factor > 0 else least // factor + 1
 
 
-class _PiecePrinter(Printer):
-    """Writes the pieces one after the other, each with the trips that are its own."""
+class _PieceBuilder(LoopBuilder):
+    """Builds the pieces one after the other, each with the work items that are its own."""
 
-    def __init__(self, pieces: Sequence[Piece], *, is_plain: bool = False) -> None:
-        """`is_plain` is for so few elements that vectors are not worth compiling."""
+    def __init__(self, pieces: Sequence[Piece], effort: Effort = Effort.OPTIMISED) -> None:
         stores = tuple(store for piece in pieces for run in piece.runs for store in run.stores)
         super().__init__(Nest((), stores))
-        self._pieces = pieces
-        if is_plain:
-            self._top.add("plain()")
+        self._pieces, self._effort = pieces, effort
 
-    @property
-    def loaded(self) -> set[int]:
-        """The arguments that the kernel reads."""
-        nodes = all_nodes(self._nest.stores)
-        return {node.argument for node in nodes if isinstance(node, Load)}
-
-    def printed_pieces(self) -> Source:
-        """The text."""
-        for number in sorted(self._arguments()):
-            self._top.add(f"buffer{number} = peek_i64(buffers, {number})")
-        trips = work = 0
-        bodies = []
+    def built(self) -> ScheduledKernel:
+        """Return the kernel."""
+        items = work = 0
         for piece in self._pieces:
-            body, own = self._write_piece(piece, trips)
-            bodies.append((body, own))
-            trips += own
+            items += self._build_piece(piece, items)
             for run in piece.runs:
                 # Everything is done as often as its loops say.
                 nodes = (node.variables for node in all_nodes(run.stores))
                 work += sum(math.prod(loop.size for loop in variables) for variables in nodes)
                 work += math.prod(loop.size for loop in (*piece.loops, *run.loops))
-        lines = [
-            *(f"{name} = {text}" for text, name in self._constants.items()),
-            "def kernel(buffers, start, stop):",
-            *self._top.lines,
-        ]
-        work = max(1, work // trips)
-        self._top.iterations = calls = calls_of(trips, work, self._prologue_work)
-        for body, own in bodies:
-            body.iterations = own / calls
-        return self._source("\n".join(lines) + "\n", trips, work)
+        return self._scheduled(max(1, work // items))
 
-    def _write_piece(self, piece: Piece, before: int) -> tuple[Block, int]:
-        """Write the loop of a piece behind `before` work items of others; its body and items."""
+    def _build_piece(self, piece: Piece, before: int) -> int:
+        """Build the loop of a piece behind `before` work items of others; return its own."""
         rows = math.prod(loop.size for loop in piece.loops)
         last = piece.runs[0].loops[-1:] if len(piece.runs) == 1 else ()
         length = last[0].size if last else 1
-        # Many rows are trips as they are; of few, blocks are.
+        # Many rows are work items as they are; of few, blocks are.
         block = length
         if rows < _BLOCKS and length > BLOCK:
             block = max(BLOCK, -(-length // _BLOCKS))
             block = -(-block // _LINE) * _LINE
         blocks = -(-length // block)
-        trips = rows * blocks
-        body = Block(2, self._top)
-        trip = counter = self._fresh("t")
+        items = rows * blocks
+        body = Body(self._top)
+        axis = item = self._axis("t")
         if before:
-            trip = self._fresh("t")
-            body.add(f"{trip} = sub({counter}, {before})")
-        low, high = "0", str(length)
+            item = body.let(self._names("t"), integer_op("sub", axis, before))
+        part: tuple[Expression, Expression] | None = None
         if blocks > 1:
-            low, high, rest = self._fresh("i"), self._fresh("i"), self._fresh("t")
-            body.add(f"{low} = mul(whole_mod({trip}, {blocks}), {block})")
-            body.add(f"{high} = minimum(add({low}, {block}), {length})")
-            body.add(f"{rest} = whole_div({trip}, {blocks})")
-            trip = rest
-        self._open_outer(piece.loops, trip, body)
+            names = self._names("i"), self._names("i"), self._names("t")
+            number = integer_op("whole_mod", item, blocks)
+            low = body.let(names[0], integer_op("mul", number, block))
+            end = integer_op("add", low, block)
+            part = low, body.let(names[1], integer_op("minimum", end, length))
+            item = body.let(names[2], integer_op("whole_div", item, blocks))
+        self._open_outer(piece.loops, item, body)
         for run in piece.runs:
-            self._write_run(run, body, (low, high) if blocks > 1 else None, blocks)
-        first, end = f"maximum(start, {before})", f"minimum(stop, {before + trips})"
-        self._top.add(f"for {counter} in range({first}, {end}):")
-        self._top.lines += body.lines
-        return body, trips
+            self._build_run(run, body, part, blocks)
+        is_loop = items > 1 or piece.loops or len(self._pieces) > 1
+        self._close_part(body, axis if is_loop else None, items, before)
+        return items
 
-    def _write_run(self, run: Run, body: Block, part: tuple[str, str] | None, blocks: int) -> None:
-        """The loops of a run, the innermost over a part of its range, one of `blocks`."""
+    def _build_run(
+        self, run: Run, body: Body, part: tuple[Expression, Expression] | None, blocks: int
+    ) -> None:
+        """Build the loops of a run, the innermost over a part of its range, one of `blocks`."""
         if len(run.loops) == 1 and part is None:
-            copied = self._copied(run, body)
-            if copied is not None:
-                body.add(copied)
+            copy = self._copy(run)
+            if copy is not None:
+                body.add(copy)
                 return
-        block, headers = body, []
-        for number, loop in enumerate(run.loops):
-            is_part = part is not None and number == len(run.loops) - 1
-            block = Block(block.depth + 1, block, loop.size / (blocks if is_part else 1))
-            self._open(loop, block)
-            ends = ", ".join(part) if is_part and part is not None else str(loop.size)
-            headers.append((block, f"for {self._loop_names[loop]} in range({ends}):"))
+        opened: list[Loop] = []
+        outside = body
+        for loop in run.loops:
+            if part is not None and loop is run.loops[-1]:
+                outside = self._open(loop, outside, part[1], part[0], loop.size / blocks)
+            else:
+                outside = self._open(loop, outside)
+            opened.append(outside)
         self._store(run.stores, body)
-        self._close(headers)
+        close(opened)
 
-    def _copied(self, run: Run, body: Block) -> str | None:
-        """The statement that copies a run as bytes, where that is what it does to many.
+    def _copy(self, run: Run) -> Call | None:
+        """Return the call that copies a run as bytes, if that is what it does to many.
 
-        Loops of vectors are as good where lines of the cache begin at the same places as rows do.
+        Vector loops are as fast if every row begins at the start of a cache line.
         """
         (loop,), store = run.loops, run.stores[0]
         load, kind = store.value, store.kernel_type
@@ -357,10 +339,10 @@ class _PiecePrinter(Printer):
         if all(n * width % _LINE == 0 for n in (target.constant, *(f for _, f in target.terms))):
             return None
         places = [
-            f"add(buffer{argument}, mul({self._index(start, body)}, {width}))"
+            Address(self._buffers[argument], self._index(start), width)
             for argument, start in ((store.argument, target), (load.argument, source))
         ]
-        return f"copy_bytes({', '.join(places)}, {loop.size * width})"
+        return Call("copy_bytes", (*places, Index(loop.size * width)))
 
 
 def _without(offset: Affine, loop: Variable) -> tuple[int, Affine]:

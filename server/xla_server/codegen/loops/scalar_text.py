@@ -3,10 +3,15 @@
 import dataclasses
 from collections.abc import Sequence
 
-from xla_server.codegen.trace.graph import Apply, Literal, Node
+from xla_server.codegen.kernel_ir.builder import Names
+from xla_server.codegen.kernel_ir.expressions import Expression, Value
+from xla_server.codegen.kernel_ir.numba_text import NumbaText
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.loops.graph_builder import GraphBuilder
+from xla_server.codegen.trace.graph import Fold, Node
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Tracer
-from xla_server.ir.explicit_stack import Deep, result_of
+from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation
 
 
@@ -44,43 +49,27 @@ def scalar_text(
     return ScalarWriter(prefix).text_of(results)
 
 
-class ScalarWriter:
-    """Nodes as lines that define variables whose names start with `prefix`."""
+class ScalarWriter(GraphBuilder):
+    """Evaluates nodes in variables whose names start with `prefix`."""
 
     def __init__(self, prefix: str) -> None:
-        self.constants: dict[str, str] = {}
-        self.lines: list[str] = []
+        super().__init__(())
         self._prefix = prefix
-        self._names: dict[Node, str] = {}
+        self._names = Names(prefix)
 
     def text_of(self, results: Sequence[Node]) -> ScalarText:
-        """All lines so far and those that compute these results."""
-        names = tuple(self.name(node) for node in results)
-        constants = tuple(f"{name} = {text}" for text, name in self.constants.items())
-        return ScalarText(constants, tuple(self.lines), names)
+        """Return all lines so far and those that compute these results."""
+        found = [self._value(node) for node in results]
+        text = NumbaText(f"{self._prefix}k")
+        lines = text.lines(self._top.statements) if self._top.statements else []
+        names = tuple(map(text.expression, found))
+        return ScalarText(tuple(text.constants), tuple(lines), names)
 
-    def name(self, node: Node) -> str:
-        """The variable that holds a node, computed where it was not yet."""
-        return result_of(self._named(node))
-
-    def _named(self, node: Node) -> Deep[str]:
-        found = self._names.get(node)
-        if found is None:
-            found = self._names[node] = yield self._write(node)
-        return found
-
-    def _write(self, node: Node) -> Deep[str]:
+    def _evaluate(self, node: Node) -> Deep[Expression]:
         if isinstance(node, Named):
-            return node.name
-        if isinstance(node, Literal):
-            known = f"{self._prefix}k{len(self.constants)}"
-            return self.constants.setdefault(node.expression, known)
-        assert isinstance(node, Apply), node
-        names = []
-        for operand in node.operands:
-            name: str = yield self._named(operand)
-            names.append(name)
-        operands = ", ".join(names)
-        name = f"{self._prefix}{len(self._names)}"
-        self.lines.append(f"{name} = {node.function}({operands})")
-        return name
+            return Value(node.name, Type(node.type))
+        value: Expression = yield super()._evaluate(node)
+        return value
+
+    def _reduced(self, fold: Fold) -> Deep[Sequence[Expression]]:
+        raise AssertionError("a computation on scalars has no reductions")

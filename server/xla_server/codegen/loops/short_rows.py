@@ -1,7 +1,7 @@
 """Kernels over short rows: what is computed once for a row is computed for many rows at once.
 
 The logarithm of a row's sum takes as long as those of sixteen rows' sums. Where rows are short that
-is much beside the rest, so a trip's work is done in three loops over a block of rows: the first
+is much beside the rest, so 64 rows at a time are done in three loops over them: the first
 reduces each row, the second computes what follows from that, row beside row, and the third goes
 through the rows again with what the others have kept on the stack.
 """
@@ -9,11 +9,18 @@ through the rows again with what the others have kept on the stack.
 import math
 from collections.abc import Sequence
 
-from xla_server.codegen.loops.block import Block, calls_of
+from xla_server.codegen.kernel_ir.builder import Body, Loop
+from xla_server.codegen.kernel_ir.expressions import STOP, StackArray, Value, integer_op
+from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
+from xla_server.codegen.kernel_ir.statements import Part
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.loops.chunks import calls_of
 from xla_server.codegen.loops.fold_groups import fold_groups
 from xla_server.codegen.loops.function_calls import FunctionCalls
-from xla_server.codegen.loops.kept_rows import cost_of, kept_rows, width_of
-from xla_server.codegen.loops.nest import Nest, Printer, Source
+from xla_server.codegen.loops.kept_rows import cost_of, kept_rows
+from xla_server.codegen.loops.loop_builder import Nest
+from xla_server.codegen.loops.rows import RowBuilder
+from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.trace.graph import Apply, Folded, Literal, Node, nodes_of
 
@@ -27,8 +34,8 @@ WORTH = 6
 """Cheap operations that an operation must take to be worth it: a division or a root."""
 
 
-def short_row_source(nest: Nest) -> Source | None:
-    """The text of a nest over many short rows; None where their heads are cheap or not there."""
+def short_row_kernel(nest: Nest) -> ScheduledKernel | None:
+    """Return the kernel of many short rows; None where their heads are cheap or not there."""
     sizes = [loop.size for loop in nest.loops]
     if not sizes or sizes[-1] > LONGEST or math.prod(sizes[:-1]) < ROWS:
         return None
@@ -39,7 +46,7 @@ def short_row_source(nest: Nest) -> Source | None:
     # A row's values are kept for one row, not for a block.
     if kept.rows or kept.same:
         return None
-    return _ShortRowPrinter(nest, heads).printed()
+    return _ShortRowBuilder(nest, heads).built()
 
 
 def _heads(nest: Nest) -> list[Node]:
@@ -93,99 +100,81 @@ def _are_floats(heads: Sequence[Node]) -> bool:
     return True
 
 
-class _ShortRowPrinter(Printer):
+class _ShortRowBuilder(RowBuilder):
     def __init__(self, nest: Nest, heads: Sequence[Node]) -> None:
         super().__init__(nest)
         self._heads = heads
-        self._rooms: dict[Node, str] = {}
-        self._trip = self._first = ""
+        self._arrays: dict[Node, StackArray] = {}
         self._rows = float(ROWS)
 
-    def printed(self) -> Source:
-        """The text."""
+    def built(self) -> ScheduledKernel:
+        """Return the kernel."""
         outer = self._nest.loops[:-1]
-        self._begin()
+        self._allocate_rows()
         self._calls = FunctionCalls(all_nodes(self._nest.stores), outer)
         results = [node for node in _behind(self._heads) if isinstance(node, Folded)]
         computed = [node for node in self._heads if not isinstance(node, Folded)]
         read = [node for node in _behind(computed) if isinstance(node, Folded)]
         for number, node in enumerate(dict.fromkeys([*results, *computed])):
-            self._rooms[node] = f"head{number}"
-            self._top.add(f"head{number} = room_for({ROWS * width_of(node.type)})")
-        first, end = self._fresh("t"), self._fresh("t")
-        trips = math.prod(loop.size for loop in outer)
+            byte_size = ROWS * Type(node.type).byte_size
+            self._arrays[node] = self._stack_array(f"head{number}", byte_size)
+        first, end = self._axis("t"), self._names("t")
+        items = math.prod(loop.size for loop in outer)
         work = self._work(outer)
-        block = self._begin_items(trips, work)
-        calls = calls_of(trips, work, self._prologue_work)
-        block.iterations = math.ceil(math.ceil(trips / calls) / ROWS)
-        self._rows = trips / (calls * block.iterations)
-        block.add(f"{end} = minimum(add({first}, {ROWS}), stop)")
-        body, at = self._begin_rows(block, first)
+        calls = calls_of(items, work, self._prologue_work)
+        blocks = math.ceil(math.ceil(items / calls) / ROWS)
+        self._rows = items / (calls * blocks)
+        block = Body(self._top)
+        last = block.let(end, integer_op("minimum", integer_op("add", first, ROWS), STOP))
+        body, at = self._begin_rows(block, first, last)
         self._keep(results, body, at)
-        self._end_rows(block, body, end)
+        body.close()
         if _are_floats(self._heads):
             # Of rows that there are not, whatever is found there: whole vectors are less code.
-            body, at = self._begin_block(block)
-            body.iterations = ROWS
-            self._recall(read, body, at)
-            self._keep(computed, body, at)
-            block.add(f"for {at} in range({ROWS}):")
-            block.lines += body.lines
+            self._forget()
+            body = self._bind(Loop(block, self._names("i"), ROWS))
+            at = body.axis
         else:
-            body, at = self._begin_rows(block, first)
-            self._recall(read, body, at)
-            self._keep(computed, body, at)
-            self._end_rows(block, body, end)
-        body, at = self._begin_rows(block, first)
+            body, at = self._begin_rows(block, first, last)
+        self._recall(read, body, at)
+        self._keep(computed, body, at)
+        body.close()
+        body, at = self._begin_rows(block, first, last)
         self._recall(self._heads, body, at)
-        inner = Block(4, body, self._nest.loops[-1].size)
-        self._open(self._nest.loops[-1], inner)
+        inner = self._open(self._nest.loops[-1], body)
         self._store(self._nest.stores, body)
-        loop = self._nest.loops[-1]
-        body.add(f"for {self._loop_names[loop]} in range({loop.size}):")
-        body.lines += inner.lines
-        self._end_rows(block, body, end)
-        lines = [
-            *(f"{name} = {text}" for text, name in self._constants.items()),
-            "def kernel(buffers, start, stop):",
-            *self._top.lines,
-            f"    for {first} in range(start, stop, {ROWS}):",
-            *block.lines,
-        ]
-        return self._source("\n".join(lines) + "\n", trips, work)
+        inner.close()
+        body.close()
+        self._top.add(Part(first, items, tuple(block.statements), step=ROWS))
+        return self._scheduled(work)
 
-    def _begin_block(self, block: Block) -> tuple[Block, str]:
-        """A loop in which nothing is known of any row; the row's number in its block."""
-        known = [node for node in self._names if node.variables]
-        for node in known:
-            del self._names[node]
-        self._folds = {fold: names for fold, names in self._folds.items() if not fold.variables}
-        body = Block(3, block, self._rows)
+    def _forget(self) -> None:
+        """Forget what was evaluated for rows: another loop over rows begins."""
+        self._values = {node: v for node, v in self._values.items() if not node.variables}
+        self._results = {fold: v for fold, v in self._results.items() if not fold.variables}
+
+    def _bind(self, body: Loop) -> Loop:
+        """Have rows' values evaluated in a loop."""
         for loop in self._nest.loops[:-1]:
-            self._blocks[loop] = body
-        return body, self._fresh("i")
+            self._bodies[loop] = body
+        return body
 
-    def _begin_rows(self, block: Block, first: str) -> tuple[Block, str]:
-        """The same of a loop over the rows that there are."""
-        body, at = self._begin_block(block)
-        self._trip = self._fresh("t")
-        body.add(f"{at} = sub({self._trip}, {first})")
-        self._open_outer(self._nest.loops[:-1], self._trip, body)
-        self._first = first
-        return body, at
+    def _begin_rows(self, block: Body, first: Value, last: Value) -> tuple[Loop, Value]:
+        """Begin a loop over the rows of a block; return the row's number in it, too."""
+        self._forget()
+        at, row = self._names("i"), self._names("t")
+        body = self._bind(Loop(block, row, last, first, iterations=self._rows))
+        number = body.let(at, integer_op("sub", body.axis, first))
+        self._open_outer(self._nest.loops[:-1], body.axis, body)
+        return body, number
 
-    def _keep(self, nodes: Sequence[Node], body: Block, at: str) -> None:
+    def _keep(self, nodes: Sequence[Node], body: Body, at: Value) -> None:
         """Compute what later loops read."""
         for node in nodes:
-            name = self._name(node)
-            body.add(f"keep_{node.type}({self._rooms[node]}, {at}, {name})")
+            body.store(self._arrays[node], node.type, at, self._value(node))
 
-    def _recall(self, nodes: Sequence[Node], body: Block, at: str) -> None:
+    def _recall(self, nodes: Sequence[Node], body: Body, at: Value) -> None:
         """Read what an earlier loop has kept."""
         for node in nodes:
-            name = self._names[node] = self._fresh("v")
-            body.add(f"{name} = kept_{node.type}({self._rooms[node]}, {at})")
-
-    def _end_rows(self, block: Block, body: Block, end: str) -> None:
-        block.add(f"for {self._trip} in range({self._first}, {end}):")
-        block.lines += body.lines
+            load = LoadExpression(self._arrays[node], Type(node.type), at)
+            self._values[node] = body.let(self._names("v"), load)

@@ -23,8 +23,8 @@ class VectorFold:
     neutral: Literal
     run: str
     join: str
-    enter: str = "{}"
-    leave: str = "{}"
+    enter: str | None = None
+    leave: str | None = None
 
     @property
     def rounds(self) -> bool:
@@ -42,7 +42,7 @@ class VectorFold:
     @property
     def has_keys(self) -> bool:
         """Return whether what is combined are keys."""
-        return self.leave != "{}"
+        return self.leave is not None
 
 
 def vector_fold(fold: Fold) -> VectorFold | None:
@@ -63,13 +63,13 @@ def vector_fold(fold: Fold) -> VectorFold | None:
         bits = {"f32": 0x7F800000, "f64": 0x7FF << 52}[kind]
         key = bits if function == "minimum" else ~bits
         word = f"i{kind[1:]}"
-        neutral = Literal(f"{word}({key})", word)
-        enter, leave = f"{function}_key_{kind}({{}})", f"float_of_key_{word}({{}})"
+        neutral = Literal.of(word, key)
+        enter, leave = f"{function}_key_{kind}", f"float_of_key_{word}"
         return VectorFold(neutral, function, function, enter, leave)
     number = _integer_neutral(kind, function)
     if number is None:
         return None
-    return VectorFold(Literal(f"{kind}({number})", kind), function, function)
+    return VectorFold(Literal.of(kind, number), function, function)
 
 
 def _integer_neutral(kind: str, function: str) -> int | None:
@@ -95,7 +95,7 @@ def neutral_of(fold: Fold) -> Literal:
     """-0, which added to anything leaves it as it is, or 1."""
     kind, combine = fold.initial[0].type, fold.reassociates
     assert combine is not None
-    return Literal(f"{kind}({_NEUTRAL[kind][combine]})", kind)
+    return Literal.of(kind, *_NEUTRAL[kind][combine])
 
 
 def strict(fold: Fold) -> str:
@@ -105,11 +105,11 @@ def strict(fold: Fold) -> str:
     return f"{join}_{kind}" if kind in ("c64", "c128") else join
 
 
-_NEUTRAL: Mapping[str, Mapping[str, str]] = MappingProxyType(
+_NEUTRAL: Mapping[str, Mapping[str, tuple[int, ...]]] = MappingProxyType(
     {
-        "f32": {"add_in_any_order": "0x80000000", "mul_in_any_order": "0x3f800000"},
-        "f64": {"add_in_any_order": "0x8000000000000000", "mul_in_any_order": "0x3ff0000000000000"},
-        "c64": {"add_in_any_order": "0x80000000, 0x80000000"},
-        "c128": {"add_in_any_order": "0x8000000000000000, 0x8000000000000000"},
+        "f32": {"add_in_any_order": (1 << 31,), "mul_in_any_order": (0x3F800000,)},
+        "f64": {"add_in_any_order": (1 << 63,), "mul_in_any_order": (0x3FF << 52,)},
+        "c64": {"add_in_any_order": (1 << 31,) * 2},
+        "c128": {"add_in_any_order": (1 << 63,) * 2},
     }
 )

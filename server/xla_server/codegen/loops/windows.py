@@ -9,9 +9,22 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from xla_server.codegen.loops.block import Block
-from xla_server.codegen.loops.kept_rows import width_of
-from xla_server.codegen.loops.nest import Nest, Printer, Source
+from xla_server.codegen.kernel_ir.builder import Body, Loop
+from xla_server.codegen.kernel_ir.expressions import (
+    Apply,
+    Expression,
+    Index,
+    Load,
+    StackArray,
+    Value,
+    integer_op,
+    known,
+    plus,
+    times,
+)
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest, close
+from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.loops.window_graph import (
     AxisFinder,
@@ -34,8 +47,8 @@ from xla_server.fusion.windows import IDEMPOTENT, is_short_window
 from xla_server.passes.build import combiner
 
 
-def window_source(dimensions: Sequence[int], make: MakeBy) -> Source | None:
-    """Return the text of a kernel that combines windows in tiles; None if that is not its form.
+def window_kernel(dimensions: Sequence[int], make: MakeBy) -> ScheduledKernel | None:
+    """Return the kernel that combines windows in tiles; None if that is not its form.
 
     All windows must be of one form, read where the results of the kernel are, and be combined by an
     operation whose order is free.
@@ -48,7 +61,7 @@ def window_source(dimensions: Sequence[int], make: MakeBy) -> Source | None:
         return None
     first = finder.windows[0]
     opcode = combiner(first.instruction.called[0])
-    tile = tile_of(finder.axes, width_of(first.type), is_idempotent=opcode in IDEMPOTENT)
+    tile = tile_of(finder.axes, Type(first.type).byte_size, is_idempotent=opcode in IDEMPOTENT)
     if tile is None:
         return None
     # Few loads, none of which needs a test, are as fast without a tile.
@@ -58,15 +71,15 @@ def window_source(dimensions: Sequence[int], make: MakeBy) -> Source | None:
     results, index = finder.results(tile.axes)
     elements, positions = finder.elements(tile.axes)
     graph = traced(make, [walk.loop for walk in results], index, positions)
-    return _WindowPrinter(graph, tile, results, elements).printed()
+    return _WindowBuilder(graph, tile, results, elements).built()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Values:
     """Values on the stack, `pitches` of them along the axes of a tile."""
 
-    name: str
-    type: str
+    memory: StackArray
+    type: Type
     pitches: tuple[int, ...]
 
     def stride(self, axis: int) -> int:
@@ -75,31 +88,35 @@ class _Values:
 
 
 class _Loops:
-    """Loops inside each other while they are written, from `block` inward."""
+    """Nested loops while they are built, from `body` inward."""
 
-    def __init__(self, block: Block) -> None:
-        self.block = block
-        self._headers: list[tuple[Block, str]] = []
+    def __init__(self, body: Body) -> None:
+        self.body = body
+        self._opened: list[Loop] = []
 
-    def open(self, header: str, iterations: float) -> Block:
-        """Begin a loop by its first line."""
-        self.block = Block(self.block.depth + 1, self.block, iterations)
-        self._headers.append((self.block, header))
-        return self.block
+    def open(
+        self,
+        name: str,
+        high: int | Expression,
+        low: int | Expression = 0,
+        iterations: float | None = None,
+    ) -> Loop:
+        """Begin a loop."""
+        loop = Loop(self.body, name, high, low, iterations=iterations)
+        self.body = loop
+        self._opened.append(loop)
+        return loop
 
     def close(self) -> None:
-        """Write the loops into the block around them."""
-        for inner, header in reversed(self._headers):
-            assert inner.inside is not None
-            inner.inside.add(header)
-            inner.inside.lines += inner.lines
+        """Append the loops to the body around them."""
+        close(self._opened)
 
 
 _Taps = Sequence[tuple[_Values, int]]
-"""Values that are combined, and how far behind the place of the result each is."""
+"""Values that are combined, and how far behind the index of the result each is."""
 
 
-class _WindowPrinter(Printer):
+class _WindowBuilder(LoopBuilder):
     def __init__(
         self,
         graph: WindowGraph,
@@ -109,23 +126,21 @@ class _WindowPrinter(Printer):
     ) -> None:
         super().__init__(Nest((), graph.stores))
         self._graph, self._tile = graph, tile
-        self._results, self._elements = results, elements
-        self._lows: list[str] = []
-        self._origins: list[str] = []
+        self._results_at, self._elements = results, elements
+        self._lows: list[Expression] = []
+        self._origin_of: list[Expression] = []
 
-    def printed(self) -> Source:
-        """The text."""
-        for number in sorted(self._arguments()):
-            self._top.add(f"buffer{number} = peek_i64(buffers, {number})")
-        trips, work = self._tile.count, self._tile_work()
-        body = self._begin_items(trips, work)
-        trip = self._fresh("t")
-        self._find_tile(trip, body)
+    def built(self) -> ScheduledKernel:
+        """Return the kernel."""
+        body, axis = Body(self._top), self._axis("t")
+        self._find_tile(axis, body)
         combined = [
             self._combine(window, self._fill(window, body), body) for window in self._graph.windows
         ]
         self._finish(combined, body)
-        return self._source(self._text(trip, trips, body), trips, work)
+        items = self._tile.count
+        self._close_part(body, axis if items > 1 else None, items)
+        return self._scheduled(self._tile_work())
 
     def _tile_work(self) -> int:
         """Operations of a tile."""
@@ -136,39 +151,39 @@ class _WindowPrinter(Printer):
         results = (taps + len(all_nodes(self._graph.stores))) * positions
         return int(elements) + results
 
-    def _find_tile(self, trip: str, body: Block) -> None:
-        """Name the first position of the tile along each axis, and the first element there."""
-        rest, left = trip, self._tile.count
+    def _find_tile(self, item: Value, body: Body) -> None:
+        """Bind the first position of the tile along each axis, and the first element there."""
+        rest, left = item, self._tile.count
         for axis in reversed(self._tile.axes):
-            low = "0"
+            low: Expression = Index(0)
             if axis.blocks > 1:
                 left //= axis.blocks
-                block, low = rest, self._fresh("i")
+                block, name = rest, self._names("i")
                 if left > 1:
-                    block, following = self._fresh("t"), self._fresh("t")
-                    body.add(f"{block} = whole_mod({rest}, {axis.blocks})")
-                    body.add(f"{following} = whole_div({rest}, {axis.blocks})")
-                    rest = following
+                    names = self._names("t"), self._names("t")
+                    block = body.let(names[0], integer_op("whole_mod", rest, axis.blocks))
+                    rest = body.let(names[1], integer_op("whole_div", rest, axis.blocks))
                 last = axis.axis.size - axis.length
-                body.add(f"{low} = minimum({_times(block, axis.length)}, {last})")
+                first = times(block, axis.length)
+                low = body.let(name, integer_op("minimum", first, last))
             self._lows.insert(0, low)
             window = axis.axis.window
-            origin = _plus(_times(low, window.stride), -window.padding_low)
-            self._origins.insert(0, self._named(origin, body))
+            origin = plus(times(low, window.stride), -window.padding_low)
+            self._origin_of.insert(0, self._bound(origin, body))
 
-    def _room(self, pitches: Sequence[int], type: str) -> _Values:
-        values = _Values(self._fresh("p"), type, tuple(pitches))
-        byte_size = -(-math.prod(pitches) * width_of(type) // 64) * 64
-        self._top.add(f"{values.name} = room_for({byte_size})")
-        return values
+    def _array(self, pitches: Sequence[int], type: str) -> _Values:
+        byte_size = -(-math.prod(pitches) * Type(type).byte_size // 64) * 64
+        array = self._stack_array(self._names("p"), byte_size)
+        return _Values(array, Type(type), tuple(pitches))
 
-    def _fill(self, window: Windowed, body: Block) -> _Values:
-        """Write the loops that load the elements under the windows of the tile."""
-        values = self._room([axis.pitch for axis in self._tile.axes], window.type)
-        # What loops for another window have named is not to be seen here.
-        self._names = {node: name for node, name in self._names.items() if not node.variables}
+    def _fill(self, window: Windowed, body: Body) -> _Values:
+        """Build the loops that load the elements under the windows of the tile."""
+        values = self._array([axis.pitch for axis in self._tile.axes], window.type)
+        # Values of the loops for another window are out of scope here.
+        self._values = {node: v for node, v in self._values.items() if not node.variables}
         self._fill_neutral(values, window, body)
-        loops, place = _Loops(body), "0"
+        loops = _Loops(body)
+        index: Expression = Index(0)
         for walk in self._elements:
             window_form = self._tile.axes[walk.axis].axis.window
             is_by_phase = window_form.stride > 1 and window_form.base_dilation == 1
@@ -176,107 +191,116 @@ class _WindowPrinter(Printer):
                 at = self._open_phases(walk, loops)
             else:
                 at = self._open_elements(walk, loops)
-            place = _plus(place, _times(at, values.stride(walk.last)))
-        value = self._name(window.element)
-        loops.block.add(f"keep_{values.type}({values.name}, {place}, {value})")
+            index = plus(index, times(at, values.stride(walk.last)))
+        value = self._value(window.element)
+        loops.body.store(values.memory, values.type, index, value)
         loops.close()
         return values
 
-    def _fill_neutral(self, values: _Values, window: Windowed, body: Block) -> None:
+    def _fill_neutral(self, values: _Values, window: Windowed, body: Body) -> None:
         """Set the tile to the neutral element where it reaches beyond the operand."""
         clipped = [n for n, axis in enumerate(self._tile.axes) if axis.is_clipped]
         if not clipped:
             return
         total = math.prod(values.pitches)
-        count = str(total)
+        count: Expression = Index(total)
         axes = [self._tile.axes[number] for number in clipped]
         if all(axis.blocks > 1 and axis.axis.window.base_dilation == 1 for axis in axes):
             tests = []
             for number, axis in zip(clipped, axes, strict=True):
-                end = _plus(self._origins[number], axis.spacing.span)
-                tests += [f"ge({self._origins[number]}, 0)", f"le({end}, {axis.axis.base})"]
-            inside = tests[0]
+                origin = self._origin_of[number]
+                end = plus(origin, axis.spacing.span)
+                tests += [_test("ge", origin, 0), _test("le", end, axis.axis.base)]
+            inside: Expression = tests[0]
             for test in tests[1:]:
-                inside = f"bit_and({inside}, {test})"
-            count = self._named(f"select({inside}, 0, {total})", body)
-        at, neutral = self._fresh("i"), self._name(window.neutral)
-        body.add(f"for {at} in range({count}):")
-        body.add(f"    keep_{values.type}({values.name}, {at}, {neutral})")
+                inside = Apply("bit_and", (inside, test), Type.B1)
+            count = self._bound(Apply("select", (inside, Index(0), Index(total)), Type.I64), body)
+        with Loop(body, self._names("i"), count, iterations=total) as loop:
+            neutral = self._value(window.neutral)
+            loop.store(values.memory, values.type, loop.axis, neutral)
 
-    def _bounds(self, number: int, block: Block) -> tuple[str, str]:
+    def _bounds(self, number: int, body: Body) -> tuple[Expression, Expression]:
         """Return the first element of the tile along an axis, and the one behind the last."""
-        axis, origin = self._tile.axes[number], self._origins[number]
+        axis, origin = self._tile.axes[number], self._origin_of[number]
         step, base = axis.axis.window.base_dilation, axis.axis.base
-        end = _plus(origin, axis.spacing.span)
+        end = plus(origin, axis.spacing.span)
         if step == 1:
-            low, high = f"maximum({origin}, 0)", f"minimum({end}, {base})"
+            low: Expression = integer_op("maximum", origin, 0)
         else:
             low, end = (
-                f"whole_div(maximum({_plus(text, step - 1)}, 0), {step})" for text in (origin, end)
+                integer_op("whole_div", integer_op("maximum", plus(at, step - 1), 0), step)
+                for at in (origin, end)
             )
-            high = f"minimum({end}, {base})"
-        return self._named(low, block), self._named(high, block)
+        high = integer_op("minimum", end, base)
+        return self._bound(low, body), self._bound(high, body)
 
-    def _open_elements(self, walk: Walk, loops: _Loops) -> str:
-        """Begin a loop over the elements along an axis; return their place along it."""
-        axis, outside = self._tile.axes[walk.axis], loops.block
-        first = self._named(_times(self._origins[walk.axis], walk.inner), outside)
-        name, at = self._fresh("i"), self._fresh("i")
+    def _open_elements(self, walk: Walk, loops: _Loops) -> Expression:
+        """Begin a loop over the elements along an axis; return their index along it."""
+        axis, outside = self._tile.axes[walk.axis], loops.body
+        first = self._bound(times(self._origin_of[walk.axis], walk.inner), outside)
+        name, own = self._names("i"), self._names("i")
+        at: Expression
         if axis.is_clipped:
             low, high = (
-                self._named(_times(end, walk.inner), outside)
+                self._bound(times(end, walk.inner), outside)
                 for end in self._bounds(walk.axis, outside)
             )
-            block = loops.open(f"for {name} in range({low}, {high}):", self._turns(walk))
-            dilated = _times(name, axis.axis.window.base_dilation)
-            block.add(f"{at} = sub({dilated}, {first})")
+            loop = loops.open(name, high, low, self._iterations(walk))
+            body: Body = loop
+            element: Expression = loop.axis
+            dilated = times(element, axis.axis.window.base_dilation)
+            at = body.let(own, integer_op("sub", dilated, first))
         else:
-            count = axis.spacing.span * walk.inner
-            at, block = self._open_count(at, count, loops)
-            block.add(f"{name} = {_plus(first, at)}")
-        self._loop_names[walk.loop], self._blocks[walk.loop] = name, block
+            at, body = self._open_count(own, axis.spacing.span * walk.inner, loops)
+            element = body.let(name, plus(first, at))
+        self._indices[walk.loop], self._bodies[walk.loop] = element, body
         spacing = axis.spacing
         if spacing.stride == 1:
             return at
-        phase = _times(f"whole_mod({at}, {spacing.stride})", spacing.row)
-        return self._named(f"add({phase}, whole_div({at}, {spacing.stride}))", block)
+        phase = times(integer_op("whole_mod", at, spacing.stride), spacing.row)
+        step = integer_op("whole_div", at, spacing.stride)
+        return self._bound(integer_op("add", phase, step), body)
 
-    def _open_count(self, at: str, count: int, loops: _Loops) -> tuple[str, Block]:
-        """Begin a loop of a known length; return its variable. One turn needs no loop."""
+    def _open_count(self, name: str, count: int, loops: _Loops) -> tuple[Expression, Body]:
+        """Begin a loop of a known length; return its variable. One iteration needs no loop."""
         if count == 1:
-            return "0", loops.block
-        return at, loops.open(f"for {at} in range({count}):", count)
+            return Index(0), loops.body
+        loop = loops.open(name, count)
+        return loop.axis, loop
 
-    def _open_phases(self, walk: Walk, loops: _Loops) -> str:
+    def _open_phases(self, walk: Walk, loops: _Loops) -> Expression:
         """Begin a loop over the phases of the innermost axis, and one over the elements of each."""
-        axis, origin = self._tile.axes[walk.axis], self._origins[walk.axis]
+        axis, origin = self._tile.axes[walk.axis], self._origin_of[walk.axis]
         spacing, stride = axis.spacing, axis.spacing.stride
-        ends = ["0", str(spacing.span)]
+        ends: list[Expression] = [Index(0), Index(spacing.span)]
         if axis.is_clipped:
             ends = [
-                self._named(f"maximum(sub({end}, {origin}), 0)", loops.block)
-                for end in self._bounds(walk.axis, loops.block)
+                self._bound(integer_op("maximum", integer_op("sub", end, origin), 0), loops.body)
+                for end in self._bounds(walk.axis, loops.body)
             ]
-        phase = self._fresh("i")
-        outer = loops.open(f"for {phase} in range({stride}):", stride)
+        outer = loops.open(self._names("i"), stride)
         # Elements of this phase that are before either end.
         low, high = (
-            self._named(f"whole_div(sub({_plus(end, stride - 1)}, {phase}), {stride})", outer)
+            self._bound(
+                integer_op(
+                    "whole_div", integer_op("sub", plus(end, stride - 1), outer.axis), stride
+                ),
+                outer,
+            )
             for end in ends
         )
-        step, name = self._fresh("i"), self._fresh("i")
-        turns = self._turns(walk) / stride
-        block = loops.open(f"for {step} in range({low}, {high}):", turns)
-        at = _plus(_times(step, stride), phase)
-        block.add(f"{name} = {_plus(at, origin)}")
-        self._loop_names[walk.loop], self._blocks[walk.loop] = name, block
-        return _plus(_times(phase, spacing.row), step)
+        names = self._names("i"), self._names("i")
+        inner = loops.open(names[0], high, low, self._iterations(walk) / stride)
+        at = plus(times(inner.axis, stride), outer.axis)
+        self._indices[walk.loop] = inner.let(names[1], plus(at, origin))
+        self._bodies[walk.loop] = inner
+        return plus(times(outer.axis, spacing.row), inner.axis)
 
-    def _turns(self, walk: Walk) -> float:
+    def _iterations(self, walk: Walk) -> float:
         return self._tile.axes[walk.axis].elements * walk.inner
 
-    def _combine(self, window: Windowed, values: _Values, body: Block) -> _Taps:
-        """Write the passes over a tile; return what the loops over results have to combine."""
+    def _combine(self, window: Windowed, values: _Values, body: Body) -> _Taps:
+        """Build the passes over a tile; return what the loops over results have to combine."""
         taps: _Taps = [(values, 0)]
         for each in self._tile.passes:
             sources = [values]
@@ -292,112 +316,98 @@ class _WindowPrinter(Printer):
                 pitches = list(values.pitches)
                 if not is_flat:
                     pitches[each.axis] = level.length
-                made = self._room(pitches, window.type)
-                self._write_level(window, each, level, taps, made, body, is_flat=is_flat)
+                made = self._array(pitches, window.type)
+                self._build_level(window, each, level, taps, made, body, is_flat=is_flat)
                 sources.append(made)
             values = sources[-1]
             taps = [(values, 0)]
         return taps
 
-    def _write_level(
+    def _build_level(
         self,
         window: Windowed,
         each: AxisPass,
         level: Level,
         taps: _Taps,
         made: _Values,
-        body: Block,
+        body: Body,
         *,
         is_flat: bool,
     ) -> None:
-        """Write the loops of a level: over rows, and neighbours in these."""
+        """Build the loops of a level: over rows, and neighbours in these."""
         inner = made.stride(each.axis)
         rows, count = math.prod(made.pitches[: each.axis]), level.length * inner
         if is_flat:
             # What is computed between rows is read by nobody.
             rows, count = 1, math.prod(made.pitches) - max(offset for _, offset in taps)
         loops = _Loops(body)
-        row, _ = self._open_count(self._fresh("i"), rows, loops)
-        at, block = self._open_count(self._fresh("i"), count, loops)
+        row, _ = self._open_count(self._names("i"), rows, loops)
+        at, innermost = self._open_count(self._names("i"), count, loops)
 
-        def place(values: _Values, offset: int) -> str:
-            return _plus(_plus(_times(row, values.pitches[each.axis] * inner), at), offset)
+        def index(values: _Values, offset: int) -> Expression:
+            return plus(plus(times(row, values.pitches[each.axis] * inner), at), offset)
 
-        total = self._tree(window, [(v, place(v, offset)) for v, offset in taps], block)
-        block.add(f"keep_{made.type}({made.name}, {place(made, 0)}, {total})")
+        total = self._tree(window, [(v, index(v, offset)) for v, offset in taps], innermost)
+        innermost.store(made.memory, made.type, index(made, 0), total)
         loops.close()
 
-    def _tree(self, window: Windowed, read: Sequence[tuple[_Values, str]], block: Block) -> str:
-        """Write the combination of values at places, in a tree."""
-        names = []
-        for values, place in read:
-            names.append(self._fresh("v"))
-            block.add(f"{names[-1]} = kept_{values.type}({values.name}, {place})")
-        while len(names) > 1:
-            joined = []
-            for left, right in zip(names[::2], names[1::2], strict=False):
-                joined.append(self._fresh("v"))
-                block.add(f"{joined[-1]} = {window.function}({left}, {right})")
-                self._evaluated.add(window, block)
-            names = joined + names[2 * len(joined) :]
-        return names[0]
+    def _tree(
+        self, window: Windowed, read: Sequence[tuple[_Values, Expression]], body: Body
+    ) -> Value:
+        """Build the combination of values at indices, in a tree."""
+        found = [
+            body.let(self._names("v"), Load(values.memory, values.type, index))
+            for values, index in read
+        ]
+        while len(found) > 1:
+            joined = [
+                body.let(
+                    self._names("v"),
+                    Apply(window.function, (left, right), left.type),
+                    self._origin(window),
+                )
+                for left, right in zip(found[::2], found[1::2], strict=False)
+            ]
+            found = joined + found[2 * len(joined) :]
+        return found[0]
 
-    def _finish(self, combined: Sequence[_Taps], body: Block) -> None:
-        """Write the loops over the results."""
+    def _finish(self, combined: Sequence[_Taps], body: Body) -> None:
+        """Build the loops over the results."""
         loops, ats = _Loops(body), []
-        for walk in self._results:
+        for walk in self._results_at:
             length = self._tile.axes[walk.axis].length * walk.inner
-            at, block = self._open_count(self._fresh("i"), length, loops)
-            low = _times(self._lows[walk.axis], walk.inner)
-            self._loop_names[walk.loop] = self._named(_plus(low, at), block)
-            self._blocks[walk.loop] = block
+            at, inner = self._open_count(self._names("i"), length, loops)
+            low = times(self._lows[walk.axis], walk.inner)
+            self._indices[walk.loop] = self._bound(plus(low, at), inner)
+            self._bodies[walk.loop] = inner
             ats.append(at)
-        block = loops.block
+        inner = loops.body
         for window, taps in zip(self._graph.windows, combined, strict=True):
             read = []
             for values, offset in taps:
-                place = str(offset)
-                for walk, at in zip(self._results, ats, strict=True):
-                    place = _plus(place, _times(at, values.stride(walk.last)))
-                read.append((values, place))
-            self._names[window] = self._begun(window, self._tree(window, read, block), block)
+                index: Expression = Index(offset)
+                for walk, at in zip(self._results_at, ats, strict=True):
+                    index = plus(index, times(at, values.stride(walk.last)))
+                read.append((values, index))
+            self._values[window] = self._begun(window, self._tree(window, read, inner), inner)
         self._store(self._graph.stores, body)
         loops.close()
 
-    def _begun(self, window: Windowed, total: str, block: Block) -> str:
+    def _begun(self, window: Windowed, total: Value, body: Body) -> Value:
         """Combine the elements of a window with the initial value."""
         initial = window.initial
-        if isinstance(initial, Literal) and initial.expression == window.neutral.expression:
+        if isinstance(initial, Literal) and initial.constant == window.neutral.constant:
             return total
-        name = self._fresh("v")
-        block.add(f"{name} = {window.function}({self._name(initial)}, {total})")
-        return name
+        name = self._names("v")
+        operands = self._value(initial), total
+        return body.let(name, Apply(window.function, operands, total.type))
 
-    def _named(self, text: str, block: Block) -> str:
-        """Return a name for an expression, or the expression if it is a name or a number."""
-        if "(" not in text:
-            return text
-        name = self._fresh("i")
-        block.add(f"{name} = {text}")
-        return name
+    def _bound(self, expression: Expression, body: Body) -> Expression:
+        """Return a value bound to an expression; itself if it is one, or a number."""
+        if isinstance(expression, Value) or known(expression) is not None:
+            return expression
+        return body.let(self._names("i"), expression)
 
 
-def _plus(left: str, right: str | int) -> str:
-    """Return the text of a sum."""
-    numbers = [text for text in (left, right) if _is_number(text)]
-    if len(numbers) == 2:
-        return str(int(left) + int(right))
-    if "0" in map(str, numbers):
-        return str(right) if left == "0" else left
-    return f"add({left}, {right})"
-
-
-def _times(text: str, factor: int) -> str:
-    """Return the text of a product."""
-    if _is_number(text):
-        return str(int(text) * factor)
-    return text if factor == 1 else f"mul({text}, {factor})"
-
-
-def _is_number(text: str | int) -> bool:
-    return isinstance(text, int) or text.lstrip("-").isdigit()
+def _test(relation: str, left: Expression, right: int) -> Apply:
+    return Apply(relation, (left, Index(right)), Type.B1)

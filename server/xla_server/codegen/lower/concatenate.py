@@ -8,7 +8,7 @@ inside of a concatenate are loops that store into the result.
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -17,17 +17,19 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
-from xla_server.codegen.loops.pieces import Box, are_few, box_sources
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
+from xla_server.codegen.loops.pieces import Box, are_few, box_kernels
+from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loop_kernel import (
     LoopKernel,
     LoopTask,
     evaluated_instructions,
+    loop_kernel,
     maker_of,
     units_of,
 )
-from xla_server.codegen.lower.loops import add_plan, kernel_operands, lower_loop
+from xla_server.codegen.lower.loops import add_kernel, kernel_operands, lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
-from xla_server.codegen.lower.recomputation import loop_plan
 from xla_server.codegen.routines.concatenation import (
     BUFFER,
     ENTRY_WORDS,
@@ -72,33 +74,60 @@ class Runs:
     stride: int
 
 
-def lower_concatenate(lowering: Lowering, i: HloInstruction) -> Tree:
-    """Lower a concatenate, or a loop fusion whose result is one."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Division:
+    """The operands of a concatenate, by their numbers: those that are copied, those computed.
+
+    Where it `is_nest`, one loop nest tests for each element whose it is.
+    """
+
+    root: HloInstruction
+    copied: Mapping[int, Runs]
+    computed: Sequence[int]
+    is_nest: bool = False
+
+
+def division_of(i: HloInstruction) -> Division:
+    """Return how a concatenate, or a loop fusion whose result is one, is computed."""
     root, inputs = i, {operand: operand for operand in i.operands}
     if i.opcode is Opcode.FUSION:
         (called,) = i.called
         root, inputs = called.root, dict(zip(called.parameters, i.operands, strict=True))
-    dimension = root.attributes.dimension
-    if not i.shape.element_count:
-        return lowering.new(i.shape, i.name)
     parts = [n for n, part in enumerate(root.operands) if part.shape.element_count]
-    found = {n: runs_of(root.operands[n], dimension, inputs) for n in parts}
+    found = {n: runs_of(root.operands[n], root.attributes.dimension, inputs) for n in parts}
     copied = {n: runs for n, runs in found.items() if runs is not None}
     computed = [n for n in parts if n not in copied]
-    rows = math.prod(root.shape.dimensions[:dimension])
-    row_bytes = root.shape.element_count // rows * root.shape.element_type.byte_width
-    is_by_rows = rows >= FEWEST_BLOCK_ROWS and row_bytes < LONG_BYTES * len(parts)
-    if computed:
-        if are_few(root.shape.element_count, 2 * len(parts) - 2):
-            return lower_loop(lowering, i)
-        if len(copied) <= FEW_COPIES:
-            copied, computed = {}, parts
+    if not computed:
+        return Division(root, copied, ())
+    if are_few(root.shape.element_count, 2 * len(parts) - 2):
+        return Division(root, {}, parts, is_nest=True)
+    if len(copied) <= FEW_COPIES:
+        return Division(root, {}, parts)
+    return Division(root, copied, computed)
+
+
+def lower_concatenate(lowering: Lowering, i: HloInstruction) -> Tree:
+    """Lower a concatenate, or a loop fusion whose result is one."""
+    if not i.shape.element_count:
+        return lowering.new(i.shape, i.name)
+    division = division_of(i)
+    if division.is_nest:
+        return lower_loop(lowering, i)
     result = lowering.new(i.shape, i.name)
-    if copied:
-        _add_copies(lowering, root, copied, result, is_by_rows=is_by_rows)
-    if computed:
-        _add_loops(lowering, i, root, computed, result, is_first=not copied)
+    if division.copied:
+        _add_copies(lowering, division.root, division.copied, result)
+    if division.computed:
+        operands = kernel_operands(lowering, i)
+        add_kernel(lowering, _loops(LoopTask(i, i, operands, (result,), i.name, (0,)), division))
     return result
+
+
+def concatenate_writer(fusion: HloInstruction) -> Callable[[LoopTask], LoopKernel]:
+    """Return what writes the kernels of a fusion whose result is a concatenate."""
+    division = division_of(fusion)
+    if division.is_nest:
+        return loop_kernel
+    return lambda task: _loops(task, division)
 
 
 Axis = tuple[int, int]
@@ -207,16 +236,14 @@ _MOVED = {
 
 
 def _add_copies(
-    lowering: Lowering,
-    root: HloInstruction,
-    copied: Mapping[int, Runs],
-    result: Value,
-    *,
-    is_by_rows: bool,
+    lowering: Lowering, root: HloInstruction, copied: Mapping[int, Runs], result: Value
 ) -> None:
     """Add the kernel that copies operands, by their numbers, to their places in the result."""
     dimension, width = root.attributes.dimension, root.shape.element_type.byte_width
     rows = math.prod(root.shape.dimensions[:dimension])
+    parts = sum(part.shape.element_count > 0 for part in root.operands)
+    row_bytes = root.shape.element_count // rows * width
+    is_by_rows = rows >= FEWEST_BLOCK_ROWS and row_bytes < LONG_BYTES * parts
     buffers = {result: 1}
     entries, target, filled = [], 0, 0
     for number, operand in enumerate(root.operands):
@@ -251,7 +278,9 @@ def _add_copies(
     work = max(1, bytes_each // WORK_BYTES)
     arguments = (table, *buffers)
     reads = (table, *(value for value in buffers if value is not result))
-    lowering.add(KernelThunk(root.name, text, trips, work, arguments, reads, (result,)))
+    lowering.add(
+        KernelThunk(root.name, SourceKernel(text), trips, work, arguments, reads, (result,))
+    )
 
 
 def _are_elements(entries: Sequence[tuple[int, ...]], row_bytes: int) -> bool:
@@ -287,59 +316,35 @@ def _interleaving_loop(count: int, size: int) -> list[str]:
     ]
 
 
-def _add_loops(
-    lowering: Lowering,
-    i: HloInstruction,
-    root: HloInstruction,
-    computed: Sequence[int],
-    result: Value,
-    *,
-    is_first: bool,
-) -> None:
-    """Add the kernels that compute operands, by their numbers, and store them in the result."""
-    dimension, sizes = root.attributes.dimension, root.shape.dimensions
-    ends = list(itertools.accumulate(part.shape.dimensions[dimension] for part in root.operands))
-    boxes = []
-    for number in computed:
-        box = [(0, size) for size in sizes]
-        box[dimension] = (
-            ends[number] - root.operands[number].shape.dimensions[dimension],
-            ends[number],
-        )
-        boxes.append(tuple(box))
-
-    def write(task: LoopTask) -> LoopKernel:
-        return _loops(task, boxes, dimension, is_first=is_first)
-
-    operands = kernel_operands(lowering, i)
-    add_plan(lowering, i, loop_plan(i, operands, (result,), write))
-
-
-def _loops(task: LoopTask, boxes: Sequence[Box], dimension: int, *, is_first: bool) -> LoopKernel:
-    """Write the kernels that compute boxes of a task's only result."""
+def _loops(task: LoopTask, division: Division) -> LoopKernel:
+    """Write the kernels that compute operands and store them in a task's only result."""
     (result,) = task.values
     buffers = list(dict.fromkeys([*task.stored.values(), result]))
     origins: Origins = {}
     make = maker_of(task, buffers, origins)
     thunks: list[KernelThunk] = []
     evaluations: dict[Node | Fold, float] = {}
-    for source, used in box_sources(make, boxes, dimension):
-        thunks.append(
-            KernelThunk(
-                task.name,
-                source.text,
-                source.trips,
-                source.work,
-                tuple(buffers),
-                reads=tuple(value for n, value in enumerate(buffers) if n in used),
-                writes=(result,),
-                updates=() if is_first and not thunks else (result,),
-                prologue=source.prologue,
-            )
-        )
-        evaluations.update(source.evaluations)
+    dimension = division.root.attributes.dimension
+    for found in box_kernels(make, _boxes(division), dimension):
+        updates = (result,) if division.copied or thunks else ()
+        thunks.append(kernel_thunk(task.name, found, buffers, updates=updates))
+        evaluations.update(found.evaluations)
     evaluated = evaluated_instructions(evaluations, origins)
     return LoopKernel(task, tuple(thunks), evaluated, units_of(evaluations, task), ())
+
+
+def _boxes(division: Division) -> list[Box]:
+    """Return the boxes of a concatenate's result that its computed operands fill."""
+    root = division.root
+    dimension = root.attributes.dimension
+    ends = list(itertools.accumulate(part.shape.dimensions[dimension] for part in root.operands))
+    boxes = []
+    for number in division.computed:
+        box = [(0, size) for size in root.shape.dimensions]
+        size = root.operands[number].shape.dimensions[dimension]
+        box[dimension] = (ends[number] - size, ends[number])
+        boxes.append(tuple(box))
+    return boxes
 
 
 CONCATENATE_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(

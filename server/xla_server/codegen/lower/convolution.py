@@ -13,6 +13,8 @@ from types import MappingProxyType
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
+from xla_server.codegen.kernel_ir.numba_text import constant_text
 from xla_server.codegen.lower.convolution_phases import Phase, do_overlap
 from xla_server.codegen.lower.direct_convolution import (
     direct_phases,
@@ -20,7 +22,6 @@ from xla_server.codegen.lower.direct_convolution import (
     is_last,
     lower_directly,
 )
-from xla_server.codegen.lower.dot import BY_BLAS
 from xla_server.codegen.lower.exact_sums import can_sum_exactly, exact_call, is_exact
 from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
@@ -28,6 +29,9 @@ from xla_server.codegen.lower.patches import Axis, Line, Matrix, gather_lines, i
 from xla_server.codegen.lower.tail import NO_TAIL, Tail, TailText, used, with_tail
 from xla_server.codegen.trace.elementwise import literal
 from xla_server.ir.module import HloInstruction
+from xla_server.target.capability import BLAS_TYPES
+from xla_server.target.machine import Machine
+from xla_server.target.tuning import tuning_of
 
 SMALL_WORK = 1 << 14
 """Multiplications up to which a loop nest is as good."""
@@ -44,13 +48,10 @@ SHORTEST_DEPTH = 64
 SMALL_GROUP = 4
 """Features of a group from which its part of the kernel is worth calling a matrix."""
 
-TRIPS = 16
-"""Into how many trips, each with memory of its own, the blocks are dealt."""
-
 
 def lower_convolution(lowering: Lowering, i: HloInstruction) -> Tree:
     """By tiles, by patches and products where BLAS knows the type, or by a loop nest."""
-    phases, plan = _division(i)
+    phases, plan = _division(lowering.machine, i)
     if phases is not None:
         return lower_directly(lowering, i, phases)
     return lower_loop(lowering, i) if plan is None else _lower_patches(lowering, i, plan)
@@ -58,7 +59,7 @@ def lower_convolution(lowering: Lowering, i: HloInstruction) -> Tree:
 
 def lower_convolution_fusion(lowering: Lowering, fusion: HloInstruction, i: HloInstruction) -> Tree:
     """A convolution whose blocks go through the fusion's tail as soon as they are there."""
-    phases, plan = _division(i)
+    phases, plan = _division(lowering.machine, i)
     if phases is not None and is_last(i.attributes.dimension_numbers.output_order):
         tail = Tail.of(lowering, fusion, i, is_apart=do_overlap(phases))
         lower_directly(lowering, i, phases, tail)
@@ -70,17 +71,18 @@ def lower_convolution_fusion(lowering: Lowering, fusion: HloInstruction, i: HloI
     return tail.tree
 
 
-def _division(i: HloInstruction) -> tuple[list[Phase] | None, "_Plan | None"]:
+def _division(machine: Machine, i: HloInstruction) -> tuple[list[Phase] | None, "_Plan | None"]:
     """The phases of a convolution by tiles, and its plan by patches; neither where loops do it."""
     if not _is_large(i):
         return None, None
     if not _is_product(i):
-        return direct_phases(i) if is_depthwise(i) and can_sum_exactly(i) else None, None
+        is_deep = is_depthwise(i) and can_sum_exactly(i)
+        return direct_phases(machine, i) if is_deep else None, None
     if not can_sum_exactly(i):
         return None, None
-    plan = _Plan.of(i)
+    plan = _Plan.of(machine, i)
     is_ready = plan.leading is not None and plan.repacked is None
-    return None if is_ready else direct_phases(i), plan
+    return None if is_ready else direct_phases(machine, i), plan
 
 
 def _lower_patches(
@@ -98,7 +100,7 @@ def _lower_patches(
         kernel = _packed_kernel(lowering, i, plan.repacked, kernel)
     blocks = -(-plan.rows // plan.block_rows)
     tasks = blocks * plan.groups * plan.batches
-    trips = min(tasks, TRIPS)
+    trips = min(tasks, tuning_of(lowering.machine).convolutions.work_items)
     values = [base, kernel, result]
     if plan.leading is None:
         size = trips * plan.block_rows * plan.block_depth
@@ -113,7 +115,7 @@ def _lower_patches(
     lowering.add(
         KernelThunk(
             i.name,
-            _source(i, plan, (blocks, tasks, trips), places, text),
+            SourceKernel(_source(i, plan, (blocks, tasks, trips), places, text)),
             trips,
             block * (plan.depth + text.work),
             arguments,
@@ -126,7 +128,7 @@ def _lower_patches(
 def _is_large(i: HloInstruction) -> bool:
     """Whether a convolution is of one type that BLAS knows, and more work than a call of that."""
     types = {shape.element_type for shape in (i.shape, *(o.shape for o in i.operands))}
-    if len(types) > 1 or i.shape.element_type.text not in BY_BLAS:
+    if len(types) > 1 or not types <= BLAS_TYPES:
         return False
     kernel = i.operands[1].shape
     if not (i.shape.element_count and i.operands[0].shape.element_count and kernel.element_count):
@@ -173,7 +175,7 @@ class _Plan:
     group_step: int
 
     @classmethod
-    def of(cls, i: HloInstruction) -> "_Plan":
+    def of(cls, machine: Machine, i: HloInstruction) -> "_Plan":
         """The plan of a convolution."""
         numbers = i.attributes.dimension_numbers
         base, kernel = (operand.shape for operand in i.operands)
@@ -200,7 +202,7 @@ class _Plan:
             inputs = kernel.dimensions[numbers.kernel_input_feature_dimension]
             group_step = inputs * strides[numbers.input_feature_dimension]
         batches = math.prod(axis.size for axis in fixed)
-        block_rows = _block(row_count, batches * groups)
+        block_rows = _block(machine, row_count, batches * groups)
         block_depth = depth_count
         if leading is None:
             most = max(SHORTEST_DEPTH, BLOCK_ELEMENTS // block_rows)
@@ -224,9 +226,10 @@ class _Plan:
         )
 
 
-def _block(rows: int, others: int) -> int:
+def _block(machine: Machine, rows: int, others: int) -> int:
     """Rows of a block: few enough that there are several, of about the same size."""
-    wanted = max(-(-rows // BLOCK_ROWS), min(-(-4 // others), -(-rows // 64)))
+    fewest = -(-tuning_of(machine).convolutions.min_im2col_blocks // others)
+    wanted = max(-(-rows // BLOCK_ROWS), min(fewest, -(-rows // 64)))
     even = -(-rows // wanted)
     return min(rows, -(-even // 8) * 8)
 
@@ -310,11 +313,11 @@ def _packed_kernel(lowering: Lowering, i: HloInstruction, matrix: Matrix, kernel
         f"c1 = {matrix.columns}",
         *gather_lines(matrix, kind, "0"),
     ]
-    text = _kernel(i, lines)
+    source = SourceKernel(_kernel(i, lines))
     work = 4 * matrix.columns
     lowering.add(
         KernelThunk(
-            f"{i.name}.kernel", text, matrix.rows, work, (kernel, packed), (kernel,), (packed,)
+            f"{i.name}.kernel", source, matrix.rows, work, (kernel, packed), (kernel,), (packed,)
         )
     )
     return packed
@@ -322,7 +325,7 @@ def _packed_kernel(lowering: Lowering, i: HloInstruction, matrix: Matrix, kernel
 
 def _kernel(i: HloInstruction, lines: Sequence[str], tail: TailText = NO_TAIL) -> str:
     element_type = i.shape.element_type
-    nothing = literal(element_type.dtype.type(0), element_type).expression
+    nothing = constant_text(literal(element_type.dtype.type(0), element_type).constant)
     body = "\n".join(f"    {line}" for line in lines)
     constants = f"nothing = {nothing}\n{tail.constants}"
     return f"{constants}def kernel(buffers, start, stop):\n{body}\n"

@@ -15,18 +15,11 @@ from collections.abc import Sequence
 
 from xla_contract.dimension_numbers import WindowDimension
 from xla_server.codegen.routines.product_tiles import VECTORS, lanes, tallest
-
-BOX_BYTES = 1 << 18
-"""Of the input for a block of rows: a share of a core's cache."""
+from xla_server.target.machine import Machine
+from xla_server.target.tuning import Convolutions, tuning_of
 
 LONGEST_ROW = 256
 """Bytes of a row of the kernel of which a panel is read where it is."""
-
-TASKS = 8
-"""Blocks there are to be at least, where rows allow it."""
-
-TRIPS = 16
-"""Into how many trips the blocks are dealt."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -100,6 +93,7 @@ class Phase:
     with one input. `shared` are the places of a block where phases have their blocks in common.
     """
 
+    machine: Machine
     kind: str
     width: int
     batch: int
@@ -109,6 +103,11 @@ class Phase:
     lines: tuple[Line, ...]
     is_depthwise: bool = False
     shared: int | None = None
+
+    @property
+    def tuning(self) -> Convolutions:
+        """The blocking for the machine."""
+        return tuning_of(self.machine).convolutions
 
     @property
     def depth(self) -> int:
@@ -140,8 +139,9 @@ class Phase:
         first = self.lines[0]
         row = self.width * self.pitch
         row *= math.prod(line.extent(line.results) for line in self.lines[1:])
-        places = max(1, BOX_BYTES // max(row, 1) - (first.taps - 1) * first.reach)
-        fewest = -(-TASKS // self.batch)
+        places = self.tuning.input_block_bytes // max(row, 1)
+        places = max(1, places - (first.taps - 1) * first.reach)
+        fewest = -(-self.tuning.min_blocks // self.batch)
         blocks = max(-(-first.results // -(-places // first.step)), min(fewest, first.results))
         return -(-first.results // blocks)
 
@@ -159,7 +159,7 @@ class Phase:
     @property
     def trips(self) -> int:
         """Of the kernel."""
-        return min(self.tasks, TRIPS)
+        return min(self.tasks, self.tuning.work_items)
 
     @property
     def room(self) -> int:
@@ -184,9 +184,9 @@ def all_phases(
     return list(itertools.product(*(lines or [] for lines in each)))
 
 
-def tiles(size: int) -> tuple[int, int, int]:
+def tiles(machine: Machine, size: int) -> tuple[int, int, int]:
     """(rows, count, count of those with a row less) of tiles as few and as even as can be."""
-    count = -(-size // tallest())
+    count = -(-size // tallest(machine))
     tall = -(-size // count)
     low = count * tall - size
     return tall, count - low, low
@@ -200,8 +200,8 @@ def joined(phases: Sequence[Phase]) -> list[Phase]:
 
 def scratch(phases: Sequence[Phase]) -> int:
     """Elements of memory for the boxes of all trips, where they are too large for the stack."""
-    room = max(phase.room for phase in phases)
-    return phases[0].trips * room if room * phases[0].width > BOX_BYTES else 0
+    room, first = max(phase.room for phase in phases), phases[0]
+    return first.trips * room if room * first.width > first.tuning.input_block_bytes else 0
 
 
 def do_overlap(phases: Sequence[Phase]) -> bool:
@@ -211,9 +211,14 @@ def do_overlap(phases: Sequence[Phase]) -> bool:
     )
 
 
+def panel_columns(phase: Phase) -> int:
+    """Return the output features of a whole panel."""
+    return VECTORS * lanes(phase.machine, phase.kind)
+
+
 def panels(phase: Phase) -> list[tuple[int, int, int]]:
     """(first column, columns, count) of runs of equal panels of a group's output features."""
-    width = VECTORS * lanes(phase.kind)
+    width = panel_columns(phase)
     full, rest = divmod(phase.outputs, width)
     runs = [(0, width, full)] if full else []
     return runs + ([(full * width, rest, 1)] if rest else [])

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.codegen.lower.convolution_phases import (
     Phase,
     all_phases,
@@ -17,30 +18,28 @@ from xla_server.codegen.lower.exact_sums import exact_call
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.lower.patches import Axis, Matrix, gather_lines
 from xla_server.codegen.lower.tail import Tail, used, with_tail
-from xla_server.codegen.lower.transpose import transposition, transposition_source
+from xla_server.codegen.lower.transpose import transposition, transposition_kernel
 from xla_server.codegen.lower.winograd import Tiled, fits, kernel_source, tiled_source
 from xla_server.codegen.routines.winograd_transforms import SIDE
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.features_last import (
-    LEAST_TAPS,
-    LEAST_TAPS_OF_POINTS,
-    SHORTEST_ROW,
-    has_one_place,
+from xla_server.passes.features_last import has_one_place
+from xla_server.target.capability import (
+    MAX_PANEL_BYTES,
+    MIN_DEPTHWISE_FEATURES,
+    MIN_POINT_TAPS,
+    MIN_TAPS,
+    MIN_TILED_ROW,
+    TILED_CONVOLUTIONS,
     is_wide_enough,
 )
-
-PANEL_BYTES = 1 << 20
-"""Of a kernel's panel, which is read for every tile."""
-
-FEWEST_DEPTHWISE = 8
-"""Features of a depthwise convolution from which they fill vectors."""
+from xla_server.target.machine import Machine
 
 LEAST_READINGS = 4
 """How often each element of a depthwise convolution's input is read, from which laying it out with
 its zeros takes little of the time."""
 
 
-def direct_phases(i: HloInstruction) -> list[Phase] | None:
+def direct_phases(machine: Machine, i: HloInstruction) -> list[Phase] | None:
     """The phases of a convolution of real floats that is worth doing by tiles, else None.
 
     One that is depthwise is so where little is moved: it takes hardly longer than that.
@@ -48,7 +47,7 @@ def direct_phases(i: HloInstruction) -> list[Phase] | None:
     numbers, window = i.attributes.dimension_numbers, i.attributes.window.dimensions
     base, kernel = (operand.shape for operand in i.operands)
     element_type = i.shape.element_type
-    if i.attributes.batch_group_count > 1 or element_type.text not in ("f32", "f64"):
+    if i.attributes.batch_group_count > 1 or element_type not in TILED_CONVOLUTIONS:
         return None
     groups = i.attributes.feature_group_count
     outputs = kernel.dimensions[numbers.kernel_output_feature_dimension] // groups
@@ -57,9 +56,9 @@ def direct_phases(i: HloInstruction) -> list[Phase] | None:
     if is_deep:
         groups, outputs = 1, groups
     results = [i.shape.dimensions[d] for d in numbers.output_spatial_dimensions]
-    if not window or len(window) > 3 or results[-1] < SHORTEST_ROW:
+    if not window or len(window) > 3 or results[-1] < MIN_TILED_ROW:
         return None
-    if not (outputs >= FEWEST_DEPTHWISE if is_deep else is_wide_enough(outputs, groups)):
+    if not (outputs >= MIN_DEPTHWISE_FEATURES if is_deep else is_wide_enough(outputs, groups)):
         return None
     sizes = [base.dimensions[d] for d in numbers.input_spatial_dimensions]
     lines = all_phases(window, sizes, results)
@@ -68,11 +67,11 @@ def direct_phases(i: HloInstruction) -> list[Phase] | None:
     batch = base.dimensions[numbers.input_batch_dimension]
     width = element_type.byte_width
     found = [
-        Phase(element_type.text, width, batch, groups, inputs, outputs, part, is_deep)
+        Phase(machine, element_type.text, width, batch, groups, inputs, outputs, part, is_deep)
         for part in lines
     ]
     panel = max(columns for _, columns, _ in panels(found[0]))
-    if found[0].depth * panel * width > PANEL_BYTES:
+    if found[0].depth * panel * width > MAX_PANEL_BYTES:
         return None
     moved = sum(
         math.prod(dimensions)
@@ -84,7 +83,7 @@ def direct_phases(i: HloInstruction) -> list[Phase] | None:
     )
     if is_deep and (moved or not _reads_often(i, found)):
         return None
-    least = LEAST_TAPS_OF_POINTS if has_one_place(i) else LEAST_TAPS
+    least = MIN_POINT_TAPS if has_one_place(i) else MIN_TAPS
     if i.shape.element_count * found[0].depth < moved * least:
         return None
     return joined(found)
@@ -136,7 +135,10 @@ def lower_directly(
     by_points = fits(phases) and not any(i.attributes.precision)
     if phases[0].is_packed and not by_points:
         packed = lowering.new(kernel.shape, f"{i.name}.panels")
-        source, work = packing_source(phases[0]), 2 * phases[0].outputs * phases[0].groups
+        source, work = (
+            SourceKernel(packing_source(phases[0])),
+            2 * phases[0].outputs * phases[0].groups,
+        )
         lowering.add(
             KernelThunk(
                 packed.name, source, phases[0].depth, work, (kernel, packed), (kernel,), (packed,)
@@ -168,10 +170,18 @@ def _orders(i: HloInstruction) -> tuple[Sequence[int], Sequence[int], Sequence[i
     return (batch, *spatial, feature), kernel, (to_batch, *to_spatial, to_feature)
 
 
+def _matrix(i: HloInstruction) -> tuple[int, int]:
+    """Return the positions and features of a convolution's result, its rows and columns in memory.
+
+    The shape of an epilogue's result does not tell: it may lack dimensions of one element.
+    """
+    features = i.shape.dimensions[i.attributes.dimension_numbers.output_feature_dimension]
+    return i.shape.element_count // features, features
+
+
 def _exact_lines(i: HloInstruction, first: str, last: str) -> list[str]:
     """Return the call that sums rows `first` to `last` again, without the zeros of padding."""
-    features = i.shape.dimensions[i.attributes.dimension_numbers.output_feature_dimension]
-    bounds = (first, last, "0", str(features))
+    bounds = (first, last, "0", str(_matrix(i)[1]))
     return exact_call(i, _orders(i), bounds, skips_holes=True)
 
 
@@ -191,14 +201,14 @@ def _add_phases(
     if room := scratch(phases):
         shape = Shape.array(result.shape.element_type, (room,))
         values.append(lowering.new(shape, f"{result.name}.box"))
-    features = result.shape.dimensions[-1]
-    rows = result.shape.element_count // features
-    places, text, arguments = with_tail(tail, values, rows, features)
+    places, text, arguments = with_tail(tail, values, *_matrix(i))
     tail_work = text.work * result.shape.element_count // phases[0].trips
     lowering.add(
         KernelThunk(
             result.name,
-            phases_source(phases, places, text, _exact_lines(i, "first_row", "last_row")),
+            SourceKernel(
+                phases_source(phases, places, text, _exact_lines(i, "first_row", "last_row"))
+            ),
             phases[0].trips,
             sum(phase.work for phase in phases) + tail_work,
             arguments,
@@ -211,9 +221,9 @@ def _at_points(lowering: Lowering, phase: Phase, kernel: Value) -> Value:
     """Weights transformed for tiles of results."""
     shape = Shape.array(kernel.shape.element_type, (SIDE * SIDE, phase.inputs * phase.outputs))
     result = lowering.new(shape, f"{kernel.name}.points")
-    text, work = kernel_source(phase), 100 * phase.outputs
+    source, work = SourceKernel(kernel_source(phase)), 100 * phase.outputs
     lowering.add(
-        KernelThunk(result.name, text, phase.inputs, work, (kernel, result), (kernel,), (result,))
+        KernelThunk(result.name, source, phase.inputs, work, (kernel, result), (kernel,), (result,))
     )
     return result
 
@@ -229,13 +239,12 @@ def _add_tiled(
     """The kernel of a convolution by tiles: of the input, transformed weights, and weights."""
     shape = Shape.array(result.shape.element_type, (tiled.scratch,))
     room = lowering.new(shape, f"{result.name}.tiles")
-    features = result.shape.dimensions[-1]
-    rows = result.shape.element_count // features
-    places, text, arguments = with_tail(tail, [*operands, result, room], rows, features)
+    places, text, arguments = with_tail(tail, [*operands, result, room], *_matrix(i))
+    exact = _exact_lines(i, "first_row", "last_row")
     lowering.add(
         KernelThunk(
             result.name,
-            tiled_source(tiled, places, text, _exact_lines(i, "first_row", "last_row")),
+            SourceKernel(tiled_source(tiled, places, text, exact)),
             tiled.trips,
             tiled.work + text.work * result.shape.element_count // tiled.trips,
             arguments,
@@ -257,10 +266,11 @@ def _in_order(
     result = lowering.new(_permuted(shape, order), name)
     plan = transposition(shape.dimensions, order, shape.element_type.byte_width)
     if plan is not None:
-        text, trips, work = transposition_source(plan)
+        kernel, trips, work = transposition_kernel(plan)
     else:
         text, trips, work = _run_source(shape, order)
-    lowering.add(KernelThunk(name, text, trips, work, (value, result), (value,), (result,)))
+        kernel = SourceKernel(text)
+    lowering.add(KernelThunk(name, kernel, trips, work, (value, result), (value,), (result,)))
     return result
 
 

@@ -7,10 +7,16 @@ numbers.
 import math
 from collections.abc import Mapping, Sequence
 
-from xla_server.codegen.lower.convolution_phases import Phase, panels, scratch, tiles
+from xla_server.codegen.lower.convolution_phases import (
+    Phase,
+    panel_columns,
+    panels,
+    scratch,
+    tiles,
+)
 from xla_server.codegen.lower.tail import NO_TAIL, TailText
 from xla_server.codegen.routines.direct_block import PARAMETERS
-from xla_server.codegen.routines.product_tiles import LEVELS, VECTORS, lanes, tile_name
+from xla_server.codegen.routines.product_tiles import LEVELS, tile_name
 
 
 def phases_source(
@@ -170,7 +176,7 @@ def _place_operands(phase: Phase) -> _Operands:
 def _panel_operands(phase: Phase) -> _Operands:
     """Where groups and panels are in the input, the kernel and the result."""
     width, outputs = phase.width, phase.outputs
-    columns = VECTORS * lanes(phase.kind)
+    columns = panel_columns(phase)
     count, rest = divmod(outputs, columns)
     # Rows of a panel's columns that come before the next panel.
     between = phase.depth if phase.is_packed else 1
@@ -213,14 +219,16 @@ def _sum_operands(phase: Phase) -> _Operands:
 def _tile_operands(phase: Phase) -> _Operands:
     """Which tiles a row of results is cut into, and their functions where they are called."""
     last = phase.lines[-1]
-    tall, tall_count, low_count = tiles(last.results if len(phase.lines) > 1 else phase.block)
-    columns = VECTORS * lanes(phase.kind)
+    row = last.results if len(phase.lines) > 1 else phase.block
+    tall, tall_count, low_count = tiles(phase.machine, row)
+    columns = panel_columns(phase)
     count, rest = divmod(phase.outputs, columns)
 
     def function(rows: int, columns: int, *, is_called: bool) -> str | int:
         if not is_called:
             return 0
-        name = tile_name(phase.kind, rows, columns, is_depthwise=phase.is_depthwise)
+        is_deep = phase.is_depthwise
+        name = tile_name(phase.machine, phase.kind, rows, columns, is_depthwise=is_deep)
         return f"{name}_address()"
 
     return {

@@ -8,36 +8,22 @@ from types import MappingProxyType
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.codegen.loops.stopping import stop_lines
-from xla_server.codegen.lower.gemm import TRIPS, Gemm, Side, layout_source, product_source
+from xla_server.codegen.lower.gemm import Gemm, Side, layout_source, product_source
 from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.lower.tail import NO_TAIL, Tail, TailText
 from xla_server.codegen.lower.thin_product import ThinProduct, thin_source
-from xla_server.codegen.lower.transpose import transposition, transposition_source
-from xla_server.codegen.routines.gemm_tiles import KINDS, Kind
+from xla_server.codegen.lower.transpose import transposition, transposition_kernel
+from xla_server.codegen.routines.gemm_tiles import KINDS
 from xla_server.codegen.routines.matrix_blocks import PIECE_WORK
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.thin_dots import ThinDot, thin_dot
-
-BY_BLAS = ("f32", "f64", "c64", "c128")
-
-_PIECES = 16
-_PIECE_WORK = 1 << 21
-_PIECE_SIZE = 128
-"""Pieces of a product: enough for all threads, but each with enough to do for BLAS to be fast."""
-
-_BOTH_WAYS = 1 << 28
-"""Products from which rows are divided too, where columns alone give too few pieces."""
-
-_LARGEST_PIECE = 1 << 32
-"""What takes a core a twentieth of a second, so that all of them have enough to do to the end."""
-
-_VECTOR = 16
-
-MOST_PANELS = 1 << 26
-"""Bytes of right matrices of which copies are made, where BLAS makes them piece by piece."""
+from xla_server.target.capability import BLAS_TYPES, product_tile
+from xla_server.target.machine import Machine
+from xla_server.target.tuning import BlasProducts, tuning_of
 
 STORED = MappingProxyType(
     {"f32": "f32", "f64": "f64", "s8": "i8", "u8": "u8", "s16": "i16", "s32": "i32", "u32": "i32"}
@@ -47,7 +33,7 @@ STORED = MappingProxyType(
 
 def lower_dot(lowering: Lowering, i: HloInstruction) -> Tree:
     """Kernels of panels and tiles; BLAS for other matrices of its types; else a loop nest."""
-    if gemm_of(i) is None and not is_by_blas(i):
+    if gemm_of(lowering.machine, i) is None and not is_by_blas(i):
         return lower_loop(lowering, i)
     result = lowering.new(i.shape, i.name)
     if not i.shape.element_count:
@@ -104,8 +90,9 @@ class _Product:
 def _add(lowering: Lowering, made: _Product) -> None:
     """Add the kernels of a product."""
     thin = thin_dot(made.dot) if is_canonical(made.dot) else None
-    gemm = None if thin is not None else gemm_of(made.dot, made.tail.needs_rows)
-    if made.tail.needs_rows and _is_divided_more(made.dot, thin, gemm):
+    machine = lowering.machine
+    gemm = None if thin is not None else gemm_of(machine, made.dot, made.tail.needs_rows)
+    if made.tail.needs_rows and _is_divided_more(machine, made.dot, thin, gemm):
         _add(lowering, made.without_tail)
         _add_tail(lowering, made)
     elif thin is not None:
@@ -113,23 +100,25 @@ def _add(lowering: Lowering, made: _Product) -> None:
     elif gemm is not None:
         _add_gemm(lowering, made, gemm)
     else:
-        blocks = _blocks(made.dot, made.tail.needs_rows)
+        blocks = _blocks(lowering.machine, made.dot, made.tail.needs_rows)
         _add_kernel(
             lowering,
             made,
             made.values,
-            lambda places: _source(made.dot, places, made.tail, blocks),
+            lambda places: _source(lowering.machine, made.dot, places, made.tail, blocks),
         )
 
 
-def _is_divided_more(i: HloInstruction, thin: ThinDot | None, gemm: Gemm | None) -> bool:
+def _is_divided_more(
+    machine: Machine, i: HloInstruction, thin: ThinDot | None, gemm: Gemm | None
+) -> bool:
     """Return whether a product has more work items if its rows need not stay whole."""
     if thin is not None:
-        return thin.is_right and _thin_product(i, thin).blocks > 1
+        return thin.is_right and _thin_product(machine, i, thin).blocks > 1
     if gemm is None:
         return False
     whole, free = (math.prod(g.trips) for g in (gemm, dataclasses.replace(gemm, whole_rows=False)))
-    return whole < TRIPS and 2 * whole <= free
+    return whole < tuning_of(machine).products.work_items and 2 * whole <= free
 
 
 def _add_kernel(
@@ -145,8 +134,9 @@ def _add_kernel(
     arguments = tuple(dict.fromkeys([*made.arguments, *values, CANCELLATION]))
     places = tuple(arguments.index(value) for value in (*values, CANCELLATION))
     text, trips, work = source(places)
+    kernel = SourceKernel(text)
     reads = (*made.reads, *(value for value in values if value not in made.arguments))
-    lowering.add(KernelThunk(made.name, text, trips, work, arguments, reads, made.writes))
+    lowering.add(KernelThunk(made.name, kernel, trips, work, arguments, reads, made.writes))
 
 
 def _add_gemm(lowering: Lowering, made: _Product, gemm: Gemm) -> None:
@@ -157,7 +147,8 @@ def _add_gemm(lowering: Lowering, made: _Product, gemm: Gemm) -> None:
         shape = Shape.array(made.dot.shape.element_type, (gemm.batch * gemm.right_bytes // width,))
         panels = lowering.new(shape, f"{made.name}.panels")
         text, trips, work = layout_source(gemm)
-        lowering.add(KernelThunk(panels.name, text, trips, work, (b, panels), (b,), (panels,)))
+        kernel = SourceKernel(text)
+        lowering.add(KernelThunk(panels.name, kernel, trips, work, (b, panels), (b,), (panels,)))
         b = panels
     _add_kernel(
         lowering, made, (a, b, product), lambda places: product_source(gemm, places, made.tail)
@@ -174,12 +165,12 @@ def _add_thin(lowering: Lowering, made: _Product, dot: ThinDot) -> None:
         plan = transposition(sizes, (0, 2, 1), element.byte_width)
         if plan is not None:
             rows = lowering.new(Shape.array(element, sizes), f"{made.name}.vectors")
-            text, trips, work = transposition_source(plan)
+            kernel, trips, work = transposition_kernel(plan)
             lowering.add(
-                KernelThunk(rows.name, text, trips, work, (vectors, rows), (vectors,), (rows,))
+                KernelThunk(rows.name, kernel, trips, work, (vectors, rows), (vectors,), (rows,))
             )
             vectors = rows
-    thin = _thin_product(made.dot, dot)
+    thin = _thin_product(lowering.machine, made.dot, dot)
     _add_kernel(
         lowering,
         made,
@@ -188,9 +179,10 @@ def _add_thin(lowering: Lowering, made: _Product, dot: ThinDot) -> None:
     )
 
 
-def _thin_product(i: HloInstruction, dot: ThinDot) -> ThinProduct:
+def _thin_product(machine: Machine, i: HloInstruction, dot: ThinDot) -> ThinProduct:
     columns = i.shape.dimensions[-1]
     return ThinProduct(
+        machine,
         STORED[i.shape.element_type.text],
         dot.batch,
         dot.count,
@@ -219,7 +211,7 @@ def _add_tail(lowering: Lowering, made: _Product) -> None:
     lowering.add(
         KernelThunk(
             f"{made.name}.tail",
-            f"{made.tail.constants}def kernel(buffers, start, stop):\n{body}\n",
+            SourceKernel(f"{made.tail.constants}def kernel(buffers, start, stop):\n{body}\n"),
             made.dot.shape.element_count // columns,
             columns * made.tail.work,
             made.arguments,
@@ -230,17 +222,17 @@ def _add_tail(lowering: Lowering, made: _Product) -> None:
     )
 
 
-def gemm_of(i: HloInstruction, whole_rows: bool = False) -> Gemm | None:
+def gemm_of(machine: Machine, i: HloInstruction, whole_rows: bool = False) -> Gemm | None:
     """A dot as a product of panels and tiles; None where it is none or BLAS does it better."""
-    types = tuple(part.shape.element_type.text for part in i.operands)
-    kind = _kind(types, i.shape.element_type.text)
-    if kind is None or not is_canonical(i):
+    types = [part.shape.element_type for part in i.operands]
+    tile = product_tile(set(types), i.shape.element_type)
+    if tile is None or not is_canonical(i):
         return None
     numbers = i.attributes.dimension_numbers
     lhs, rhs = (operand.shape for operand in i.operands)
     left, right = (
-        Side(STORED[name], is_across)
-        for name, is_across in zip(
+        Side(STORED[element.text], is_across)
+        for element, is_across in zip(
             types,
             (
                 numbers.lhs_contracting_dimensions[0] == lhs.rank - 1,
@@ -251,30 +243,22 @@ def gemm_of(i: HloInstruction, whole_rows: bool = False) -> Gemm | None:
     )
     batch = i.shape.dimensions[0] if numbers.lhs_batch_dimensions else 1
     rows, columns = i.shape.dimensions[-2:]
-    gemm = Gemm(kind, left, right, batch, rows, columns, _depth(i), whole_rows)
+    gemm = Gemm(machine, KINDS[tile], left, right, batch, rows, columns, _depth(i), whole_rows)
     if gemm.rows < 2 or gemm.columns < 2:
         return None
     # Of a few columns most lanes are empty. A loop nest is no better if it reads with strides.
-    if 2 * gemm.columns < kind.lanes and (is_by_blas(i) or gemm.left.is_across):
+    if 2 * gemm.columns < gemm.lanes and (is_by_blas(i) or gemm.left.is_across):
         return None
     copied = gemm.batch * gemm.right_bytes if gemm.is_laid_out_ahead else 0
-    return None if copied > MOST_PANELS and is_by_blas(i) else gemm
-
-
-def _kind(operands: tuple[str, ...], result: str) -> Kind | None:
-    """How elements of these types are multiplied."""
-    if result in ("f32", "f64") and set(operands) == {result}:
-        return KINDS[result]
-    if result in ("s32", "u32"):
-        if set(operands) <= {"s32", "u32"}:
-            return KINDS["i32"]
-        if set(operands) <= {"s8", "u8", "s16"}:
-            return KINDS["i16"]
-    return None
+    return None if copied > gemm.tuning.max_packed_bytes and is_by_blas(i) else gemm
 
 
 def _source(
-    i: HloInstruction, places: Sequence[int], tail: TailText, block: tuple[int, int]
+    machine: Machine,
+    i: HloInstruction,
+    places: Sequence[int],
+    tail: TailText,
+    block: tuple[int, int],
 ) -> tuple[str, int, int]:
     """Text, trips and work of the kernel of a product.
 
@@ -298,7 +282,9 @@ def _source(
     a, b, c, cancelled = places
     left_step, right_step = (rows if left_transposed else 1), (1 if right_transposed else columns)
     # Of deep sums a part is added at a time, so that the execution can be stopped in between.
-    at_once = min(depth, max(_PIECE_SIZE, PIECE_WORK[computed] // (down * across)))
+    at_once = min(
+        depth, max(tuning_of(machine).blas.min_piece_size, PIECE_WORK[computed] // (down * across))
+    )
     looks = "\n".join(stop_lines(3)) if depth > at_once else "            pass"
     source = f"""{tail.constants}def kernel(buffers, start, stop):
     b0 = peek_i64(buffers, {a})
@@ -332,30 +318,32 @@ def _source(
     return source, batch * row_count * column_count, work
 
 
-def _blocks(i: HloInstruction, whole_rows: bool = False) -> tuple[int, int]:
+def _blocks(machine: Machine, i: HloInstruction, whole_rows: bool = False) -> tuple[int, int]:
     """Columns and rows of the pieces of a product that threads share.
 
     Columns are divided first: of pieces of rows, each would have BLAS rearrange all of the right
     operand, which takes half as long again.
     """
     rows, columns = i.shape.dimensions[-2:]
+    blas = tuning_of(machine).blas
     work = rows * columns * _depth(i)
     batch = i.shape.element_count // (rows * columns)
-    pieces = max(min(_PIECES // batch, work // _PIECE_WORK), work // _LARGEST_PIECE)
-    across = 1 if whole_rows else _parts(columns, pieces)
-    is_in_bands = across == 1 or work >= _BOTH_WAYS
-    down = _parts(rows, -(-pieces // across)) if is_in_bands else 1
-    return _even(columns, across), _even(rows, down)
+    pieces = min(blas.pieces // batch, work // blas.min_piece_products)
+    pieces = max(pieces, work // blas.max_piece_products)
+    across = 1 if whole_rows else _parts(blas, columns, pieces)
+    is_in_bands = across == 1 or work >= blas.min_products_in_both
+    down = _parts(blas, rows, -(-pieces // across)) if is_in_bands else 1
+    return _even(blas, columns, across), _even(blas, rows, down)
 
 
-def _parts(size: int, wanted: int) -> int:
-    """How many parts of a dimension, `wanted` at most, BLAS is fast on."""
-    return max(1, min(wanted, size // _PIECE_SIZE))
+def _parts(blas: BlasProducts, size: int, wanted: int) -> int:
+    """Return into how many parts a dimension is divided, at most `wanted`."""
+    return max(1, min(wanted, size // blas.min_piece_size))
 
 
-def _even(size: int, parts: int) -> int:
-    """The size of parts, whole vectors where there are several."""
-    return size if parts == 1 else -(-size // (parts * _VECTOR)) * _VECTOR
+def _even(blas: BlasProducts, size: int, parts: int) -> int:
+    """Return the size of parts, whole vectors where there are several."""
+    return size if parts == 1 else -(-size // (parts * blas.unit)) * blas.unit
 
 
 def _depth(i: HloInstruction) -> int:
@@ -366,7 +354,7 @@ def _depth(i: HloInstruction) -> int:
 def is_by_blas(i: HloInstruction) -> bool:
     """Whether a dot is a product of matrices of a type that BLAS knows."""
     types = {shape.element_type for shape in (i.shape, *(part.shape for part in i.operands))}
-    return len(types) == 1 and i.shape.element_type.text in BY_BLAS and is_canonical(i)
+    return len(types) == 1 and types <= BLAS_TYPES and is_canonical(i)
 
 
 def is_canonical(i: HloInstruction) -> bool:

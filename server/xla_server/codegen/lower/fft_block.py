@@ -18,6 +18,7 @@ from xla_server.codegen.lower.fft_plan import (
 )
 from xla_server.codegen.routines.fourier_passes import RADICES, generic_name, pass_name
 from xla_server.codegen.routines.fourier_text import WIDTH, pair_bytes
+from xla_server.target.machine import Machine
 
 
 @dataclasses.dataclass(slots=True)
@@ -60,10 +61,10 @@ class BlockText:
     scratch memory of convolutions and generic passes. All names end in `suffix`.
     """
 
-    def __init__(self, n: int, tables: Tables, suffix: str = "") -> None:
+    def __init__(self, machine: Machine, n: int, tables: Tables, suffix: str = "") -> None:
         self._suffix = suffix
         self._kind, self._tables = tables.kind, tables
-        self._pair = pair_bytes(self._kind)
+        self._pair = pair_bytes(machine)
         self.prologue: list[str] = []
         self.lines: list[str] = []
         primes = prime_factors(n)
@@ -189,6 +190,6 @@ def _twiddles(n: int, r: int, m: int) -> Any:
     return _turns(n, m, r)[:, 1:]
 
 
-def scratch_bytes(n: int, kind: str) -> int:
+def scratch_bytes(machine: Machine, n: int) -> int:
     """Return the bytes of one block of n elements; short rows are loaded as squares."""
-    return max(n, 16) * pair_bytes(kind)
+    return max(n, 16) * pair_bytes(machine)

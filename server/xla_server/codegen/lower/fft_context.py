@@ -17,7 +17,6 @@ from xla_server.codegen.lower.fft_plan import (
 )
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.routines.fourier_text import WIDTH, pair_bytes
-from xla_server.codegen.routines.product_tiles import lanes
 
 _ROW = 3000
 """Cost of one more kernel, in vector instructions: threads meet at its end."""
@@ -28,63 +27,68 @@ _IDLE = 0.5
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lines:
-    """Lines of n elements: `outer` groups of `inner` neighbours, as [outer, n, inner]."""
+    """Lines of n elements: `outer` groups of `inner` neighbours, as [outer, n, inner].
+
+    Costs are in vector instructions, for vectors of `lanes` elements.
+    """
 
     outer: int
     n: int
     inner: int
 
-    def direct_cost(self, kind: str) -> float:
+    def direct_cost(self, lanes: int) -> float:
         """Return the cost of transforms in one kernel."""
-        return (-(-self.outer * self.inner // lanes(kind)) + _IDLE) * block_cost(self.n)
+        return (-(-self.outer * self.inner // lanes) + _IDLE) * block_cost(self.n)
 
-    def cut(self, kind: str) -> tuple[float, int]:
+    def cut(self, lanes: int) -> tuple[float, int]:
         """Return the cost of the cheapest cut of lines, and its g."""
-        return _cheapest_cut(self, kind)
+        return _cheapest_cut(self, lanes)
 
     def rest(self, m: int) -> "Lines":
         """Return what a cut leaves to be transformed, m lines of each."""
         return Lines(self.outer * m, self.n // m, self.inner)
 
-    def is_narrow(self, kind: str) -> bool:
+    def is_narrow(self, lanes: int) -> bool:
         """Return whether neighbours alone would leave most of a vector's lanes empty."""
-        return 2 * self.inner < lanes(kind)
+        return 2 * self.inner < lanes
 
-    def convolution_cost(self, kind: str) -> float:
+    def convolution_cost(self, lanes: int) -> float:
         """Return the cost of transforms by convolution."""
         if max(prime_factors(self.n), default=1) <= MAX_GENERIC:
             return math.inf
         size, count = padded_length(self.n), self.outer * self.inner
         padded = Lines(count, size, 1)
-        each = min(padded.direct_cost(kind), padded.cut(kind)[0])
-        return 36.0 * size / lanes(kind) * count + 3 * _ROW + 2 * each
+        each = min(padded.direct_cost(lanes), padded.cut(lanes)[0])
+        return 36.0 * size / lanes * count + 3 * _ROW + 2 * each
 
-    def cost(self, kind: str) -> float:
+    def cost(self, lanes: int) -> float:
         """Return the cost of the cheapest way."""
-        return min(self.direct_cost(kind), self.cut(kind)[0], self.convolution_cost(kind))
+        return min(self.direct_cost(lanes), self.cut(lanes)[0], self.convolution_cost(lanes))
 
-    def is_direct(self, kind: str, extra: float = 0) -> bool:
+    def is_direct(self, lanes: int, extra: float = 0) -> bool:
         """Return whether one kernel is cheapest, where another way costs `extra` more."""
-        direct = self.direct_cost(kind)
+        direct = self.direct_cost(lanes)
         if direct == math.inf:
             return False
-        return direct <= extra + min(self.cut(kind)[0], self.convolution_cost(kind))
+        return direct <= extra + min(self.cut(lanes)[0], self.convolution_cost(lanes))
 
 
 @functools.lru_cache(4096)
-def _cheapest_cut(lines: Lines, kind: str) -> tuple[float, int]:
+def _cheapest_cut(lines: Lines, lanes: int) -> tuple[float, int]:
     best = (math.inf, 0)
     for g in divisors(lines.n)[1:-1]:
         m = lines.n // g
         if block_cost(m) == math.inf:
             continue
-        if lines.is_narrow(kind):
-            first, then = (lines.outer * -(-k * lines.inner // lanes(kind)) for k in (g, m))
+        if lines.is_narrow(lanes):
+            first, then = (lines.outer * -(-k * lines.inner // lanes) for k in (g, m))
         else:
-            first, then = (lines.outer * k * -(-lines.inner // lanes(kind)) for k in (g, m))
+            first, then = (lines.outer * k * -(-lines.inner // lanes) for k in (g, m))
         cost = (first + _IDLE) * (block_cost(m) + 5 * m) + _ROW
         cost += (
-            (then + _IDLE) * block_cost(g) if block_cost(g) < math.inf else lines.rest(m).cost(kind)
+            (then + _IDLE) * block_cost(g)
+            if block_cost(g) < math.inf
+            else lines.rest(m).cost(lanes)
         )
         best = min(best, (cost, g))
     return best
@@ -105,7 +109,8 @@ class Context:
         self.lowering, self.name, self.real = lowering, name, real
         self.kind = real.text
         self.width = WIDTH[self.kind]
-        self.lanes, self.pair = lanes(self.kind), pair_bytes(self.kind)
+        machine = lowering.machine
+        self.lanes, self.pair = machine.lanes(self.width), pair_bytes(machine)
         self._count = 0
 
     def title(self) -> str:

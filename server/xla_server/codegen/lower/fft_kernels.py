@@ -13,12 +13,13 @@ from typing import Any
 from xla_contract.element_type import ElementType
 from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.codegen.lower.fft_block import BlockText, Tables, scratch_bytes
 from xla_server.codegen.lower.fft_plan import block_cost
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.routines.fourier_moves import move_name
-from xla_server.codegen.routines.fourier_text import pair_bytes
-from xla_server.codegen.routines.product_tiles import lanes
+from xla_server.codegen.routines.fourier_text import WIDTH, pair_bytes
 
 MIN_USED_LANES = 0.6
 """Share of lanes below which lines are gathered across outer dimensions: a gather costs as much as
@@ -42,10 +43,10 @@ class Side:
     is_real: bool = False
     split: tuple[int, int] | None = None
 
-    def form(self, kind: str, count: int) -> str:
-        """Return how lines of `count` elements are loaded or stored."""
+    def form(self, lanes: int, count: int) -> str:
+        """Return how lines of `count` elements are loaded or stored, by vectors of `lanes`."""
         if self.split is None and self.element_step == self.width:
-            span = lanes(kind) if self.is_real else lanes(kind) // 2
+            span = lanes if self.is_real else lanes // 2
             return "rows" if count >= span else "short_rows"
         if self.split is None and self.inner_step == self.width:
             return "columns"
@@ -120,15 +121,17 @@ class BlockKernel:
 
     def text(self, source: str, target: str, suffix: str = "") -> "KernelText":
         """Return the kernel's text for lines at these addresses; its names end in `suffix`."""
-        width = lanes(self.kind)
+        width = self.lanes
         blocks = -(-self.inner // width)
-        vector = pair_bytes(self.kind) // 2
+        machine = self.lowering.machine
         count = max(self.loaded, self.stored, self.transform)
-        room = scratch_bytes(count, self.kind)
-        text = BlockText(self.transform, self.tables, suffix) if self.transform else None
+        room = scratch_bytes(machine, count)
+        text = BlockText(machine, self.transform, self.tables, suffix) if self.transform else None
         block = f"a{suffix}"
         result = text.result if text else block
-        real, imaginary = (vector, 0) if self.is_inverse else (0, vector)
+        real, imaginary = 0, machine.vector_bytes
+        if self.is_inverse:
+            real, imaginary = imaginary, real
         prologue = [
             f"{block} = room_for({room})",
             *([f"b{suffix} = room_for({room})"] if text and text.lines else []),
@@ -188,9 +191,14 @@ class BlockKernel:
         self.sizes = ()
 
     @property
+    def lanes(self) -> int:
+        """Lines of a block: real numbers of a vector."""
+        return self.lowering.machine.lanes(WIDTH[self.kind])
+
+    @property
     def _used_lanes(self) -> float:
         """The share of lanes that outer dimensions by themselves use."""
-        width = lanes(self.kind)
+        width = self.lanes
         return self.inner / (-(-self.inner // width) * width)
 
     def _load(self, real: str, imaginary: str) -> str:
@@ -201,7 +209,7 @@ class BlockKernel:
         if not self.limit:
             return [self._move("target_at", side, stored, real, imaginary, is_load=False)]
         # Rows of the result up to the one that the limit cuts.
-        apart, pair = side.element_step // side.width, pair_bytes(self.kind)
+        apart, pair = side.element_step // side.width, pair_bytes(self.lowering.machine)
         name = move_name(self.kind, "columns", is_load=False, is_real=side.is_real)
         bits = bits_of(self.factor)
         step = side.element_step
@@ -217,7 +225,7 @@ class BlockKernel:
     def _move(
         self, place: str, side: Side, count: int, real: str, imaginary: str, *, is_load: bool
     ) -> str:
-        form = side.form(self.kind, count)
+        form = side.form(self.lanes, count)
         name = move_name(self.kind, form, is_load=is_load, is_real=side.is_real)
         bits = bits_of(self.factor)
         if form == "lines":
@@ -289,7 +297,6 @@ def add_kernel(
     text = "\n".join(
         [
             "def kernel(buffers, start, stop):",
-            *(["    glue()"] if is_glue else []),
             "    target = peek_i64(buffers, 0)",
             *(f"    {line}" for line in (*names, *lines)),
             "",
@@ -297,8 +304,10 @@ def add_kernel(
     )
     arguments = (target, *reads)
     updates = () if others else (target,)
-    row = KernelThunk(name, text, items, work, arguments, tuple(reads), (target,), updates=updates)
-    lowering.add(row)
+    kernel, writes = SourceKernel(text, Effort.GLUE if is_glue else None), (target,)
+    lowering.add(
+        KernelThunk(name, kernel, items, work, arguments, tuple(reads), writes, updates=updates)
+    )
 
 
 def _constant(lowering: Lowering, name: str, array: Any) -> Value:

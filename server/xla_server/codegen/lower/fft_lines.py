@@ -45,8 +45,8 @@ class LineTransforms(Context):
 
         Real operands and results, and limits, are for lines whose `inner` is 1.
         """
-        way = self._direct if lines.is_direct(self.kind) else self._cut
-        if way == self._cut and lines.convolution_cost(self.kind) < lines.cut(self.kind)[0]:
+        way = self._direct if lines.is_direct(self.lanes) else self._cut
+        if way == self._cut and lines.convolution_cost(self.lanes) < lines.cut(self.lanes)[0]:
             way = self._convolution
         way(source, target, lines, is_inverse=is_inverse, factor=factor, limit=limit)
 
@@ -90,9 +90,9 @@ class LineTransforms(Context):
     ) -> None:
         """Lines of every g-th element, times roots; then lines across them."""
         kind, n, inner = self.kind, lines.n, lines.inner
-        _, g = lines.cut(kind)
+        _, g = lines.cut(self.lanes)
         m = n // g
-        is_narrow = lines.is_narrow(kind)
+        is_narrow = lines.is_narrow(self.lanes)
         tables = Tables(kind)
         whole = n * inner
         byte_size = whole * 2 * self.width
@@ -203,7 +203,7 @@ class LineTransforms(Context):
             self._turned(source, whole, lines, g, factor=factor, limit=0)
             copy_rows(self, whole, target, lines.outer, n, limit or n)
             return
-        if lines.is_narrow(self.kind):
+        if lines.is_narrow(self.lanes):
             sizes: tuple[int, ...] = (lines.outer, g // chunk)
             across = m * inner
             read = self._across(source, (n * inner, chunk * inner), lines, g)

@@ -9,43 +9,8 @@ from xla_server.codegen.routines.gemm_functions import panel_name, tile_name
 from xla_server.codegen.routines.gemm_loops import BAND_OPERANDS, LAYOUT_OPERANDS
 from xla_server.codegen.routines.gemm_panels import SLACK, SOURCES
 from xla_server.codegen.routines.gemm_tiles import VECTORS, Kind, heights
-
-DEEPEST = 4096
-"""Bytes of a sum's steps between two readings of its tile, for each member of a panel."""
-
-BAND_BYTES = 1 << 18
-"""Of the left matrix for a band of rows: a share of a core's cache."""
-
-SHALLOW = 128
-RESULT_BYTES = 1 << 18
-"""Of the product for a band of rows, where sums are so short that most of what moves is results."""
-
-ROOM_BYTES = 1 << 18
-"""Of the right matrix that a kernel lays out on its stack."""
-
-FEW_TILES = 3
-"""Tiles of a column that one trip does, with the right matrix where it lies if it lies well."""
-
-FEW_BANDS = 2
-"""Bands of rows up to which each lays out the right matrix anew, panel by panel on its stack."""
-
-WIDE = 4
-"""Columns for each row from which a product is divided by columns first."""
-
-TRIPS = 8
-"""Into how many trips a product is divided where it is large enough."""
-
-TRIP_WORK = 1 << 20
-"""Products of a trip at least."""
-
-LARGEST_TRIP = 1 << 32
-"""What takes a core a twentieth of a second, so that all of them have enough to do to the end."""
-
-_GROUP = 4
-"""Panels of the right matrix laid out in one trip."""
-
-_RUN = 128
-"""Steps of them laid out at a time, so that their pages are read together."""
+from xla_server.target.machine import Machine
+from xla_server.target.tuning import MatrixProducts, tuning_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,6 +42,7 @@ class Side:
 class Gemm:
     """A product of `batch` pairs of matrices. `whole_rows` keeps rows in one trip."""
 
+    machine: Machine
     kind: Kind
     left: Side
     right: Side
@@ -87,9 +53,15 @@ class Gemm:
     whole_rows: bool = False
 
     @property
+    def tuning(self) -> MatrixProducts:
+        """The blocking for the machine."""
+        return tuning_of(self.machine).products
+
+    @property
     def height(self) -> int:
         """Rows of a tile: those that are computed in vain cost as much as others."""
-        return min(heights(), key=lambda height: -(-self.rows // height) * (height + 1))
+        rows = heights(self.machine)
+        return min(rows, key=lambda height: -(-self.rows // height) * (height + 1))
 
     @property
     def tiles(self) -> int:
@@ -99,12 +71,17 @@ class Gemm:
     @property
     def vectors(self) -> int:
         """Vectors of a tile's row."""
-        return 1 if self.columns <= self.kind.lanes else VECTORS
+        return 1 if self.columns <= self.lanes else VECTORS
+
+    @property
+    def lanes(self) -> int:
+        """Elements of a vector."""
+        return self.machine.lanes(self.kind.width)
 
     @property
     def panel_columns(self) -> int:
         """Columns of a panel."""
-        return self.vectors * self.kind.lanes
+        return self.vectors * self.lanes
 
     @property
     def panels(self) -> int:
@@ -119,10 +96,10 @@ class Gemm:
     @property
     def run(self) -> int:
         """Steps that are summed up at a time."""
-        steps = DEEPEST // self.kind.width * self.per_step
+        steps = self.tuning.k_block_bytes // self.kind.width * self.per_step
         count = -(-self.depth // steps)
         # Squares are laid out whole.
-        unit = self.kind.lanes * self.per_step
+        unit = self.lanes * self.per_step
         return self.depth if count == 1 else -(-self.depth // (count * unit)) * unit
 
     @property
@@ -138,21 +115,22 @@ class Gemm:
     def is_read_in_place(self) -> bool:
         """Whether the right matrix is not laid out at all."""
         lies_well = not self.right.is_across and not self.kind.pairs
-        return lies_well and self.tiles <= FEW_TILES
+        return lies_well and self.tiles <= self.tuning.max_unpacked_tiles
 
     @property
     def is_laid_out_ahead(self) -> bool:
         """Whether the right matrix is laid out by a kernel of its own, for all trips to share."""
         # A panel that few trips read is laid out by each of them in its cache, not in memory.
         _, down, _ = self.trips
-        if self.tiles <= FEW_TILES or down <= FEW_BANDS:
+        if self.tiles <= self.tuning.max_unpacked_tiles or down <= self.tuning.max_repacking_blocks:
             return False
-        return self.right_bytes > ROOM_BYTES or (self.batch == 1 and self.work > 2 * TRIP_WORK)
+        is_large = self.batch == 1 and self.work > 2 * self.tuning.min_item_products
+        return is_large or self.right_bytes > self.tuning.stack_bytes
 
     @property
     def is_by_rows(self) -> bool:
         """Return whether a row of tiles is completed before the next, in the order of memory."""
-        return self.depth <= SHALLOW and self.is_laid_out_ahead
+        return self.depth <= self.tuning.max_shallow_depth and self.is_laid_out_ahead
 
     @property
     def right_bytes(self) -> int:
@@ -162,15 +140,17 @@ class Gemm:
     @property
     def division(self) -> tuple[int, int]:
         """(tiles, panels) of a trip."""
-        wanted = min(-(-TRIPS // self.batch), max(1, self.work // self.batch // TRIP_WORK))
-        most = max(1, BAND_BYTES // self.panel_bytes(self.height, self.run))
-        if self.depth <= SHALLOW:
+        tuned = self.tuning
+        most = self.work // self.batch // tuned.min_item_products
+        wanted = min(-(-tuned.work_items // self.batch), max(1, most))
+        most = max(1, tuned.m_block_bytes // self.panel_bytes(self.height, self.run))
+        if self.depth <= tuned.max_shallow_depth:
             row = self.height * self.columns * self.kind.width
-            most = min(most, max(-(-most // 8), RESULT_BYTES // row))
+            most = min(most, max(-(-most // 8), tuned.result_block_bytes // row))
         down = max(min(wanted, self.tiles), -(-self.tiles // most))
-        if self.tiles <= FEW_TILES:
+        if self.tiles <= tuned.max_unpacked_tiles:
             down = 1
-        elif self._is_divided_by_columns and self.tiles <= FEW_BANDS * 2 * most:
+        elif self._is_divided_by_columns and self.tiles <= tuned.max_repacking_blocks * 2 * most:
             down = -(-self.tiles // (2 * most))
         tiles = -(-self.tiles // down)
         if self.batch == 1 and 1 < wanted <= down:
@@ -179,20 +159,20 @@ class Gemm:
         if self.whole_rows:
             return tiles, self.panels
         of_trip = tiles * self.height * self.columns * self.depth
-        across = max(-(-wanted // down), -(-of_trip // LARGEST_TRIP))
+        across = max(-(-wanted // down), -(-of_trip // tuned.max_item_products))
         return tiles, -(-self.panels // min(across, self.panels))
 
     @property
     def _is_divided_by_columns(self) -> bool:
         """Whether trips share rows: the left matrix is the smaller one by far."""
-        is_wide = self.columns >= WIDE * self.rows
-        return is_wide and self.panels >= 2 * TRIPS and not self.whole_rows
+        is_wide = self.columns >= self.tuning.min_wide_ratio * self.rows
+        return is_wide and self.panels >= 2 * self.tuning.work_items and not self.whole_rows
 
     def _share(self, tiles: int) -> int:
-        """Tiles of the busier one of two threads that take trips of so many in turn."""
+        """Return the tiles of the busiest thread where threads take `tiles` at a time in turn."""
         whole, rest = divmod(self.tiles, tiles)
-        sizes = [tiles] * whole + [rest]
-        return max(sum(sizes[::2]), sum(sizes[1::2]))
+        rounds, others = divmod(whole, self.tuning.cores)
+        return rounds * tiles + (tiles if others else rest)
 
     @property
     def trips(self) -> tuple[int, int, int]:
@@ -204,10 +184,11 @@ class Gemm:
 def layout_source(gemm: Gemm) -> tuple[str, int, int]:
     """Text, trips and work of the kernel that lays out right matrices: from one to the other."""
     side = gemm.right
-    groups = -(-gemm.panels // _GROUP)
+    packed = gemm.tuning.panels_per_item
+    groups = -(-gemm.panels // packed)
     member, step = side.strides(gemm.columns, gemm.depth)
     panel = gemm.panel_bytes(gemm.panel_columns, gemm.depth)
-    members = _GROUP * gemm.panel_columns
+    members = packed * gemm.panel_columns
     operands: dict[str, str | int] = {
         "start": "start",
         "stop": "stop",
@@ -221,14 +202,14 @@ def layout_source(gemm: Gemm) -> tuple[str, int, int]:
         "step_ahead": step,
         "target": "peek_i64(buffers, 1)",
         "matrix_bytes": gemm.right_bytes,
-        "group_bytes": _GROUP * panel,
+        "group_bytes": packed * panel,
         "panel_bytes": panel,
         "step_bytes": _step_bytes(gemm),
         "members": gemm.columns,
         "group": members,
         "height": gemm.panel_columns,
         "depth": gemm.depth,
-        "run": _RUN,
+        "run": gemm.tuning.packing_steps,
     }
     lines = _call_lines("gemm_layout", LAYOUT_OPERANDS, operands)
     return _kernel(lines), gemm.batch * groups, members * gemm.depth

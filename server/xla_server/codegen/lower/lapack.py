@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_server.buffers.code import CopyThunk, KernelThunk, Value
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.codegen.lower import factorizations as lower_factorizations
 from xla_server.codegen.lower import solvers as lower_solvers
 from xla_server.codegen.lower import spectral as lower_spectral
@@ -64,4 +65,4 @@ def _fill(lowering: Lowering, value: Value, answer: str, batch: int) -> None:
         store_{kind}(result, at, to_{kind}({answer}))
 """
     trips = value.shape.element_count
-    lowering.add(KernelThunk(value.name, source, trips, 1, (value,), (), (value,)))
+    lowering.add(KernelThunk(value.name, SourceKernel(source), trips, 1, (value,), (), (value,)))

@@ -42,7 +42,7 @@ def lower_cholesky(lowering: Lowering, i: HloInstruction) -> Tree:
     k.add(f"failed = to_i64(peek_i32({status}, 0)) != 0")
     with k.block(f"for r in range({n}):"):
         k.add(f"pivot = peek_{real}({factor}, r * {(n + 1) * parts})")
-        k.add("failed = failed | (pivot != pivot)")
+        k.add("failed = failed | ne(pivot, pivot)")
     with k.block("if failed:"):
         k.fill(k.element, factor, n * n, "nan")
     with k.block("else:"):

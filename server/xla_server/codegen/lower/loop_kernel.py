@@ -1,25 +1,25 @@
 """One loop nest over the elements of an instruction, with the count of what it evaluates."""
 
 import dataclasses
-import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from xla_contract.opcode import Opcode
-from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
+from xla_server.buffers.code import KernelThunk, Value
+from xla_server.codegen.functions.called_functions import CALLED
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC
-from xla_server.codegen.loops.collapse import collapsed
-from xla_server.codegen.loops.columns import column_source
-from xla_server.codegen.loops.evaluations import Evaluations
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.expressions import Apply as ApplyExpression
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import Let
+from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.codegen.loops.fold_groups import folds_of
-from xla_server.codegen.loops.interleaved import interleaved
 from xla_server.codegen.loops.kept_rows import WORTH, cost_of
-from xla_server.codegen.loops.nest import Nest, Source, source_of
-from xla_server.codegen.loops.pieces import pieces_source
-from xla_server.codegen.loops.short_rows import short_row_source
-from xla_server.codegen.loops.stopping import is_long
+from xla_server.codegen.loops.loop_builder import Nest
+from xla_server.codegen.loops.scheduled import Evaluations, ScheduledKernel
+from xla_server.codegen.loops.schedules import ElementGraph, scheduled_by
 from xla_server.codegen.loops.stored_nodes import all_nodes, prologue_of
-from xla_server.codegen.loops.windows import window_source
+from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.trace.affine import Affine, linear, multi_index
 from xla_server.codegen.trace.graph import Apply, Fold, Load, Node, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
@@ -78,33 +78,19 @@ def loop_kernel(task: LoopTask) -> LoopKernel:
     """Write the kernel of a task by the schedule that fits."""
     buffers = list(dict.fromkeys([*task.stored.values(), *task.values]))
     origins: Origins = {}
-    make = maker_of(task, buffers, origins)
     dimensions = task.values[0].shape.dimensions
-    windows = window_source(dimensions, make)
-    sizes, stores = interleaved(dimensions, make)
-    nest = Nest(*collapsed(sizes, stores), cancellation=len(buffers))
-    columns = column_source(nest)
-    source = windows or columns or pieces_source(nest, sizes, stores) or short_row_source(nest)
-    limit = REPEATED_GLUE_WORK if task.is_repeated else GLUE_WORK
-    source = _glue_if_short(source or source_of(nest), nest, limit)
-    used = {node.argument for node in all_nodes(nest.stores) if isinstance(node, Load)}
-    word = [CANCELLATION] if is_long(source.work + source.prologue) else []
-    evaluated = evaluated_instructions(source.evaluations, origins)
-    thunk = KernelThunk(
-        task.name,
-        source.text,
-        source.trips,
-        source.work,
-        (*buffers, *word),
-        reads=tuple(value for n, value in enumerate(buffers) if n in used),
-        writes=task.values,
-        # Columns write their initial values before they read anything, and elements are under
-        # windows of other results too.
-        in_place=() if columns or windows else in_place_pairs(nest, buffers),
-        prologue=source.prologue,
+    graph = ElementGraph(dimensions, maker_of(task, buffers, origins), cancellation=len(buffers))
+    schedule, found = scheduled_by(graph)
+    found = _glue_if_short(found, REPEATED_GLUE_WORK if task.is_repeated else GLUE_WORK)
+    pairs = in_place_pairs(graph.nest, buffers) if schedule.reads_first else ()
+    thunk = kernel_thunk(task.name, found, buffers, in_place=pairs)
+    return LoopKernel(
+        task,
+        (thunk,),
+        evaluated_instructions(found.evaluations, origins),
+        units_of(found.evaluations, task),
+        _prologue_folds(graph.nest, origins),
     )
-    units = units_of(source.evaluations, task)
-    return LoopKernel(task, (thunk,), evaluated, units, _prologue_folds(nest, origins))
 
 
 class Maker(Protocol):
@@ -181,16 +167,24 @@ def _prologue_folds(nest: Nest, origins: Origins) -> tuple[HloInstruction, ...]:
     return tuple(i for i in found if i is not None and i.opcode is Opcode.REDUCE)
 
 
-def _glue_if_short(source: Source, nest: Nest, limit: int) -> Source:
-    """Mark a kernel of one element that is not worth its compiler's time."""
-    functions = {node.function for node in all_nodes(nest.stores) if isinstance(node, Apply)}
-    # Functions that are called stand in the text by other names.
-    written = (functions - ARITHMETIC.keys()).intersection(re.findall(r"\w+", source.text))
-    if source.trips > 1 or source.work + source.prologue > limit or written:
-        return source
-    head = "def kernel(buffers, start, stop):\n"
-    text = source.text.replace(head, f"{head}    glue()\n", 1)
-    return dataclasses.replace(source, text=text)
+def _glue_if_short(found: ScheduledKernel, limit: int) -> ScheduledKernel:
+    """Leave a kernel of one element unoptimised if it is not worth its compiler's time."""
+    kernel = found.kernel
+    if kernel.items > 1 or found.work + found.prologue > limit or inlined_functions(kernel):
+        return found
+    return dataclasses.replace(found, kernel=dataclasses.replace(kernel, effort=Effort.GLUE))
+
+
+def inlined_functions(kernel: Kernel) -> set[str]:
+    """Return the functions of nodes that a kernel has copies of: no instructions, no calls."""
+    applied = {
+        statement.expression.function
+        for statement, _ in walk(kernel.body)
+        if isinstance(statement, Let)
+        and statement.origin is not None
+        and isinstance(statement.expression, ApplyExpression)
+    }
+    return applied - ARITHMETIC.keys() - CALLED.keys()
 
 
 def in_place_pairs(nest: Nest, buffers: Sequence[Value]) -> tuple[tuple[Value, Value], ...]:

@@ -5,20 +5,24 @@ from types import MappingProxyType
 
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
-from xla_server.buffers.code import CopyThunk, KernelThunk, Value
+from xla_server.buffers.code import CopyThunk, Value
 from xla_server.codegen.loops.collapse import collapsed
-from xla_server.codegen.loops.nest import Nest, source_of
-from xla_server.codegen.loops.stored_nodes import all_nodes
-from xla_server.codegen.lower.loop_kernel import cost_of_evaluations
+from xla_server.codegen.loops.loop_builder import Nest
+from xla_server.codegen.loops.rows import row_kernel
+from xla_server.codegen.lower.kernel_thunks import kernel_thunk
+from xla_server.codegen.lower.loop_kernel import (
+    LoopKernel,
+    LoopTask,
+    cost_of_evaluations,
+    loop_kernel,
+)
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
-from xla_server.codegen.lower.recomputation import LoopPlan, loop_plan
 from xla_server.codegen.trace.affine import linear
-from xla_server.codegen.trace.graph import Load, Store
+from xla_server.codegen.trace.graph import Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.movement import start_indices
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Tracer
-from xla_server.evaluator.cost import Cost
 from xla_server.ir.explicit_stack import result_of
 from xla_server.ir.module import HloInstruction
 
@@ -29,31 +33,29 @@ def lower_loop(lowering: Lowering, instruction: HloInstruction) -> Tree:
     values = tuple(lowering.new(shape, f"{instruction.name}.{n}") for n, shape in enumerate(shapes))
     if all(shape.element_count for shape in shapes):
         operands = kernel_operands(lowering, instruction)
-        add_kernels(lowering, instruction, operands, values)
+        add_loop(lowering, instruction, operands, values)
     return values if instruction.shape.is_tuple else values[0]
 
 
-def add_kernels(
+def add_loop(
     lowering: Lowering,
     instruction: HloInstruction,
     operands: dict[HloInstruction, Value],
     values: Sequence[Value],
 ) -> None:
-    """Add the kernels of an instruction over these operands, writing these values."""
-    is_repeated = lowering.loop_depth > 0
-    plan = loop_plan(instruction, operands, tuple(values), is_repeated=is_repeated)
-    add_plan(lowering, instruction, plan)
+    """Add the kernel of an instruction over these operands, writing these values."""
+    numbers, is_repeated = tuple(range(len(values))), lowering.loop_depth > 0
+    task = LoopTask(
+        instruction, instruction, operands, tuple(values), instruction.name, numbers, is_repeated
+    )
+    add_kernel(lowering, loop_kernel(task))
 
 
-def add_plan(lowering: Lowering, instruction: HloInstruction, plan: LoopPlan) -> None:
-    """Add the kernels of a plan, and note what they cost."""
-    for kernel in plan.kernels:
-        for thunk in kernel.thunks:
-            lowering.add(thunk)
-    costs = (cost_of_evaluations(kernel.evaluated) for kernel in plan.kernels)
-    lowering.costs[instruction] = sum(costs, start=Cost())
-    if not plan.is_settled:
-        lowering.unsettled.append(instruction)
+def add_kernel(lowering: Lowering, kernel: LoopKernel) -> None:
+    """Add the kernel of a loop nest, or those that share it, and note what it costs."""
+    for thunk in kernel.thunks:
+        lowering.add(thunk)
+    lowering.costs[kernel.task.instruction] = cost_of_evaluations(kernel.evaluated)
 
 
 def kernel_operands(lowering: Lowering, instruction: HloInstruction) -> dict[HloInstruction, Value]:
@@ -103,20 +105,8 @@ def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
             Store(len(buffers) - 1, kernel_type, linear(place, sizes), tracer.value(update, index))
         ]
 
-    source = source_of(nest := Nest(*collapsed(update.shape.dimensions, make)))
-    used = {node.argument for node in all_nodes(nest.stores) if isinstance(node, Load)}
-    lowering.add(
-        KernelThunk(
-            i.name,
-            source.text,
-            source.trips,
-            source.work,
-            tuple(buffers),
-            reads=tuple(value for n, value in enumerate(buffers) if n in used),
-            writes=(result,),
-            updates=(result,),
-        )
-    )
+    found = row_kernel(Nest(*collapsed(update.shape.dimensions, make)))
+    lowering.add(kernel_thunk(i.name, found, buffers, updates=(result,)))
     return result
 
 

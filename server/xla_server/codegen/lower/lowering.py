@@ -14,6 +14,7 @@ from xla_server.evaluator.cost import Cost
 from xla_server.evaluator.plan import in_order
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.target.machine import Machine
 
 Tree: TypeAlias = "Value | tuple[Tree, ...] | None"
 """The values of an instruction: one for an array, None for a token, a tuple for a tuple."""
@@ -34,11 +35,13 @@ class Lowering:
     def __init__(
         self,
         table: Mapping[Opcode, Lower],
+        machine: Machine,
         custom_calls: Registry = BUILTIN,
         *,
         fuses: bool = True,
     ) -> None:
         """Without `fuses`, lower the instructions inside of fusions one by one."""
+        self.machine = machine
         self._table = table
         self._fuses = fuses
         self.custom_calls = custom_calls
@@ -46,7 +49,6 @@ class Lowering:
         self.constants: dict[Value, Any] = {}
         self.origins: dict[Row, HloInstruction] = {}
         self.costs: dict[HloInstruction, Cost] = {}
-        self.unsettled: list[HloInstruction] = []
         self.loop_depth = 0
         self._scope: dict[HloInstruction, Tree] = {}
         self._current: HloInstruction | None = None
@@ -151,7 +153,7 @@ class Lowering:
                     del part[key]
 
     def _parts(self) -> "tuple[list[Any] | dict[Any, Any], ...]":
-        return self.rows, self.unsettled, self.constants, self.origins, self.costs
+        return self.rows, self.constants, self.origins, self.costs
 
     def _fusion(self, lower: Lower, i: HloInstruction) -> Deep[Tree]:
         """Lower a fusion as one, or its instructions one by one if that fails."""
@@ -171,15 +173,16 @@ def leaves(tree: Tree) -> list[Value]:
 def lower(
     module: HloModule,
     table: Mapping[Opcode, Lower],
+    machine: Machine,
     custom_calls: Registry = BUILTIN,
     *,
     fuses: bool = True,
 ) -> Code:
-    """The code of a module; raises UnimplementedError for an opcode without lowering.
+    """The code of a module for a machine; raises UnimplementedError for an opcode without lowering.
 
     Without `fuses`, the instructions inside of fusions are lowered one by one.
     """
-    lowering = Lowering(table, custom_calls, fuses=fuses)
+    lowering = Lowering(table, machine, custom_calls, fuses=fuses)
     arguments = [
         lowering.fresh(parameter.shape, parameter.name) for parameter in module.entry.parameters
     ]
@@ -193,7 +196,6 @@ def lower(
         leaves(result),
         lowering.origins,
         lowering.costs,
-        tuple(lowering.unsettled),
     )
 
 

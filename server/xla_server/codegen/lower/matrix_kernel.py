@@ -17,11 +17,13 @@ from xla_contract.element_type import ElementType
 from xla_contract.shape import Shape
 from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
 from xla_server.codegen.instructions.lapack import LETTER, workspace
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.codegen.loops.stopping import is_long, stop_lines
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.custom_calls.attributes import parse_attributes
 from xla_server.ir.module import HloInstruction
+from xla_server.target.tuning import tuning_of
 
 LowerCall: TypeAlias = Callable[[Lowering, HloInstruction], Tree]
 """Adds the rows of a call and gives its values."""
@@ -43,7 +45,6 @@ class MatrixCall:
 BASIS = "to_i64(eq(row, column))"
 """The answer for vectors of a matrix without elements: the first ones of a basis."""
 
-_SLOTS = 32
 _BLOCK = 16
 """Rows and columns that are transposed together, so that both sides stay in the cache."""
 
@@ -67,7 +68,7 @@ class MatrixKernel:
         self._results = leaves(self.result)
         self._batch = first.dimensions[: first.rank - rank]
         self._count = math.prod(self._batch)
-        self._slots = max(1, min(self._count, _SLOTS))
+        self._slots = max(1, min(self._count, tuning_of(lowering.machine).row_slots))
         self._arguments: dict[Value, None] = {}
         self._reads: dict[Value, None] = {}
         self._writes: dict[Value, None] = {}
@@ -252,7 +253,7 @@ class MatrixKernel:
         self._lowering.add(
             KernelThunk(
                 self._instruction.name,
-                "\n".join(lines) + "\n",
+                SourceKernel("\n".join(lines) + "\n"),
                 self._slots,
                 work * each,
                 tuple(self._arguments),

@@ -12,6 +12,7 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
 from xla_server.buffers.code import CopyThunk, KernelThunk
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.rng_bit_generator import split_dimension
@@ -38,14 +39,14 @@ def lower_rng_bit_generator(lowering: Lowering, i: HloInstruction) -> Tree:
         counters, body = _three_fry(element, sizes)
     else:
         counters, body = _philox(element, math.prod(sizes), form.dimensions[0])
-    source = f"""def kernel(buffers, start, stop):
+    text = f"""def kernel(buffers, start, stop):
     state = peek_i64(buffers, 0)
     after = peek_i64(buffers, 1)
     out = peek_i64(buffers, 2)
     key = load_u64(state, 0)
     base = load_u64(state, 1)
 {body}"""
-    arguments = (state, after, bits)
+    arguments, source = (state, after, bits), SourceKernel(text)
     lowering.add(KernelThunk(i.name, source, counters, _WORK, arguments, (state,), (after, bits)))
     return after, bits
 
@@ -128,29 +129,32 @@ def _philox(element: ElementType, count: int, words_of_state: int) -> tuple[int,
     wide = element.bit_width == 64
     each = 2 if wide else 4
     counters = -(-count // each)
-    words = ["pair[0]", "pair[1]"]
-    if not wide:
-        words = [part for word in words for part in (word, _high(word))]
-    stores = [
-        f"store_u64(out, 2 * k + {n}, {word})"
-        if wide
-        else _store(f"4 * k + {n}", _narrowed(word, element))
-        for n, word in enumerate(words)
-    ]
-    draw = [
-        "low = add(base, to_u64(k))",
-        "pair = philox(key, low, add(high, to_u64(lt(low, base))))",
-    ]
+    whole = count // each
+
+    def lines(pair: str, drawn: int) -> str:
+        """Draw at counter k and store the first `drawn` numbers."""
+        words = [f"{pair}[0]", f"{pair}[1]"]
+        if wide:
+            stores = [f"store_u64(out, 2 * k + {n}, {word})" for n, word in enumerate(words)]
+        else:
+            halves = [half for word in words for half in (word, _high(word))]
+            stores = [
+                _store(f"4 * k + {n}", _narrowed(half, element)) for n, half in enumerate(halves)
+            ]
+        draw = [
+            "low = add(base, to_u64(k))",
+            f"{pair} = philox(key, low, add(high, to_u64(lt(low, base))))",
+        ]
+        return "".join(f"        {line}\n" for line in (*draw, *stores[:drawn]))
+
     # Without a third word the key is the counter's upper half too, and does not move.
     high = "load_u64(state, 2)" if words_of_state == 3 else "key"
     moved = ["key", "end", "add(high, to_u64(lt(end, base)))"][:words_of_state]
     text = f"    high = {high}\n    end = add(base, to_u64({counters}))\n" + _moved(moved)
-    whole = count // each
-    text += f"    for k in range(start, min(stop, {whole})):\n"
-    text += "".join(f"        {line}\n" for line in (*draw, *stores))
+    text += f"    for k in range(start, min(stop, {whole})):\n" + lines("pair", each)
     if whole < counters:
-        text += f"    if stop == {counters}:\n        k = {whole}\n"
-        text += "".join(f"        {line}\n" for line in (*draw, *stores[: count % each]))
+        # A tuple has a name of its own: the direct compiler assigns each but once.
+        text += f"    if stop == {counters}:\n        k = {whole}\n" + lines("last", count % each)
     return counters, text
 
 

@@ -1,9 +1,9 @@
-"""The guard of fusion: what a kernel would evaluate too often is stored by a kernel of its own.
+"""The cost model of fusion: how often the loop nest of a fusion evaluates each instruction.
 
-Fusion decides from the module alone what is one kernel. Here the kernel is written for its sizes
-and counted. Where it evaluates elements again, and storing an instruction of the fusion first takes
-less time by the same count, that instruction becomes a kernel before it. A reduction that varies
-with no loop of the kernel is never left where it keeps a large kernel from being shared by threads.
+A fusion's kernel is written for its sizes and counted. Where it evaluates elements again, and
+storing an instruction of the fusion first takes less time by the same count, that instruction is to
+be a kernel before it. A reduction that varies with no loop of the kernel is never left where it
+keeps a large kernel from being shared by threads.
 """
 
 import dataclasses
@@ -12,10 +12,15 @@ from typing import TypeAlias
 
 from xla_contract.opcode import Opcode
 from xla_server.buffers.code import Value
-from xla_server.codegen.loops.block import calls_of
+from xla_server.codegen.loops.chunks import calls_of
+from xla_server.codegen.lower.concatenate import concatenate_writer
+from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS, is_fault
 from xla_server.codegen.lower.loop_kernel import ACCESS_UNITS, LoopKernel, LoopTask, loop_kernel
+from xla_server.codegen.lower.loops import array_shapes
 from xla_server.evaluator.evaluation_cost import evaluation_cost, evaluations_once
+from xla_server.fusion.fused_body import is_small_constant
 from xla_server.ir.module import HloInstruction
+from xla_server.ops.elementwise_table import CostClass
 
 LAUNCH_UNITS = 4096
 """Time that another kernel must save, in additions: about a microsecond for its launch, and its
@@ -30,52 +35,60 @@ SMALLEST_SHARE = 64
 PARALLEL_CALLS = 16
 """Chunks that a launch should have if it is large enough, so that threads share it evenly."""
 
-TRANSCENDENTAL_UNITS = 20
-"""Time of a transcendental function in additions, as `kept_rows.cost_of` has it."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class LoopPlan:
-    """The kernels of an instruction in their order.
-
-    If the plan is settled, no storing of one more instruction takes less time by the count.
-    """
-
-    kernels: tuple[LoopKernel, ...]
-    is_settled: bool = True
+TRANSCENDENTAL_UNITS = int(CostClass.TRANSCENDENTAL)
+"""Time of a transcendental function in additions."""
 
 
 Writer: TypeAlias = Callable[[LoopTask], LoopKernel]
 """Writes the kernel of a task."""
 
 
-def loop_plan(
-    instruction: HloInstruction,
-    operands: Mapping[HloInstruction, Value],
-    values: tuple[Value, ...],
-    write: Writer = loop_kernel,
-    *,
-    is_repeated: bool = False,
-) -> LoopPlan:
-    """Return the kernels of an instruction: one, or more if that takes less time.
+class LoopNestCosts:
+    """The cost model of fusion: it writes the kernels that a fusion would be, and counts them."""
 
-    `operands` are the values that it reads, `values` those that it writes, and `write` writes the
-    kernel of the instruction's results. A loop runs the kernels many times if they are
-    `is_repeated`.
-    """
+    def stored(self, fusion: HloInstruction) -> frozenset[HloInstruction]:
+        """Return what is cheaper to store by kernels before a loop fusion than to evaluate in it.
+
+        A fusion whose kernel cannot be written is left as it is: lowering meets the same error.
+        """
+        if not all(shape.element_count for shape in array_shapes(fusion.shape)):
+            return frozenset()
+        is_concatenate = fusion.called[0].root.opcode is Opcode.CONCATENATE
+        write = concatenate_writer(fusion) if is_concatenate else loop_kernel
+        try:
+            planner = _Planner(_task_of(fusion), write)
+        except Exception:
+            return frozenset()
+        try:
+            return planner.planned()
+        except Exception as error:
+            if not is_fault(error):
+                raise
+            FUSION_FAULTS.record(error, fusion)
+            return frozenset()
+
+
+def _task_of(fusion: HloInstruction) -> LoopTask:
+    """Return the task of a fusion's kernel, over values that stand for those of the program."""
+    operands = {
+        operand: _value(operand, operand.name)
+        for operand in fusion.operands
+        if not is_small_constant(operand)
+    }
+    shapes = array_shapes(fusion.shape)
+    values = tuple(Value(s.without_layout(), f"{fusion.name}.{n}") for n, s in enumerate(shapes))
     numbers = tuple(range(len(values)))
-    name = instruction.name
-    task = LoopTask(instruction, instruction, operands, values, name, numbers, is_repeated)
-    kernel = write(task)
-    if instruction.opcode is not Opcode.FUSION:
-        return LoopPlan((kernel,))
-    return _Planner(task, kernel, write).planned()
+    return LoopTask(fusion, fusion, operands, values, fusion.name, numbers)
+
+
+def _value(i: HloInstruction, name: str) -> Value:
+    return Value(i.shape.without_layout(), name)
 
 
 class _Planner:
     """Chooses which instructions of a fusion are stored."""
 
-    def __init__(self, task: LoopTask, kernel: LoopKernel, write: Writer) -> None:
+    def __init__(self, task: LoopTask, write: Writer) -> None:
         self._task = task
         self._write = write
         (self._called,) = task.instruction.called
@@ -84,11 +97,11 @@ class _Planner:
         self._values: dict[HloInstruction, Value] = {}
         if len(self._results) > 1:
             self._values.update(zip(self._results, task.values, strict=True))
-        self._known = {(task.instruction, frozenset[HloInstruction]()): kernel}
+        self._known = {(task.instruction, frozenset[HloInstruction]()): write(task)}
         self._left = MOST_PLANS
 
-    def planned(self) -> LoopPlan:
-        """Return the plan that takes the least time of those tried."""
+    def planned(self) -> frozenset[HloInstruction]:
+        """Return what the plan stores that takes the least time of those tried."""
         stored: frozenset[HloInstruction] = frozenset()
         kernels = self._kernels(stored)
         while self._left > 0:
@@ -106,8 +119,8 @@ class _Planner:
                     stored, kernels = stored | {i}, other
                     break
             else:
-                return LoopPlan(tuple(kernels))
-        return LoopPlan(tuple(kernels), is_settled=False)
+                break
+        return stored
 
     def _kernels(self, stored: frozenset[HloInstruction]) -> list[LoopKernel]:
         """Return the kernels that store these instructions in order, and the results last."""
@@ -144,14 +157,12 @@ class _Planner:
         operands = {part: value for part, value in task.stored.items() if part in needed}
         value = self._value(root)
         stored = {**operands, **values}
-        return LoopTask(
-            task.instruction, root, stored, (value,), value.name, (0,), task.is_repeated
-        )
+        return LoopTask(task.instruction, root, stored, (value,), value.name, (0,))
 
     def _value(self, i: HloInstruction) -> Value:
         known = self._values.get(i)
         if known is None:
-            known = Value(i.shape.without_layout(), f"{self._task.name}.{i.name}")
+            known = _value(i, f"{self._task.name}.{i.name}")
             self._values[i] = known
         return known
 

@@ -18,6 +18,7 @@ from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
 from xla_server.codegen.functions.elementwise import function_of
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.codegen.loops.element_text import load_text, store_text
 from xla_server.codegen.loops.scalar_text import Named, ScalarText, ScalarWriter
 from xla_server.codegen.loops.stopping import SPAN, is_long, stop_lines
@@ -81,9 +82,9 @@ def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
         lines.append(f"    given{n} = {load_text(value.shape.element_type, f'first{n}', '0')}")
     lines += ["    " + line for line in step.prepare.lines]
     lines.append("    for t in range(start, stop):")
-    text = "\n".join([*lines, *body, ""])
+    kernel = SourceKernel("\n".join([*lines, *body, ""]))
     writes = (*results, *kept)
-    lowering.add(KernelThunk(i.name, text, trips, work, tuple(arguments), read, writes))
+    lowering.add(KernelThunk(i.name, kernel, trips, work, tuple(arguments), read, writes))
     return results if i.shape.is_tuple else results[0]
 
 

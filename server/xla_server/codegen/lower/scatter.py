@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from xla_contract.opcode import Opcode
 from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.codegen.loops.element_text import element_text
 from xla_server.codegen.loops.stopping import is_long
 from xla_server.codegen.lower.loops import array_shapes
@@ -62,8 +63,10 @@ def lower_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     kernel = ScatterText(
         space, i.attributes.dimension_numbers, i.operands[count].shape, buffers, combined
     )
-    text = kernel.text(len(arguments), division)
-    lowering.add(KernelThunk(i.name, text, trips, work, arguments, read, results, updates=results))
+    source = SourceKernel(kernel.text(len(arguments), division))
+    lowering.add(
+        KernelThunk(i.name, source, trips, work, arguments, read, results, updates=results)
+    )
     return results if i.shape.is_tuple else results[0]
 
 

@@ -12,6 +12,7 @@ from xla_contract.dimension_numbers import WindowDimension
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_server.buffers.code import CANCELLATION, KernelThunk
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.codegen.loops.element_text import element_text, load_text, store_text
 from xla_server.codegen.loops.stopping import is_long, span_of, stop_lines
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
@@ -46,7 +47,7 @@ def lower_select_and_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     lowering.add(
         KernelThunk(
             i.name,
-            _source(i, numbers, split, block),
+            SourceKernel(_source(i, numbers, split, block)),
             trips,
             work,
             arguments,

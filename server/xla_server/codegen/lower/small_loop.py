@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
-from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
+from xla_server.buffers.code import CopyThunk, Value
 from xla_server.codegen.loops.element_updates import SMALL, chain_of, update_stores
-from xla_server.codegen.loops.loop_text import Register, ScalarLoop, loop_text
+from xla_server.codegen.loops.scalar_loop import Register, ScalarLoop, scalar_loop_kernel
 from xla_server.codegen.loops.scalar_text import Named
 from xla_server.codegen.loops.stored_nodes import all_nodes
+from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.trace.affine import Affine, linear
 from xla_server.codegen.trace.graph import Load, Node, Position, Store
@@ -119,15 +120,14 @@ class _SmallLoop:
         cost = _cost(stores, roots)
         if cost > MOST_WORK:
             raise _UnsuitableError
-        cancellation = self._buffer(CANCELLATION)
-        loop = ScalarLoop(parts, condition, stores, tracer.order(), cancellation, cost)
+        loop = ScalarLoop(parts, condition, stores, tracer.order(), len(self._buffers), cost)
         self._add(loop, results, registers)
         return results
 
     def _add(
         self, loop: ScalarLoop, results: Sequence[Value], registers: Sequence[Sequence[Named]]
     ) -> None:
-        text = loop_text(loop)
+        scheduled = scalar_loop_kernel(loop)
         for value, constant in self._constants.items():
             self._lowering.constants[value] = constant.attributes.literal.value
         changed = [number for number, same in enumerate(self._handed_on) if not same]
@@ -135,24 +135,13 @@ class _SmallLoop:
         for number in changed:
             if not registers[number]:
                 self._lowering.add(CopyThunk(results[number], self._initial[number]))
-        writes = tuple(results[number] for number in changed)
+        # All variables are read before the first result is written.
+        in_place = tuple(
+            (results[number], self._initial[number]) for number in changed if registers[number]
+        )
+        name, arguments = self._instruction.name, list(self._buffers)
         self._lowering.add(
-            KernelThunk(
-                self._instruction.name,
-                text,
-                1,
-                loop.cost,
-                tuple(self._buffers),
-                reads=tuple(v for v in self._buffers if v not in writes and v is not CANCELLATION),
-                writes=writes,
-                # All variables are read before the first result is written.
-                in_place=tuple(
-                    (results[number], self._initial[number])
-                    for number in changed
-                    if registers[number]
-                ),
-                updates=updates,
-            )
+            kernel_thunk(name, scheduled, arguments, in_place=in_place, updates=updates)
         )
 
     def _next_state(self) -> Sequence[HloInstruction]:
@@ -266,8 +255,7 @@ class _StateTracer(Tracer):
         chosen: Node = variables[0]
         for n, variable in enumerate(variables[1:], 1):
             here = self.apply("eq", [Position(offset), integer(n)], "b1")
-            name = f"select_{chosen.type}" if chosen.type in ("c64", "c128") else "select"
-            chosen = self.apply(name, [here, variable, chosen], chosen.type)
+            chosen = self.select(here, variable, chosen)
         return chosen
 
 

@@ -12,6 +12,8 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.codegen.loops.element_text import load_text
 from xla_server.codegen.loops.scalar_text import scalar_text
 from xla_server.codegen.loops.stopping import is_long, stop_lines
@@ -22,9 +24,7 @@ from xla_server.codegen.routines.radix_sort import COUNT_WORDS, LOOK
 from xla_server.codegen.routines.sorting import sorter_name
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloComputation, HloInstruction
-
-_SLOTS = 32
-"""How many rows are sorted side by side at most, each in its own scratch memory."""
+from xla_server.target.tuning import tuning_of
 
 _COST = 64
 """Operations for each element of a row."""
@@ -262,12 +262,12 @@ def _add(
     It may look at the word `cancelled`.
     """
     operands, results = values
-    each = -(-rows // _SLOTS)
+    each = -(-rows // tuning_of(lowering.machine).row_slots)
     slots = -(-rows // each)
     scratch = lowering.new(Shape.array(ElementType.S64, (slots * words,)), f"{i.name}.scratch")
     read = tuple(dict.fromkeys(operands))
     arguments = (*read, *results, scratch, CANCELLATION)
-    lines = [*constants, "def kernel(buffers, start, stop):", "    plain()"]
+    lines = [*constants, "def kernel(buffers, start, stop):"]
     for n, value in enumerate(operands):
         lines.append(f"    o{n} = peek_i64(buffers, {arguments.index(value)})")
     for n, value in enumerate(results):
@@ -286,7 +286,9 @@ def _add(
         if is_long(work):
             lines += stop_lines(3)
     text = "\n".join(lines) + "\n" + _lines(2 if each == 1 else 3, body)
-    lowering.add(KernelThunk(i.name, text, slots, work, arguments, read, (*results, scratch)))
+    # Vectors would gain nothing.
+    kernel = SourceKernel(text, Effort.PLAIN)
+    lowering.add(KernelThunk(i.name, kernel, slots, work, arguments, read, (*results, scratch)))
 
 
 def _loads(types: Sequence[ElementType], which: Iterable[int], side: str, at: str) -> list[str]:

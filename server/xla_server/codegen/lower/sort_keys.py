@@ -59,7 +59,7 @@ def element_key(element_type: ElementType, *, ascending: bool) -> Key:
 def make_key(t: Tracer, node: Node, ascending: bool, uses: tuple[int, ...]) -> Key:
     """The key that orders as numbers of a computed type do."""
     if node.type in ("f32", "f64"):
-        zero = Literal(f"{node.type}(0)", node.type)
+        zero = Literal.of(node.type, 0)
         node = t.apply("select", [t.apply("eq", [node, zero], "b1"), zero, node], node.type)
         node = t.apply(f"total_order_{node.type}", [node], f"i{node.type[1:]}")
     size = 1 if node.type == "b1" else int(node.type[1:]) // 8
@@ -101,7 +101,7 @@ def _mirrors(left: Node, right: Node, pairs: dict[Named, Named]) -> bool:
         elif not (
             isinstance(first, Literal)
             and isinstance(second, Literal)
-            and first.expression == second.expression
+            and first.constant == second.constant
         ):
             return False
     return True

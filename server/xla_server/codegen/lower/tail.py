@@ -9,8 +9,11 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_server.buffers.code import Value
-from xla_server.codegen.loops.block import Block
-from xla_server.codegen.loops.nest import Nest, Printer
+from xla_server.codegen.kernel_ir.expressions import Value as Bound
+from xla_server.codegen.kernel_ir.numba_text import NumbaText
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.loops.loop_builder import Nest, close
+from xla_server.codegen.loops.rows import RowBuilder
 from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.lower.loop_kernel import cost_of_evaluations, evaluated_instructions
 from xla_server.codegen.lower.loops import array_shapes, kernel_operands
@@ -129,7 +132,7 @@ class Tail:
             place,
             Tracer(RULES, numbers, origins).value(self.fusion, index),
         )
-        text = _TailPrinter(Nest(loops, (store,)), {numbers[self.producer]}).tail(origins)
+        text = _TailBuilder(Nest(loops, (store,)), {numbers[self.producer]}).tail(origins)
         self.costs[self.fusion] = instruction_cost_once(self.producer) + text.cost
         return text
 
@@ -154,40 +157,37 @@ def used(
     return tuple(value for value in arguments if value not in writes), writes
 
 
-class _TailPrinter(Printer):
-    """Writes the loops over a block of rows and columns."""
+class _TailBuilder(RowBuilder):
+    """Builds the loops over a block of rows and columns."""
 
     def tail(self, origins: Origins) -> TailText:
-        """The text, whose bounds are variables of the kernel around it."""
+        """The text."""
         row, column = self._nest.loops
-        self._begin()
-        body = Block(2, self._top, row.size)
-        self._open(row, body)
-        inner = Block(3, body, column.size)
-        self._open(column, inner)
+        self._allocate_rows()
+        first_row, last_row, first_column, last_column = (
+            Bound(f"{end}_{axis}", Type.I64)
+            for axis in ("row", "column")
+            for end in ("first", "last")
+        )
+        body = self._open(row, self._top, last_row, first_row, row.size)
+        inner = self._open(column, body, last_column, first_column, column.size)
         if row.size == 1:
             # Values that depend on no row may depend on the product, which is computed in the loop.
             self._invariants = body
         self._store(self._nest.stores, inner)
-        constants = "".join(f"{name} = {text}\n" for text, name in self._constants.items())
-        loops = [
-            f"    for {self._loop_names[row]} in range(first_row, last_row):",
-            *body.lines,
-            f"        for {self._loop_names[column]} in range(first_column, last_column):",
-            # A single column is no variable: what there is to do stands in the loop over rows.
-            *(inner.lines or ["            pass"]),
-        ]
+        close([body, inner])
+        work = self._work(self._nest.loops)
+        found = self._scheduled(work)
+        text = NumbaText()
+        *first, loops = found.kernel.body
+        lines = text.lines(first) if first else []
+        loop_lines = text.lines([loops])
         needs_rows = any(isinstance(node, Folded) for node in all_nodes(self._nest.stores))
         return TailText(
-            constants,
-            _shifted(self._top.lines),
-            _shifted(loops),
-            self._work(self._nest.loops),
+            "".join(f"{line}\n" for line in text.constants),
+            (*text.memory(found.kernel.buffers, found.kernel.stack), *lines),
+            tuple(loop_lines),
+            work,
             needs_rows,
-            cost_of_evaluations(evaluated_instructions(self._evaluated.total(), origins)),
+            cost_of_evaluations(evaluated_instructions(found.evaluations, origins)),
         )
-
-
-def _shifted(lines: Sequence[str]) -> tuple[str, ...]:
-    """Lines one level further left, as they stood in a function."""
-    return tuple(line[4:] for line in lines)

@@ -16,35 +16,8 @@ from xla_server.codegen.routines.thin_products import (
     thin_name,
 )
 from xla_server.passes.thin_dots import OUTER_PIECE_BYTES
-
-WORK_ITEMS = 8
-"""Work items that a large product is divided into."""
-
-ITEM_BYTES = 1 << 16
-"""Bytes of the matrix that a work item reads at least."""
-
-RUN_BYTES = 1 << 12
-"""Bytes of a row of the matrix that are multiplied before the next row, for each sum."""
-
-OUTER_BYTES = 1 << 14
-"""Bytes of a result's row that a work item adds to at most: half of a core's L1."""
-
-EVEN_ITEMS = 64
-"""Work items that a product of a matrix in memory is divided into, so that threads end together: of
-9 work items one of two threads has 5."""
-
-EVEN_BYTES = 1 << 20
-"""Bytes of the matrix that each of these reads at least."""
-
-STREAMED_BYTES = 1 << 22
-"""Bytes of a matrix from which its rows are read one after the other if there is one vector: it is
-then in no cache of one core, and read as fast as memory gives it in order."""
-
-STREAMED_RUN = 256
-"""Products of a row below which adding up its partial sums takes as long as the products."""
-
-STEP_ELEMENTS = 1 << 22
-"""Elements of the matrix between two looks at the cancellation flag, if sums are along columns."""
+from xla_server.target.machine import Machine
+from xla_server.target.tuning import ThinProducts, tuning_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,6 +30,7 @@ class ThinProduct:
     result and from vector to vector of the product.
     """
 
+    machine: Machine
     kind: str
     batch: int
     count: int
@@ -67,6 +41,10 @@ class ThinProduct:
     result_strides: tuple[int, int]
 
     @property
+    def _tuning(self) -> ThinProducts:
+        return tuning_of(self.machine).thin_products
+
+    @property
     def width(self) -> int:
         """Bytes of an element."""
         return KINDS[self.kind].width
@@ -74,14 +52,14 @@ class ThinProduct:
     @property
     def height(self) -> int:
         """Vectors that are multiplied at the same time."""
-        heights = inner_heights() if self.is_inner else OUTER_HEIGHTS
+        heights = inner_heights(self.machine) if self.is_inner else OUTER_HEIGHTS
         return next((n for n in heights if n >= self.vectors), heights[-1])
 
     @property
     def function(self) -> str:
         """The name of the function that multiplies."""
-        is_long = min(self.run, self.depth) >= STREAMED_RUN
-        is_large = self.count * self.depth * self.width >= STREAMED_BYTES
+        is_long = min(self.run, self.depth) >= self._tuning.min_streamed_run
+        is_large = self.count * self.depth * self.width >= self._tuning.min_streamed_bytes
         if self.is_inner and self.vectors == 1 and is_large and is_long:
             return streamed_name(self.kind)
         return thin_name(self.kind, self.height, is_inner=self.is_inner)
@@ -89,16 +67,17 @@ class ThinProduct:
     @property
     def block(self) -> int:
         """Results for each vector that a work item computes, a multiple of what is done at once."""
+        tuned = self._tuning
         row = self.depth * self.width if self.is_inner else self.width
         matrix = self.count * self.depth * self.width
-        items = max(1, min(-(-WORK_ITEMS // self.batch), matrix // ITEM_BYTES))
-        items = max(items, min(-(-EVEN_ITEMS // self.batch), matrix // EVEN_BYTES))
+        items = max(1, min(-(-tuned.work_items // self.batch), matrix // tuned.min_item_bytes))
+        items = max(items, min(-(-tuned.even_items // self.batch), matrix // tuned.min_even_bytes))
         unit = ROWS
-        least = -(-ITEM_BYTES // row)
+        least = -(-tuned.min_item_bytes // row)
         if not self.is_inner:
-            unit = KINDS[self.kind].lanes
+            unit = self.machine.lanes(self.width)
             least = OUTER_PIECE_BYTES // row
-            items = max(items, -(-self.count * row // OUTER_BYTES))
+            items = max(items, -(-self.count * row // tuned.result_row_bytes))
         wanted = max(-(-self.count // items), least)
         return min(self.count, -(-wanted // unit) * unit)
 
@@ -111,9 +90,9 @@ class ThinProduct:
     def run(self) -> int:
         """Products of a sum that are added up at a time."""
         if not self.is_inner:
-            return min(self.depth, STEP_ELEMENTS // self.block)
-        runs = -(-self.depth * self.width // RUN_BYTES)
-        lanes = KINDS[self.kind].lanes
+            return min(self.depth, self._tuning.step_elements // self.block)
+        runs = -(-self.depth * self.width // self._tuning.run_bytes)
+        lanes = self.machine.lanes(self.width)
         return -(-self.depth // (runs * lanes)) * lanes
 
 

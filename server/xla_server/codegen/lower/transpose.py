@@ -12,6 +12,8 @@ from types import MappingProxyType
 
 from xla_contract.opcode import Opcode
 from xla_server.buffers.code import KernelThunk
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.routines.tiles import side_of, tile_name
@@ -90,14 +92,14 @@ def lower_transpose(lowering: Lowering, i: HloInstruction) -> Tree:
     if plan is None or i.shape.element_count < FEW_ELEMENTS:
         return lower_loop(lowering, i)
     source, result = lowering.array(operand), lowering.new(i.shape, i.name)
-    text, trips, work = transposition_source(plan)
+    kernel, trips, work = transposition_kernel(plan)
     arguments = (source, result)
-    lowering.add(KernelThunk(i.name, text, trips, work, arguments, (source,), (result,)))
+    lowering.add(KernelThunk(i.name, kernel, trips, work, arguments, (source,), (result,)))
     return result
 
 
-def transposition_source(plan: Transposition) -> tuple[str, int, int]:
-    """The text of a kernel, its trips and the work of one."""
+def transposition_kernel(plan: Transposition) -> tuple[SourceKernel, int, int]:
+    """Return a kernel, its work items and the operations of one."""
     rows, columns = plan.rows, plan.columns
     side = side_of(plan.width, rows.size, columns.size)
     tall, wide = (_block(axis.size, side or 1, plan.width) for axis in (rows, columns))
@@ -110,7 +112,10 @@ def transposition_source(plan: Transposition) -> tuple[str, int, int]:
     body = "".join(f"    {line}\n" for line in head + lines)
     text = f"def kernel(buffers, start, stop):\n{body}"
     trips = down * across * math.prod(axis.size for axis in plan.outer)
-    return text, trips, 2 * min(tall, rows.size) * min(wide, columns.size)
+    # Few blocks of calls are soon done, whatever is made of the loops around them.
+    is_plain = side and down * across < FEW_BLOCKS
+    kernel = SourceKernel(text, Effort.PLAIN if is_plain else None)
+    return kernel, trips, 2 * min(tall, rows.size) * min(wide, columns.size)
 
 
 def _outer(plan: Transposition) -> list[str]:
@@ -141,7 +146,6 @@ def _tiles(
         place = f"add(mul(c, {columns.read * width}), mul(r, {width}))"
         into = f"add(mul(r, {rows.written * width}), mul(c, {width}))"
         return [
-            "plain()",
             *_trips(plan, block, counts),
             f"    for y in range(0, {block[0] // side}):",
             f"        r = minimum(add(row, mul(y, {side})), {rows.size - side})",

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from xla_server.codegen.lower.convolution_phases import Phase, panels
 from xla_server.codegen.lower.tail import NO_TAIL, TailText
 from xla_server.codegen.routines.product_tiles import tallest, tile_name
-from xla_server.codegen.routines.winograd_block import PANEL
+from xla_server.codegen.routines.winograd_block import panel_width
 from xla_server.codegen.routines.winograd_transforms import RESULTS, SIDE, TAPS
 
 FEWEST_FEATURES = 16
@@ -23,9 +23,6 @@ FEWEST_FEATURES = 16
 
 SMALLEST = 6
 """Results along a dimension, from which few of a tile's are thrown away."""
-
-TRIPS = 16
-"""Into how many trips, each with memory of its own, the blocks are dealt."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,12 +46,12 @@ class Tiled:
     @property
     def runs(self) -> int:
         """Runs of tiles done together: so many share a reading of the kernel."""
-        return min(2, -(-self.tiles // tallest()))
+        return min(2, -(-self.tiles // tallest(self.phase.machine)))
 
     @property
     def rows(self) -> int:
         """Tiles of a run."""
-        return min(tallest(), -(-self.tiles // self.runs))
+        return min(tallest(self.phase.machine), -(-self.tiles // self.runs))
 
     @property
     def block(self) -> int:
@@ -69,7 +66,7 @@ class Tiled:
     @property
     def trips(self) -> int:
         """Of the kernel."""
-        return min(self.blocks, TRIPS)
+        return min(self.blocks, self.phase.tuning.work_items)
 
     @property
     def parts(self) -> tuple[int, int, int]:
@@ -197,8 +194,8 @@ def _numbers(tiled: Tiled) -> list[int | str]:
     down, across = phase.lines
     square = 4 * phase.inputs * phase.outputs
     *_, (_, rest, _) = panels(phase)
-    widths = min(phase.outputs, PANEL), rest
-    tiles = [tile_name("f32", tiled.rows, width) for width in widths]
+    widths = min(phase.outputs, panel_width(phase.machine)), rest
+    tiles = [tile_name(phase.machine, "f32", tiled.rows, width) for width in widths]
     return [
         *(tiled.block, tiled.rows, *tiled.grid),
         *(down.size, across.size, down.start, across.start, down.results, across.results),

@@ -8,7 +8,7 @@ row by row, and what the right side has in those from `_FACTORS` on.
 import dataclasses
 from collections.abc import Sequence
 
-from xla_server.codegen.compiler.target_cpu import has_features
+from xla_server.target.machine import Machine
 
 _FACTORS = 28
 _LEFT, _PRODUCT = "zmm30", "zmm31"
@@ -34,8 +34,8 @@ class _Words:
         ]
 
 
-def _words(kind: str) -> _Words:
-    pairs = "vpdpwssd" if has_features("avx512vnni") else "vpmaddwd"
+def _words(machine: Machine, kind: str) -> _Words:
+    pairs = "vpdpwssd" if machine.has("avx512vnni") else "vpmaddwd"
     return {
         "f32": _Words(16, "vmovups", "vbroadcastss", "vaddps", "vfmadd231ps"),
         "f64": _Words(8, "vmovupd", "vbroadcastsd", "vaddpd", "vfmadd231pd"),
@@ -44,14 +44,14 @@ def _words(kind: str) -> _Words:
     }[kind]
 
 
-def has_assembly() -> bool:
-    """Whether the processor has what these tiles are written in."""
-    return has_features("avx512f", "avx512bw", "bmi2", "64bit")
+def has_assembly(machine: Machine) -> bool:
+    """Return whether a machine has the instructions of these tiles."""
+    return machine.has("avx512f", "avx512bw", "bmi2", "64bit")
 
 
-def gemm_tile(symbol: str, kind: str, rows: int, vectors: int) -> str:
+def gemm_tile(symbol: str, machine: Machine, kind: str, rows: int, vectors: int) -> str:
     """The module of a tile with the operands of `gemm_tiles.tile_text`."""
-    words = _words(kind)
+    words = _words(machine, kind)
     width = 64 // words.lanes
     left, right, result, ahead, steps, pitch = "rdi", "rsi", "rdx", "rcx", "r8", "r9"
     there, columns, adds = (f"qword ptr [rsp + {8 * number}]" for number in (1, 2, 3))
@@ -76,9 +76,9 @@ def gemm_tile(symbol: str, kind: str, rows: int, vectors: int) -> str:
     return naked_function(symbol, 9, lines)
 
 
-def gemm_along(symbol: str, kind: str, height: int) -> str:
+def gemm_along(symbol: str, machine: Machine, kind: str, height: int) -> str:
     """The module of a panel with the operands of `gemm_panels.along_text`, of the tile's type."""
-    words = _words(kind)
+    words = _words(machine, kind)
     source, ahead, panel, steps, width = "rdi", "rsi", "rdx", "rcx", "r8"
     vectors = -(-height // words.lanes)
     numbers = range(vectors)
@@ -94,10 +94,16 @@ def gemm_along(symbol: str, kind: str, height: int) -> str:
 
 
 def product_tile(
-    symbol: str, kind: str, rows: int, vectors: int, is_partial: bool, is_depthwise: bool
+    symbol: str,
+    machine: Machine,
+    kind: str,
+    rows: int,
+    vectors: int,
+    is_partial: bool,
+    is_depthwise: bool,
 ) -> str:
     """The module of a tile with the operands of `product_tiles.tile_name`, of any loops."""
-    words = _words(kind)
+    words = _words(machine, kind)
     masks = [""] * (vectors - 1) + ["{k1}" if is_partial else ""]
     kept = 16 + 8 * 9
     # Of each loop, behind six operands in registers: trips, and steps on the left and the right.

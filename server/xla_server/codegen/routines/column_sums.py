@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from xla_server.codegen.compiler.direct_compiler import write_function
-from xla_server.codegen.compiler.kernel_compiler import Effort
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.instructions.intrinsics import add
 from xla_server.codegen.instructions.memory import MEMORY
+from xla_server.codegen.kernel_ir.effort import Effort
 
 FILLED = {4: "i32", 8: "i64"}
 """Integers that `fill_function` writes, by their bytes."""

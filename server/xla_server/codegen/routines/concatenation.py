@@ -12,16 +12,17 @@ the byte OFFSET of its first run and the bytes from run to run (STRIDE), the byt
 run goes to (TARGET), its SIZE in bytes, and the bytes of a row that entries before it fill (BEGIN).
 """
 
+import functools
 from typing import Any
 
 from numba import njit
 
 from xla_server.codegen.compiler.direct_compiler import write_function
-from xla_server.codegen.compiler.kernel_compiler import Effort
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
 from xla_server.codegen.instructions.intrinsics import minimum, whole_div, whole_mod
 from xla_server.codegen.instructions.memory import MEMORY
+from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.routines.tiles import SIDES
 
 COUNT, ROW_BYTES, COPIED_BYTES, ROWS, BLOCK_ROWS = range(5)
@@ -194,9 +195,7 @@ def _loaded(f: FunctionText, address: str, word: int) -> str:
 
 
 def _shared(name: str, function: Any) -> SharedFunction:
-    def write(code: Any) -> None:
-        write_function(code, function)
-
+    write = functools.partial(write_function, function=function)
     return SharedFunction(name, 3, write, Effort.PLAIN, is_long=True)
 
 

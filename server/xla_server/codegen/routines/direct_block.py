@@ -10,10 +10,10 @@ from typing import Any
 from numba import njit
 
 from xla_server.codegen.compiler.direct_compiler import write_function
-from xla_server.codegen.compiler.kernel_compiler import Effort
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.instructions.intrinsics import select
 from xla_server.codegen.instructions.memory import clear_bytes, copy_bytes
+from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.routines.product_tiles import product_tile_at
 
 PARAMETERS = (

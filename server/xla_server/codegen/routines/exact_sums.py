@@ -11,7 +11,6 @@ from typing import Any
 from numba import njit
 
 from xla_server.codegen.compiler.direct_compiler import write_function
-from xla_server.codegen.compiler.kernel_compiler import Effort
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.instructions.constants import CONSTANTS
@@ -24,6 +23,7 @@ from xla_server.codegen.instructions.intrinsics import (
     whole_mod,
 )
 from xla_server.codegen.instructions.memory import MEMORY
+from xla_server.codegen.kernel_ir.effort import Effort
 
 SPATIAL = 3
 """Spatial dimensions, those missing having one position."""

@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from xla_server.codegen.compiler.llvm_text import Loop
 from xla_server.codegen.compiler.shared_functions import TextFunction
 from xla_server.codegen.routines.fourier_text import Complex, FourierText
+from xla_server.target.machine import Machine
 
 _KINDS = ("f32", "f64")
 
 _REAL_OPERANDS = ("real", "imaginary", "half", "table")
 
 
-def _halves_text(symbol: str, kind: str, *, is_inverse: bool) -> str:
+def _halves_text(symbol: str, machine: Machine, kind: str, *, is_inverse: bool) -> str:
     """The step between a real transform and a complex one of half its length, in place.
 
     Elements k and half - k become s * (x[k] + conj(x[half - k])) + t[k] * (x[k] -
@@ -24,7 +25,7 @@ def _halves_text(symbol: str, kind: str, *, is_inverse: bool) -> str:
     table and t what follows. An inverse one takes elements 0 and half, which are real, to
     element 0; the other way round else.
     """
-    f = FourierText(symbol, _REAL_OPERANDS, kind)
+    f = FourierText(symbol, _REAL_OPERANDS, machine, kind)
     ends = f.let(f"mul i64 %half, {f.pair}")
     real, imaginary = f.pointer("%real"), f.pointer("%imaginary")
     last_real, last_imaginary = (
@@ -63,13 +64,13 @@ def _halves_text(symbol: str, kind: str, *, is_inverse: bool) -> str:
 _MIX_OPERANDS = ("low", "low_swapped", "high", "high_swapped", "count", "table", "scale")
 
 
-def _mix_text(symbol: str, kind: str) -> str:
+def _mix_text(symbol: str, machine: Machine, kind: str) -> str:
     """The step of `from_half` and `to_half` for elements k and half - k in blocks of their own.
 
     Lanes are neighbouring k, and so are the table's. Of a block the parts' addresses are given,
     real before imaginary; `scale` are the bits of an f64.
     """
-    f = FourierText(symbol, _MIX_OPERANDS, kind)
+    f = FourierText(symbol, _MIX_OPERANDS, machine, kind)
     scale = f.factor("%scale")
     places = [("ptr", f.pointer(f"%{name}")) for name in (*_MIX_OPERANDS[:4], "table")]
     k = Loop(f, "0", "%count", 1, places)
@@ -93,9 +94,9 @@ def _mixed(
         f.store(value, place)
 
 
-def _mirror_text(symbol: str, kind: str) -> str:
+def _mirror_text(symbol: str, machine: Machine, kind: str) -> str:
     """Complete the spectrum of real numbers, of odd length n: element n - k is conj(x[k])."""
-    f = FourierText(symbol, ("real", "imaginary", "count"), kind)
+    f = FourierText(symbol, ("real", "imaginary", "count"), machine, kind)
     real, imaginary = f.pointer("%real"), f.pointer("%imaginary")
     f.store("zeroinitializer", imaginary)
     half = f.let("lshr i64 %count, 1")
@@ -118,12 +119,12 @@ def _mirror_text(symbol: str, kind: str) -> str:
 _TURN_OPERANDS = ("source", "count", "fine", "coarse", "rows")
 
 
-def _turn_text(symbol: str, kind: str, *, is_broadcast: bool) -> str:
+def _turn_text(symbol: str, machine: Machine, kind: str, *, is_broadcast: bool) -> str:
     """Multiply element j * rows + k by coarse[j] * fine[k], k < rows, in place.
 
     The tables have a number for each lane, or one for all.
     """
-    f = FourierText(symbol, _TURN_OPERANDS, kind)
+    f = FourierText(symbol, _TURN_OPERANDS, machine, kind)
     step = 2 * f.width if is_broadcast else f.pair
     take: Callable[[str], Complex] = f.broadcast_pair if is_broadcast else f.load_pair
     begin = [("ptr", f.pointer("%source")), ("ptr", f.pointer("%coarse"))]
@@ -145,13 +146,13 @@ def _turn_text(symbol: str, kind: str, *, is_broadcast: bool) -> str:
 _CHIRP_OPERANDS = ("source", "source_step", "target", "target_step", "count", "table", "padded")
 
 
-def _chirp_text(symbol: str, kind: str, *, swapped: str) -> str:
+def _chirp_text(symbol: str, machine: Machine, kind: str, *, swapped: str) -> str:
     """Multiply elements by a table's, and add zeros up to `padded` elements.
 
     `swapped` says whose real and imaginary parts are exchanged: the operand's, the result's, or
     nobody's.
     """
-    f = FourierText(symbol, _CHIRP_OPERANDS, kind)
+    f = FourierText(symbol, _CHIRP_OPERANDS, machine, kind)
     begin = [("ptr", f.pointer(f"%{name}")) for name in ("source", "target", "table")]
     k = Loop(f, "0", "%count", 1, begin)
     source, target, table = k.values
@@ -170,9 +171,9 @@ def _chirp_text(symbol: str, kind: str, *, swapped: str) -> str:
     return f.text()
 
 
-def _take_text(symbol: str, kind: str) -> str:
+def _take_text(symbol: str, machine: Machine, kind: str) -> str:
     """Bring elements at byte offsets into the order of a table of int64."""
-    f = FourierText(symbol, ("source", "target", "count", "offsets"), kind)
+    f = FourierText(symbol, ("source", "target", "count", "offsets"), machine, kind)
     source = f.pointer("%source")
     begin = [("ptr", f.pointer(f"%{name}")) for name in ("target", "offsets")]
     k = Loop(f, "0", "%count", 1, begin)
@@ -182,9 +183,9 @@ def _take_text(symbol: str, kind: str) -> str:
     return f.text()
 
 
-def _give_text(symbol: str, kind: str) -> str:
+def _give_text(symbol: str, machine: Machine, kind: str) -> str:
     """Store elements, real and imaginary parts exchanged, times a table's at byte offsets."""
-    f = FourierText(symbol, ("source", "target", "count", "offsets", "table"), kind)
+    f = FourierText(symbol, ("source", "target", "count", "offsets", "table"), machine, kind)
     target = f.pointer("%target")
     begin = [("ptr", f.pointer(f"%{name}")) for name in ("source", "offsets", "table")]
     k = Loop(f, "0", "%count", 1, begin)
@@ -196,61 +197,35 @@ def _give_text(symbol: str, kind: str) -> str:
     return f.text()
 
 
-def _sum_text(symbol: str, kind: str, *, is_swapped: bool) -> str:
+def _sum_text(symbol: str, machine: Machine, kind: str, *, is_swapped: bool) -> str:
     """Add two elements; of a swapped one the first has its parts exchanged."""
-    f = FourierText(symbol, ("one", "other", "target"), kind)
+    f = FourierText(symbol, ("one", "other", "target"), machine, kind)
     one, other = (f.load_pair(f.pointer(f"%{name}")) for name in ("one", "other"))
     one = (one[1], one[0]) if is_swapped else one
     f.store_pair(f.complex_add(one, other), f.pointer("%target"))
     return f.text()
 
 
-def _function(name: str, count: int, text: Callable[[str], str]) -> TextFunction:
-    return TextFunction(name, count, text, is_long=True)
+def fourier_blocks(machine: Machine) -> dict[str, TextFunction]:
+    """Return every function of this module by its name in kernels."""
+    found: dict[str, TextFunction] = {}
 
+    def add(name: str, count: int, text: Callable[..., str], **options: bool | str) -> None:
+        for kind in _KINDS:
+            title = f"fourier_{name}_{kind}"
+            write = functools.partial(text, machine=machine, kind=kind, **options)
+            found[title] = TextFunction(title, count, write, is_long=True)
 
-FOURIER_BLOCKS = {
-    function.__name__: function
-    for kind in _KINDS
-    for function in (
-        *(
-            _function(
-                f"fourier_{name}_{kind}",
-                len(_REAL_OPERANDS),
-                functools.partial(_halves_text, kind=kind, is_inverse=is_inverse),
-            )
-            for name, is_inverse in (("to_half", True), ("from_half", False))
-        ),
-        _function(
-            f"fourier_mix_{kind}", len(_MIX_OPERANDS), functools.partial(_mix_text, kind=kind)
-        ),
-        _function(f"fourier_take_{kind}", 4, functools.partial(_take_text, kind=kind)),
-        _function(f"fourier_give_{kind}", 5, functools.partial(_give_text, kind=kind)),
-        *(
-            _function(
-                f"fourier_{name}_{kind}",
-                3,
-                functools.partial(_sum_text, kind=kind, is_swapped=is_swapped),
-            )
-            for name, is_swapped in (("sum", False), ("sum_swapped", True))
-        ),
-        _function(f"fourier_mirror_{kind}", 3, functools.partial(_mirror_text, kind=kind)),
-        *(
-            _function(
-                f"fourier_{name}_{kind}",
-                len(_TURN_OPERANDS),
-                functools.partial(_turn_text, kind=kind, is_broadcast=is_broadcast),
-            )
-            for name, is_broadcast in (("turn_lanes", False), ("turn", True))
-        ),
-        *(
-            _function(
-                f"fourier_{name}_{kind}",
-                len(_CHIRP_OPERANDS),
-                functools.partial(_chirp_text, kind=kind, swapped=swapped),
-            )
-            for name, swapped in (("chirp", ""), ("chirp_to", "result"), ("chirp_from", "operand"))
-        ),
-    )
-}
-"""Every function of this module by its name in kernels."""
+    add("to_half", len(_REAL_OPERANDS), _halves_text, is_inverse=True)
+    add("from_half", len(_REAL_OPERANDS), _halves_text, is_inverse=False)
+    add("mix", len(_MIX_OPERANDS), _mix_text)
+    add("take", 4, _take_text)
+    add("give", 5, _give_text)
+    add("sum", 3, _sum_text, is_swapped=False)
+    add("sum_swapped", 3, _sum_text, is_swapped=True)
+    add("mirror", 3, _mirror_text)
+    add("turn_lanes", len(_TURN_OPERANDS), _turn_text, is_broadcast=False)
+    add("turn", len(_TURN_OPERANDS), _turn_text, is_broadcast=True)
+    for name, swapped in (("chirp", ""), ("chirp_to", "result"), ("chirp_from", "operand")):
+        add(name, len(_CHIRP_OPERANDS), _chirp_text, swapped=swapped)
+    return found

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from xla_server.codegen.compiler.llvm_text import Loop
 from xla_server.codegen.compiler.shared_functions import TextFunction
 from xla_server.codegen.routines.fourier_text import Complex, FourierText
+from xla_server.target.machine import Machine
 
 _KINDS = ("f32", "f64")
 
@@ -32,8 +33,10 @@ OPERANDS = LINES_OPERANDS[:7]
 class _Move(FourierText):
     """A load or store while it is written."""
 
-    def __init__(self, symbol: str, kind: str, *, is_load: bool, is_real: bool) -> None:
-        super().__init__(symbol, self.operands, kind)
+    def __init__(
+        self, symbol: str, machine: Machine, kind: str, *, is_load: bool, is_real: bool
+    ) -> None:
+        super().__init__(symbol, self.operands, machine, kind)
         self.is_load, self.is_real = is_load, is_real
         self.element = self.width if is_real else 2 * self.width
         self.scale = "" if is_load else self.factor("%factor")
@@ -221,13 +224,15 @@ class _Lines(_Move):
         self.call("void", f"llvm.masked.scatter.{self.suffix}.v{self.lanes}p0", given)
 
 
-def move_text(symbol: str, kind: str, form: str, *, is_load: bool, is_real: bool) -> str:
+def move_text(
+    symbol: str, machine: Machine, kind: str, form: str, *, is_load: bool, is_real: bool
+) -> str:
     """The module of a load or store of one form: rows, short_rows, columns or lines."""
     if form == "columns":
-        return _Columns(symbol, kind, is_load=is_load, is_real=is_real).module()
+        return _Columns(symbol, machine, kind, is_load=is_load, is_real=is_real).module()
     if form == "lines":
-        return _Lines(symbol, kind, is_load=is_load, is_real=is_real).module()
-    rows = _Rows(symbol, kind, is_load=is_load, is_real=is_real)
+        return _Lines(symbol, machine, kind, is_load=is_load, is_real=is_real).module()
+    rows = _Rows(symbol, machine, kind, is_load=is_load, is_real=is_real)
     return rows.module(is_short=form == "short_rows")
 
 
@@ -237,21 +242,23 @@ def move_name(kind: str, form: str, *, is_load: bool, is_real: bool) -> str:
     return f"fourier_{way}_{form}_{'real_' if is_real else ''}{kind}"
 
 
-def _move(kind: str, form: str, *, is_load: bool, is_real: bool) -> TextFunction:
+def _move(machine: Machine, kind: str, form: str, *, is_load: bool, is_real: bool) -> TextFunction:
+    write = functools.partial(move_text, machine=machine, kind=kind, form=form)
     return TextFunction(
         move_name(kind, form, is_load=is_load, is_real=is_real),
         len(LINES_OPERANDS if form == "lines" else OPERANDS),
-        functools.partial(move_text, kind=kind, form=form, is_load=is_load, is_real=is_real),
+        functools.partial(write, is_load=is_load, is_real=is_real),
         is_long=True,
     )
 
 
-FOURIER_MOVES = {
-    function.__name__: function
-    for kind in _KINDS
-    for form in ("rows", "short_rows", "columns", "lines")
-    for is_load in (True, False)
-    for is_real in (False, True)
-    for function in [_move(kind, form, is_load=is_load, is_real=is_real)]
-}
-"""Every function of this module by its name in kernels."""
+def fourier_moves(machine: Machine) -> dict[str, TextFunction]:
+    """Return every function of this module by its name in kernels."""
+    functions = [
+        _move(machine, kind, form, is_load=is_load, is_real=is_real)
+        for kind in _KINDS
+        for form in ("rows", "short_rows", "columns", "lines")
+        for is_load in (True, False)
+        for is_real in (False, True)
+    ]
+    return {function.__name__: function for function in functions}

@@ -7,12 +7,14 @@ with real and imaginary parts exchanged.
 """
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 
 from xla_server.codegen.compiler.llvm_text import Loop
 from xla_server.codegen.compiler.shared_functions import TextFunction
 from xla_server.codegen.routines.fourier_text import Complex, FourierText, unit_root
+from xla_server.target.machine import Machine
 
 RADICES = (13, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2)
 """Lengths whose transforms are unrolled in registers."""
@@ -104,9 +106,9 @@ def _odd(f: FourierText, x: Sequence[Complex]) -> list[Complex]:
     return y
 
 
-def pass_text(symbol: str, kind: str, radix: int, *, is_last: bool) -> str:
+def pass_text(symbol: str, machine: Machine, kind: str, radix: int, *, is_last: bool) -> str:
     """The module of a pass; the last one has m = 1 and no twiddles."""
-    f = FourierText(symbol, _OPERANDS, kind)
+    f = FourierText(symbol, _OPERANDS, machine, kind)
     per_row = f.let(f"mul i64 %s, {f.pair}")
     apart_in = f.let(f"mul i64 {per_row}, %m")
     further = f.let(f"mul i64 {per_row}, {radix - 1}")
@@ -143,13 +145,13 @@ def pass_name(kind: str, radix: int, *, is_last: bool) -> str:
 _GENERIC_OPERANDS = (*_OPERANDS, "r", "roots", "room")
 
 
-def generic_text(symbol: str, kind: str) -> str:
+def generic_text(symbol: str, machine: Machine, kind: str) -> str:
     """The module of a pass of any odd radix.
 
     `roots` has cos(2 pi j / r) and sin(2 pi j / r) for j < r, `room` holds r elements. `twiddles`
     are there for all p.
     """
-    f = FourierText(symbol, _GENERIC_OPERANDS, kind)
+    f = FourierText(symbol, _GENERIC_OPERANDS, machine, kind)
     per_row = f.let(f"mul i64 %s, {f.pair}")
     apart_in = f.let(f"mul i64 {per_row}, %m")
     last_in = f.let(f"mul i64 {apart_in}, {f.minus('%r', '1')}")
@@ -218,32 +220,26 @@ def generic_text(symbol: str, kind: str) -> str:
     return f.text()
 
 
-def _pass(kind: str, radix: int, *, is_last: bool) -> TextFunction:
-    text = functools.partial(pass_text, kind=kind, radix=radix, is_last=is_last)
-    name = pass_name(kind, radix, is_last=is_last)
-    return TextFunction(name, len(_OPERANDS), text, is_long=True)
-
-
 def generic_name(kind: str) -> str:
     """What kernels call the pass of any odd radix."""
     return f"fourier_generic_{kind}"
 
 
-FOURIER_PASSES = {
-    function.__name__: function
-    for kind in KINDS
-    for function in (
-        *(_pass(kind, r, is_last=last) for r in RADICES for last in (False, True)),
-        TextFunction(
-            generic_name(kind),
-            len(_GENERIC_OPERANDS),
-            functools.partial(generic_text, kind=kind),
-            is_long=True,
-        ),
-    )
-}
-"""Every function of this module by its name in kernels.
+def fourier_passes(machine: Machine) -> dict[str, TextFunction]:
+    """Return every function of this module by its name in kernels.
 
-Operands are int64: addresses of source and target, s, m and the address of the twiddles, complex
-numbers w^(p * k) by p and k = 1 to r - 1.
-"""
+    Operands are int64: addresses of source and target, s, m and the address of the twiddles,
+    complex numbers w^(p * k) by p and k = 1 to r - 1.
+    """
+    found: dict[str, TextFunction] = {}
+    for kind in KINDS:
+        for radix, is_last in itertools.product(RADICES, (False, True)):
+            name = pass_name(kind, radix, is_last=is_last)
+            text = functools.partial(
+                pass_text, machine=machine, kind=kind, radix=radix, is_last=is_last
+            )
+            found[name] = TextFunction(name, len(_OPERANDS), text, is_long=True)
+        name = generic_name(kind)
+        text = functools.partial(generic_text, machine=machine, kind=kind)
+        found[name] = TextFunction(name, len(_GENERIC_OPERANDS), text, is_long=True)
+    return found

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from xla_server.codegen.compiler.llvm_text import FunctionText, suffix_of
 from xla_server.codegen.routines.product_tiles import lanes
+from xla_server.target.machine import Machine
 
 Complex: TypeAlias = tuple[str, str]
 """Names of a vector of real parts and one of imaginary parts."""
@@ -21,9 +22,9 @@ WIDTH = {"f32": 4, "f64": 8}
 _FORM = {"f32": "float", "f64": "double"}
 
 
-def pair_bytes(kind: str) -> int:
+def pair_bytes(machine: Machine) -> int:
     """Return the bytes of one element of a block: two vectors."""
-    return 2 * lanes(kind) * WIDTH[kind]
+    return 2 * machine.vector_bytes
 
 
 def unit_root(exponent: int, n: int) -> tuple[float, float]:
@@ -43,9 +44,9 @@ def unit_root(exponent: int, n: int) -> tuple[float, float]:
 class FourierText(FunctionText):
     """A function on vectors of the real type `kind` while it is written."""
 
-    def __init__(self, symbol: str, operands: Sequence[str], kind: str) -> None:
+    def __init__(self, symbol: str, operands: Sequence[str], machine: Machine, kind: str) -> None:
         super().__init__(symbol, operands)
-        self.lanes, self.width, self.form = lanes(kind), WIDTH[kind], _FORM[kind]
+        self.lanes, self.width, self.form = lanes(machine, kind), WIDTH[kind], _FORM[kind]
         self.vector = f"<{self.lanes} x {self.form}>"
         self.bytes = self.lanes * self.width
         self.pair = 2 * self.bytes

@@ -5,8 +5,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xla_server.codegen.compiler.kernel_compiler import Effort
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
+from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.routines.assembly_tiles import gemm_along, gemm_tile, has_assembly
 from xla_server.codegen.routines.gemm_loops import (
     BAND_OPERANDS,
@@ -17,6 +17,7 @@ from xla_server.codegen.routines.gemm_loops import (
 )
 from xla_server.codegen.routines.gemm_panels import across_text, along_text
 from xla_server.codegen.routines.gemm_tiles import KINDS, VECTORS, Kind, heights, tile_text
+from xla_server.target.machine import Machine
 
 
 def tile_name(kind: Kind, rows: int, vectors: int) -> str:
@@ -36,35 +37,41 @@ def _glue(name: str, operands: Sequence[str], text: Callable[[str], str]) -> Sha
     return TextFunction(name, len(operands), text, Effort.GLUE, is_long=True)
 
 
-def _tile(kind: Kind, rows: int, vectors: int) -> SharedFunction:
+def _tile(machine: Machine, kind: Kind, rows: int, vectors: int) -> SharedFunction:
     name = tile_name(kind, rows, vectors)
-    if has_assembly():
-        text = functools.partial(gemm_tile, kind=kind.name, rows=rows, vectors=vectors)
+    if has_assembly(machine):
+        text = functools.partial(
+            gemm_tile, machine=machine, kind=kind.name, rows=rows, vectors=vectors
+        )
         return TextFunction(name, 9, text, Effort.GLUE)
-    text = functools.partial(tile_text, kind=kind, rows=rows, vectors=vectors)
+    text = functools.partial(tile_text, machine=machine, kind=kind, rows=rows, vectors=vectors)
     return TextFunction(name, 9, text)
 
 
-def _panel(kind: Kind, source: str, height: int, *, is_across: bool) -> SharedFunction:
+def _panel(
+    machine: Machine, kind: Kind, source: str, height: int, *, is_across: bool
+) -> SharedFunction:
     name = panel_name(kind, source, height, is_across=is_across)
     # What is laid out in pairs is more than copied.
-    if has_assembly() and source == kind.name and not (is_across or kind.pairs):
-        text = functools.partial(gemm_along, kind=kind.name, height=height)
+    if has_assembly(machine) and source == kind.name and not (is_across or kind.pairs):
+        text = functools.partial(gemm_along, machine=machine, kind=kind.name, height=height)
         return TextFunction(name, 5, text, Effort.GLUE)
     write = across_text if is_across else along_text
-    return TextFunction(name, 5, functools.partial(write, kind=kind, source=source, height=height))
+    text = functools.partial(write, machine=machine, kind=kind, source=source, height=height)
+    return TextFunction(name, 5, text)
 
 
-def _functions() -> dict[str, Any]:
+def gemm_functions(machine: Machine) -> dict[str, Any]:
+    """Return the functions of panels, of tiles, of their addresses, and of the loops, by name."""
     found: list[SharedFunction] = []
     for kind in KINDS.values():
-        sizes = range(1, VECTORS + 1)
-        for rows, vectors in itertools.product(heights(), sizes):
-            found.append(_tile(kind, rows, vectors))
+        sizes, lanes = range(1, VECTORS + 1), machine.lanes(kind.width)
+        for rows, vectors in itertools.product(heights(machine), sizes):
+            found.append(_tile(machine, kind, rows, vectors))
         for source, is_across in itertools.product(kind.sources, (True, False)):
             found += [
-                _panel(kind, source, height, is_across=is_across)
-                for height in {*heights(), *(vectors * kind.lanes for vectors in sizes)}
+                _panel(machine, kind, source, height, is_across=is_across)
+                for height in {*heights(machine), *(vectors * lanes for vectors in sizes)}
             ]
     called = {function.__name__: function for function in found}
     return {
@@ -74,7 +81,3 @@ def _functions() -> dict[str, Any]:
         "gemm_band": _glue("gemm_band", BAND_OPERANDS, band_text),
         "gemm_band_by_rows": _glue("gemm_band_by_rows", BAND_OPERANDS, band_by_rows_text),
     }
-
-
-GEMM_FUNCTIONS = _functions()
-"""Every function of panels and tiles, the instructions for their addresses, and the loops."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop, lanes_of
 from xla_server.codegen.routines.gemm_tiles import Kind
+from xla_server.target.machine import Machine
 
 SLACK = 64
 """Bytes behind the last panel."""
@@ -35,13 +36,13 @@ _OPERANDS = ("source", "ahead", "panel", "steps", "width")
 class _Panel:
     """The function that lays out a panel of `height` members, while it is written."""
 
-    def __init__(self, symbol: str, kind: Kind, source: str, height: int) -> None:
+    def __init__(self, symbol: str, machine: Machine, kind: Kind, source: str, height: int) -> None:
         self.f = FunctionText(symbol, _OPERANDS, is_plain=True)
-        self.kind, self.height = kind, height
+        self.kind, self.height, self.lanes = kind, height, machine.lanes(kind.width)
         self.stored, self.bytes = SOURCES[source]
         self.extend = "zext" if source[0] == "u" else "sext"
         self.form = f"i{8 * kind.width}"
-        self.vector = f"<{kind.lanes} x {self.form}>"
+        self.vector = f"<{self.lanes} x {self.form}>"
         self.row = height * kind.width
 
     def widened(self, lanes: int, value: str) -> str:
@@ -55,14 +56,14 @@ class _Panel:
         return self.f.let(f"lshr i64 {number}, 1")
 
 
-def along_text(symbol: str, kind: Kind, source: str, height: int) -> str:
+def along_text(symbol: str, machine: Machine, kind: Kind, source: str, height: int) -> str:
     """The function for a matrix in which the members of a step lie side by side.
 
     Operands: address of the first member's first step; bytes from step to step; address of the
     panel; steps, one at least; members that are there. The others become zeros.
     """
-    panel = _Panel(symbol, kind, source, height)
-    f, lanes = panel.f, kind.lanes
+    panel = _Panel(symbol, machine, kind, source, height)
+    f, lanes = panel.f, panel.lanes
     count = -(-height // lanes)
     masks = [f.mask(lanes, number * lanes, "%width") for number in range(count)]
     elements = f"<{lanes} x {panel.stored}>"
@@ -93,14 +94,14 @@ def along_text(symbol: str, kind: Kind, source: str, height: int) -> str:
     return f.text()
 
 
-def across_text(symbol: str, kind: Kind, source: str, height: int) -> str:
+def across_text(symbol: str, machine: Machine, kind: Kind, source: str, height: int) -> str:
     """The function for a matrix in which the steps of a member lie side by side.
 
     Operands as `along_text` has them, but bytes from member to member. In the place of members
     that are not there the last one stands again.
     """
-    panel = _Panel(symbol, kind, source, height)
-    f, lanes = panel.f, kind.lanes
+    panel = _Panel(symbol, machine, kind, source, height)
+    f, lanes = panel.f, panel.lanes
     whole, steps = "%steps", "%steps"
     if kind.pairs:
         whole, steps = panel.halved("%steps"), panel.halved(f.let("add i64 %steps, 1"))
@@ -130,7 +131,7 @@ def _squares(panel: _Panel, whole: str, last: str) -> None:
     Within a vector's quarters, of sixteen bytes each, members and steps are exchanged; then each
     quarter of a result has a step of all these members.
     """
-    f, lanes, width = panel.f, panel.kind.lanes, panel.kind.width
+    f, lanes, width = panel.f, panel.lanes, panel.kind.width
     unit = width if not panel.kind.pairs else 2 * panel.bytes
     few = _QUARTER // width
     groups = -(-panel.height // few)
@@ -166,7 +167,7 @@ def _squares(panel: _Panel, whole: str, last: str) -> None:
 
 def _loaded(panel: _Panel, place: str) -> str:
     """A vector of steps of a member."""
-    f, lanes = panel.f, panel.kind.lanes
+    f, lanes = panel.f, panel.lanes
     if not panel.kind.pairs:
         return f.let(f"load {panel.vector}, ptr {place}, align {panel.bytes}")
     value = f.let(f"load <{2 * lanes} x {panel.stored}>, ptr {place}, align {panel.bytes}")

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
-from xla_server.codegen.compiler.target_cpu import has_features
+from xla_server.target.machine import Machine
 
 VECTORS = 2
 """Vectors of a tile's row at most."""
@@ -31,11 +31,6 @@ class Kind:
     sources: tuple[str, ...]
     pairs: bool = False
 
-    @property
-    def lanes(self) -> int:
-        """Elements of a vector."""
-        return (64 if is_wide() else 32) // self.width
-
 
 KINDS = {
     kind.name: kind
@@ -49,17 +44,12 @@ KINDS = {
 """By their names in kernels."""
 
 
-def is_wide() -> bool:
-    """Whether there are 32 registers of 64 bytes, and not 16 of 32."""
-    return has_features("avx512f")
+def heights(machine: Machine) -> tuple[int, ...]:
+    """Return the numbers of rows that tiles may have; the tallest fill the registers."""
+    return (14, 8, 4) if machine.vector_registers > 16 else (6, 4, 2)
 
 
-def heights() -> tuple[int, ...]:
-    """Rows that tiles may have, of which the tallest fill the registers."""
-    return (14, 8, 4) if is_wide() else (6, 4, 2)
-
-
-def tile_text(symbol: str, kind: Kind, rows: int, vectors: int) -> str:
+def tile_text(symbol: str, machine: Machine, kind: Kind, rows: int, vectors: int) -> str:
     """The function of a tile.
 
     Operands: addresses of the left panel, of the right panel and of the result; bytes from step to
@@ -68,7 +58,7 @@ def tile_text(symbol: str, kind: Kind, rows: int, vectors: int) -> str:
     """
     names = ("left", "right", "result", "ahead", "steps", "pitch", "rows", "columns", "adds")
     f = FunctionText(symbol, names)
-    lanes, form = kind.lanes, kind.form
+    lanes, form = machine.lanes(kind.width), kind.form
     vector = f"<{lanes} x {form}>"
     # Memory of the stack is taken at the start, or it would be taken anew each time.
     kept = f.let(f"alloca [{rows * vectors} x {vector}], align {lanes * kind.width}")
@@ -90,23 +80,25 @@ def tile_text(symbol: str, kind: Kind, rows: int, vectors: int) -> str:
         factor = f.splat(form, lanes, single)
         for number, other in enumerate(factors):
             place = sums[member * vectors + number]
-            following.append(_added(f, kind, factor, other, place))
+            following.append(_added(f, machine, kind, factor, other, place))
         if not kind.pairs and form not in ("float", "double"):
             # Products have registers of their own, which leaves none to load the next row's factor.
             f.do('call void asm sideeffect "", "~{memory}"()')
     loop.end([f.behind(left, rows * kind.width), f.behind(right, "%ahead"), *following])
-    _store(f, kind, following, rows, kept)
+    _store(f, lanes, kind, following, rows, kept)
     return f.text()
 
 
-def _store(f: FunctionText, kind: Kind, sums: Sequence[str], rows: int, kept: str) -> None:
+def _store(
+    f: FunctionText, lanes: int, kind: Kind, sums: Sequence[str], rows: int, kept: str
+) -> None:
     """Write the sums of a tile, or add them to what is there, by way of the memory `kept`.
 
     A loop over the rows that are there is compiled in less time than all after each other. Whole
     vectors are written without masks, which take some processors tens of cycles each.
     """
     vectors = len(sums) // rows
-    lanes, form = kind.lanes, kind.form
+    form = kind.form
     vector, size = f"<{lanes} x {form}>", lanes * kind.width
     for number, value in enumerate(sums):
         f.do(f"store {vector} {value}, ptr {f.behind(kept, number * size)}, align {size}")
@@ -138,9 +130,11 @@ def _store(f: FunctionText, kind: Kind, sums: Sequence[str], rows: int, kept: st
     f.start(end)
 
 
-def _added(f: FunctionText, kind: Kind, factor: str, other: str, total: str) -> str:
+def _added(
+    f: FunctionText, machine: Machine, kind: Kind, factor: str, other: str, total: str
+) -> str:
     """The sums with the products of two vectors added."""
-    lanes = kind.lanes
+    lanes = machine.lanes(kind.width)
     vector = f"<{lanes} x {kind.form}>"
     if kind.form in ("float", "double"):
         return f.fma(vector, factor, other, total)
@@ -149,7 +143,7 @@ def _added(f: FunctionText, kind: Kind, factor: str, other: str, total: str) -> 
         return f.let(f"add {vector} {total}, {product}")
     halves = f"<{2 * lanes} x i16>"
     pairs = [f.let(f"bitcast {vector} {name} to {halves}") for name in (factor, other)]
-    if has_pairs():
+    if has_pairs(machine):
         both = f.call(vector, _PAIRS[lanes], [f"{halves} {name}" for name in pairs])
         return f.let(f"add {vector} {total}, {both}")
     products = []
@@ -169,6 +163,6 @@ _PAIRS = {16: "llvm.x86.avx512.pmaddw.d.512", 8: "llvm.x86.avx2.pmadd.wd"}
 """What multiplies pairs and adds up each, by how many there are."""
 
 
-def has_pairs() -> bool:
-    """Whether pairs of 16-bit numbers are multiplied and added up by one instruction."""
-    return has_features("avx512bw" if is_wide() else "avx2")
+def has_pairs(machine: Machine) -> bool:
+    """Return whether one instruction multiplies pairs of 16-bit numbers and adds up each."""
+    return machine.has("avx512bw" if machine.has("avx512f") else "avx2")

@@ -14,12 +14,13 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from xla_server.codegen.compiler.kernel_compiler import Effort
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
 from xla_server.codegen.instructions.instruction import Instruction, instruction
+from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.routines.assembly_tiles import has_assembly, product_tile
-from xla_server.codegen.routines.gemm_tiles import is_wide
+from xla_server.codegen.routines.gemm_tiles import heights
+from xla_server.target.machine import Machine
 
 LEVELS = 4
 """Loops of a sum."""
@@ -36,28 +37,30 @@ _ROWS_OF_A_POINTER = 7
 """Rows told from one pointer by 0 to 6 steps: those are 1, 3 or 5, times 1, 2 or 4 by itself."""
 
 
-def tallest() -> int:
-    """Rows of a tile whose sums, with the factors, fill the registers."""
-    return 14 if is_wide() else 6
+def tallest(machine: Machine) -> int:
+    """Return the rows of a tile whose sums, with the factors, fill the registers."""
+    return heights(machine)[0]
 
 
-def lanes(kind: str) -> int:
-    """Columns of a vector."""
-    return (64 if is_wide() else 32) // _BYTES[kind]
+def lanes(machine: Machine, kind: str) -> int:
+    """Return the columns of a vector."""
+    return machine.lanes(_BYTES[kind])
 
 
 VECTORS = 2
 """Vectors of a tile that is not narrower."""
 
 
-def tile_name(kind: str, rows: int, columns: int, *, is_depthwise: bool = False) -> str:
+def tile_name(
+    machine: Machine, kind: str, rows: int, columns: int, *, is_depthwise: bool = False
+) -> str:
     """What kernels call the function of a tile.
 
     Its operands are int64: addresses of the left side, the right side and the result; bytes from
     row to row on the left side and in the result; columns to be done; then for each loop,
     outermost first, its trips and the bytes of a step on the left and on the right.
     """
-    vectors, rest = -(-columns // lanes(kind)), columns % lanes(kind)
+    vectors, rest = -(-columns // lanes(machine, kind)), columns % lanes(machine, kind)
     return _name(kind, rows, vectors, rest > 0 or is_depthwise, is_depthwise)
 
 
@@ -67,23 +70,29 @@ def _name(kind: str, rows: int, vectors: int, is_partial: bool, is_depthwise: bo
 
 
 def _tile(
-    kind: str, rows: int, vectors: int, is_partial: bool, is_depthwise: bool
+    machine: Machine, kind: str, rows: int, vectors: int, is_partial: bool, is_depthwise: bool
 ) -> SharedFunction:
-    write = product_tile if has_assembly() else tile_text
-    effort = Effort.GLUE if has_assembly() else Effort.WRITTEN
+    write = product_tile if has_assembly(machine) else tile_text
+    effort = Effort.GLUE if has_assembly(machine) else Effort.WRITTEN
 
     def text(symbol: str) -> str:
-        return write(symbol, kind, rows, vectors, is_partial, is_depthwise)
+        return write(symbol, machine, kind, rows, vectors, is_partial, is_depthwise)
 
     name = _name(kind, rows, vectors, is_partial, is_depthwise)
     return TextFunction(name, _ARGUMENTS, text, effort, is_long=True)
 
 
 def tile_text(
-    symbol: str, kind: str, rows: int, vectors: int, is_partial: bool, is_depthwise: bool
+    symbol: str,
+    machine: Machine,
+    kind: str,
+    rows: int,
+    vectors: int,
+    is_partial: bool,
+    is_depthwise: bool,
 ) -> str:
     """The module of a tile for any processor."""
-    return _Tile(symbol, kind, rows, vectors, is_partial, is_depthwise).text()
+    return _Tile(symbol, machine, kind, rows, vectors, is_partial, is_depthwise).text()
 
 
 class _Tile:
@@ -95,6 +104,7 @@ class _Tile:
     def __init__(
         self,
         symbol: str,
+        machine: Machine,
         kind: str,
         rows: int,
         vectors: int,
@@ -103,7 +113,7 @@ class _Tile:
     ) -> None:
         self._f = FunctionText(symbol, _OPERANDS)
         self._is_depthwise = is_depthwise
-        self._lanes, self._width, self._form = lanes(kind), _BYTES[kind], _FORMS[kind]
+        self._lanes, self._width, self._form = lanes(machine, kind), _BYTES[kind], _FORMS[kind]
         self._vector = f"<{self._lanes} x {self._form}>"
         self._bytes = self._lanes * self._width
         self._rows, self._vectors = rows, vectors
@@ -277,16 +287,15 @@ def product_tile_at(typing_context, address, *operands):  # type: ignore[no-unty
     return types.void(*[types.int64] * (1 + _ARGUMENTS)), generate
 
 
-_TILES = [
-    _tile(kind, rows, vectors, is_partial, is_depthwise)
-    for kind in _BYTES
-    for rows in range(1, tallest() + 1)
-    for vectors in range(1, VECTORS + 1)
-    for is_partial, is_depthwise in ((False, False), (True, False), (True, True))
-]
-PRODUCT_TILES: dict[str, Instruction] = {
-    **{tile.__name__: tile for tile in _TILES},
-    **{address.__name__: address for address in (tile.address() for tile in _TILES)},
-    "product_tile_at": product_tile_at,
-}
-"""Every function of this module by its name in kernels, and what gives their addresses."""
+def product_tiles(machine: Machine) -> dict[str, Instruction]:
+    """Return every function of this module by name, and the instructions for their addresses."""
+    tiles = [
+        _tile(machine, kind, rows, vectors, is_partial, is_depthwise)
+        for kind in _BYTES
+        for rows in range(1, tallest(machine) + 1)
+        for vectors in range(1, VECTORS + 1)
+        for is_partial, is_depthwise in ((False, False), (True, False), (True, True))
+    ]
+    addresses = [tile.address() for tile in tiles]
+    functions = {function.__name__: function for function in (*tiles, *addresses)}
+    return {**functions, "product_tile_at": product_tile_at}

@@ -8,11 +8,11 @@ sums; sums along its columns ("outer") are added to the result a few rows at a t
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop, lanes_of
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
-from xla_server.codegen.routines.gemm_tiles import KINDS, Kind, is_wide
+from xla_server.codegen.routines.gemm_tiles import KINDS, Kind
+from xla_server.target.machine import Machine
 
 INNER_OPERANDS = (
     # The matrix: rows of `steps` elements, bytes from row to row, and how many rows.
@@ -65,9 +65,9 @@ THIN_KINDS = ("f32", "f64")
 """Kinds of elements that there are functions for."""
 
 
-def inner_heights() -> tuple[int, ...]:
+def inner_heights(machine: Machine) -> tuple[int, ...]:
     """Return for how many vectors at a time there are functions: their sums are in registers."""
-    return (1, 2, 4) if is_wide() else (1, 2)
+    return (1, 2, 4) if machine.vector_registers > 16 else (1, 2)
 
 
 OUTER_HEIGHTS = (1, 2, 4)
@@ -84,10 +84,10 @@ def streamed_name(kind: str) -> str:
     return f"thin_streamed_{kind}"
 
 
-def inner_text(symbol: str, kind: Kind, height: int) -> str:
+def inner_text(symbol: str, machine: Machine, kind: Kind, height: int) -> str:
     """Return the function of sums along rows, for `height` vectors at a time."""
     f = FunctionText(symbol, INNER_OPERANDS)
-    lanes, vector = kind.lanes, _vector(kind)
+    lanes, vector = machine.lanes(kind.width), _vector(machine, kind)
     last_row, last_vector = f.minus("%count", "1"), f.minus("%vector_count", "1")
     # The last vector of elements is read under a mask, and has one element at least.
     whole = f.let(f"and i64 {f.minus('%steps', '1')}, {-lanes}")
@@ -138,14 +138,14 @@ def inner_text(symbol: str, kind: Kind, height: int) -> str:
     return f.text()
 
 
-def streamed_text(symbol: str, kind: Kind) -> str:
+def streamed_text(symbol: str, machine: Machine, kind: Kind) -> str:
     """Return the function of sums along rows for one vector, which reads a row after the other.
 
     The processor's prefetching then sees one stream of memory, not `ROWS` of them. A row has
     `_SUMS` partial sums, as one would wait for its own last addition.
     """
     f = FunctionText(symbol, INNER_OPERANDS)
-    lanes, vector = kind.lanes, _vector(kind)
+    lanes, vector = machine.lanes(kind.width), _vector(machine, kind)
     whole = f.let(f"and i64 {f.minus('%steps', '1')}, {-lanes}")
     mask = f.mask(lanes, 0, f.minus("%steps", whole))
     together = f.let(f"and i64 {whole}, {-lanes * _SUMS}")
@@ -246,26 +246,27 @@ def _shuffled(f: FunctionText, vector: str, one: str, other: str, numbers: Seque
     )
 
 
-def outer_text(symbol: str, kind: Kind, height: int) -> str:
+def outer_text(symbol: str, machine: Machine, kind: Kind, height: int) -> str:
     """Return the function of sums along columns, for `height` vectors at a time."""
-    return _Outer(symbol, kind, height).text()
+    return _Outer(symbol, machine, kind, height).text()
 
 
 class _Outer:
     """The function of sums along columns while it is written."""
 
-    def __init__(self, symbol: str, kind: Kind, height: int) -> None:
+    def __init__(self, symbol: str, machine: Machine, kind: Kind, height: int) -> None:
         self._f = FunctionText(symbol, OUTER_OPERANDS)
         self._kind, self._height = kind, height
-        self._vector = _vector(kind)
+        self._vector, self._lanes = _vector(machine, kind), machine.lanes(kind.width)
+        # Half of the registers, as each row of the matrix has one, and each factor.
+        self._together = min(8, machine.vector_registers // 2 // height)
 
     def text(self) -> str:
         f, kind = self._f, self._kind
-        registers = 16 if is_wide() else 8
-        together = min(8, registers // self._height)
+        together = self._together
         # The last vector of columns is read under a mask, and has one column at least.
-        whole = f.let(f"and i64 {f.minus('%columns', '1')}, {-kind.lanes}")
-        mask = f.mask(kind.lanes, 0, f.minus("%columns", whole))
+        whole = f.let(f"and i64 {f.minus('%columns', '1')}, {-self._lanes}")
+        mask = f.mask(self._lanes, 0, f.minus("%columns", whole))
         steps = f.let(f"and i64 %steps, {-together}")
         last = f.minus("%vector_count", "1")
         some = Loop(f, "0", "%vector_count", self._height, [])
@@ -302,9 +303,9 @@ class _Outer:
         for vector in vectors:
             places = [f.pointer(f.address(vector, (n, "%element_ahead"))) for n in numbers]
             singles = [f.let(f"load {kind.form}, ptr {p}, align {kind.width}") for p in places]
-            factors.append([f.splat(kind.form, kind.lanes, single) for single in singles])
+            factors.append([f.splat(kind.form, self._lanes, single) for single in singles])
         with self._when(f.let(f"icmp sgt i64 {whole}, 0")):
-            column = Loop(f, "0", whole, kind.lanes, [])
+            column = Loop(f, "0", whole, self._lanes, [])
             self._column(column.number, rows, factors, results, None)
             column.end()
         self._column(whole, rows, factors, results, mask)
@@ -346,8 +347,8 @@ class _Outer:
         f.start(after)
 
 
-def _vector(kind: Kind) -> str:
-    return f"<{kind.lanes} x {kind.form}>"
+def _vector(machine: Machine, kind: Kind) -> str:
+    return f"<{machine.lanes(kind.width)} x {kind.form}>"
 
 
 def _loaded(f: FunctionText, vector: str, place: str, kind: Kind, mask: str | None) -> str:
@@ -356,22 +357,19 @@ def _loaded(f: FunctionText, vector: str, place: str, kind: Kind, mask: str | No
     return f.let(f"load {vector}, ptr {place}, align {kind.width}")
 
 
-def _functions() -> list[SharedFunction]:
+def thin_products(machine: Machine) -> dict[str, SharedFunction]:
+    """Return every function of this module by its name in kernels."""
     found: list[SharedFunction] = []
     for name in THIN_KINDS:
-        for height in inner_heights():
-            text = functools.partial(inner_text, kind=KINDS[name], height=height)
+        for height in inner_heights(machine):
+            text = functools.partial(inner_text, machine=machine, kind=KINDS[name], height=height)
             symbol = thin_name(name, height, is_inner=True)
             found.append(TextFunction(symbol, len(INNER_OPERANDS), text, is_long=True))
-        text = functools.partial(streamed_text, kind=KINDS[name])
+        text = functools.partial(streamed_text, machine=machine, kind=KINDS[name])
         symbol = streamed_name(name)
         found.append(TextFunction(symbol, len(INNER_OPERANDS), text, is_long=True))
         for height in OUTER_HEIGHTS:
-            text = functools.partial(outer_text, kind=KINDS[name], height=height)
+            text = functools.partial(outer_text, machine=machine, kind=KINDS[name], height=height)
             symbol = thin_name(name, height, is_inner=False)
             found.append(TextFunction(symbol, len(OUTER_OPERANDS), text, is_long=True))
-    return found
-
-
-THIN_PRODUCTS: dict[str, Any] = {function.__name__: function for function in _functions()}
-"""Every function of this module by its name in kernels."""
+    return {function.__name__: function for function in found}

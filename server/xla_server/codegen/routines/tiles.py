@@ -12,6 +12,7 @@ from llvmlite import ir
 
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
+from xla_server.target.machine import Machine
 
 SIDES = (16, 8, 4)
 """Rows of a tile, largest first. Sixteen times 4 bytes are a line of the cache."""
@@ -40,7 +41,7 @@ def _tile(width: int, side: int) -> SharedFunction:
         address = b.add(start, b.mul(ahead, ir.Constant(_WORD, row)))
         return b.inttoptr(address, ir.PointerType(vector))
 
-    def write(function: Any) -> None:
+    def write(function: Any, _: Machine) -> None:
         b = ir.IRBuilder(function.append_basic_block("entry"))
         source, source_ahead, target, target_ahead = function.args
         rows = [b.load(place(b, source, source_ahead, row), align=width) for row in range(side)]

@@ -4,12 +4,12 @@ It is the loops round the transforms and the tiles of registers, for any sizes.
 """
 
 import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from numba import njit
 
 from xla_server.codegen.compiler.direct_compiler import write_function
-from xla_server.codegen.compiler.kernel_compiler import Effort
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.instructions.intrinsics import (
     bit_and,
@@ -21,18 +21,19 @@ from xla_server.codegen.instructions.intrinsics import (
     whole_mod,
 )
 from xla_server.codegen.instructions.memory import clear_bytes, copy_bytes
+from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.routines.product_tiles import VECTORS, lanes, product_tile_at
-from xla_server.codegen.routines.winograd_transforms import RESULTS, SIDE, TAPS, TRANSFORMATIONS
-
-PANEL = VECTORS * lanes("f32")
-"""Columns of a panel of weights but for the last."""
+from xla_server.codegen.routines.winograd_transforms import (
+    RESULTS,
+    SIDE,
+    TAPS,
+    winograd_transforms,
+)
+from xla_server.target.machine import Machine
 
 _SQUARE = SIDE * SIDE
 _PLACES = (RESULTS - 1) * SIDE + RESULTS
 """Places of a tile's input from that of its first result to that of its last, row after row."""
-
-_transform_input: Any = TRANSFORMATIONS["winograd_input"]
-_transform_result: Any = TRANSFORMATIONS["winograd_result"]
 
 PARAMETERS = (
     # Numbers of the first tile, and of the one after the last.
@@ -50,89 +51,103 @@ PARAMETERS = (
 """What `winograd_block` takes. Addresses and steps are in bytes."""
 
 
-def _block(  # type: ignore[no-untyped-def]
-    begin, end,
-    source, weights, taps, result, memory,
-    block, rows, tiles_down, tiles_across,
-    height, width, top_start, left_start, results_down, results_across,
-    inputs, outputs,
-    tap, tap_down, tap_across,
-    tile, narrow_tile,
-):  # fmt: skip
-    place, to_place = 4 * inputs, 4 * outputs
-    products = memory + _SQUARE * block * place
-    patch = products + _SQUARE * block * to_place
-    panels = whole_div(outputs + (PANEL - 1), PANEL)
-    for number in range(begin, end):
-        x = whole_mod(number, tiles_across) * RESULTS
-        rest = whole_div(number, tiles_across)
-        top = whole_mod(rest, tiles_down) * RESULTS + top_start
-        image = whole_div(rest, tiles_down)
-        left = x + left_start
-        origin = source + ((image * height + top) * width + left) * place
-        pitch = width * place
-        inside_down = bit_and(ge(top, 0), le(top, height - SIDE))
-        inside_across = bit_and(ge(left, 0), le(left, width - SIDE))
-        if bit_not(bit_and(inside_down, inside_across)):
-            _lay_out(patch, origin, top, left, height, width, place)
-            origin = patch
-            pitch = SIDE * place
-        into = memory + (number - begin) * place
-        step = block * place
-        _transform_input(origin, pitch, place, into, SIDE * step, step, inputs)
-    for k in range(0, _SQUARE):
-        lefts = memory + k * block * place
-        sums = products + k * block * to_place
-        for panel in range(0, panels):
-            column = panel * PANEL
-            columns = min(PANEL, outputs - column)
-            function = select(le(PANEL, columns), tile, narrow_tile)
-            right = weights + k * inputs * to_place + column * place
-            for run in range(0, whole_div(end - begin + rows - 1, rows)):
-                product_tile_at(
-                    function, lefts + run * rows * place, right,
-                    sums + run * rows * to_place + 4 * column, place, to_place, columns,
-                    1, 0, 0, 1, 0, 0, 1, 0, 0, inputs, 4, 4 * columns,
-                )  # fmt: skip
-    for number in range(begin, end):
-        x = whole_mod(number, tiles_across) * RESULTS
-        rest = whole_div(number, tiles_across)
-        y = whole_mod(rest, tiles_down) * RESULTS
-        image = whole_div(rest, tiles_down)
-        row = results_across * to_place
-        into = result + (image * results_down + y) * row + x * to_place
-        high = min(results_down - y, RESULTS)
-        wide = min(results_across - x, RESULTS)
-        is_whole = bit_and(ge(high, RESULTS), ge(wide, RESULTS))
-        read = products + (number - begin) * to_place
-        step = block * to_place
-        is_spoilt = _transform_result(
-            read, SIDE * step, step,
-            select(is_whole, into, patch), select(is_whole, row, SIDE * to_place), to_place,
-            outputs,
-        )  # fmt: skip
-        if is_spoilt:
-            # All products were taken, so their inputs can be overwritten.
-            top = y + top_start
+def panel_width(machine: Machine) -> int:
+    """Return the columns of a panel of weights but for the last."""
+    return VECTORS * lanes(machine, "f32")
+
+
+def _block(machine: Machine) -> Callable[..., None]:
+    """Return the function for a machine, whose names are those of its parameters and transforms."""
+    panel_columns = panel_width(machine)
+    transforms: Mapping[str, Any] = winograd_transforms(machine)
+    transform_input = transforms["winograd_input"]
+    transform_result = transforms["winograd_result"]
+
+    def run_block(  # type: ignore[no-untyped-def]
+        begin, end,
+        source, weights, taps, result, memory,
+        block, rows, tiles_down, tiles_across,
+        height, width, top_start, left_start, results_down, results_across,
+        inputs, outputs,
+        tap, tap_down, tap_across,
+        tile, narrow_tile,
+    ):  # fmt: skip
+        place, to_place = 4 * inputs, 4 * outputs
+        products = memory + _SQUARE * block * place
+        patch = products + _SQUARE * block * to_place
+        panels = whole_div(outputs + (panel_columns - 1), panel_columns)
+        for number in range(begin, end):
+            x = whole_mod(number, tiles_across) * RESULTS
+            rest = whole_div(number, tiles_across)
+            top = whole_mod(rest, tiles_down) * RESULTS + top_start
+            image = whole_div(rest, tiles_down)
             left = x + left_start
             origin = source + ((image * height + top) * width + left) * place
-            _lay_out(memory, origin, top, left, height, width, place)
+            pitch = width * place
+            inside_down = bit_and(ge(top, 0), le(top, height - SIDE))
+            inside_across = bit_and(ge(left, 0), le(left, width - SIDE))
+            if bit_not(bit_and(inside_down, inside_across)):
+                _lay_out(patch, origin, top, left, height, width, place)
+                origin = patch
+                pitch = SIDE * place
+            into = memory + (number - begin) * place
+            step = block * place
+            transform_input(origin, pitch, place, into, SIDE * step, step, inputs)
+        for k in range(0, _SQUARE):
+            lefts = memory + k * block * place
+            sums = products + k * block * to_place
             for panel in range(0, panels):
-                column = panel * PANEL
-                columns = min(PANEL, outputs - column)
-                function = select(le(PANEL, columns), tile, narrow_tile)
-                right = taps + tap + 4 * column
-                # What lies between the rows of the tile's results is summed, and left there.
-                for run in range(0, whole_div(_PLACES + rows - 1, rows)):
+                column = panel * panel_columns
+                columns = min(panel_columns, outputs - column)
+                function = select(le(panel_columns, columns), tile, narrow_tile)
+                right = weights + k * inputs * to_place + column * place
+                for run in range(0, whole_div(end - begin + rows - 1, rows)):
                     product_tile_at(
-                        function, memory + run * rows * place, right,
-                        patch + run * rows * to_place + 4 * column, place, to_place, columns,
-                        1, 0, 0, TAPS, SIDE * place, tap_down, TAPS, place, tap_across,
-                        inputs, 4, to_place,
+                        function, lefts + run * rows * place, right,
+                        sums + run * rows * to_place + 4 * column, place, to_place, columns,
+                        1, 0, 0, 1, 0, 0, 1, 0, 0, inputs, 4, 4 * columns,
                     )  # fmt: skip
-        if is_spoilt != 0 or not is_whole:
-            for a in range(0, high):
-                copy_bytes(into + a * row, patch + a * SIDE * to_place, wide * to_place)
+        for number in range(begin, end):
+            x = whole_mod(number, tiles_across) * RESULTS
+            rest = whole_div(number, tiles_across)
+            y = whole_mod(rest, tiles_down) * RESULTS
+            image = whole_div(rest, tiles_down)
+            row = results_across * to_place
+            into = result + (image * results_down + y) * row + x * to_place
+            high = min(results_down - y, RESULTS)
+            wide = min(results_across - x, RESULTS)
+            is_whole = bit_and(ge(high, RESULTS), ge(wide, RESULTS))
+            read = products + (number - begin) * to_place
+            step = block * to_place
+            is_spoilt = transform_result(
+                read, SIDE * step, step,
+                select(is_whole, into, patch), select(is_whole, row, SIDE * to_place), to_place,
+                outputs,
+            )  # fmt: skip
+            if is_spoilt:
+                # All products were taken, so their inputs can be overwritten.
+                top = y + top_start
+                left = x + left_start
+                origin = source + ((image * height + top) * width + left) * place
+                _lay_out(memory, origin, top, left, height, width, place)
+                for panel in range(0, panels):
+                    column = panel * panel_columns
+                    columns = min(panel_columns, outputs - column)
+                    function = select(le(panel_columns, columns), tile, narrow_tile)
+                    right = taps + tap + 4 * column
+                    # Sums between the rows of the tile's results are computed too, and ignored.
+                    for run in range(0, whole_div(_PLACES + rows - 1, rows)):
+                        product_tile_at(
+                            function, memory + run * rows * place, right,
+                            patch + run * rows * to_place + 4 * column, place, to_place, columns,
+                            1, 0, 0, TAPS, SIDE * place, tap_down, TAPS, place, tap_across,
+                            inputs, 4, to_place,
+                        )  # fmt: skip
+            if is_spoilt != 0 or not is_whole:
+                for a in range(0, high):
+                    copy_bytes(into + a * row, patch + a * SIDE * to_place, wide * to_place)
+
+    return run_block
 
 
 @njit(error_model="numpy")
@@ -151,13 +166,10 @@ def _lay_out(  # type: ignore[no-untyped-def]
         )
 
 
-WINOGRAD_BLOCK: dict[str, Any] = {
-    "winograd_block": SharedFunction(
-        "winograd_block",
-        sum(map(len, PARAMETERS)),
-        functools.partial(write_function, function=_block),
-        Effort.GLUE,
-        is_long=True,
-    )
-}
-"""The function by its name in kernels."""
+def winograd_block(machine: Machine) -> dict[str, SharedFunction]:
+    """Return the function by its name in kernels."""
+    write = functools.partial(write_function, function=_block(machine))
+    count = sum(map(len, PARAMETERS))
+    return {
+        "winograd_block": SharedFunction("winograd_block", count, write, Effort.GLUE, is_long=True)
+    }

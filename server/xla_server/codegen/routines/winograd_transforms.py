@@ -10,12 +10,13 @@ import struct
 from collections.abc import Sequence
 from fractions import Fraction
 
-from xla_server.codegen.compiler.kernel_compiler import Effort
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop, suffix_of
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
+from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.routines.assembly_tiles import has_assembly
 from xla_server.codegen.routines.assembly_transforms import fits, transform
 from xla_server.codegen.routines.product_tiles import lanes
+from xla_server.target.machine import Machine
 
 POINTS = (Fraction(0), Fraction(1), Fraction(-1), Fraction(1, 2), Fraction(-2))
 """Where polynomials are evaluated: small numbers and their inverses lose least."""
@@ -64,11 +65,13 @@ class _Transform:
     that `looks` returns whether a result is not finite.
     """
 
-    def __init__(self, symbol: str, matrix: Rows, *, is_partial: bool, looks: bool) -> None:
+    def __init__(
+        self, symbol: str, machine: Machine, matrix: Rows, *, is_partial: bool, looks: bool
+    ) -> None:
         self._f = FunctionText(symbol, _OPERANDS)
         self._matrix = matrix
         self._is_partial, self._looks = is_partial, looks
-        self._lanes = lanes("f32")
+        self._lanes = lanes(machine, "f32")
         self._vector, self._bits = f"<{self._lanes} x float>", f"<{self._lanes} x i32>"
         self._mask = ""
 
@@ -174,34 +177,34 @@ def _constant(factor: Fraction) -> str:
     return f"{bits:#018x}"
 
 
-def transform_text(symbol: str, matrix: Rows, *, is_partial: bool, looks: bool) -> str:
+def transform_text(
+    symbol: str, machine: Machine, matrix: Rows, *, is_partial: bool, looks: bool
+) -> str:
     """The module of a transform for any processor."""
-    return _Transform(symbol, matrix, is_partial=is_partial, looks=looks).text()
+    return _Transform(symbol, machine, matrix, is_partial=is_partial, looks=looks).text()
 
 
 def _transform(
-    name: str, matrix: Rows, *, is_partial: bool = False, looks: bool = False
+    machine: Machine, name: str, matrix: Rows, *, is_partial: bool = False, looks: bool = False
 ) -> SharedFunction:
-    is_assembly = has_assembly() and fits(matrix)
+    is_assembly = has_assembly(machine) and fits(matrix)
     effort = Effort.GLUE if is_assembly else Effort.WRITTEN
-    write = transform if is_assembly else transform_text
+    write = transform if is_assembly else functools.partial(transform_text, machine=machine)
     text = functools.partial(write, matrix=matrix, is_partial=is_partial, looks=looks)
     return TextFunction(name, len(_OPERANDS), text, effort, returns=looks, is_long=True)
 
 
-_OF_INPUT, _OF_KERNEL, _OF_RESULT = matrices()
-TRANSFORMATIONS: dict[str, SharedFunction] = {
-    function.__name__: function
-    for function in (
-        _transform("winograd_input", _OF_INPUT),
-        _transform("winograd_kernel", _OF_KERNEL, is_partial=True),
-        _transform("winograd_result", _OF_RESULT, looks=True),
-    )
-}
-"""Every function of this module by its name in kernels.
+def winograd_transforms(machine: Machine) -> dict[str, SharedFunction]:
+    """Return every function of this module by its name in kernels.
 
-Operands are int64: an address, bytes from row to row and from column to column of the source; the
-same of the target; and how many features there are, for the input and the result at least a
-vector's. `winograd_result` returns 1 where a result is
-not finite, else 0.
-"""
+    Operands are int64: an address, bytes from row to row and from column to column of the source;
+    the same of the target; and how many features there are, for the input and the result at least
+    a vector's. `winograd_result` returns 1 where a result is not finite, else 0.
+    """
+    inputs, kernel, result = matrices()
+    functions = (
+        _transform(machine, "winograd_input", inputs),
+        _transform(machine, "winograd_kernel", kernel, is_partial=True),
+        _transform(machine, "winograd_result", result, looks=True),
+    )
+    return {function.__name__: function for function in functions}

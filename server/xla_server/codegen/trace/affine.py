@@ -95,6 +95,10 @@ class Affine:
             return ZERO
         return Affine(self.constant * factor, tuple((a, c * factor) for a, c in self.terms))
 
+    def moved(self, start: int, stride: int) -> "Affine":
+        """Return start + self * stride."""
+        return self * stride + start
+
     def floordiv(self, divisor: int) -> "Affine":
         """floor(self / divisor) of an index that is never negative."""
         if divisor == 1:

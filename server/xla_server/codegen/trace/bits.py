@@ -91,7 +91,7 @@ def _storage(element_type: ElementType) -> str:
 
 
 def _constant(number: int, kind: str) -> Literal:
-    return Literal(f"{kind}({number})", kind)
+    return Literal.of(kind, number)
 
 
 def _bits(t: Tracer, node: Node, element_type: ElementType) -> Node:
@@ -104,7 +104,7 @@ def _bits(t: Tracer, node: Node, element_type: ElementType) -> Node:
         if isinstance(node, Load):
             # As they are: on the way through F32 all NaN of a type become one.
             return Load(node.argument, KernelType(storage, storage), node.offset, node.guard)
-        return t.apply(_name(kernel_type.narrow), [node], storage)
+        return t.apply(kernel_type.narrow or "", [node], storage)
     bits = t.apply(f"to_{storage}", [node], storage)
     if _width(element_type) < 8 and element_type is not ElementType.PRED:
         mask = _constant((1 << element_type.bit_width) - 1, storage)
@@ -124,13 +124,9 @@ def _of_bits(t: Tracer, bits: Node, element_type: ElementType) -> Node:
         if element_type.bit_width < 8:
             mask = _constant((1 << element_type.bit_width) - 1, bits.type)
             bits = t.apply("bit_and", [bits, mask], bits.type)
-        return t.apply(_name(kernel_type.widen), [bits], kernel_type.computed)
+        return t.apply(kernel_type.widen or "", [bits], kernel_type.computed)
     node = t.apply(f"to_{kernel_type.computed}", [bits], kernel_type.computed)
     return t.rounded(node, element_type)
-
-
-def _name(template: str) -> str:
-    return template.removesuffix("({})")
 
 
 def trace_stochastic_convert(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
@@ -140,7 +136,7 @@ def trace_stochastic_convert(t: Tracer, i: HloInstruction, index: Index, number:
     source, drawn = (part.shape.element_type for part in i.operands)
     wide = converted(t, operand, source, ElementType.F64)
     bits = t.apply("to_u64", [random], "u64")
-    scale = Literal(f"f64({(1023 + drawn.bit_width) << 52:#x})", "f64")
+    scale = Literal.of("f64", (1023 + drawn.bit_width) << 52)
     target = i.shape.element_type
     computed = KERNEL_TYPE[target].computed
     return t.rounded(t.apply(f"stochastic_{target.text}", [wide, bits, scale], computed), target)

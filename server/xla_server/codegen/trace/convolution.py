@@ -73,7 +73,7 @@ def _product(
     product = t.apply(f"mul{ending}", [factor, weight], computed)
     if guard is not None:
         # Padding takes no part: an infinite weight would make NaN of its zeros.
-        product = t.apply(f"select{ending}", [guard, product, zero], computed)
+        product = t.select(guard, product, zero)
     return product, tuple(loop for loop in (*loops, inputs) if loop.size != 1)
 
 

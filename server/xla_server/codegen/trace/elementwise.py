@@ -8,52 +8,34 @@ import numpy as np
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import ComparisonType
-from xla_server.codegen.functions.elementwise import ELEMENTWISE, function_of, is_in_double
+from xla_server.codegen.functions.elementwise import function_of, widens_to_c128
 from xla_server.codegen.functions.narrow_floats import FORMATS, nan_bits
 from xla_server.codegen.trace.graph import Literal, Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer, computed_type
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
+from xla_server.ops.elementwise_table import ROWS
 from xla_server.ops.numeric import WITHOUT_NAN
 
 
 def trace_elementwise(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
-    """A row of the table of functions, rounded to the element type."""
-    operands: list[Node] = yield t.operands(i, len(i.operands), index)
+    """Apply the kernel function of the row and round to the element type. Scalars are broadcast."""
+    operands: list[Node] = []
+    for k, operand in enumerate(i.operands):
+        node: Node = yield t.operand(i, k, index if operand.shape.rank else ())
+        operands.append(node)
     element_type = i.operands[0].shape.element_type
-    if is_in_double(i.opcode, element_type):
+    if widens_to_c128(i.opcode, element_type):
         operands = [t.apply("to_c128", [operand], "c128") for operand in operands]
         function = function_of(i.opcode, element_type, "c128")
         return t.apply("to_c64", [t.apply(function, operands, "c128")], "c64")
     function = function_of(i.opcode, element_type, operands[0].type)
-    node = t.apply(function, operands, computed_type(i).computed)
-    if i.opcode in _EXACT and i.shape.element_type.bit_width >= 16:
-        return node
-    return t.rounded(node, i.shape.element_type)
-
-
-_EXACT = frozenset(
-    {
-        Opcode.ABS,
-        Opcode.CEIL,
-        Opcode.FLOOR,
-        Opcode.MAXIMUM,
-        Opcode.MINIMUM,
-        Opcode.NEGATE,
-        Opcode.ROUND_NEAREST_AFZ,
-        Opcode.ROUND_NEAREST_EVEN,
-        Opcode.SIGN,
-        Opcode.IS_FINITE,
-        Opcode.REAL,
-        Opcode.IMAG,
-        Opcode.COMPLEX,
-    }
-)
-"""Operations whose result is a value of the operand's type without rounding.
-
-Narrower types may lack the next whole number, -0, or the positive of the smallest number.
-"""
+    result = t.apply(function, operands, computed_type(i).computed)
+    if ROWS[i.opcode].is_exact and i.shape.element_type.bit_width >= 16:
+        # Narrower types may lack the next whole number, -0, or the positive of the smallest number.
+        return result
+    return t.rounded(result, i.shape.element_type)
 
 
 def trace_compare(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
@@ -74,21 +56,7 @@ def trace_select(t: Tracer, i: HloInstruction, index: Index, number: int) -> Dee
     predicate: Node = yield t.operand(i, 0, () if scalar else index)
     on_true: Node = yield t.operand(i, 1, index)
     on_false: Node = yield t.operand(i, 2, index)
-    return t.apply(_of("select", on_true), [predicate, on_true, on_false], on_true.type)
-
-
-def _of(function: str, node: Node) -> str:
-    return f"{function}_{node.type}" if node.type in ("c64", "c128") else function
-
-
-def trace_clamp(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
-    """min(max(operand, low), high), bounds of rank 0 taken for every element."""
-    bounds = [index if part.shape.dimensions else () for part in i.operands]
-    low: Node = yield t.operand(i, 0, bounds[0])
-    operand: Node = yield t.operand(i, 1, bounds[1])
-    high: Node = yield t.operand(i, 2, bounds[2])
-    raised = t.apply(_of("maximum", operand), [operand, low], operand.type)
-    return t.apply(_of("minimum", operand), [raised, high], operand.type)
+    return t.select(predicate, on_true, on_false)
 
 
 def trace_convert(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
@@ -148,7 +116,7 @@ def trace_reduce_precision(t: Tracer, i: HloInstruction, index: Index, number: i
     name = element_type.text if element_type.bit_width >= 16 else "f16"
     if element_type is ElementType.F8E8M0FNU:
         name = "f32"
-    bits = [Literal(f"i32({number})", "i32") for number in (exponent, mantissa)]
+    bits = [Literal.of("i32", number) for number in (exponent, mantissa)]
     return t.rounded(
         t.apply(f"reduce_precision_{name}", [node, *bits], node.type), i.shape.element_type
     )
@@ -162,33 +130,27 @@ def trace_constant(t: Tracer, i: HloInstruction, index: Index, number: int) -> N
 def literal(value: "np.generic", element_type: ElementType) -> Literal:
     """An element as a constant of the type it is computed in."""
     computed = KERNEL_TYPE[element_type].computed
-    if computed == "b1":
-        return Literal(f"b1({int(bool(value))})", computed)
     if computed in ("c64", "c128"):
-        parts = ", ".join(_float_text(part, computed) for part in (value.real, value.imag))
-        return Literal(f"{computed}({parts})", computed)
+        return Literal.of(computed, *(_bits(part, computed) for part in (value.real, value.imag)))
     if computed in ("f32", "f64"):
         format = FORMATS.get(element_type.text)
         if format is not None and format.has_many_nans and np.isnan(value):
-            return Literal(
-                f"f32({hex(nan_bits(int(np.asarray(value).view(np.uint8)), format))})", "f32"
-            )
-        return Literal(f"{computed}({_float_text(value, computed)})", computed)
-    return Literal(f"{computed}({int(value)})", computed)
+            return Literal.of("f32", nan_bits(int(np.asarray(value).view(np.uint8)), format))
+        return Literal.of(computed, _bits(value, computed))
+    return Literal.of(computed, int(bool(value)) if computed == "b1" else int(value))
 
 
-def _float_text(value: "np.generic", computed: str) -> str:
+def _bits(value: "np.generic", computed: str) -> int:
     if computed in ("f32", "c64"):
-        return hex(int(np.asarray(value).astype(np.float32).view(np.uint32)))
-    return hex(int(np.asarray(value).astype(np.float64).view(np.uint64)))
+        return int(np.asarray(value).astype(np.float32).view(np.uint32))
+    return int(np.asarray(value).astype(np.float64).view(np.uint64))
 
 
 ELEMENTWISE_RULES: Mapping[Opcode, Rule] = MappingProxyType(
     {
-        **dict.fromkeys(ELEMENTWISE, trace_elementwise),
+        **dict.fromkeys(ROWS, trace_elementwise),
         Opcode.COMPARE: trace_compare,
         Opcode.SELECT: trace_select,
-        Opcode.CLAMP: trace_clamp,
         Opcode.CONVERT: trace_convert,
         Opcode.REDUCE_PRECISION: trace_reduce_precision,
         Opcode.CONSTANT: trace_constant,

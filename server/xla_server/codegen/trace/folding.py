@@ -190,16 +190,13 @@ def _folded(
     if opcode is not None and free is not None and guard is not None:
         if math.prod(loop.size for loop in loops) > LONG_WINDOW:
             neutral = literal(_neutral(opcode, kinds[0]), kinds[0])
-            read = t.apply(_select(neutral), [guard, elements[0], neutral], neutral.type)
+            read = t.select(guard, elements[0], neutral)
             elements, guard = [read], None
         else:
             free = None
     combined: tuple[Node, ...] = yield t.called(reducer, [*held, *elements])
     if guard is not None:
-        combined = tuple(
-            t.apply(_select(new), [guard, new, old], new.type)
-            for new, old in zip(combined, held, strict=True)
-        )
+        combined = tuple(t.select(guard, new, old) for new, old in zip(combined, held, strict=True))
     return Fold(loops, initial, accumulators, tuple(combined), free, elements[0])
 
 
@@ -215,10 +212,6 @@ def _neutral(opcode: Opcode, kind: ElementType) -> "np.generic":
     if opcode is Opcode.MULTIPLY:
         return kind.dtype.type(1)
     return kind.dtype.type(complex(-0.0, -0.0) if kind.is_complex else -0.0)
-
-
-def _select(node: Node) -> str:
-    return f"select_{node.type}" if node.type in ("c64", "c128") else "select"
 
 
 def _only_operation(reducer: HloComputation) -> Opcode | None:

@@ -9,6 +9,8 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
+from xla_server.codegen.kernel_ir.expressions import Const
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.trace.affine import Affine, Computed, Variable
 from xla_server.codegen.trace.kernel_types import KernelType
 
@@ -35,10 +37,17 @@ class Node:
 
 @dataclasses.dataclass(eq=False)
 class Literal(Node):
-    """A constant, as the expression that makes it."""
+    """A constant."""
 
-    expression: str
-    type: str
+    constant: Const
+
+    def __post_init__(self) -> None:
+        self.type = self.constant.type
+
+    @classmethod
+    def of(cls, type: str, *parts: int) -> "Literal":
+        """Return a constant by its integer, or by the bits of its float or of its two floats."""
+        return cls(Const(Type(type), parts))
 
 
 @dataclasses.dataclass(eq=False)

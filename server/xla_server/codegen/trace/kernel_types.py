@@ -1,7 +1,7 @@
 """How each element type is stored in buffers and computed with in kernels.
 
 Floats narrower than f32 are computed as f32 and rounded after every operation, integers narrower
-than a byte in a byte, as XLA's CPU backend does. A template's `{}` is the value.
+than a byte in a byte, as XLA's CPU backend does.
 """
 
 import dataclasses
@@ -13,22 +13,23 @@ from xla_contract.element_type import ElementType
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KernelType:
-    """`storage` names loads and stores, `computed` the type of values.
+    """`storage` is the type in memory, `computed` the type of values.
 
-    `widen` makes a stored value a computed one and `narrow` the reverse; `rounded` gives the
-    computed value nearest to a computed one that the element type has.
+    Functions of kernels, None if there is nothing to do: `widen` makes a stored value a computed
+    one and `narrow` the reverse; `rounded` gives the computed value nearest to a computed one that
+    the element type has.
     """
 
     storage: str
     computed: str
-    widen: str = "{}"
-    narrow: str = "{}"
-    rounded: str = "{}"
+    widen: str | None = None
+    narrow: str | None = None
+    rounded: str | None = None
 
     @property
     def is_exact(self) -> bool:
         """Whether every computed value is one of the element type."""
-        return self.rounded == "{}"
+        return self.rounded is None
 
 
 def _native(name: str) -> KernelType:
@@ -41,17 +42,17 @@ def _small_float(element_type: ElementType) -> KernelType:
     return KernelType(
         f"u{8 * element_type.byte_width}",
         "f32",
-        f"{name}_to_f32({{}})",
-        f"f32_to_{name}({{}})",
-        f"round_{text}({{}})",
+        f"{name}_to_f32",
+        f"f32_to_{name}",
+        f"round_{text}",
     )
 
 
 def _small_integer(element_type: ElementType) -> KernelType:
     storage = "i8" if element_type.is_signed_integer else "u8"
-    wrapped = f"round_{element_type.text}({{}})"
+    wrapped = f"round_{element_type.text}"
     # Above them buffers have zeros, as arrays of ml_dtypes do, and computed values the sign.
-    return KernelType(storage, storage, wrapped, f"low_bits_{element_type.text}({{}})", wrapped)
+    return KernelType(storage, storage, wrapped, f"low_bits_{element_type.text}", wrapped)
 
 
 KERNEL_TYPE: Mapping[ElementType, KernelType] = MappingProxyType(

@@ -11,46 +11,19 @@ from xla_server.codegen.trace.elementwise import converted
 from xla_server.codegen.trace.graph import Node, Position
 from xla_server.codegen.trace.tracer import NEVER, Index, Rule, Tracer
 from xla_server.ir.explicit_stack import Deep
+from xla_server.ir.index_maps import MAPPED, operand_index
 from xla_server.ir.module import HloInstruction
 
 
-def trace_broadcast(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
-    """The operand's element at the dimensions it was mapped to."""
-    return t.operand(i, 0, tuple(index[d] for d in i.attributes.dimensions))
+def trace_mapped(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
+    """Return the operand's element by the operation's index map."""
+    return t.operand(i, 0, operand_index(i, index))
 
 
 def trace_reshape(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """The operand's element with the same row-major number."""
     place = linear(index, i.shape.dimensions)
     return t.operand(i, 0, multi_index(place, i.operands[0].shape.dimensions))
-
-
-def trace_transpose(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
-    """The operand's element with the indices permuted back."""
-    inverse: list[Affine] = [Affine(0)] * len(index)
-    for position, source in zip(index, i.attributes.permutation, strict=True):
-        inverse[source] = position
-    return t.operand(i, 0, tuple(inverse))
-
-
-def trace_reverse(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
-    """The operand's element counted from the other end."""
-    sizes = i.shape.dimensions
-    return t.operand(
-        i,
-        0,
-        tuple(
-            position * -1 + (sizes[d] - 1) if d in i.attributes.dimensions else position
-            for d, position in enumerate(index)
-        ),
-    )
-
-
-def trace_slice(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
-    """The operand's element at start + index * stride."""
-    a = i.attributes
-    moved = zip(index, a.starts, a.strides, strict=True)
-    return t.operand(i, 0, tuple(position * stride + start for position, start, stride in moved))
 
 
 def trace_dynamic_slice(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
@@ -93,7 +66,7 @@ def trace_dynamic_update_slice(
     if guard is None:
         return inside
     outside: Node = yield t.operand(i, 0, index)
-    return _choose(t, guard, inside, outside)
+    return t.select(guard, inside, outside)
 
 
 def trace_pad(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
@@ -121,7 +94,7 @@ def trace_pad(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[N
     if guard is NEVER or 0 in sizes:
         return value
     inside = yield t.guarded(guard, t.operand(i, 0, tuple(moved)))
-    return _choose(t, guard, inside, value)
+    return t.select(guard, inside, value)
 
 
 def trace_concatenate(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
@@ -144,7 +117,7 @@ def trace_concatenate(t: Tracer, i: HloInstruction, index: Index, number: int) -
         found: Node = yield (part if guard is None else t.guarded(guard, part))
         if guard is None:
             return found
-        node = found if node is None else _choose(t, guard, found, node)
+        node = found if node is None else t.select(guard, found, node)
     assert node is not None
     return node
 
@@ -196,18 +169,10 @@ def _both(t: Tracer, left: Node | None, right: Node | None) -> Node | None:
     return t.apply("bit_and", [left, right], "b1")
 
 
-def _choose(t: Tracer, guard: Node, inside: Node, outside: Node) -> Node:
-    name = f"select_{inside.type}" if inside.type in ("c64", "c128") else "select"
-    return t.apply(name, [guard, inside, outside], inside.type)
-
-
 MOVEMENT_RULES: Mapping[Opcode, Rule] = MappingProxyType(
     {
-        Opcode.BROADCAST: trace_broadcast,
+        **dict.fromkeys(MAPPED, trace_mapped),
         Opcode.RESHAPE: trace_reshape,
-        Opcode.TRANSPOSE: trace_transpose,
-        Opcode.REVERSE: trace_reverse,
-        Opcode.SLICE: trace_slice,
         Opcode.DYNAMIC_SLICE: trace_dynamic_slice,
         Opcode.DYNAMIC_UPDATE_SLICE: trace_dynamic_update_slice,
         Opcode.PAD: trace_pad,

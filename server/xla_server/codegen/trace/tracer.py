@@ -21,7 +21,7 @@ MOST_COPIES = 5000
 
 Index: TypeAlias = tuple[Affine, ...]
 
-NEVER = Literal("b1(0)", "b1")
+NEVER = Literal.of("b1", 0)
 """What holds for no element."""
 
 Origins: TypeAlias = dict[Node | Fold, HloInstruction]
@@ -108,6 +108,12 @@ class Tracer:
             node = self._made[key] = Apply(function, tuple(operands), type)
         return node
 
+    def select(self, predicate: Node, on_true: Node, on_false: Node) -> Node:
+        """Return one of two values of one type; both are computed."""
+        is_complex = on_true.type in ("c64", "c128")
+        name = f"select_{on_true.type}" if is_complex else "select"
+        return self.apply(name, [predicate, on_true, on_false], on_true.type)
+
     def rounded(self, node: Node, element_type: ElementType) -> Node:
         """The value of the element type nearest to a computed one."""
         kernel_type = KERNEL_TYPE[element_type]
@@ -144,7 +150,7 @@ class Tracer:
             return Affine(0)
         if node.type == "u64":
             # Too large for i64 is too large for any array.
-            limit = self.apply("minimum", [node, Literal(f"u64({high})", "u64")], "u64")
+            limit = self.apply("minimum", [node, Literal.of("u64", high)], "u64")
             wide = self.apply("to_i64", [limit], "i64")
         else:
             wide = self.apply("to_i64", [node], "i64")
@@ -212,7 +218,7 @@ class Tracer:
 
 def integer(number: int) -> Literal:
     """A constant of type i64."""
-    return Literal(f"i64({number})", "i64")
+    return Literal.of("i64", number)
 
 
 def computed_type(instruction: HloInstruction) -> KernelType:

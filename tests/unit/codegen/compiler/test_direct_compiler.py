@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numba import njit
 
+from tests.processors import HOST
 from xla_server.codegen import kernel as kernels
 from xla_server.codegen.compiler import direct_compiler
 from xla_server.codegen.compiler.direct_compiler import function_module, kernel_module
@@ -15,9 +16,12 @@ from xla_server.codegen.compiler.direct_values import UnsupportedError
 from xla_server.codegen.compiler.kernel_compiler import compile_object, object_of_module
 from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.kernel import ARGUMENTS
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
+from xla_server.codegen.namespace import vocabulary
 from xla_server.runtime import executor, threads
 
-_peek, _poke = kernels.NAMESPACE["peek_i64"], kernels.NAMESPACE["poke_i64"]
+NAMES = vocabulary(HOST).names
+_peek, _poke = NAMES["peek_i64"], NAMES["poke_i64"]
 _THREE = 3
 
 
@@ -170,7 +174,7 @@ def _source(body):
 
 
 def _names(source):
-    room = {**kernels.NAMESPACE, **FUNCTIONS}
+    room = {**NAMES, **FUNCTIONS}
     exec(source, room)
     return room
 
@@ -181,7 +185,7 @@ def _ran(code, symbol):
     second.view(np.uint8)[:64] = np.arange(64) % 3
     table = np.array([first.ctypes.data, second.ctypes.data], np.int64)
     place = ctypes.c_void_p
-    loader = Loader()
+    loader = Loader(HOST)
     call = ctypes.CFUNCTYPE(ctypes.c_int32, place, place, *[ctypes.c_int64] * 3)
     nothing = np.zeros(2, np.int64).ctypes
     call(loader.load(code, symbol))(nothing.data, nothing.data, table.ctypes.data, 2, 11)
@@ -192,8 +196,8 @@ def _ran(code, symbol):
 def test_it_means_what_it_means_to_numba(body):
     source = _source(body)
     names = _names(source)
-    direct = object_of_module(kernel_module(source, names, "direct"))
-    expected = compile_object(names["kernel"], ARGUMENTS, "numbas")
+    direct = object_of_module(kernel_module(source, names, "direct", HOST), HOST)
+    expected = compile_object(names["kernel"], ARGUMENTS, "numbas", HOST)
     np.testing.assert_array_equal(_ran(direct, "direct"), _ran(expected, "numbas"))
 
 
@@ -227,19 +231,19 @@ def test_it_means_what_it_means_to_numba(body):
 def test_what_it_does_not_know_it_leaves_to_numba(body):
     source = _source(body)
     with pytest.raises(UnsupportedError):
-        kernel_module(source, _names(source), "direct")
+        kernel_module(source, _names(source), "direct", HOST)
 
 
 def test_numba_compiles_what_is_left_to_it():
     source = _source("x = 1\nx = k2 if stop < 0 else x\npoke_i64(b, 0, to_i64(stop / 2))")
-    code = kernels.kernel_object(source)
+    code = kernels.kernel_object(SourceKernel(source), HOST)
     assert _ran(code, kernels.symbol_of(source))[0] == 5
 
 
 def test_functions_of_the_runtime_need_no_numba(monkeypatch):
     monkeypatch.setattr(kernels, "compile_object", None)
     for function, count in ((executor._enter, 1), (threads._help, 1), (threads._stop, 1)):
-        assert kernels.native_object.__wrapped__(function, count, "symbol")
+        assert kernels.native_object.__wrapped__(function, count, "symbol", HOST)
 
 
 def test_functions_of_kernels_need_no_numba():
@@ -251,16 +255,16 @@ def test_functions_of_kernels_need_no_numba():
     }
     for name, operands in calls.items():
         source = _source(f"{name}({operands})")
-        assert kernel_module(source, _names(source), "direct")
+        assert kernel_module(source, _names(source), "direct", HOST)
 
 
 def test_only_plain_functions_of_python_have_a_text():
     with pytest.raises(UnsupportedError):
-        function_module(lambda x: None, "symbol")
+        function_module(lambda x: None, "symbol", HOST)
     room = {}
     exec("def function(x):\n    pass", room)
     with pytest.raises(UnsupportedError):
-        function_module(room["function"], "symbol")
+        function_module(room["function"], "symbol", HOST)
 
 
 @pytest.mark.parametrize(
@@ -283,14 +287,14 @@ def test_only_plain_functions_of_python_have_a_text():
 def test_windows_are_written_out(text, expected):
     """`expected` of the loops, counted from inside."""
     source = _source("n = stop\n" + text.replace("f(i)", "poke_i64(b, i, i)"))
-    module = kernel_module(source, _names(source), "direct")
+    module = kernel_module(source, _names(source), "direct", HOST)
     assert str(module).count("!llvm.loop ") == expected
 
 
 def test_loops_that_call_for_elements_are_written_out():
     call = "poke_f32(b, i, called_exp_f32(to_f32(i)))"
     source = _source(f"n = stop\nfor i in range(4):\n {call}")
-    assert "!llvm.loop " in str(kernel_module(source, _names(source), "direct"))
+    assert "!llvm.loop " in str(kernel_module(source, _names(source), "direct", HOST))
 
 
 def test_threads_may_read_texts_at_the_same_time():

@@ -7,11 +7,13 @@ import threading
 
 import pytest
 
+from tests.processors import HOST, MACHINES
 from xla_contract.errors import InvalidArgumentError
 from xla_server.codegen import kernel
 from xla_server.codegen.compiler import kernel_cache
 from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.kernel import Kernels
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 
 SOURCE = (
     "def kernel(buffers, start, stop):\n    poke_i64(peek_i64(buffers, 0), 0, add(start, stop))\n"
@@ -23,11 +25,12 @@ import ctypes, sys
 from pathlib import Path
 from xla_server.codegen import kernel
 from xla_server.codegen.compiler.kernel_cache import KernelCache
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
 
 compiled = []
 original = kernel.kernel_object
-kernel.kernel_object = lambda source: compiled.append(source) or original(source)
-found = kernel.Kernels(KernelCache(Path(sys.argv[1]))).get({SOURCE!r})
+kernel.kernel_object = lambda source, machine: compiled.append(source) or original(source, machine)
+found = kernel.Kernels(KernelCache(Path(sys.argv[1]))).get(SourceKernel({SOURCE!r}))
 place, none = ctypes.c_int64(0), (ctypes.c_int64 * 2)()
 table = (ctypes.c_int64 * 1)(ctypes.addressof(place))
 call = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)
@@ -70,19 +73,28 @@ def test_processes_that_compile_the_same_at_once(tmp_path):
     [lambda data: b"", lambda data: data[:-1], lambda data: data + b"0", lambda data: data[::-1]],
 )
 def test_a_damaged_file_is_removed_and_compiled_again(tmp_path, damage, monkeypatch):
-    Kernels(KernelCache(tmp_path)).get(SOURCE)
+    Kernels(KernelCache(tmp_path)).get(SourceKernel(SOURCE))
     (path,) = _files(tmp_path)
     whole = path.read_bytes()
     path.write_bytes(damage(whole))
-    assert KernelCache(tmp_path).get(kernel.symbol_of(SOURCE)) is None
+    assert KernelCache(tmp_path).get(kernel.cache_key(kernel.symbol_of(SOURCE), HOST)) is None
     assert _files(tmp_path) == []
-    Kernels(KernelCache(tmp_path)).get(SOURCE)
+    Kernels(KernelCache(tmp_path)).get(SourceKernel(SOURCE))
     assert path.read_bytes() == whole
     monkeypatch.setattr(kernel, "kernel_object", None)
-    assert Kernels(KernelCache(tmp_path)).get(SOURCE).address
+    assert Kernels(KernelCache(tmp_path)).get(SourceKernel(SOURCE)).address
 
 
-def test_code_of_another_version_or_processor_is_not_found(tmp_path, monkeypatch):
+def test_code_for_one_processor_is_not_taken_by_another(tmp_path):
+    for machine in MACHINES.values():
+        Kernels(KernelCache(tmp_path), machine)._kept("symbol", machine.name.encode)
+    for machine in MACHINES.values():
+        assert (
+            Kernels(KernelCache(tmp_path), machine)._kept("symbol", bytes).decode() == machine.name
+        )
+
+
+def test_code_of_another_version_is_not_found(tmp_path, monkeypatch):
     KernelCache(tmp_path).put("symbol", b"code")
     assert KernelCache(tmp_path).get("symbol") == b"code"
     assert KernelCache(tmp_path).get("other") is None

@@ -6,8 +6,10 @@ import sys
 import llvmlite.binding as llvm
 import pytest
 
-from xla_server.codegen.compiler.kernel_compiler import Effort, object_of_module
+from tests.processors import HOST
+from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
+from xla_server.codegen.kernel_ir.effort import Effort
 
 LOOP = """define void @sum(ptr %place, i64 %count) {
 entry:
@@ -28,7 +30,7 @@ after:
 def test_no_registers_are_looked_for_that_make_addresses() -> None:
     llvm.set_time_passes(True)
     try:
-        object_of_module(ModuleText(LOOP))
+        object_of_module(ModuleText(LOOP), HOST)
         done = llvm.report_and_reset_timings()
     finally:
         llvm.set_time_passes(False)
@@ -39,19 +41,21 @@ def test_no_registers_are_looked_for_that_make_addresses() -> None:
 _GROWTH = """
 import gc, sys
 from pathlib import Path
-from xla_server.codegen.compiler.kernel_compiler import Effort, object_of_module
+from xla_server.codegen.compiler.kernel_compiler import object_of_module
+from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.compiler.llvm_text import ModuleText
+from xla_server.target.machine import Machine
 
 def resident_kib():
     gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4
 
-text, effort = ModuleText(sys.argv[1]), Effort[sys.argv[2]]
+text, effort, machine = ModuleText(sys.argv[1]), Effort[sys.argv[2]], Machine.host()
 for _ in range(10):
-    object_of_module(text, effort)
+    object_of_module(text, machine, effort)
 before = resident_kib()
 for _ in range(100):
-    object_of_module(text, effort)
+    object_of_module(text, machine, effort)
 print(resident_kib() - before)
 """
 

@@ -8,24 +8,27 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
+from tests.processors import HOST
 from xla_server.codegen import kernel as kernels
 from xla_server.codegen.compiler.direct_compiler import kernel_module
 from xla_server.codegen.compiler.kernel_cache import KernelCache
-from xla_server.codegen.compiler.kernel_compiler import Effort
 from xla_server.codegen.compiler.llvm_text import FunctionText
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction, symbols_in
 from xla_server.codegen.kernel import Kernels
-from xla_server.codegen.namespace import NAMESPACE, SHARED
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
+from xla_server.codegen.namespace import vocabulary
+from xla_server.target.machine import Machine
 
 WORD = ir.IntType(64)
 
 
-def _twice(function: Any) -> None:
+def _twice(function: Any, _: Machine) -> None:
     builder = ir.IRBuilder(function.append_basic_block())
     builder.ret(builder.add(function.args[0], function.args[0]))
 
 
-def _thrice(function: Any) -> None:
+def _thrice(function: Any, _: Machine) -> None:
     """Calls the other one."""
     builder = ir.IRBuilder(function.append_basic_block())
     form = ir.FunctionType(WORD, [WORD])
@@ -40,14 +43,20 @@ SOURCE = """def kernel(buffers, start, stop):
 """
 
 
+def _add(monkeypatch: pytest.MonkeyPatch, function: SharedFunction) -> None:
+    """Have kernels for the host know a function."""
+    known = vocabulary(HOST)
+    monkeypatch.setitem(known.names, function.__name__, function)  # type: ignore[arg-type]
+    monkeypatch.setitem(known.shared, function.symbol, function)  # type: ignore[arg-type]
+
+
 @pytest.fixture(autouse=True)
 def _named(monkeypatch: pytest.MonkeyPatch) -> None:
     for function in (TWICE, THRICE):
-        monkeypatch.setitem(NAMESPACE, function.__name__, function)
-        monkeypatch.setitem(SHARED, function.symbol, function)
+        _add(monkeypatch, function)
 
 
-def run(found: kernels.Kernel, start: int) -> int:
+def run(found: kernels.LoadedKernel, start: int) -> int:
     """What a kernel puts into its first buffer."""
     place = np.zeros(1, np.int64)
     table = (ctypes.c_int64 * 1)(place.ctypes.data)
@@ -60,29 +69,33 @@ def run(found: kernels.Kernel, start: int) -> int:
 
 def test_kernels_call_them_and_they_each_other() -> None:
     made = Kernels()
-    assert run(made.get(SOURCE.format("test_thrice")), 7) == 21
-    assert run(made.get(SOURCE.format("test_twice")), 7) == 14
+    assert run(made.get(SourceKernel(SOURCE.format("test_thrice"))), 7) == 21
+    assert run(made.get(SourceKernel(SOURCE.format("test_twice"))), 7) == 14
 
 
 def test_each_is_compiled_once_for_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert TWICE.object_code() is TWICE.object_code()
-    assert symbols_in(kernels.kernel_object(SOURCE.format("test_twice"))) == [TWICE.symbol]
-    assert symbols_in(kernels.kernel_object(SOURCE.format("neg"))) == []
+    assert TWICE.object_code(HOST) is TWICE.object_code(HOST)
+    calling, other = (
+        kernels.kernel_object(SourceKernel(SOURCE.format(name)), HOST)
+        for name in ("test_twice", "neg")
+    )
+    assert symbols_in(calling) == [TWICE.symbol]
+    assert symbols_in(other) == []
 
 
 def test_on_disk_they_are_beside_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = SOURCE.format("test_twice")
-    Kernels(KernelCache(tmp_path)).get(source)
+    Kernels(KernelCache(tmp_path)).get(SourceKernel(source))
     assert len(list(tmp_path.iterdir())) == 2
     monkeypatch.setattr(SharedFunction, "object_code", None)
     monkeypatch.setattr(kernels, "kernel_object", None)
-    assert run(Kernels(KernelCache(tmp_path)).get(source), 4) == 8
+    assert run(Kernels(KernelCache(tmp_path)).get(SourceKernel(source)), 4) == 8
 
 
 def test_a_kernel_says_by_what_it_does_what_it_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
     efforts: list[Effort] = []
 
-    def object_of_module(module: Any, effort: Effort) -> bytes:
+    def object_of_module(module: Any, machine: Machine, effort: Effort) -> bytes:
         efforts.append(effort)
         return b""
 
@@ -91,25 +104,24 @@ def test_a_kernel_says_by_what_it_does_what_it_is_worth(monkeypatch: pytest.Monk
     tile = f"    product_tile_f32_1x1({', '.join('0' * 18)})\n"
     store = "    store_f32(buffers, 0, to_f32(start))\n"
     transform = f"    fourier_pass_4_f32({', '.join('0' * 5)})\n"
-    glue, plain = "    glue()\n" + store, "    plain()\n" + store
-    for body, effort in (
-        (call, Effort.OPTIMISED),
-        (tile, Effort.GLUE),
-        (transform, Effort.GLUE),
-        (tile + store, Effort.OPTIMISED),
-        (glue, Effort.GLUE),
-        (plain, Effort.PLAIN),
+    for body, asked, effort in (
+        (call, None, Effort.OPTIMISED),
+        (tile, None, Effort.GLUE),
+        (transform, None, Effort.GLUE),
+        (tile + store, None, Effort.OPTIMISED),
+        (store, Effort.GLUE, Effort.GLUE),
+        (store, Effort.PLAIN, Effort.PLAIN),
     ):
-        kernels.kernel_object(f"def kernel(buffers, start, stop):\n{body}")
+        source = f"def kernel(buffers, start, stop):\n{body}"
+        kernels.kernel_object(SourceKernel(source, asked), HOST)
         assert efforts.pop() is effort
 
 
 @pytest.mark.parametrize("effort", Effort)
 def test_any_effort_gives_the_same(effort: Effort, monkeypatch: pytest.MonkeyPatch) -> None:
     function = SharedFunction("test_effort", 1, _twice, effort, returns=True)
-    monkeypatch.setitem(NAMESPACE, function.__name__, function)
-    monkeypatch.setitem(SHARED, function.symbol, function)
-    assert run(Kernels().get(SOURCE.format("test_effort")), 21) == 42
+    _add(monkeypatch, function)
+    assert run(Kernels().get(SourceKernel(SOURCE.format("test_effort"))), 21) == 42
 
 
 def test_a_function_may_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,15 +130,14 @@ def test_a_function_may_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
         return f.text(f.plus("%number", f.opaque("2")))
 
     function = TextFunction("test_text", 1, text, returns=True)
-    monkeypatch.setitem(NAMESPACE, function.__name__, function)
-    monkeypatch.setitem(SHARED, function.symbol, function)
-    assert run(Kernels().get(SOURCE.format("test_text")), 5) == 7
+    _add(monkeypatch, function)
+    assert run(Kernels().get(SourceKernel(SOURCE.format("test_text"))), 5) == 7
 
 
 def test_loops_of_calls_are_not_written_out() -> None:
     loop = "def kernel(buffers, start, stop):\n    for i in range(4):\n        {}\n"
     texts = [
-        str(kernel_module(source, NAMESPACE, "kernel"))
+        str(kernel_module(source, vocabulary(HOST).names, "kernel", HOST))
         for source in map(loop.format, ("poke_i64(buffers, i, 0)", "test_twice(i)"))
     ]
     assert ["unroll.full" in text for text in texts] == [True, False]

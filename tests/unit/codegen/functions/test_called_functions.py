@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numba import types
 
+from tests.processors import HOST
 from tests.ulps.functions import BINARY, OPERATIONS, REFERENCE
 from tests.ulps.samples import operands_of
 from xla_server.codegen import kernel as kernels
@@ -23,7 +24,8 @@ from xla_server.codegen.functions.called_functions import (
     called,
 )
 from xla_server.codegen.kernel import Kernels, kernel_object
-from xla_server.codegen.namespace import NAMESPACE, PREPARED, SHARED
+from xla_server.codegen.kernel_ir.kernel import SourceKernel
+from xla_server.codegen.namespace import vocabulary
 
 CHEAP = ("rsqrt", "sign", *OPERATIONS)
 WITH_TABLES = {"cos_f64", "sin_f64", "tan_f64"}
@@ -58,7 +60,7 @@ def _rows(function: str, width: int) -> str:
 
 
 def _ran(source: str, width: int, operands: list[Any]) -> Any:
-    kernel = _kernels().get(source)
+    kernel = _kernels().get(SourceKernel(source))
     return _run(kernel.address, width, operands)
 
 
@@ -122,7 +124,9 @@ def test_the_bits_are_those_of_what_is_written_out(name: str) -> None:
     variants = zip((1, *LANES[kind]), (function, *function.variants), strict=True)
     for lanes, variant in variants:
         _kernels().load_shared(variant.symbol)
-        code = object_of_module(ModuleText(_calls(variant.symbol, kind, lanes, len(operands))))
+        code = object_of_module(
+            ModuleText(_calls(variant.symbol, kind, lanes, len(operands))), HOST
+        )
         address = _kernels()._base.load(code, f"run_{variant.symbol}")
         found = np.empty_like(expected)
         places = [array.ctypes.data for array in (*operands, found)]
@@ -143,7 +147,8 @@ def test_loops_of_any_length_have_the_bits_of_what_is_written_out(name: str) -> 
 
 def test_vectors_are_asked_for_at_once() -> None:
     for name in ("exp_f32", "log_f64", "pow_f32"):
-        (symbol,) = symbols_in(kernel_object(_rows(f"called_{name}", 16)))
+        kernel = SourceKernel(_rows(f"called_{name}", 16))
+        (symbol,) = symbols_in(kernel_object(kernel, HOST))
         assert symbol in VARIANTS
         assert symbol.startswith(f"xla_shared_{name}_of_")
 
@@ -157,15 +162,16 @@ def test_numba_calls_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = _ran(source, 1, operands)
     monkeypatch.setattr(kernels, "kernel_module", unsupported)
     own = Kernels()
-    assert symbols_in(kernel_object(source))
-    found = _run(own.get(source).address, 1, operands)
+    assert symbols_in(kernel_object(SourceKernel(source), HOST))
+    found = _run(own.get(SourceKernel(source)).address, 1, operands)
     np.testing.assert_array_equal(found, expected)
 
 
 def test_the_likely_ones_are_prepared() -> None:
     of_one = {function.symbol for function in CALLED.values()}
     elementary = {*VARIANTS, *of_one}
-    assert set(SHARED) >= elementary
-    assert set(PREPARED) & elementary == LIKELY
-    assert set(PREPARED) | elementary == set(SHARED)
-    assert set(NAMESPACE) >= set(CALLED)
+    known = vocabulary(HOST)
+    assert set(known.shared) >= elementary
+    assert set(known.prepared) & elementary == LIKELY
+    assert set(known.prepared) | elementary == set(known.shared)
+    assert set(known.names) >= set(CALLED)

@@ -4,12 +4,14 @@ from typing import Any
 
 from llvmlite import ir
 
+from tests.processors import HOST
 from xla_server.codegen.compiler.direct_compiler import kernel_module
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.functions import exponential, values
 from xla_server.codegen.functions.function_text import KeptText
-from xla_server.codegen.namespace import NAMESPACE
+from xla_server.codegen.namespace import vocabulary
 
+NAMES = vocabulary(HOST).names
 SOURCE = """def kernel(buffers, start, stop):
     data = peek_i64(buffers, 0)
     for i in range(start, stop):
@@ -18,7 +20,7 @@ SOURCE = """def kernel(buffers, start, stop):
 
 
 def _text(name: str, **names: Any) -> str:
-    return str(kernel_module(SOURCE.format(name), {**NAMESPACE, **names}, "kernel"))
+    return str(kernel_module(SOURCE.format(name), {**NAMES, **names}, "kernel", HOST))
 
 
 def test_a_function_is_written_once_and_printed_alike() -> None:
@@ -34,7 +36,7 @@ def test_a_function_is_written_once_and_printed_alike() -> None:
     assert first == second
     assert first.count("define internal float") == 1
     assert first.count("declare float @") == 1
-    assert object_of_module(kernel_module(SOURCE.format("exp_f32"), NAMESPACE, "kernel"))
+    assert object_of_module(kernel_module(SOURCE.format("exp_f32"), NAMES, "kernel", HOST), HOST)
 
 
 def test_functions_with_tables_are_written_for_each_module() -> None:
@@ -48,9 +50,9 @@ def test_functions_with_tables_are_written_for_each_module() -> None:
     own = values.ElementaryFunction("own", body, 1, "f64")
     source = SOURCE.replace("f32", "f64").format("own")
     for _ in range(2):
-        module = kernel_module(source, {**NAMESPACE, "own": own}, "kernel")
+        module = kernel_module(source, {**NAMES, "own": own}, "kernel", HOST)
         assert "test_table" in module.globals
-        assert object_of_module(module)
+        assert object_of_module(module, HOST)
     assert len(written) > 1
 
 

@@ -10,9 +10,9 @@ from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from xla_contract.element_type import ElementType
 from xla_server.backends.compilation import compile_module
-from xla_server.codegen.kernel import compile_kernel
-from xla_server.codegen.loops.columns import BLOCK, column_source
-from xla_server.codegen.loops.nest import Nest
+from xla_server.codegen.kernel import Kernels
+from xla_server.codegen.loops.columns import BLOCK, column_kernel
+from xla_server.codegen.loops.loop_builder import Nest
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.trace.affine import Variable, linear, variable
 from xla_server.codegen.trace.graph import (
@@ -65,18 +65,18 @@ def test_what_is_made_of_sums_has_the_same_blocks(columns: int) -> None:
     element = Load(0, f32, linear([variable(row), variable(last)], x.shape))
     total = Accumulator("f32", (row,))
     added = Apply("add", (total, element), "f32")
-    fold = Fold((row,), (Literal("f32(0x0)", "f32"),), (total,), (added,))
+    fold = Fold((row,), (Literal.of("f32", 0),), (total,), (added,))
     result = Folded(fold, 0)
     stores = (
         Store(1, f32, variable(last), result),
         Store(2, f32, variable(last), Apply("mul", (result, result), "f32")),
     )
-    source = column_source(Nest((last,), stores))
-    assert source is not None
+    found = column_kernel(Nest((last,), stores))
+    assert found is not None
     sums, squares = np.zeros(columns, np.float32), np.zeros(columns, np.float32)
     table = np.array([array.ctypes.data for array in (x, sums, squares)])
-    kernel = compile_kernel(source.text)
-    callable_at(kernel.address, 3)(table.ctypes.data, 0, source.trips)
+    kernel = Kernels().get(found.kernel)
+    callable_at(kernel.address, 3)(table.ctypes.data, 0, found.kernel.items)
     np.testing.assert_allclose(sums, x.sum(0), rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(squares, sums * sums)
 

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.passes.passing import stated
 from xla_server.backends.compilation import compile_module
 from xla_server.buffers.code import KernelThunk
-from xla_server.codegen.loops.block import chunk_of
+from xla_server.codegen.loops.chunks import chunk_of
 from xla_server.ir.module import HloModule
 
 _INTEGERS: dict[str, Callable[..., int]] = {

@@ -98,7 +98,7 @@ def _uncut() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
             lambda x: lax.pad(x, np.float32(7), ((0, 0, 0), (1, 2, 2))),
             (X,),
         ),
-        "sums": (lambda x: jnp.pad(x, 3).sum(1), (np.tile(X, (60, 1)),)),
+        "sums": (lambda x: jnp.pad(x, 3).sum(1), (X[:8, :40],)),
     }
 
 

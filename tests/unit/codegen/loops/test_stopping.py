@@ -116,7 +116,7 @@ def test_a_kernel_leaves_off_once_the_word_is_set(name: str) -> None:
     }
     memory[CANCELLATION] = np.array([STOP]).view(np.uint8)
     buffers = np.array([memory[value].ctypes.data for value in thunk.arguments], np.int64)
-    kernel = kernels.get(thunk.source)
+    kernel = kernels.get(thunk.kernel)
     callable_at(kernel.address, 3)(buffers.ctypes.data, 0, thunk.trips)
     # Memory to work in may have been begun with.
     ends = [memory[value][value.byte_size - 4 : value.byte_size] for value in thunk.writes]

@@ -1,5 +1,6 @@
 """Convolutions of the cpu platform beside the interpreter's and JAX's."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -14,10 +15,12 @@ from jax import lax
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.depth import FULL
-from tests.unit.codegen.compiled import assert_same, both, built, imported, on_cpu
+from tests.processors import HOST
+from tests.unit.codegen.compiled import CPU, both, built, imported, interpreted, on_cpu
 from xla_client import ops
 from xla_client.builder import Op
 from xla_contract.dimension_numbers import ConvolutionDimensionNumbers, WindowDimension
+from xla_server.backends.cpu import Cpu
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.lower import convolution as lower_convolution
 from xla_server.codegen.lower import convolution_phases
@@ -25,6 +28,7 @@ from xla_server.codegen.lower import direct_convolution as lower_direct_convolut
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.codegen.routines import product_tiles
+from xla_server.target.machine import Machine
 
 INTEGERS = (np.dtype(np.int32), np.dtype(np.uint8), np.dtype(ml_dtypes.int4))
 FLOATS = tuple(
@@ -377,17 +381,17 @@ def test_a_depthwise_input_is_laid_out_where_it_is_read_often(
         )
 
     computation: Any = jax.jit(convolve).lower(x, w).compiler_ir("hlo")
-    rows = lower(imported(computation.as_serialized_hlo_module_proto()), LOWERINGS).rows
+    rows = lower(imported(computation.as_serialized_hlo_module_proto()), LOWERINGS, HOST).rows
     sources = [row.source for row in rows if isinstance(row, KernelThunk)]
     assert any("direct_block" in source for source in sources) == is_direct
 
 
 def test_a_box_too_large_for_the_stack_has_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution_phases, "BOX_BYTES", 1 << 8)
+    machine = dataclasses.replace(HOST, l2_bytes=1 << 9)
     base, kernel, attributes = DIRECT["same"]
     numbers = ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
     given = {"window_strides": (1, 1), **attributes, "dimension_numbers": numbers}
-    sources = exactly_direct(monkeypatch, base, kernel, given)
+    sources = exactly_direct(monkeypatch, base, kernel, given, machine=machine)
     assert any("scratch" in source for source in sources)
 
 
@@ -397,10 +401,11 @@ def exactly_direct(
     kernel: tuple[int, ...],
     attributes: dict[str, Any],
     dtype: str = "f4",
+    machine: Machine = HOST,
 ) -> list[str]:
     """A convolution is done by tiles, and has the interpreter's bits. Returns its kernels."""
     monkeypatch.setattr(lower_convolution, "SMALL_WORK", 0)
-    monkeypatch.setattr(lower_direct_convolution, "LEAST_TAPS", 0)
+    monkeypatch.setattr(lower_direct_convolution, "MIN_TAPS", 0)
     monkeypatch.setattr(lower_direct_convolution, "LEAST_READINGS", 0)
     random = np.random.default_rng(1)
     arrays = [drawn(random, shape, np.dtype(dtype)) for shape in (base, kernel)]
@@ -408,18 +413,20 @@ def exactly_direct(
     def convolve(x: Op, w: Op) -> Op:
         return ops.conv_general_dilated(x, w, **{**UNDILATED, **attributes})
 
-    rows = lower(built(convolve, arrays), LOWERINGS).rows
+    rows = lower(built(convolve, arrays), LOWERINGS, machine).rows
     sources = [row.source for row in rows if isinstance(row, KernelThunk)]
     assert any("direct_block" in source for source in sources)
-    assert_same(convolve, *arrays)
+    module = built(convolve, arrays)
+    (found,) = on_cpu(module, arrays, CPU if machine is HOST else Cpu(machine=machine))
+    assert_equal_bits(found, *interpreted(module, arrays))
     return sources
 
 
-def test_tiles_of_a_row_are_as_even_as_can_be(processor: str) -> None:
-    tallest = product_tiles.tallest()
-    assert tallest == {"avx2": 6, "avx512": 14}[processor]
+def test_tiles_of_a_row_are_as_even_as_can_be(machine: Machine) -> None:
+    tallest = product_tiles.tallest(machine)
+    assert tallest == {32: 6, 64: 14}[machine.vector_bytes]
     for size in range(1, 5 * tallest):
-        rows, count, lower_count = convolution_phases.tiles(size)
+        rows, count, lower_count = convolution_phases.tiles(machine, size)
         assert 0 < rows <= tallest
         assert count > 0
         assert count * rows + lower_count * (rows - 1) == size

@@ -13,6 +13,7 @@ from tests.unit.codegen.compiled import imported, on_cpu
 from xla_server.backends.compilation import compile_module
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.target.machine import Machine
 
 RANDOM = np.random.default_rng(3)
 
@@ -61,19 +62,19 @@ def test_the_largest_products_have_pieces_between_which_they_can_be_cancelled() 
         assert trips(jnp.matmul, (16384, 16384), (16384, 16384), dtype=dtype) >= 1000
 
 
-LEAST_COLUMNS = {"avx2": 4, "avx512": 8}
-"""Half a vector of f32: panels of fewer would be mostly empty."""
-
-
-def test_blas_does_what_panels_would_take_much_memory_or_be_empty_for(processor: str) -> None:
+def test_blas_does_what_panels_would_take_much_memory_or_be_empty_for(
+    machine: Machine,
+) -> None:
     def by_blas(left: tuple[int, ...], right: tuple[int, ...]) -> bool:
         shapes = [jax.ShapeDtypeStruct(sizes, np.float32) for sizes in (left, right)]
         lowered = jax.jit(jnp.matmul).lower(*shapes).compiler_ir("hlo")
         module = imported(lowered.as_serialized_hlo_module_proto())
-        return any("product_into" in row.source for row in kernels_of(compile_module(module).code))
+        code = compile_module(module, machine=machine).code
+        return any("product_into" in row.source for row in kernels_of(code))
 
     assert by_blas((300, 8192), (8192, 8192))
     assert not by_blas((300, 4096), (4096, 4096))
-    least = LEAST_COLUMNS[processor]
+    # Half a vector: panels of fewer columns would be mostly empty.
+    least = machine.lanes(4) // 2
     assert by_blas((300, 40), (40, least - 1))
     assert not by_blas((300, 40), (40, least))

@@ -11,6 +11,7 @@ import pytest
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.depth import paired
+from tests.processors import HOST
 from tests.unit.codegen.compiled import both, built, imported, on_cpu
 from xla_client import ops
 from xla_client.builder import Op
@@ -18,11 +19,10 @@ from xla_contract.element_type import ElementType as E
 from xla_contract.ops.fft import FftType
 from xla_server.backends.compilation import compile_module
 from xla_server.backends.cpu import Cpu
-from xla_server.codegen.loops.block import PARALLEL_WORK
+from xla_server.codegen.loops.chunks import PARALLEL_WORK
 from xla_server.codegen.loops.stopping import is_long
 from xla_server.codegen.lower import fft_context, fft_plan
 from xla_server.codegen.lower.lowering import kernels_of
-from xla_server.codegen.routines.product_tiles import lanes
 
 SIZES = [
     ((1,), 1),
@@ -189,7 +189,7 @@ def test_a_work_item_is_a_block_of_lines(element: E, rows: int) -> None:
     (kernel,) = kernels_of(
         compile_module(built(spectrum(FftType.RFFT, (rows, 12), 1), (array,))).code
     )
-    assert kernel.trips == -(-rows // lanes(element.text))
+    assert kernel.trips == -(-rows // HOST.lanes(element.byte_width))
 
 
 def test_many_long_lines_are_the_work_items_themselves() -> None:

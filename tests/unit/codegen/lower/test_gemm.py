@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 from typing import Any
 
 import jax
@@ -12,22 +13,15 @@ from jax import lax
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax_programs import lower
+from tests.processors import HOST
 from tests.unit.codegen.compiled import imported, on_cpu
 from xla_server.backends.compilation import compile_module
 from xla_server.backends.cpu import Cpu
-from xla_server.codegen.lower.gemm import (
-    BAND_BYTES,
-    DEEPEST,
-    FEW_BANDS,
-    FEW_TILES,
-    LARGEST_TRIP,
-    RESULT_BYTES,
-    ROOM_BYTES,
-    Gemm,
-    Side,
-)
+from xla_server.codegen.lower.gemm import Gemm, Side
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.routines.gemm_tiles import KINDS, heights
+from xla_server.target.machine import Machine
+from xla_server.target.tuning import tuning_of
 
 _RANDOM = np.random.default_rng(5)
 
@@ -39,10 +33,12 @@ def _drawn(dtype: Any, *sizes: int) -> Any:
     return _RANDOM.integers(limits.min, limits.max, sizes, dtype, endpoint=True)
 
 
-def _gemm(rows: int, columns: int, depth: int, batch: int = 1, kind: str = "f32") -> Gemm:
+def _gemm(
+    machine: Machine, rows: int, columns: int, depth: int, batch: int = 1, kind: str = "f32"
+) -> Gemm:
     source = "i8" if kind == "i16" else kind
     side = Side(source, True), Side(source, False)
-    return Gemm(KINDS[kind], *side, batch, rows, columns, depth)
+    return Gemm(machine, KINDS[kind], *side, batch, rows, columns, depth)
 
 
 TYPES = {
@@ -169,8 +165,8 @@ def test_what_is_not_finite_stays_in_its_row_and_column() -> None:
 
 @pytest.mark.parametrize("place", range(3))
 def test_every_height_of_tiles(place: int) -> None:
-    height = heights()[place]
-    rows = next(n for n in range(2, 99) if _gemm(n, 40, 9).height == height)
+    height = heights(HOST)[place]
+    rows = next(n for n in range(2, 99) if _gemm(HOST, n, 40, 9).height == height)
     left, right = _drawn(np.float32, rows, 9), _drawn(np.float32, 9, 40)
     module = imported(lower(jnp.matmul, left, right))
     np.testing.assert_allclose(on_cpu(module, [left, right])[0], left @ right, atol=1e-5)
@@ -182,7 +178,6 @@ def test_the_same_bits_on_any_number_of_threads() -> None:
     assert_equal_bits(*(on_cpu(module, [left, right], Cpu(threads=n))[0] for n in (1, 3)))
 
 
-@pytest.mark.usefixtures("processor")
 @pytest.mark.parametrize(
     "sizes",
     [
@@ -195,82 +190,99 @@ def test_the_same_bits_on_any_number_of_threads() -> None:
     ],
 )
 def test_trips_cover_the_product_with_bands_that_stay_in_the_cache(
-    sizes: tuple[int, int, int],
+    machine: Machine, sizes: tuple[int, int, int]
 ) -> None:
     for kind in KINDS:
-        gemm = _gemm(*sizes, kind=kind)
+        gemm = _gemm(machine, *sizes, kind=kind)
         tiles, panels = gemm.division
         _, down, across = gemm.trips
         assert (down - 1) * tiles < gemm.tiles <= down * tiles
         assert (across - 1) * panels < gemm.panels <= across * panels
-        if gemm.tiles > FEW_TILES:
-            assert tiles == 1 or tiles * gemm.panel_bytes(gemm.height, gemm.run) <= BAND_BYTES
+        if gemm.tiles > gemm.tuning.max_unpacked_tiles:
+            assert (
+                tiles == 1
+                or tiles * gemm.panel_bytes(gemm.height, gemm.run) <= gemm.tuning.m_block_bytes
+            )
         of_trip = tiles * gemm.height * panels * gemm.panel_columns * gemm.depth
-        assert of_trip <= 2 * LARGEST_TRIP
+        assert of_trip <= 2 * gemm.tuning.max_item_products
 
 
-@pytest.mark.usefixtures("processor")
-def test_results_of_a_band_of_short_sums_stay_in_the_cache() -> None:
-    shallow, deep = _gemm(100_000, 96, 16), _gemm(100_000, 96, 1024)
+def test_results_of_a_band_of_short_sums_stay_in_the_cache(machine: Machine) -> None:
+    shallow, deep = _gemm(machine, 100_000, 96, 16), _gemm(machine, 100_000, 96, 1024)
     row = shallow.height * 96 * 4
-    assert shallow.division[0] * row <= RESULT_BYTES
+    assert shallow.division[0] * row <= shallow.tuning.result_block_bytes
     # Of wide rows there are still enough for the right matrix to be read seldom.
-    wide = _gemm(10_000, 100_000, 16)
-    assert 9 * wide.division[0] * wide.panel_bytes(wide.height, wide.run) >= BAND_BYTES
-    assert deep.division[0] * deep.panel_bytes(deep.height, deep.run) <= BAND_BYTES
+    wide = _gemm(machine, 10_000, 100_000, 16)
+    assert (
+        9 * wide.division[0] * wide.panel_bytes(wide.height, wide.run) >= wide.tuning.m_block_bytes
+    )
+    assert deep.division[0] * deep.panel_bytes(deep.height, deep.run) <= deep.tuning.m_block_bytes
 
 
-@pytest.mark.usefixtures("processor")
-@pytest.mark.parametrize("rows", [512, 520, 600, 1000])
-def test_two_threads_that_take_trips_in_turn_have_about_as_much_to_do(rows: int) -> None:
-    gemm = _gemm(rows, 512, 512)
+@pytest.mark.parametrize("cores", [1, 2, 16, 128])
+@pytest.mark.parametrize("rows", [512, 520, 600, 1000, 8192])
+def test_threads_that_take_work_items_in_turn_have_about_as_much_to_do(
+    machine: Machine, rows: int, cores: int
+) -> None:
+    gemm = _gemm(dataclasses.replace(machine, cores=cores), rows, 4096, 512)
     tiles, _ = gemm.division
     _, down, across = gemm.trips
-    assert across == 1
-    trips = [min(tiles, gemm.tiles - n * tiles) for n in range(down)]
-    assert max(sum(trips[::2]), sum(trips[1::2])) <= 1.075 * gemm.tiles / 2
+    items = [min(tiles, gemm.tiles - n * tiles) for n in range(down) for _ in range(across)]
+    assert len(items) >= cores
+    busiest = max(sum(items[thread::cores]) for thread in range(cores))
+    # One tile more than an even share is what whole tiles may cost.
+    assert busiest <= 1.1 * across * gemm.tiles / cores + tiles
 
 
-@pytest.mark.usefixtures("processor")
-def test_few_rows_of_many_columns_are_divided_by_columns() -> None:
+def test_machines_of_more_cores_divide_products_further() -> None:
+    def items(cores: int, *sizes: int) -> int:
+        return math.prod(_gemm(Machine.avx2(cores=cores), *sizes).trips)
+
+    sizes = 1024, 1024, 512
+    assert items(2, *sizes) < items(16, *sizes) < items(128, *sizes)
+    # Small ones are not worth it.
+    assert items(2, 64, 64, 64) == items(128, 64, 64, 64) == 1
+
+
+def test_few_rows_of_many_columns_are_divided_by_columns(machine: Machine) -> None:
+    repacking = tuning_of(machine).products.max_repacking_blocks
     for rows in (33, 64, 128):
-        _, down, across = _gemm(rows, 8192, 1024).trips
-        assert down <= FEW_BANDS < across
-    _, down, across = _gemm(512, 512, 512).trips
+        _, down, across = _gemm(machine, rows, 8192, 1024).trips
+        assert down <= repacking < across
+    _, down, across = _gemm(machine, 512, 512, 512).trips
     assert down > across
-    kept = dataclasses.replace(_gemm(64, 8192, 1024), whole_rows=True)
-    assert kept.trips[1] > FEW_BANDS
+    kept = dataclasses.replace(_gemm(machine, 64, 8192, 1024), whole_rows=True)
+    assert kept.trips[1] > repacking
 
 
-@pytest.mark.usefixtures("processor")
-def test_rows_are_kept_whole_where_they_are_needed_whole() -> None:
-    gemm = dataclasses.replace(_gemm(16, 4096, 512), whole_rows=True)
+def test_rows_are_kept_whole_where_they_are_needed_whole(machine: Machine) -> None:
+    gemm = dataclasses.replace(_gemm(machine, 16, 4096, 512), whole_rows=True)
     assert gemm.division[1] == gemm.panels
-    assert _gemm(16, 4096, 512).division[1] < gemm.panels
+    assert _gemm(machine, 16, 4096, 512).division[1] < gemm.panels
 
 
-HEIGHTS = {"avx2": (6, 4, 2), "avx512": (14, 8, 4)}
+HEIGHTS = {32: (6, 4, 2), 64: (14, 8, 4)}
+"""Heights of tiles by bytes of a vector."""
 
 
-def test_how_the_right_matrix_is_read(processor: str) -> None:
-    assert heights() == HEIGHTS[processor]
-    most = FEW_TILES * heights()[0]
-    few, many = _gemm(most, 512, 256), _gemm(512, 512, 512)
-    wide = _gemm(most + heights()[0], 8192, 1024)
+def test_how_the_right_matrix_is_read(machine: Machine) -> None:
+    assert heights(machine) == HEIGHTS[machine.vector_bytes]
+    most = tuning_of(machine).products.max_unpacked_tiles * heights(machine)[0]
+    few, many = _gemm(machine, most, 512, 256), _gemm(machine, 512, 512, 512)
+    wide = _gemm(machine, most + heights(machine)[0], 8192, 1024)
     assert (wide.is_read_in_place, wide.is_laid_out_ahead) == (False, False)
     assert (few.is_read_in_place, few.is_laid_out_ahead) == (True, False)
     assert (many.is_read_in_place, many.is_laid_out_ahead) == (False, True)
-    assert _gemm(64, 64, 64, batch=64).right_bytes <= ROOM_BYTES
-    assert not _gemm(64, 64, 64, batch=64).is_laid_out_ahead
+    assert _gemm(machine, 64, 64, 64, batch=64).right_bytes <= few.tuning.stack_bytes
+    assert not _gemm(machine, 64, 64, 64, batch=64).is_laid_out_ahead
     # Pairs of bytes are to become pairs of wider numbers, where they are needed.
-    bytes_ = _gemm(most, 512, 4096, kind="i16")
+    bytes_ = _gemm(machine, most, 512, 4096, kind="i16")
     assert (bytes_.is_read_in_place, bytes_.is_laid_out_ahead) == (False, False)
 
 
-@pytest.mark.usefixtures("processor")
-def test_runs_of_steps_are_even_and_whole_squares() -> None:
-    gemm = _gemm(64, 64, 3000)
+def test_runs_of_steps_are_even_and_whole_squares(machine: Machine) -> None:
+    gemm = _gemm(machine, 64, 64, 3000)
     assert gemm.run < 3000
-    assert gemm.run % gemm.kind.lanes == 0
-    assert -(-3000 // gemm.run) == -(-3000 * 4 // DEEPEST)
-    assert _gemm(64, 64, 100).run == 100
+    assert gemm.run % gemm.lanes == 0
+    assert -(-3000 // gemm.run) == -(-3000 * 4 // gemm.tuning.k_block_bytes)
+    assert _gemm(machine, 64, 64, 100).run == 100

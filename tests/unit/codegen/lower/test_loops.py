@@ -13,6 +13,8 @@ from xla_client.builder import Op
 from xla_client.lib import loops
 from xla_server.backends.compilation import compile_module
 from xla_server.buffers.code import KernelThunk
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.loops.function_calls import SELDOM
 from xla_server.codegen.lower.lowering import kernels_of
 
@@ -31,7 +33,7 @@ def _total(x: Op) -> Op:
 
 
 def _is_glue(kernel: KernelThunk) -> bool:
-    return "    glue()\n" in kernel.source
+    return isinstance(kernel.kernel, Kernel) and kernel.kernel.effort is Effort.GLUE
 
 
 @pytest.mark.parametrize(

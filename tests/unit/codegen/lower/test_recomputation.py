@@ -11,8 +11,10 @@ from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from tests.unit.passes.passing import stated
 from xla_server.backends.compilation import Compilation, compile_module
-from xla_server.codegen.loops.block import calls_of
+from xla_server.codegen.loops.chunks import calls_of
 from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.codegen.lower.recomputation import LoopNestCosts
+from xla_server.fusion.recomputation_guard import RecomputationGuard
 from xla_server.ir.module import HloModule
 
 
@@ -122,7 +124,7 @@ def test_what_the_parts_of_a_concatenate_repeat_is_stored() -> None:
         "row = f32[1,16,800] reshape(joined)",
     )
     compilation = compile_module(module)
-    assert not compilation.code.unsettled
+    assert not RecomputationGuard(LoopNestCosts()).apply(compilation.module)
     assert compilation.work.transcendentals_ratio == 1
     random = np.random.default_rng(3)
     arguments = [random.standard_normal((16, 200)).astype(np.float32) for _ in range(2)]

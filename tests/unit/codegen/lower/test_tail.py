@@ -286,3 +286,23 @@ def test_a_loop_writes_results_of_other_dimensions(dimensions: tuple[int, ...]) 
         on_cpu(module, arguments), interpreted(module, arguments), strict=True
     ):
         assert_equal_bits(compiled, expected)
+
+
+@pytest.mark.parametrize("sizes", [(1, 64, 65), (2, 33, 40), (1, 1, 300), (3, 40, 1)])
+@pytest.mark.parametrize("features", [(4, 1), (1, 1), (1, 8), (8, 8)])
+def test_what_follows_a_convolution_of_dimensions_of_one_element(
+    sizes: tuple[int, int, int], features: tuple[int, int]
+) -> None:
+    """Dimensions of one element are dropped from what follows, also the convolution's features."""
+    inputs, outputs = features
+
+    def convolved(x: Any, w: Any) -> Any:
+        from jax import lax
+
+        numbers = ("NHWC", "HWIO", "NHWC")
+        return lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=numbers) * 2 + 1
+
+    arguments = _f32(*sizes, inputs), _f32(3, 3, inputs, outputs)
+    module = imported(lower(convolved, *arguments))
+    (compiled,), (expected,) = on_cpu(module, arguments), interpreted(module, arguments)
+    np.testing.assert_allclose(compiled, expected, rtol=1e-5, atol=1e-4)

@@ -11,20 +11,17 @@ from jax import lax
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax_programs import lower
+from tests.processors import HOST
 from tests.unit.codegen.compiled import imported, on_cpu
 from xla_server.backends.compilation import compile_module
 from xla_server.backends.cpu import Cpu
 from xla_server.codegen.lower.lowering import kernels_of
-from xla_server.codegen.lower.thin_product import (
-    EVEN_BYTES,
-    EVEN_ITEMS,
-    STREAMED_BYTES,
-    STREAMED_RUN,
-    ThinProduct,
-)
+from xla_server.codegen.lower.thin_product import ThinProduct
 from xla_server.codegen.routines.thin_products import OUTER_HEIGHTS, inner_heights
 from xla_server.ir.module import HloModule
+from xla_server.target.tuning import tuning_of
 
+TUNED = tuning_of(HOST).thin_products
 _RANDOM = np.random.default_rng(7)
 
 
@@ -130,7 +127,7 @@ def test_a_vector_and_a_large_matrix(is_first: bool) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("depth", [256, 271, 320, 1000, 1025, 2311])
 def test_rows_of_a_large_matrix_are_read_one_after_the_other(dtype: Any, depth: int) -> None:
-    count = STREAMED_BYTES // (4 * depth) + 3
+    count = TUNED.min_streamed_bytes // (4 * depth) + 3
     matrix, vector = _drawn(dtype, count, depth), _drawn(dtype, depth)
     module = _module(jnp.matmul, matrix, vector)
     assert any("thin_streamed" in text for text in _texts(module))
@@ -139,12 +136,12 @@ def test_rows_of_a_large_matrix_are_read_one_after_the_other(dtype: Any, depth: 
 
 
 def test_rows_that_are_short_or_in_a_cache_are_read_together() -> None:
-    rows = STREAMED_BYTES // (4 * 1024)
+    rows = TUNED.min_streamed_bytes // (4 * 1024)
     assert _thin(rows, 1, 1024, inner=True).function == "thin_streamed_f32"
     for count, vectors, depth in (
         (rows - 1, 1, 1024),
         (rows, 2, 1024),
-        (1 << 20, 1, STREAMED_RUN - 1),
+        (1 << 20, 1, TUNED.min_streamed_run - 1),
     ):
         assert "streamed" not in _thin(count, vectors, depth, inner=True).function
     assert "streamed" not in _thin(rows, 1, 1024, inner=False).function
@@ -214,7 +211,7 @@ def test_an_epilogue_of_columns_and_one_of_rows() -> None:
 
 def _thin(count: int, vectors: int, depth: int, *, batch: int = 1, inner: bool) -> ThinProduct:
     strides = (depth, 1), (1, count)
-    return ThinProduct("f32", batch, count, vectors, depth, inner, *strides)
+    return ThinProduct(HOST, "f32", batch, count, vectors, depth, inner, *strides)
 
 
 @pytest.mark.parametrize("inner", [True, False])
@@ -228,7 +225,7 @@ def test_work_items_cover_the_results_and_are_of_bounded_size(
     assert (thin.blocks - 1) * thin.block < count <= thin.blocks * thin.block
     assert 1 <= thin.run <= max(depth, 16)
     if inner and count > 8:
-        assert thin.blocks >= min(EVEN_ITEMS, count * depth * 4 // EVEN_BYTES) // 2
+        assert thin.blocks >= min(TUNED.even_items, count * depth * 4 // TUNED.min_even_bytes) // 2
     if count * depth > 1 << 24:
         assert thin.blocks >= 8
 
@@ -239,7 +236,7 @@ def test_a_batch_is_divided_less() -> None:
 
 
 def test_heights_are_the_smallest_that_hold_the_vectors() -> None:
-    for inner, heights in ((True, inner_heights()), (False, OUTER_HEIGHTS)):
+    for inner, heights in ((True, inner_heights(HOST)), (False, OUTER_HEIGHTS)):
         for vectors, height in itertools.product(range(1, 9), heights):
             chosen = _thin(4096, vectors, 1024, inner=inner).height
             assert chosen in heights

@@ -9,18 +9,20 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.processors import HOST
 from tests.unit.codegen.compiled import assert_same, built
 from xla_client import ops
 from xla_client.builder import Op
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.kernel import compile_kernel
+from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.codegen.lower.transpose import (
     Axis,
     Transposition,
     transposition,
-    transposition_source,
+    transposition_kernel,
 )
 from xla_server.codegen.routines.tiles import side_of, tile_name
 
@@ -76,12 +78,12 @@ def test_matrices_of_many_blocks_are_the_work_of_a_shared_function(
     array = numbered(dimensions, np.float32)
     plan = transposition(dimensions, permutation, 4)
     assert plan is not None
-    text, trips, _ = transposition_source(plan)
-    assert "transpose_blocks" in text
+    made, trips, _ = transposition_kernel(plan)
+    assert "transpose_blocks" in made.text
     found = np.zeros([dimensions[d] for d in permutation], np.float32)
     table = (ctypes.c_int64 * 2)(array.ctypes.data, found.ctypes.data)
     unused = (ctypes.c_int64 * 2)()
-    kernel = compile_kernel(text)
+    kernel = compile_kernel(made.text)
     call = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)
     places = [ctypes.addressof(room) for room in (unused, unused, table)]
     done = []
@@ -99,7 +101,9 @@ def test_matrices_of_few_blocks_are_done_tile_by_tile(
 ) -> None:
     plan = transposition(dimensions, order, 4)
     assert plan is not None
-    assert "transpose_blocks" not in transposition_source(plan)[0]
+    made, _, _ = transposition_kernel(plan)
+    assert "transpose_blocks" not in made.text
+    assert made.effort is Effort.PLAIN
     assert_same(lambda x: ops.transpose(x, order), numbered(dimensions, np.float32))
 
 
@@ -136,5 +140,5 @@ def test_tiles_fill_lines_and_fit_into_registers() -> None:
 
 def test_a_transpose_is_a_kernel_of_tiles() -> None:
     module = built(lambda x: ops.transpose(x, (1, 0)), [numbered((64, 64), np.float32)])
-    (kernel,) = [row for row in lower(module, LOWERINGS).rows if isinstance(row, KernelThunk)]
+    (kernel,) = [row for row in lower(module, LOWERINGS, HOST).rows if isinstance(row, KernelThunk)]
     assert tile_name(4, 16) in kernel.source

@@ -7,17 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.processors import assembles, compiled_for
+from tests.processors import HOST, MACHINES, assembles
 from tests.unit.codegen.assembled import assembly_of, code_of, object_of
-from xla_server.codegen.compiler.kernel_compiler import Effort, object_of_module
+from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
 from xla_server.codegen.compiler.loader import Loader
+from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.routines import assembly_tiles, product_tiles
 from xla_server.codegen.routines.gemm_panels import SLACK, along_text
 from xla_server.codegen.routines.gemm_tiles import KINDS, tile_text
+from xla_server.target.machine import Machine
 
 runs = pytest.mark.skipif(
-    not assembly_tiles.has_assembly(), reason="a processor without 32 registers of 64 bytes"
+    not assembly_tiles.has_assembly(HOST), reason="a processor without 32 registers of 64 bytes"
 )
 RNG = np.random.default_rng(7)
 TYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i16": np.int16}
@@ -27,8 +29,8 @@ def _both(assembly: str, text: str, operands: int) -> list[Any]:
     """The functions `tile` of two modules, each with the loader that keeps it."""
     found = []
     for module, effort in ((assembly, Effort.GLUE), (text, Effort.WRITTEN)):
-        loader = Loader()
-        address = loader.load(object_of_module(ModuleText(module), effort), "tile")
+        loader = Loader(HOST)
+        address = loader.load(object_of_module(ModuleText(module), HOST, effort), "tile")
         function = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * operands)
         found.append((function(address), loader))
     return found
@@ -45,13 +47,13 @@ def _numbers(kind: str, *shape: int) -> Any:
 def test_products_of_panels(kind: str, rows: int, vectors: int) -> None:
     form, steps = KINDS[kind], 5
     per_step = 2 if form.pairs else 1
-    columns = vectors * form.lanes
+    columns = vectors * HOST.lanes(form.width)
     left = _numbers(kind, steps, rows * per_step)
     right = _numbers(kind, steps, (columns + 3) * per_step)
     before = _numbers("i32" if form.pairs else kind, rows, columns + 5)
     functions = _both(
-        assembly_tiles.gemm_tile("tile", kind, rows, vectors),
-        tile_text("tile", form, rows, vectors),
+        assembly_tiles.gemm_tile("tile", HOST, kind, rows, vectors),
+        tile_text("tile", HOST, form, rows, vectors),
         9,
     )
     for there, wide, adds in itertools.product((1, rows), (1, columns - 1, columns), (0, 1)):
@@ -73,11 +75,11 @@ def test_products_of_panels(kind: str, rows: int, vectors: int) -> None:
 @pytest.mark.parametrize("kind", ["f32", "f64", "i32"])
 @pytest.mark.parametrize("height", [14, 8, 32])
 def test_panels_of_members_side_by_side(kind: str, height: int) -> None:
-    height = min(height, 2 * KINDS[kind].lanes)
+    height = min(height, 2 * HOST.lanes(KINDS[kind].width))
     source = _numbers(kind, 6, height + 5)
     functions = _both(
-        assembly_tiles.gemm_along("tile", kind, height),
-        along_text("tile", KINDS[kind], kind, height),
+        assembly_tiles.gemm_along("tile", HOST, kind, height),
+        along_text("tile", HOST, KINDS[kind], kind, height),
         5,
     )
     for steps, there in ((1, 1), (6, height - 1), (5, height)):
@@ -103,12 +105,12 @@ def test_panels_of_members_side_by_side(kind: str, height: int) -> None:
 def test_sums_of_loops(
     kind: str, rows: int, columns: int, trips: tuple[int, ...], missing: int, is_depthwise: bool
 ) -> None:
-    lanes = product_tiles.lanes(kind)
+    lanes = product_tiles.lanes(HOST, kind)
     width, there = 64 // lanes, columns * lanes - missing
     left, right = _numbers(kind, 400), _numbers(kind, 4000)
     functions = _both(
-        assembly_tiles.product_tile("tile", kind, rows, columns, missing > 0, is_depthwise),
-        product_tiles.tile_text("tile", kind, rows, columns, missing > 0, is_depthwise),
+        assembly_tiles.product_tile("tile", HOST, kind, rows, columns, missing > 0, is_depthwise),
+        product_tiles.tile_text("tile", HOST, kind, rows, columns, missing > 0, is_depthwise),
         18,
     )
     loops = [
@@ -138,13 +140,13 @@ def test_sums_of_loops(
 MULTIPLY = {"f32": "vfmadd231ps", "f64": "vfmadd231pd", "i32": "vpmulld", "i16": "vpmaddwd"}
 
 
-def _assembles(text: str, multiplications: dict[str, int]) -> None:
+def _assembles(machine: Machine, text: str, multiplications: dict[str, int]) -> None:
     """Instructions are all known to the assembler, and those that multiply are there."""
-    lines = assembly_of(text, Effort.GLUE).splitlines()
+    lines = assembly_of(text, machine, Effort.GLUE).splitlines()
     for name, count in multiplications.items():
         assert sum(line.strip().startswith(name) for line in lines) == count
     # None of them is shorter.
-    assert len(code_of(object_of(text, Effort.GLUE))) > 4 * sum(multiplications.values())
+    assert len(code_of(object_of(text, machine, Effort.GLUE))) > 4 * sum(multiplications.values())
 
 
 @assembles
@@ -155,18 +157,19 @@ def test_tiles_assemble_on_hosts_that_do_not_run_them(
     name: str, kind: str, rows: int, vectors: int
 ) -> None:
     multiply = "vpdpwssd" if (name, kind) == ("avx512vnni", "i16") else MULTIPLY[kind]
-    with compiled_for(name):
-        assert assembly_tiles.has_assembly()
-        text = assembly_tiles.gemm_tile("tile", kind, rows, vectors)
-        _assembles(text, {multiply: rows * vectors})
+    machine = MACHINES[name]
+    assert assembly_tiles.has_assembly(machine)
+    text = assembly_tiles.gemm_tile("tile", machine, kind, rows, vectors)
+    _assembles(machine, text, {multiply: rows * vectors})
 
 
 @assembles
 @pytest.mark.parametrize("kind", ["f32", "f64", "i32"])
 def test_panels_assemble_on_hosts_that_do_not_run_them(kind: str) -> None:
-    with compiled_for("avx512"):
-        for height in (14, 8):
-            _assembles(assembly_tiles.gemm_along("tile", kind, height), {"vfmadd": 0})
+    machine = MACHINES["avx512"]
+    for height in (14, 8):
+        text = assembly_tiles.gemm_along("tile", machine, kind, height)
+        _assembles(machine, text, {"vfmadd": 0})
 
 
 @assembles
@@ -176,15 +179,14 @@ def test_panels_assemble_on_hosts_that_do_not_run_them(kind: str) -> None:
 def test_tiles_of_loops_assemble_on_hosts_that_do_not_run_them(
     kind: str, is_partial: bool, is_depthwise: bool
 ) -> None:
-    with compiled_for("avx512"):
-        for rows, vectors in itertools.product((1, 7, 8, 14), (1, 2)):
-            text = assembly_tiles.product_tile(
-                "tile", kind, rows, vectors, is_partial, is_depthwise
-            )
-            _assembles(text, {MULTIPLY[kind]: rows * vectors})
+    machine = MACHINES["avx512"]
+    for rows, vectors in itertools.product((1, 7, 8, 14), (1, 2)):
+        text = assembly_tiles.product_tile(
+            "tile", machine, kind, rows, vectors, is_partial, is_depthwise
+        )
+        _assembles(machine, text, {MULTIPLY[kind]: rows * vectors})
 
 
 def test_processors_without_the_instructions_have_no_assembly() -> None:
     for name, has in (("sse2", False), ("avx2", False), ("avx512", True)):
-        with compiled_for(name):
-            assert assembly_tiles.has_assembly() == has
+        assert assembly_tiles.has_assembly(MACHINES[name]) == has

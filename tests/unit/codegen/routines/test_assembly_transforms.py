@@ -1,16 +1,18 @@
 """Transforms in assembly do what those in LLVM's language do."""
 
 import ctypes
+import functools
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from tests.processors import assembles, compiled_for
+from tests.processors import HOST, MACHINES, assembles
 from tests.unit.codegen.assembled import assembly_of, code_of, object_of
-from xla_server.codegen.compiler.kernel_compiler import Effort, object_of_module
+from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
 from xla_server.codegen.compiler.loader import Loader
+from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.routines import assembly_transforms
 from xla_server.codegen.routines.assembly_tiles import has_assembly
 from xla_server.codegen.routines.winograd_transforms import matrices, transform_text
@@ -18,7 +20,7 @@ from xla_server.codegen.routines.winograd_transforms import matrices, transform_
 INPUT, KERNEL, RESULT = matrices()
 
 
-@pytest.mark.skipif(not has_assembly(), reason="a processor without 32 registers of 64 bytes")
+@pytest.mark.skipif(not has_assembly(HOST), reason="a processor without 32 registers of 64 bytes")
 @pytest.mark.parametrize(
     ("matrix", "count", "is_partial", "looks"),
     [
@@ -36,13 +38,13 @@ def test_they_are_the_same(matrix, count, is_partial, looks, strange) -> None:
     source[1, 2, count - 1] = strange
     texts = {
         Effort.GLUE: assembly_transforms.transform,
-        Effort.WRITTEN: transform_text,
+        Effort.WRITTEN: functools.partial(transform_text, machine=HOST),
     }
     results, found = [], []
     for effort, text in texts.items():
-        loader = Loader()
+        loader = Loader(HOST)
         module = ModuleText(text("transform", matrix, is_partial=is_partial, looks=looks))
-        address = loader.load(object_of_module(module, effort), "transform")
+        address = loader.load(object_of_module(module, HOST, effort), "transform")
         function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 7)(address)
         result = np.full((high, high, count + 1), 7, np.float32)
         down, across, _ = source.strides
@@ -65,14 +67,12 @@ def test_they_are_the_same(matrix, count, is_partial, looks, strange) -> None:
     [(INPUT, False, False), (KERNEL, True, False), (RESULT, False, True)],
 )
 def test_they_assemble_on_hosts_that_do_not_run_them(matrix, is_partial, looks) -> None:
-    with compiled_for("avx512"):
-        text = assembly_transforms.transform(
-            "transform", matrix, is_partial=is_partial, looks=looks
-        )
-        lines = assembly_of(text, Effort.GLUE).splitlines()
-        assert [line for line in lines if line.strip().startswith("vmovups") and "zmm" in line]
-        assert any("%k1" in line and "zmm" in line for line in lines) == is_partial
-        assert len(code_of(object_of(text, Effort.GLUE))) > 2 * len(lines)
+    machine = MACHINES["avx512"]
+    text = assembly_transforms.transform("transform", matrix, is_partial=is_partial, looks=looks)
+    lines = assembly_of(text, machine, Effort.GLUE).splitlines()
+    assert [line for line in lines if line.strip().startswith("vmovups") and "zmm" in line]
+    assert any("%k1" in line and "zmm" in line for line in lines) == is_partial
+    assert len(code_of(object_of(text, machine, Effort.GLUE))) > 2 * len(lines)
 
 
 def test_matrices_of_many_numbers_do_not_fit() -> None:

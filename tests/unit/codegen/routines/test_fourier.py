@@ -1,35 +1,44 @@
 """Passes, loads and stores of Fourier transforms, called with memory of their own."""
 
 import ctypes
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.processors import HOST
 from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.compiler.shared_functions import SharedFunction
-from xla_server.codegen.routines.fourier_blocks import FOURIER_BLOCKS
-from xla_server.codegen.routines.fourier_moves import FOURIER_MOVES, move_name
+from xla_server.codegen.routines.fourier_blocks import fourier_blocks
+from xla_server.codegen.routines.fourier_moves import fourier_moves, move_name
 from xla_server.codegen.routines.fourier_passes import (
-    FOURIER_PASSES,
     RADICES,
+    fourier_passes,
     generic_name,
     pass_name,
 )
 from xla_server.codegen.routines.fourier_text import unit_root
-from xla_server.codegen.routines.product_tiles import lanes
 
-FUNCTIONS: dict[str, SharedFunction] = {**FOURIER_BLOCKS, **FOURIER_MOVES, **FOURIER_PASSES}
+FUNCTIONS: Mapping[str, SharedFunction] = {
+    **fourier_blocks(HOST),
+    **fourier_moves(HOST),
+    **fourier_passes(HOST),
+}
 KINDS = ("f32", "f64")
 REAL = {"f32": np.float32, "f64": np.float64}
 BOUND = {"f32": 1e-6, "f64": 2e-15}
 ONE = int(np.float64(1).view(np.int64))
 
 
+def lanes(kind: str) -> int:
+    return HOST.lanes(np.dtype(REAL[kind]).itemsize)
+
+
 def call(name: str, *operands: Any) -> None:
     """Call a function; arrays stand for their addresses."""
-    function, loader = FUNCTIONS[name], Loader()
-    address = loader.load(function.object_code(), function.symbol)
+    function, loader = FUNCTIONS[name], Loader(HOST)
+    address = loader.load(function.object_code(HOST), function.symbol)
     words = [x.ctypes.data if isinstance(x, np.ndarray) else x for x in operands]
     ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(words))(address)(*words)
 

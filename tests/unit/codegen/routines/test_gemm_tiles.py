@@ -3,54 +3,49 @@
 import ctypes
 import re
 
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from tests.processors import PROCESSORS, WIDTHS, assembles, compiled_for
+from tests.processors import MACHINES, WIDTHS, assembles, runs
 from tests.unit.codegen.assembled import assembly_of, loop_of, object_of
-from xla_server.codegen.compiler.kernel_compiler import Effort
 from xla_server.codegen.compiler.loader import Loader
+from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.routines import product_tiles
 from xla_server.codegen.routines.gemm_tiles import KINDS, VECTORS, has_pairs, heights, tile_text
+from xla_server.target.machine import Machine
 
 pytestmark = assembles
-REGISTERS = {"avx2": "ymm", "avx512": "zmm"}
+REGISTERS = {32: "ymm", 64: "zmm"}
+"""Vector registers in assembly by their bytes."""
 PRODUCT = {"f32": "vfmadd", "f64": "vfmadd", "i32": "vpmulld", "i16": "vpmaddwd"}
 ON_STACK = r"\(%r[sb]p"
-
-
-def _runs(name: str) -> bool:
-    """Whether this host runs what is compiled for a processor."""
-    host, (_, features) = llvm.get_host_cpu_features(), PROCESSORS[name]
-    return all(host.get(feature.removeprefix("+"), False) for feature in features.split(","))
 
 
 @pytest.mark.parametrize("vectors", range(1, VECTORS + 1))
 @pytest.mark.parametrize("kind", KINDS)
 def test_sums_of_the_tallest_tile_stay_in_registers(
-    processor: str, kind: str, vectors: int
+    machine: Machine, kind: str, vectors: int
 ) -> None:
-    rows = heights()[0]
-    assembly = assembly_of(tile_text("tile", KINDS[kind], rows, vectors))
+    rows = heights(machine)[0]
+    assembly = assembly_of(tile_text("tile", machine, KINDS[kind], rows, vectors), machine)
     loop = loop_of(assembly, PRODUCT[kind])
     products = [line for line in loop if line.startswith(PRODUCT[kind])]
     assert len(products) == rows * vectors
-    assert all(REGISTERS[processor] in line for line in products)
+    assert all(REGISTERS[machine.vector_bytes] in line for line in products)
     # A sum that is kept in memory may be reached by another pointer than the stack's.
     assert not [line for line in loop if re.match(r"vmov\w+\s+%\w+, .*\(", line)]
     assert not [line for line in loop if re.search(ON_STACK, line)]
-    assert processor == "avx512" or "zmm" not in assembly
+    assert machine.vector_bytes == 64 or "zmm" not in assembly
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])
-def test_sums_of_the_tallest_tile_of_loops_stay_in_registers(processor: str, kind: str) -> None:
-    rows = product_tiles.tallest()
-    text = product_tiles.tile_text("tile", kind, rows, VECTORS, False, False)
-    loop = loop_of(assembly_of(text, Effort.WRITTEN), PRODUCT[kind])
+def test_sums_of_the_tallest_tile_of_loops_stay_in_registers(machine: Machine, kind: str) -> None:
+    rows = product_tiles.tallest(machine)
+    text = product_tiles.tile_text("tile", machine, kind, rows, VECTORS, False, False)
+    loop = loop_of(assembly_of(text, machine, Effort.WRITTEN), PRODUCT[kind])
     products = [line for line in loop if line.startswith(PRODUCT[kind])]
     assert len(products) == rows * VECTORS
-    assert all(REGISTERS[processor] in line for line in products)
+    assert all(REGISTERS[machine.vector_bytes] in line for line in products)
     moved = [line for line in loop if re.match(r"vmov\w+", line) and re.search(ON_STACK, line)]
     assert not moved
 
@@ -59,14 +54,14 @@ def test_sums_of_the_tallest_tile_of_loops_stay_in_registers(processor: str, kin
 @pytest.mark.parametrize("kind", KINDS)
 def test_tiles_of_every_height_multiply(name: str, kind: str) -> None:
     """For narrower processors on wider ones, too, which run all that those run."""
-    if not _runs(name):
+    machine = MACHINES[name]
+    assert has_pairs(machine) == (name in WIDTHS)
+    if not runs(machine):
         pytest.skip("the host does not run it; its assembly is looked at above")
-    with compiled_for(name):
-        assert has_pairs() == (name in WIDTHS)
-        _check_tiles(kind)
+    _check_tiles(machine, kind)
 
 
-def _check_tiles(kind: str) -> None:
+def _check_tiles(machine: Machine, kind: str) -> None:
     form, steps, random = KINDS[kind], 7, np.random.default_rng(3)
     per_step = 2 if form.pairs else 1
     source, total = {
@@ -75,14 +70,14 @@ def _check_tiles(kind: str) -> None:
         "i32": (np.int32, np.int32),
         "i16": (np.int16, np.int32),
     }[kind]
-    for rows in heights():
+    for rows in heights(machine):
         for vectors in range(1, VECTORS + 1):
-            columns = vectors * form.lanes
+            columns = vectors * machine.lanes(form.width)
             left = random.integers(-99, 99, (steps, rows, per_step)).astype(source)
             right = random.integers(-99, 99, (steps, columns, per_step)).astype(source)
             result = np.ones((rows, columns + 1), total)
-            loader = Loader()
-            code = object_of(tile_text("tile", form, rows, vectors))
+            loader = Loader(machine)
+            code = object_of(tile_text("tile", machine, form, rows, vectors), machine)
             call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 9)(loader.load(code, "tile"))
             places = [array.ctypes.data for array in (left, right, result)]
             call(*places, right.strides[0], steps, result.strides[0], rows - 1, columns - 1, 1)

@@ -6,17 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.processors import HOST
 from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.routines.heaps import KEEP_OPERANDS, SORT_OPERANDS
 from xla_server.codegen.routines.sorting import SORTING
 
-LOADER = Loader()
+LOADER = Loader(HOST)
 STAYS, STOPS = np.zeros(1, np.int64), np.ones(1, np.int64)
 
 
 def function(name: str, operands: int) -> Any:
     shared = SORTING[name]
-    address = LOADER.load(shared.object_code(), shared.symbol)
+    address = LOADER.load(shared.object_code(HOST), shared.symbol)
     return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * operands)(address)
 
 

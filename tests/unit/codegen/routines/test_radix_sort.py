@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.processors import HOST
 from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.routines.radix_sort import COUNT_WORDS, LOOK, OPERANDS
 from xla_server.codegen.routines.sorting import SORTING, sorter_name
@@ -18,8 +19,8 @@ class Sorter:
 
     def __init__(self, words: int, size: int) -> None:
         function = SORTING[sorter_name(words, size)]
-        self._loader = Loader()
-        address = self._loader.load(function.object_code(), function.symbol)
+        self._loader = Loader(HOST)
+        address = self._loader.load(function.object_code(HOST), function.symbol)
         self._call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(OPERANDS))(address)
         self._words = words
 

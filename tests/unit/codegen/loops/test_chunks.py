@@ -1,10 +1,9 @@
 import pytest
 
-from xla_server.codegen.loops.block import (
+from xla_server.codegen.loops.chunks import (
     ALIGNED_ITEMS,
     PARALLEL_WORK,
     PROLOGUE_SHARE,
-    Block,
     calls_of,
     chunk_of,
 )
@@ -23,11 +22,3 @@ def test_a_dear_prologue_is_executed_by_one_call() -> None:
     assert calls_of(1 << 15, 10, 1 << 20) == 1
     assert calls_of(1 << 15, 10, 0) > 1
     assert calls_of(0, 10, 5) == 0
-
-
-def test_a_block_is_executed_as_often_as_all_loops_around_it_say() -> None:
-    top = Block(1, None, 3)
-    row = Block(2, top, 10 / 3)
-    column = Block(3, row, 7)
-    assert (top.executions, row.executions) == (3, 10)
-    assert column.executions == pytest.approx(70)

@@ -1,0 +1,135 @@
+"""Writing LLVM block by block, and instructions of kernels in it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core.errors import NumbaNotImplementedError
+from numba.core.registry import cpu_target
+
+from xla_server.codegen.compiler.direct_values import (
+    WORD,
+    Typed,
+    UnsupportedError,
+    from_registers,
+    in_registers,
+)
+from xla_server.codegen.instructions.instruction import Instruction
+
+_STATUS = ir.IntType(32)
+
+
+def module_of(
+    symbol: str, count: int, write: Callable[[Any, Any, Sequence[Any]], None]
+) -> ir.Module:
+    """Return the module of a function of `count` int64 that returns nothing, as `symbol`.
+
+    It follows numba's convention: pointers to memory for a result and an exception come first.
+    `write` writes the body with a builder in a first block, from these int64.
+    """
+    module = ir.Module(symbol)
+    place = ir.PointerType(ir.IntType(8))
+    form = ir.FunctionType(_STATUS, [place, place, *[WORD] * count])
+    code = ir.Function(module, form, symbol)
+
+    def body(builder: Any, start: Any) -> None:
+        write(builder, start, code.args[2:])
+        builder.ret(ir.Constant(_STATUS, 0))
+
+    write_body(code, body)
+    return module
+
+
+def write_body(code: Any, write: Callable[[Any, Any], None]) -> None:
+    """Write a function's body with a builder in a first block.
+
+    Variables are allocated in the block before that, which ends when all of them are known.
+    """
+    entry = code.append_basic_block("entry")
+    start = code.append_basic_block("start")
+    builder = ir.IRBuilder(start)
+    write(builder, start)
+    ir.IRBuilder(entry).branch(start)
+
+
+class Blocks:
+    """Writes LLVM with a builder, and knows which blocks are reached."""
+
+    def __init__(self, builder: Any, reached: set[Any]) -> None:
+        self._builder = builder
+        # Reached blocks of all functions that are inlined into one.
+        self._reached = reached
+
+    @property
+    def _is_left(self) -> bool:
+        """Return whether the current block is never executed."""
+        block = self._builder.block
+        return block.is_terminated or block not in self._reached
+
+    def _blocks(self, *names: str) -> list[Any]:
+        return [self._builder.function.append_basic_block(name) for name in names]
+
+    def _place(self, form: Any) -> Any:
+        with self._builder.goto_entry_block():
+            return self._builder.alloca(form)
+
+    def _go_to(self, block: Any) -> Any:
+        """Go on with a block; the instruction that does it."""
+        self._reached.add(block)
+        return self._builder.branch(block)
+
+    def _go_either_way(self, condition: Any, then: Any, other: Any) -> None:
+        if isinstance(condition, ir.Constant):
+            self._go_to(then if condition.constant else other)
+            return
+        self._reached |= {then, other}
+        self._builder.cbranch(condition, then, other)
+
+    def _go_on_at(self, block: Any) -> None:
+        """Write on in a block, to which all ways are known but those of a loop back to itself."""
+        if not self._builder.block.is_terminated:
+            self._builder.unreachable()
+        self._builder.position_at_end(block)
+
+    def _choose(
+        self,
+        condition: Any,
+        then: Callable[[], object],
+        otherwise: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Write what is done where a condition holds, and where it does not."""
+        if isinstance(condition, ir.Constant):
+            (then if condition.constant else otherwise)()
+            return
+        *branches, after = self._blocks("then", "else", "after")
+        self._go_either_way(condition, *branches)
+        for block, write in zip(branches, (then, otherwise), strict=True):
+            self._go_on_at(block)
+            write()
+            if not self._is_left:
+                self._go_to(after)
+        self._go_on_at(after)
+
+    def _instruct(self, called: Instruction, given: Sequence[Typed]) -> Typed:
+        """The result of an instruction."""
+        context = cpu_target.target_context
+        kinds = tuple(kind for kind, _ in given)
+        signature = called.signature(cpu_target.typing_context, kinds)
+        if not all(map(_is_of, given, signature.args)):
+            raise UnsupportedError(f"operands of {called.__name__} that must be converted: {kinds}")
+        code: Callable[..., Any] = called.code(signature)
+        values = [in_registers(self._builder, value) for value in given]
+        try:
+            written = code(context, self._builder, signature, values)
+        except NumbaNotImplementedError as error:
+            # Conversions by numba are known to it from its first compilation on.
+            raise UnsupportedError(str(error)) from error
+        return from_registers(self._builder, signature.return_type, written)
+
+
+def _is_of(value: Typed, kind: Any) -> bool:
+    """Return whether a value is of a type; empty tuples have the type of any elements."""
+    found, _ = value
+    is_tuple = isinstance(found, types.BaseTuple) and isinstance(kind, types.BaseTuple)
+    return bool(found == kind or (is_tuple and len(found) == len(kind) == 0))

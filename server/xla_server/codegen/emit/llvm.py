@@ -1,0 +1,264 @@
+"""LLVM of the loop IR.
+
+Values are LLVM values. Cells and loop counters are allocated on the stack, and LLVM's first pass
+(SROA) makes registers of them. Every choice is in the IR: what is unrolled, which stores overlap no
+load, how much of LLVM's optimisation runs.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from xla_server.codegen.compiler.blocks import Blocks, module_of
+from xla_server.codegen.compiler.direct_unrolling import write_out
+from xla_server.codegen.compiler.direct_values import FORMS, WORD, Typed, constant, whole
+from xla_server.codegen.compiler.direct_vectors import wish_for, wish_for_vectors
+from xla_server.codegen.instructions.constants import CONSTANTS
+from xla_server.codegen.instructions.instruction import Instruction
+from xla_server.codegen.instructions.memory import COMPUTED
+from xla_server.codegen.kernel_ir.expressions import (
+    START,
+    STOP,
+    Address,
+    Apply,
+    Cell,
+    Const,
+    Expression,
+    Index,
+    Load,
+    Memory,
+    Quotient,
+    Remainder,
+    Value,
+    known,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import (
+    Accumulate,
+    Break,
+    Call,
+    Declare,
+    For,
+    If,
+    Let,
+    Part,
+    Set,
+    Statement,
+    Stop,
+    Store,
+    While,
+)
+from xla_server.codegen.kernel_ir.unrolling import constant_iterations
+from xla_server.codegen.kernel_ir.vectors import is_of_stores
+from xla_server.target.machine import Machine
+
+
+def kernel_module(
+    kernel: Kernel, names: Mapping[str, Any], symbol: str, machine: Machine
+) -> ir.Module:
+    """Return the LLVM module of a kernel for a machine, as `symbol`.
+
+    `names` has the instructions.
+    """
+
+    def write(builder: Any, first: Any, args: Sequence[Any]) -> None:
+        _Emitter(builder, first, kernel, names, machine, args).write()
+
+    return module_of(symbol, 3, write)
+
+
+class _Emitter(Blocks):
+    """Writes one kernel."""
+
+    def __init__(
+        self,
+        builder: Any,
+        first: Any,
+        kernel: Kernel,
+        names: Mapping[str, Any],
+        machine: Machine,
+        args: Sequence[Any],
+    ) -> None:
+        super().__init__(builder, {first})
+        self._kernel, self._names, self._machine = kernel, names, machine
+        self._table, *limits = ((COMPUTED["i64"], argument) for argument in args)
+        self._values: dict[Value, Typed] = dict(zip((START, STOP), limits, strict=True))
+        self._cells: dict[Cell, tuple[Any, Any]] = {}
+        self._memory: dict[Memory, Typed] = {}
+        self._leaving: list[Any] = []
+        (self._end,) = self._blocks("end")
+
+    def write(self) -> None:
+        """Write all of it, but for the return."""
+        for buffer in self._kernel.buffers:
+            self._memory[buffer] = self._apply("peek_i64", self._table, whole(buffer.number))
+        for array in self._kernel.stack:
+            self._memory[array] = self._apply("room_for", whole(array.byte_size))
+        self._write_all(self._kernel.body)
+        if not self._is_left:
+            self._go_to(self._end)
+        self._go_on_at(self._end)
+
+    def _apply(self, function: str, *operands: Typed) -> Typed:
+        called = self._names.get(function)
+        if not isinstance(called, Instruction):
+            raise ValueError(f"a kernel must call instructions, got {function}")
+        return self._instruct(called, operands)
+
+    def _write_all(self, statements: Sequence[Statement]) -> None:
+        for statement in statements:
+            if self._is_left:
+                return
+            self._write(statement)
+
+    def _write(self, statement: Statement) -> None:
+        match statement:
+            case Let(value=value, expression=expression):
+                self._values[value] = self._of_type(self._value(expression), value)
+            case Declare(cell=cell, start=start):
+                kind, code = self._of_type(self._value(start), cell)
+                self._cells[cell] = kind, self._place(FORMS[kind])
+                self._set(cell, code)
+            case Set(cell=cell, expression=expression):
+                self._set(cell, self._of_type(self._value(expression), cell)[1])
+            case Accumulate(cell=cell, function=function, operand=operand):
+                total = self._apply(function, self._value(cell), self._value(operand))
+                self._set(cell, self._of_type(total, cell)[1])
+            case Store(guard=None):
+                self._store(statement)
+            case Store(guard=guard) if guard is not None:
+                self._choose(self._value(guard)[1], lambda: self._store(statement))
+            case For():
+                self._loop(statement)
+            case While(test=test, body=body):
+                self._repeat(test, body)
+            case If(test=test, body=body):
+                self._choose(self._value(test)[1], lambda: self._write_all(body))
+            case Part():
+                self._part(statement)
+            case Stop(word=word):
+                _, stopped = self._apply("watch_i64", self._memory[word])
+                is_stopped = self._builder.icmp_signed("!=", stopped, ir.Constant(WORD, 0))
+                self._choose(is_stopped, lambda: self._go_to(self._end))
+            case Call(routine=routine, operands=operands):
+                self._apply(routine, *map(self._value, operands))
+            case Break():
+                self._go_to(self._leaving[-1])
+
+    def _of_type(self, value: Typed, bound: Value | Cell) -> Typed:
+        if value[0] != COMPUTED[bound.type]:
+            raise ValueError(f"{bound.name} must be {bound.type}, got {value[0]}")
+        return value
+
+    def _set(self, cell: Cell, code: Any) -> None:
+        self._builder.store(code, self._cells[cell][1])
+
+    def _store(self, store: Store) -> None:
+        place, value = self._value(store.index), self._value(store.value)
+        self._apply(f"{store.memory.store}_{store.type}", self._memory[store.memory], place, value)
+
+    def _value(self, expression: Expression) -> Typed:
+        match expression:
+            case Value():
+                return self._values[expression]
+            case Cell():
+                kind, place = self._cells[expression]
+                return kind, self._builder.load(place)
+            case Const(type=kind, parts=parts):
+                return constant(CONSTANTS[kind](*parts))
+            case Index():
+                return self._index(expression)
+            case Apply(function=function, operands=operands):
+                return self._apply(function, *map(self._value, operands))
+            case Load(memory=memory, type=kind, index=index, guard=guard):
+                if guard is None:
+                    place = self._value(index)
+                else:
+                    place = self._apply("select", self._value(guard), self._value(index), whole(0))
+                return self._apply(f"{memory.load}_{kind}", self._memory[memory], place)
+            case Address(memory=memory, index=index, byte_size=byte_size):
+                number = known(index)
+                if number == 0:
+                    return self._memory[memory]
+                if number is not None:
+                    return self._apply("add", self._memory[memory], whole(number * byte_size))
+                ahead = self._apply("mul", self._value(index), whole(byte_size))
+                return self._apply("add", self._memory[memory], ahead)
+            case Quotient(operand=operand, divisor=divisor):
+                return self._apply("whole_div", self._value(operand), whole(divisor))
+            case Remainder(operand=operand, divisor=divisor):
+                return self._apply("whole_mod", self._value(operand), whole(divisor))
+
+    def _index(self, index: Index) -> Typed:
+        found = whole(index.constant) if index.constant or not index.terms else None
+        for term, factor in index.terms:
+            value = self._value(term)
+            if factor != 1:
+                value = self._apply("mul", value, whole(factor))
+            found = value if found is None else self._apply("add", found, value)
+        assert found is not None
+        return found
+
+    def _part(self, part: Part) -> None:
+        start, stop = self._values[START], self._values[STOP]
+        if part.axis is None:
+            has_any = self._builder.icmp_signed("<", start[1], stop[1])
+            self._choose(has_any, lambda: self._write_all(part.body))
+            return
+        if len(self._kernel.parts) > 1:
+            start = self._apply("maximum", start, whole(part.first))
+            stop = self._apply("minimum", stop, whole(part.first + part.items))
+        self._count(part.axis, start[1], stop[1], part.step, part.body)
+
+    def _loop(self, loop: For) -> None:
+        low, high = self._value(loop.low)[1], self._value(loop.high)[1]
+        back = self._count(loop.axis, low, high, loop.step, loop.body)
+        if back is None:
+            return
+        if loop.unrolled:
+            write_out(back)
+        elif wish := self._wish(loop):
+            wish_for_vectors(back, wish)
+
+    def _wish(self, loop: For) -> str | None:
+        return wish_for(constant_iterations(loop), lambda: is_of_stores(loop), self._machine)
+
+    def _count(
+        self, axis: Value, low: Any, high: Any, step: int, body: Sequence[Statement]
+    ) -> Any | None:
+        """Write a loop; return the branch back to its test, None if nothing leads there."""
+        b, counter = self._builder, self._place(WORD)
+        b.store(low, counter)
+        test, inside, following, after = self._blocks("test", "body", "step", "after")
+        self._go_to(test)
+        self._go_on_at(test)
+        number = b.load(counter)
+        self._go_either_way(b.icmp_signed("<", number, high), inside, after)
+        self._go_on_at(inside)
+        self._values[axis] = COMPUTED["i64"], number
+        self._run(body, following, after)
+        self._go_on_at(following)
+        back = None
+        if not self._is_left:
+            b.store(b.add(b.load(counter), ir.Constant(WORD, step), flags=("nsw",)), counter)
+            back = self._go_to(test)
+        self._go_on_at(after)
+        return back
+
+    def _repeat(self, condition: Expression, body: Sequence[Statement]) -> None:
+        test, inside, after = self._blocks("test", "body", "after")
+        self._go_to(test)
+        self._go_on_at(test)
+        self._go_either_way(self._value(condition)[1], inside, after)
+        self._go_on_at(inside)
+        self._run(body, test, after)
+        self._go_on_at(after)
+
+    def _run(self, body: Sequence[Statement], following: Any, after: Any) -> None:
+        """Write the body of a loop, which goes on with `following` or leaves for `after`."""
+        self._leaving.append(after)
+        self._write_all(body)
+        self._leaving.pop()
+        if not self._is_left:
+            self._go_to(following)

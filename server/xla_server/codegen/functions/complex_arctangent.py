@@ -1,0 +1,77 @@
+"""The angle of two complex numbers, by sums of products that are rounded once.
+
+With u = x + iy and v = x - iy it is half of u's angle less v's, and half of the logarithm of
+|v| / |u|: all three follow from products of the operands, whose sums cancel near u = 0 and v = 0.
+"""
+
+import functools
+import math
+
+from xla_server.codegen.functions import inverse_trigonometric, logarithm
+from xla_server.codegen.functions.complex_values import Complex
+from xla_server.codegen.functions.values import (
+    Value,
+    exact_product,
+    exact_sum,
+    fma,
+    select,
+    with_sign,
+)
+
+
+def arctangent(y: Complex, x: Complex) -> Complex:
+    """atan(y / x), for numbers of which no square overflows or vanishes beside the others."""
+    across = _sum_of_products((x.real, y.real), (x.imag, y.imag))
+    turned = _sum_of_products((x.real, y.imag), (-x.imag, y.real))
+    along = _sum_of_products(
+        (x.real, x.real), (x.imag, x.imag), (-y.real, y.real), (-y.imag, y.imag)
+    )
+    # along + 2i across is u times v's conjugate.
+    angle = inverse_trigonometric.atan2(across * 2, along) * 0.5
+    u, v = x + y.times_i(), x - y.times_i()
+    first, second = (fma(z.real, z.real, z.imag * z.imag) for z in (u, v))
+    smaller = select(first < second, first, second)
+    size = logarithm.log1p(abs(turned) * 4 / smaller) * 0.25
+    return Complex(angle, with_sign(size, turned))
+
+
+def with_half_turn(near: Complex, y: Complex, x: Complex, formula: Complex) -> Complex:
+    """Add the half turn that the formula has beside `near`, which is right but for that.
+
+    The formula's direction is u's angle less half of the angle of x x + y y. Both angles have a
+    cut, at which the formula's own rounding would choose the side.
+    """
+    squares = x * x + y * y
+    along = _sum_of_products(
+        (x.real, x.real), (-x.imag, x.imag), (y.real, y.real), (-y.imag, y.imag)
+    )
+    across = _sum_of_products((x.real, x.imag), (y.real, y.imag))
+    across = _with_sign_of_zero(across, squares.imag)
+    u = x + y.times_i()
+    angle = inverse_trigonometric.atan2
+    direction = angle(u.imag, u.real) - angle(across * 2, along) * 0.5
+    distance = abs(direction - near.real)
+    beyond = (distance > math.pi / 2) & (distance < 3 * math.pi / 2)
+    back = select(near.real.equals(0), direction, -near.real)
+    turned = near.real + with_sign(near.real.constant(math.pi), back)
+    return Complex(
+        _with_sign_of_zero(select(beyond, turned, near.real), formula.real),
+        _with_sign_of_zero(near.imag, formula.imag),
+    )
+
+
+def _with_sign_of_zero(part: Value, signed: Value) -> Value:
+    """Return a part that has the other one's sign where it is zero."""
+    return select(part.equals(0), with_sign(part, signed), part)
+
+
+def _sum_of_products(*pairs: tuple[Value, Value]) -> Value:
+    """Return a sum of products as if it were made in twice the digits and rounded."""
+    (total, low), *others = (exact_product(*pair) for pair in pairs)
+
+    def added(sums: tuple[Value, Value], product: tuple[Value, Value]) -> tuple[Value, Value]:
+        high, rest = exact_sum(sums[0], product[0])
+        return high, sums[1] + (product[1] + rest)
+
+    total, low = functools.reduce(added, others, (total, low))
+    return total + low

@@ -1,0 +1,7 @@
+"""The loop IR of kernels: typed statements between the scalar graph and the machine.
+
+A schedule (`codegen/loops`) turns a scalar graph (`codegen/trace`) into a `Kernel`. Emitters turn
+that into LLVM (`codegen/emit`) or into numba source (`numba_text`), the readable form. They decide
+nothing: every choice is a field of a node. `verify` states the rules that kernels obey, and `walk`
+is the one traversal that analyses use.
+"""

@@ -1,0 +1,199 @@
+"""Expressions of the loop IR. They are pure, except that a `Load` reads memory.
+
+Names and memory (`Value`, `Cell`, `Buffer`, `StackArray`) are compared by identity, expressions by
+structure.
+"""
+
+import dataclasses
+import enum
+from typing import ClassVar, TypeAlias
+
+from xla_server.codegen.kernel_ir.types import Type
+
+
+class Role(enum.Enum):
+    """The use of a buffer: loads of READ buffers may be moved across stores to WRITE buffers.
+
+    WORD is the cancellation flag.
+    """
+
+    READ = "read"
+    WRITE = "write"
+    WORD = "word"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Buffer:
+    """Argument `number` of the kernel."""
+
+    number: int
+    role: Role
+
+    @property
+    def name(self) -> str:
+        """The name of its address."""
+        return "cancelled" if self.role is Role.WORD else f"buffer{self.number}"
+
+    @property
+    def load(self) -> str:
+        """The instruction of loads: LLVM must not move those of what the kernel itself stores."""
+        return "reload" if self.role is Role.WRITE else "load"
+
+    @property
+    def store(self) -> str:
+        """The instruction of stores."""
+        return "store"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class StackArray:
+    """Memory on the stack, aligned to 64 bytes, which each call of the kernel allocates."""
+
+    name: str
+    byte_size: int
+    load: ClassVar[str] = "kept"
+    store: ClassVar[str] = "keep"
+
+
+Memory: TypeAlias = Buffer | StackArray
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """An SSA value: bound once, by a `Let` or as the variable of a loop."""
+
+    name: str
+    type: Type
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Cell:
+    """A variable that statements change: an accumulator, or the state of a loop."""
+
+    name: str
+    type: Type
+
+
+START, STOP = Value("start", Type.I64), Value("stop", Type.I64)
+"""The range of work items of one call."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Const:
+    """A constant: the value of an integer, the bits of a float, those of both parts if complex."""
+
+    type: Type
+    parts: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Quotient:
+    """floor(operand / divisor) of an operand that is never negative."""
+
+    operand: "Index"
+    divisor: int
+    type: ClassVar[Type] = Type.I64
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Remainder:
+    """operand mod divisor of an operand that is never negative."""
+
+    operand: "Index"
+    divisor: int
+    type: ClassVar[Type] = Type.I64
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Index:
+    """constant + sum of factor * term: a number of elements, or an integer of a loop."""
+
+    constant: int = 0
+    terms: "tuple[tuple[Expression, int], ...]" = ()
+    type: ClassVar[Type] = Type.I64
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Apply:
+    """An instruction, by its name in kernels, applied to operands."""
+
+    function: str
+    operands: "tuple[Expression, ...]"
+    type: Type
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Load:
+    """Element number `index` of memory that holds elements of `type`.
+
+    If `guard` is false, element 0 is read instead, and nothing uses the value.
+    """
+
+    memory: Memory
+    type: Type
+    index: "Expression"
+    guard: "Expression | None" = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Address:
+    """The address of element number `index` of memory that holds elements of `byte_size`."""
+
+    memory: Memory
+    index: "Expression" = dataclasses.field(default_factory=Index)
+    byte_size: int = 1
+    type: ClassVar[Type] = Type.I64
+
+
+Expression: TypeAlias = Value | Cell | Const | Quotient | Remainder | Index | Apply | Load | Address
+
+
+def operands_of(expression: Expression) -> tuple[Expression, ...]:
+    """Return the expressions directly inside of one."""
+    match expression:
+        case Apply():
+            return expression.operands
+        case Load(guard=None) | Address():
+            return (expression.index,)
+        case Load(index=index, guard=guard) if guard is not None:
+            return index, guard
+        case Index():
+            return tuple(term for term, _ in expression.terms)
+        case Quotient() | Remainder():
+            return (expression.operand,)
+    return ()
+
+
+def whole(number: "int | Expression") -> Expression:
+    """Return an integer as an expression."""
+    return Index(number) if isinstance(number, int) else number
+
+
+def known(expression: Expression) -> int | None:
+    """Return the value of an integer that is constant."""
+    return expression.constant if isinstance(expression, Index) and not expression.terms else None
+
+
+def integer_op(function: str, *operands: "int | Expression") -> Apply:
+    """Return an i64 instruction applied to integers."""
+    return Apply(function, tuple(map(whole, operands)), Type.I64)
+
+
+def plus(left: "int | Expression", right: "int | Expression") -> Expression:
+    """Return a sum of integers, computed here as far as they are known."""
+    left, right = whole(left), whole(right)
+    numbers = known(left), known(right)
+    if numbers[0] is not None and numbers[1] is not None:
+        return Index(numbers[0] + numbers[1])
+    if numbers[1] == 0:
+        return left
+    return right if numbers[0] == 0 else integer_op("add", left, right)
+
+
+def times(expression: "int | Expression", factor: int) -> Expression:
+    """Return a product of an integer with a known factor."""
+    expression = whole(expression)
+    number = known(expression)
+    if number is not None:
+        return Index(number * factor)
+    return expression if factor == 1 else integer_op("mul", expression, factor)

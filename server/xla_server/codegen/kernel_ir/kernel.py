@@ -1,0 +1,62 @@
+"""Kernels: of the loop IR, or as source that is written by hand."""
+
+import dataclasses
+import functools
+
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.expressions import Buffer, StackArray
+from xla_server.codegen.kernel_ir.numba_text import NumbaText
+from xla_server.codegen.kernel_ir.statements import Part, Statement
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """Memory and statements of a kernel, with parallel loops at the outermost level only.
+
+    Statements outside of the parallel loops are executed once for each call.
+    """
+
+    buffers: tuple[Buffer, ...]
+    stack: tuple[StackArray, ...]
+    body: tuple[Statement, ...]
+    effort: Effort = Effort.OPTIMISED
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parallel loops."""
+        return tuple(statement for statement in self.body if isinstance(statement, Part))
+
+    @property
+    def items(self) -> int:
+        """Work items of a launch; a kernel without parallel loops has one."""
+        return sum(part.items for part in self.parts) or 1
+
+    @functools.cached_property
+    def text(self) -> str:
+        """The kernel as numba source."""
+        return NumbaText().kernel(self.buffers, self.stack, self.body)
+
+    @property
+    def key(self) -> str:
+        """The name of the kernel's object code: its text and effort."""
+        return _key(self.text, self.effort)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SourceKernel:
+    """A kernel as numba source, by what has no schedule yet.
+
+    Without `effort` it is optimised, unless it only calls functions that do for long.
+    """
+
+    text: str
+    effort: Effort | None = None
+
+    @property
+    def key(self) -> str:
+        """The name of the kernel's object code: its text, and its effort if that is given."""
+        return self.text if self.effort is None else _key(self.text, self.effort)
+
+
+def _key(text: str, effort: Effort) -> str:
+    return f"# {effort.name.lower()}\n{text}"

@@ -1,0 +1,129 @@
+"""The notation of the loop IR, for messages, dumps and documentation.
+
+kernel, optimised: buffer0 read, buffer1 write, row0 2048 bytes
+  parallel t1 < 64:
+    cell a5 = f32 -0
+    for i6 < 500:
+      v8 = exp_f32(buffer0.f32[i6 + 500 t1])
+      row0.f32[i6] = v8
+      a5 = add_in_any_order(a5, v8)    any order
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+
+from xla_server.codegen.kernel_ir.expressions import (
+    Address,
+    Apply,
+    Cell,
+    Const,
+    Expression,
+    Index,
+    Load,
+    Quotient,
+    Remainder,
+    Value,
+    known,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import (
+    Accumulate,
+    Break,
+    Call,
+    Declare,
+    For,
+    If,
+    Let,
+    Part,
+    Set,
+    Statement,
+    Stop,
+    Store,
+    While,
+)
+from xla_server.codegen.kernel_ir.types import Type
+
+
+def listing(kernel: Kernel) -> str:
+    """Return a kernel in the notation of the loop IR."""
+    memory = [f"{buffer.name} {buffer.role.value}" for buffer in kernel.buffers]
+    memory += [f"{array.name} {array.byte_size} bytes" for array in kernel.stack]
+    head = f"kernel, {kernel.effort.name.lower()}: {', '.join(memory)}"
+    return "\n".join([head, *_lines(kernel.body, 1)]) + "\n"
+
+
+def _lines(body: Sequence[Statement], depth: int) -> Iterator[str]:
+    for statement in body:
+        yield "  " * depth + _line(statement)
+        if isinstance(statement, For | While | If | Part):
+            yield from _lines(statement.body, depth + 1)
+
+
+def _line(statement: Statement) -> str:
+    match statement:
+        case Let(value=target, expression=expression) | Set(cell=target, expression=expression):
+            return f"{target.name} = {_text(expression)}"
+        case Declare(cell=cell, start=start):
+            return f"cell {cell.name} = {_text(start)}"
+        case Accumulate(cell=cell, function=function, operand=operand, order=order):
+            total = f"{cell.name} = {function}({cell.name}, {_text(operand)})"
+            return f"{total}    {order.value} order"
+        case Store():
+            place = f"{statement.memory.name}.{statement.type}[{_text(statement.index)}]"
+            guard = "" if statement.guard is None else f"    if {_text(statement.guard)}"
+            return f"{place} = {_text(statement.value)}{guard}"
+        case For(axis=axis, low=low, high=high, step=step):
+            bounds = f"{axis.name} < {_text(high)}"
+            if known(low) != 0:
+                bounds = f"{axis.name} from {_text(low)} < {_text(high)}"
+            by = f" by {step}" if step > 1 else ""
+            return f"for {bounds}{by}{', unrolled' if statement.unrolled else ''}:"
+        case While(test=test):
+            return f"while {_text(test)}:"
+        case If(test=test):
+            return f"if {_text(test)}:"
+        case Part(axis=None):
+            return "once:"
+        case Part(axis=Value() as axis, items=items, first=first, step=step):
+            before, by = f"{first} <= " if first else "", f" by {step}" if step > 1 else ""
+            return f"parallel {before}{axis.name} < {first + items}{by}:"
+        case Stop(word=word):
+            return f"stop if {word.name}"
+        case Call(routine=routine, operands=operands):
+            return f"call {routine}({', '.join(map(_text, operands))})"
+        case Break():
+            return "break"
+    raise AssertionError(f"no notation for {type(statement).__name__}")
+
+
+def _text(expression: Expression) -> str:
+    match expression:
+        case Value() | Cell():
+            return expression.name
+        case Const(type=kind, parts=parts):
+            return f"{kind} {', '.join(_number(kind, part) for part in parts)}"
+        case Apply(function=function, operands=operands):
+            return f"{function}({', '.join(map(_text, operands))})"
+        case Load(memory=memory, type=kind, index=index, guard=guard):
+            given = "" if guard is None else f" if {_text(guard)}"
+            return f"{memory.name}.{kind}[{_text(index)}{given}]"
+        case Address(memory=memory, index=index, byte_size=byte_size):
+            at = f"{byte_size} bytes * ({_text(index)})"
+            return f"&{memory.name}" if known(index) == 0 else f"&{memory.name} + {at}"
+        case Quotient(operand=operand, divisor=divisor):
+            return f"({_text(operand)}) / {divisor}"
+        case Remainder(operand=operand, divisor=divisor):
+            return f"({_text(operand)}) mod {divisor}"
+        case Index(constant=constant, terms=terms):
+            parts_of = [str(constant)] if constant or not terms else []
+            parts_of += [_text(t) if f == 1 else f"{f} {_text(t)}" for t, f in terms]
+            return " + ".join(parts_of)
+    raise AssertionError(f"no notation for {type(expression).__name__}")
+
+
+def _number(kind: Type, part: int) -> str:
+    if kind.is_integer:
+        return str(part)
+    wide = kind in (Type.F64, Type.C128)
+    (number,) = struct.unpack("<d" if wide else "<f", part.to_bytes(8 if wide else 4, "little"))
+    return repr(number) if wide else f"{number:.9g}"

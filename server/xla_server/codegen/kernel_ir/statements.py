@@ -1,0 +1,168 @@
+"""Statements of the loop IR."""
+
+import dataclasses
+import enum
+from typing import TypeAlias
+
+from xla_server.codegen.kernel_ir.expressions import (
+    Buffer,
+    Cell,
+    Expression,
+    Memory,
+    Value,
+)
+from xla_server.codegen.kernel_ir.types import Type
+
+
+class Order(enum.Enum):
+    """The order in which an accumulator combines elements: ANY lets LLVM use vectors."""
+
+    SEQUENTIAL = "sequential"
+    ANY = "any"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Let:
+    """Bind a value. `origin` is the number of the graph node it evaluates, for counts."""
+
+    value: Value
+    expression: Expression
+    origin: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Declare:
+    """Begin the life of a cell."""
+
+    cell: Cell
+    start: Expression
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Set:
+    """Change a cell."""
+
+    cell: Cell
+    expression: Expression
+    origin: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Accumulate:
+    """cell = function(cell, operand). Where `order` is ANY the function allows reassociation."""
+
+    cell: Cell
+    function: str
+    operand: Expression
+    order: Order
+    origin: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Store:
+    """Store an element of `type`, if `guard` holds."""
+
+    memory: Memory
+    type: Type
+    index: Expression
+    value: Expression
+    guard: Expression | None = None
+    origin: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class For:
+    """A serial loop of `axis` from `low` up to `high`, not included.
+
+    It has `iterations` in the mean. One that is `unrolled` becomes copies of its body.
+    """
+
+    axis: Value
+    low: Expression
+    high: Expression
+    body: "tuple[Statement, ...]"
+    iterations: float
+    step: int = 1
+    unrolled: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class While:
+    """A loop that goes on while `test` holds, `expected` times as far as is known."""
+
+    test: Expression
+    body: "tuple[Statement, ...]"
+    expected: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class If:
+    """Statements that are executed if `test` holds."""
+
+    test: Expression
+    body: "tuple[Statement, ...]"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Break:
+    """Leave the innermost loop."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stop:
+    """Return from the kernel if its execution was cancelled."""
+
+    word: Buffer
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Call:
+    """Call a routine that returns nothing, by its name in kernels."""
+
+    routine: str
+    operands: tuple[Expression, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Part:
+    """The parallel loop over `items` work items from number `first` on, `step` at once.
+
+    Each call does those in its range. Without `axis` there is one item and no loop.
+    """
+
+    axis: Value | None
+    items: int
+    body: "tuple[Statement, ...]"
+    first: int = 0
+    step: int = 1
+
+
+Statement: TypeAlias = (
+    Let | Declare | Set | Accumulate | Store | For | While | If | Break | Stop | Call | Part
+)
+
+
+def blocks_of(statement: Statement) -> tuple[Statement, ...]:
+    """Return the statements directly inside of one."""
+    return statement.body if isinstance(statement, For | While | If | Part) else ()
+
+
+def expressions_of(statement: Statement) -> tuple[Expression, ...]:
+    """Return the expressions that a statement itself evaluates."""
+    match statement:
+        case Let() | Set():
+            return (statement.expression,)
+        case Declare():
+            return (statement.start,)
+        case Accumulate():
+            return (statement.operand,)
+        case Store():
+            guard = () if statement.guard is None else (statement.guard,)
+            return statement.index, statement.value, *guard
+        case For():
+            return statement.low, statement.high
+        case While() | If():
+            return (statement.test,)
+        case Call():
+            return statement.operands
+    return ()

@@ -1,0 +1,31 @@
+"""The types of values in kernels."""
+
+import enum
+
+
+class Type(enum.StrEnum):
+    """A scalar type; the text is the name that instructions have it by."""
+
+    B1 = "b1"
+    I8 = "i8"
+    I16 = "i16"
+    I32 = "i32"
+    I64 = "i64"
+    U8 = "u8"
+    U16 = "u16"
+    U32 = "u32"
+    U64 = "u64"
+    F32 = "f32"
+    F64 = "f64"
+    C64 = "c64"
+    C128 = "c128"
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes of an element in memory."""
+        return max(1, int(self[1:]) // 8)
+
+    @property
+    def is_integer(self) -> bool:
+        """Return whether values are integers, of one bit or more."""
+        return self[0] in "biu"

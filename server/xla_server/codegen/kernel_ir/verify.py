@@ -1,0 +1,268 @@
+"""The rules that kernels of the loop IR obey."""
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from xla_server.codegen.kernel_ir.expressions import (
+    START,
+    STOP,
+    Address,
+    Apply,
+    Buffer,
+    Cell,
+    Expression,
+    Index,
+    Load,
+    Memory,
+    Quotient,
+    Remainder,
+    Role,
+    StackArray,
+    Value,
+    known,
+    operands_of,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import (
+    Accumulate,
+    Break,
+    Declare,
+    For,
+    If,
+    Let,
+    Part,
+    Set,
+    Statement,
+    Stop,
+    Store,
+    While,
+    expressions_of,
+)
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.kernel_ir.walk import Path, read_by, walk
+
+MAX_STACK_BYTES = 1 << 20
+"""Bytes of stack arrays in one kernel: an eighth of the stack of a thread."""
+
+Rule: TypeAlias = Callable[[Kernel], Iterator[str]]
+"""Yields what is wrong with a kernel: the rule, and the evidence."""
+
+
+class InvalidKernelError(Exception):
+    """A kernel breaks a rule of the loop IR."""
+
+
+def verify(kernel: Kernel) -> None:
+    """Raise InvalidKernelError if a kernel breaks a rule."""
+    for rule in RULES:
+        for complaint in rule(kernel):
+            raise InvalidKernelError(complaint)
+
+
+def _bound(kernel: Kernel) -> Iterator[str]:
+    """Values and cells are bound once, and used inside of the block that binds them, after that."""
+    bound: dict[Value | Cell, Path] = {START: (), STOP: ()}
+    for statement, path in walk(kernel.body):
+        for used in (*_used(statement), *_changed(statement)):
+            if used not in bound:
+                yield f"a value must be bound before it is used, got {used.name}"
+            elif path[: len(bound[used])] != bound[used]:
+                yield f"a value must be used inside of the block that binds it, got {used.name}"
+        for new, inside in _binds(statement, path):
+            if new in bound:
+                yield f"a value must be bound once, got {new.name} twice"
+            bound[new] = inside
+
+
+def _used(statement: Statement) -> Iterator[Value | Cell]:
+    return (each for each in read_by(statement) if isinstance(each, Value | Cell))
+
+
+def _changed(statement: Statement) -> tuple[Cell, ...]:
+    return (statement.cell,) if isinstance(statement, Set | Accumulate) else ()
+
+
+def _binds(statement: Statement, path: Path) -> Iterator[tuple[Value | Cell, Path]]:
+    match statement:
+        case Let(value=value):
+            yield value, path
+        case Declare(cell=cell):
+            yield cell, path
+        case For(axis=axis) | Part(axis=Value() as axis):
+            yield axis, (*path, statement)
+
+
+def _typed(kernel: Kernel) -> Iterator[str]:
+    """Conditions are b1, indices and bounds i64; a stored value has the type of the element."""
+    for statement, _ in walk(kernel.body):
+        for expression, type in _expected(statement):
+            if expression.type != type:
+                yield f"an operand of {_name(statement)} must be {type}, got {expression.type}"
+
+
+def _expected(statement: Statement) -> Iterator[tuple[Expression, Type]]:
+    """Yield expressions that must be of a type."""
+    match statement:
+        case Let(value=value, expression=expression):
+            yield expression, value.type
+        case Declare(cell=cell, start=expression) | Set(cell=cell, expression=expression):
+            yield expression, cell.type
+        case Accumulate(cell=cell, operand=operand):
+            yield operand, cell.type
+        case Store():
+            yield statement.index, Type.I64
+            yield statement.value, statement.type
+            if statement.guard is not None:
+                yield statement.guard, Type.B1
+        case For(low=low, high=high):
+            yield low, Type.I64
+            yield high, Type.I64
+        case While(test=test) | If(test=test):
+            yield test, Type.B1
+    for expression in read_by(statement):
+        match expression:
+            case Load(index=index, guard=guard):
+                yield index, Type.I64
+                if guard is not None:
+                    yield guard, Type.B1
+            case Index() | Quotient() | Remainder() | Address():
+                for operand in operands_of(expression):
+                    yield operand, Type.I64
+
+
+def _inside(kernel: Kernel) -> Iterator[str]:
+    """Accesses to stack arrays are inside of them, if their index is made of loop variables."""
+    for statement, path in walk(kernel.body):
+        axes = {each.axis: each for each in path if isinstance(each, For)}
+        for memory, type, index in _accesses(statement):
+            found = _range(index, axes)
+            if isinstance(memory, StackArray) and found is not None:
+                low, high = found
+                if low < 0 or (high + 1) * type.byte_size > memory.byte_size:
+                    yield (
+                        f"an index of {memory.name} must be inside of its {memory.byte_size} "
+                        f"bytes, got {type} number {low} to {high}"
+                    )
+
+
+def _accesses(statement: Statement) -> Iterator[tuple[Memory, Type, Expression]]:
+    if isinstance(statement, Store) and statement.guard is None:
+        yield statement.memory, statement.type, statement.index
+    for expression in read_by(statement):
+        if isinstance(expression, Load) and expression.guard is None:
+            yield expression.memory, expression.type, expression.index
+
+
+def _range(expression: Expression, axes: dict[Value, For]) -> tuple[int, int] | None:
+    """Return the least and the largest value of an integer; None if that is not known."""
+    match expression:
+        case Value() if expression in axes:
+            low, high = known(axes[expression].low), known(axes[expression].high)
+            return None if low is None or high is None else (low, high - 1)
+        case Index(constant=constant, terms=terms):
+            ranges = [(_range(term, axes), factor) for term, factor in terms]
+            ends = [sorted((r[0] * f, r[1] * f)) for r, f in ranges if r is not None]
+            if len(ends) < len(ranges):
+                return None
+            return constant + sum(low for low, _ in ends), constant + sum(high for _, high in ends)
+        case Apply(function="add", operands=operands):
+            return _range(Index(0, tuple((operand, 1) for operand in operands)), axes)
+        case Apply(function="mul", operands=(operand, factor)) if known(factor) is not None:
+            return _range(Index(0, ((operand, known(factor) or 0),)), axes)
+    return None
+
+
+def _used_as_declared(kernel: Kernel) -> Iterator[str]:
+    """Memory is declared once; only WRITE buffers and stack arrays are stored to."""
+    declared: list[Memory] = [*kernel.buffers, *kernel.stack]
+    names = [memory.name for memory in declared]
+    if len(set(names)) < len(names):
+        yield f"memory must be declared once, got {names}"
+    for statement, _ in walk(kernel.body):
+        accessed: list[Memory] = [memory for memory, _, _ in _accesses(statement)]
+        match statement:
+            case Store(memory=memory):
+                accessed.append(memory)
+                if isinstance(memory, Buffer) and memory.role is not Role.WRITE:
+                    yield f"a store must be to a buffer that is written, got {memory.name}"
+            case Stop(word=word):
+                accessed.append(word)
+                if word.role is not Role.WORD:
+                    yield f"a stop must test the cancellation flag, got {word.name}"
+        for memory in accessed:
+            if memory not in declared:
+                yield f"memory must be declared by its kernel, got {memory.name}"
+
+
+def _parallel(kernel: Kernel) -> Iterator[str]:
+    """Parallel loops follow each other at the outermost level, and share nothing but memory.
+
+    Each item stores to elements of its own: their index varies with it.
+    """
+    before = 0
+    for part in kernel.parts:
+        if part.first != before:
+            yield f"a parallel loop must begin behind the one before, at {before}, got {part.first}"
+        before += part.items
+        if part.axis is None and part.items != 1:
+            yield f"a parallel loop without a variable must have one item, got {part.items}"
+    for statement, path in walk(kernel.body):
+        if isinstance(statement, Part) and path:
+            yield "a parallel loop must be at the outermost level"
+    for part in kernel.parts:
+        declared = {s.cell for s, _ in walk(part.body) if isinstance(s, Declare)}
+        varying: set[Value | Cell] = {part.axis} if part.axis is not None else set()
+        for statement, path in walk(part.body):
+            for cell in _changed(statement):
+                if cell not in declared:
+                    yield f"a work item must change cells of its own, got {cell.name}"
+            is_varying = any(_varies(each, varying) for each in expressions_of(statement))
+            if is_varying:
+                varying |= {new for new, _ in _binds(statement, path)}
+            if isinstance(statement, Store) and isinstance(statement.memory, Buffer):
+                parts = (statement.index, *(() if statement.guard is None else (statement.guard,)))
+                if part.items > 1 and not any(_varies(each, varying) for each in parts):
+                    yield (
+                        "the index of a store must vary with the work item, "
+                        f"got {statement.memory.name} element {statement.index}"
+                    )
+
+
+def _varies(expression: Expression, varying: set[Value | Cell]) -> bool:
+    waiting = [expression]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Value | Cell) and part in varying:
+            return True
+        waiting += operands_of(part)
+    return False
+
+
+def _bounded(kernel: Kernel) -> Iterator[str]:
+    """Stack arrays fit on a thread's stack; loops have steps, and counts to reckon with."""
+    total = sum(array.byte_size for array in kernel.stack)
+    if total > MAX_STACK_BYTES:
+        yield f"stack arrays must have at most {MAX_STACK_BYTES} bytes, got {total}"
+    for statement, path in walk(kernel.body):
+        match statement:
+            case For(step=step) | Part(step=step) if step < 1:
+                yield f"the step of a loop must be at least 1, got {step}"
+            case For(iterations=count) | While(expected=count) if count < 0:
+                yield f"a loop must have a number of iterations, got {count}"
+            case Break() if not any(isinstance(each, For | While) for each in path):
+                yield "a break must be inside of a loop"
+
+
+def _name(statement: Statement) -> str:
+    return type(statement).__name__.lower()
+
+
+RULES: tuple[Rule, ...] = (
+    _bound,
+    _typed,
+    _inside,
+    _used_as_declared,
+    _parallel,
+    _bounded,
+)
+"""Every rule; the later ones rely on the earlier."""

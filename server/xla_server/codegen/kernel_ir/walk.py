@@ -1,0 +1,26 @@
+"""The one traversal of the loop IR, which analyses use."""
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from xla_server.codegen.kernel_ir.expressions import Expression, operands_of
+from xla_server.codegen.kernel_ir.statements import Statement, blocks_of, expressions_of
+
+Path: TypeAlias = tuple[Statement, ...]
+"""The statements around one, outermost first."""
+
+
+def walk(statements: Sequence[Statement], path: Path = ()) -> Iterator[tuple[Statement, Path]]:
+    """Yield each statement, in the order of the source, with the statements around it."""
+    for statement in statements:
+        yield statement, path
+        yield from walk(blocks_of(statement), (*path, statement))
+
+
+def read_by(statement: Statement) -> Iterator[Expression]:
+    """Yield each expression that a statement itself evaluates, with those inside of it."""
+    waiting = list(reversed(expressions_of(statement)))
+    while waiting:
+        expression = waiting.pop()
+        yield expression
+        waiting += reversed(operands_of(expression))

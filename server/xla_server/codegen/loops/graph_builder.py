@@ -1,0 +1,198 @@
+"""Building statements of the loop IR from the nodes of a scalar graph.
+
+Each node is evaluated in the innermost open loop among those it varies with, so what is the same
+for a whole row is computed once for it.
+"""
+
+import abc
+from collections.abc import Iterable, Sequence, Set
+from typing import cast
+
+from xla_server.codegen.kernel_ir import expressions as ir
+from xla_server.codegen.kernel_ir.builder import Body, Names
+from xla_server.codegen.kernel_ir.expressions import Buffer, Expression, Index, Role, StackArray
+from xla_server.codegen.kernel_ir.statements import Store as StoreStatement
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.loops.function_calls import FunctionCalls
+from xla_server.codegen.loops.kept_rows import NOTHING_KEPT
+from xla_server.codegen.loops.stored_nodes import all_nodes
+from xla_server.codegen.trace.affine import Affine, Atom, Computed, Quotient, Variable
+from xla_server.codegen.trace.graph import (
+    Accumulator,
+    Apply,
+    Fold,
+    Folded,
+    Literal,
+    Load,
+    Node,
+    Position,
+    Store,
+    variables_of,
+)
+from xla_server.ir.explicit_stack import Deep, result_of
+
+
+class GraphBuilder(abc.ABC):
+    """Builds the statements of one kernel, whose loops a schedule opens."""
+
+    def __init__(self, stores: Sequence[Store], written: Set[int] = frozenset()) -> None:
+        """`written` are arguments that the kernel writes, besides those it stores to."""
+        self._names = Names()
+        self._top = Body()
+        self._values: dict[Node, Expression] = {}
+        self._indices: dict[Variable, Expression] = {}
+        self._bodies: dict[Variable, Body] = {}
+        self._stack: list[StackArray] = []
+        self._origins: list[Node | Fold] = []
+        self._calls: FunctionCalls | None = None
+        self._kept = NOTHING_KEPT
+        self._row_buffers: dict[int, StackArray] = {}
+        self._invariants: Body | None = None
+        """Where values that vary with no loop are evaluated, if that is not the outermost level."""
+        self._stored: dict[Node, Expression] = {}
+        stored = {store.argument for store in stores}
+        read = {node.argument for node in all_nodes(stores) if isinstance(node, Load)}
+        self._written = stored | written
+        self._buffers = {number: self._buffer(number) for number in sorted(stored | read)}
+
+    def _buffer(self, number: int) -> Buffer:
+        return Buffer(number, Role.WRITE if number in self._written else Role.READ)
+
+    def _stack_array(self, name: str, byte_size: int) -> StackArray:
+        self._stack.append(StackArray(name, byte_size))
+        return self._stack[-1]
+
+    def _origin(self, what: Node | Fold) -> int:
+        """Return the number of what a statement evaluates."""
+        self._origins.append(what)
+        return len(self._origins) - 1
+
+    def _body_of(self, variables: Iterable[Variable]) -> Body:
+        """Return the innermost of the loops over these variables; the outermost level if none."""
+        body = self._invariants or self._top
+        for loop in variables:
+            candidate = self._bodies[loop]
+            if candidate.depth > body.depth:
+                body = candidate
+        return body
+
+    def _store(self, stores: Sequence[Store], outermost: Body) -> None:
+        # A result may be in the memory of an operand: all is read before anything is written.
+        values = [self._narrowed(store) for store in stores]
+        for store, value in zip(stores, values, strict=True):
+            body = self._body_of(variables_of(store.offset) | store.value.variables)
+            body = outermost if body is self._top else body
+            body.add(self._store_statement(store, value))
+
+    def _store_statement(self, store: Store, value: Expression) -> StoreStatement:
+        guard = None if store.guard is None else self._value(store.guard)
+        index, kind = self._index(store.offset), Type(store.kernel_type.storage)
+        return StoreStatement(self._buffers[store.argument], kind, index, value, guard)
+
+    def _narrowed(self, store: Store) -> Expression:
+        """Return what is stored: the bits as they were read if nothing changed them."""
+        kernel_type, node = store.kernel_type, store.value
+        if isinstance(node, Apply) and node.function == kernel_type.widen:
+            return self._value(node.operands[0])
+        value = self._value(node)
+        if isinstance(node, Load) and node.kernel_type == kernel_type:
+            return self._stored[node]
+        return applied(kernel_type.narrow, value, kernel_type.storage)
+
+    def _value(self, node: Node) -> Expression:
+        """Return a node's value, evaluated where it belongs if it is not yet."""
+        return result_of(self._evaluated(node))
+
+    def _evaluated(self, node: Node) -> Deep[Expression]:
+        """Return a node's value, as a deep function."""
+        node = self._kept.same.get(node, node)
+        value = self._values.get(node)
+        if value is None:
+            value = self._values[node] = cast(Expression, (yield self._evaluate(node)))
+        return value
+
+    def _all_evaluated(self, nodes: Iterable[Node]) -> Deep[list[Expression]]:
+        values = []
+        for node in nodes:
+            value: Expression = yield self._evaluated(node)
+            values.append(value)
+        return values
+
+    def _evaluate(self, node: Node) -> Deep[Expression]:
+        match node:
+            case Literal():
+                return node.constant
+            case Position():
+                position: Expression = yield self._index_of(node.index)
+                return position
+            case Folded():
+                results: Sequence[Expression] = yield self._reduced(node.fold)
+                return results[node.number]
+            case Load() | Apply():
+                value: Expression = yield self._operation(node)
+                return value
+            case Accumulator():
+                raise AssertionError("an accumulator is a cell of its reduction")
+            case _:
+                raise AssertionError(f"no statement for {type(node).__name__}")
+
+    def _operation(self, node: Load | Apply) -> Deep[Expression]:
+        body = self._body_of(node.variables)
+        if node in self._kept.read:
+            name = self._names("v")
+            row, loop = self._kept.read[node]
+            # Statements of its loop come before those of this one, which is not closed yet.
+            yield self._reduced(row.maker)
+            load = ir.Load(self._row_buffers[row.number], Type(row.type), self._indices[loop])
+            return body.let(name, load)
+        origin = self._origin(node)
+        name = self._names("v")
+        if isinstance(node, Load):
+            index: Expression = yield self._index_of(node.offset)
+            guard: Expression | None = None
+            if node.guard is not None:
+                guard = yield self._evaluated(node.guard)
+            kind = node.kernel_type
+            load = ir.Load(self._buffers[node.argument], Type(kind.storage), index, guard)
+            if kind.widen is None:
+                self._stored[node] = value = body.let(name, load, origin)
+                return value
+            self._stored[node] = stored = body.let(self._names("v"), load, origin)
+            return body.let(name, applied(kind.widen, stored, kind.computed))
+        operands: list[Expression] = yield self._all_evaluated(node.operands)
+        function = self._calls.name_of(node) if self._calls else node.function
+        value = body.let(name, ir.Apply(function, tuple(operands), Type(node.type)), origin)
+        if node in self._kept.written:
+            row, loop = self._kept.written[node]
+            body.store(self._row_buffers[row.number], row.type, self._indices[loop], value)
+        return value
+
+    @abc.abstractmethod
+    def _reduced(self, fold: Fold) -> Deep[Sequence[Expression]]:
+        """Return the results of a reduction, evaluated where it belongs if it is not yet."""
+
+    def _index(self, index: Affine) -> Expression:
+        return result_of(self._index_of(index))
+
+    def _index_of(self, index: Affine) -> Deep[Expression]:
+        terms = []
+        for atom, factor in index.terms:
+            term: Expression = yield self._term(atom)
+            terms.append((term, factor))
+        return Index(index.constant, tuple(terms))
+
+    def _term(self, atom: Atom) -> Deep[Expression]:
+        if isinstance(atom, Variable):
+            return self._indices[atom]
+        if isinstance(atom, Computed):
+            assert isinstance(atom.node, Node)
+            value: Expression = yield self._evaluated(atom.node)
+            return value
+        inner: Index = yield self._index_of(atom.operand)
+        kind = ir.Quotient if isinstance(atom, Quotient) else ir.Remainder
+        return kind(inner, atom.divisor)
+
+
+def applied(function: str | None, value: Expression, kind: str) -> Expression:
+    """Return a conversion of a value; the value itself where there is nothing to convert."""
+    return value if function is None else ir.Apply(function, (value,), Type(kind))

@@ -1,0 +1,310 @@
+"""Loops of a kernel: those over elements, and those of reductions.
+
+Reductions whose order is free are cut into runs, whose results are combined in a fixed tree.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence, Set
+
+from xla_server.codegen.kernel_ir.builder import Body, Loop
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.expressions import (
+    Apply,
+    Buffer,
+    Cell,
+    Expression,
+    Index,
+    Role,
+    Value,
+    integer_op,
+    known,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import Accumulate, Order, Part, Stop
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.loops.fold_groups import fold_groups, is_free
+from xla_server.codegen.loops.graph_builder import GraphBuilder, applied
+from xla_server.codegen.loops.kept_rows import kept_rows
+from xla_server.codegen.loops.scheduled import ScheduledKernel, scheduled
+from xla_server.codegen.loops.stopping import SPAN, is_long, span_of
+from xla_server.codegen.loops.stored_nodes import all_nodes, prologue_of
+from xla_server.codegen.loops.sum_levels import Step, is_even, steps_of, turn_of
+from xla_server.codegen.loops.vector_folds import VectorFold, vector_fold
+from xla_server.codegen.trace.affine import Variable
+from xla_server.codegen.trace.graph import Fold, Literal, Node, Store
+from xla_server.ir.explicit_stack import Deep
+
+_FREE_RUN = 512
+"""How many elements are combined in any order before partial results are."""
+
+_LONG = 1 << 15
+"""Elements of a sum that comes from memory rather than the cache, where shorter runs, which are
+more exact, take no time of their own."""
+
+_LONG_RUN = 256
+"""How many elements of such a sum are combined in any order before partial results are."""
+
+_FREE_PARTS = 64
+"""How many partial results are combined in sequence before their results are."""
+
+_WIDE_NEUTRAL = Literal.of("f64", 1 << 63)
+"""The initial value of sums of partial results: -0."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Nest:
+    """Loops over the elements of a kernel's results, outermost first, and the stores inside.
+
+    Where work items are long, argument number `cancellation` of the kernel has the cancellation
+    flag.
+    """
+
+    loops: tuple[Variable, ...]
+    stores: tuple[Store, ...]
+    cancellation: int | None = None
+
+
+class LoopBuilder(GraphBuilder):
+    """Builds the loops of one kernel. Each schedule derives its own order of them."""
+
+    def __init__(self, nest: Nest, written: Set[int] = frozenset()) -> None:
+        """`written` are arguments that the kernel writes, besides those it stores to."""
+        super().__init__(nest.stores, written)
+        self._nest = nest
+        self._results: dict[Fold, list[Expression]] = {}
+        self._groups: dict[Fold, tuple[Fold, ...]] = {}
+        self._word: Buffer | None = None
+        self._effort = Effort.OPTIMISED
+        self._prologue = prologue_of(nest.stores)
+
+    @property
+    def _prologue_work(self) -> int:
+        """Operations that a call does before its first work item."""
+        return sum(math.prod(loop.size for loop in node.variables) for node in self._prologue)
+
+    def _scheduled(self, work: int) -> ScheduledKernel:
+        """Return the kernel, whose parallel loops stand in the outermost level by now."""
+        return scheduled(self._kernel(), work, self._prologue_work, self._origins)
+
+    def _kernel(self) -> Kernel:
+        buffers = tuple(self._buffers.values()) + (() if self._word is None else (self._word,))
+        return Kernel(buffers, tuple(self._stack), tuple(self._top.statements), self._effort)
+
+    def _close_part(self, body: Body, axis: Value | None, items: int, first: int = 0) -> None:
+        """Append a parallel loop to the outermost level."""
+        self._top.add(Part(axis, items, tuple(body.statements), first))
+
+    def _axis(self, letter: str) -> Value:
+        """Return a new variable of a loop."""
+        return Value(self._names(letter), Type.I64)
+
+    def _look_if(self, work: int) -> None:
+        """Let long loops test the cancellation flag, if a work item has so many operations."""
+        if self._nest.cancellation is not None and is_long(work + self._prologue_work):
+            self._word = Buffer(self._nest.cancellation, Role.WORD)
+
+    def _allocate_rows(self) -> None:
+        """Allocate the row buffers that loops share."""
+        groups = fold_groups(self._nest.stores)
+        self._groups = {fold: group for group in groups for fold in group}
+        self._kept = kept_rows(self._nest.loops, self._nest.stores, groups)
+        for row in self._kept.rows:
+            array = self._stack_array(f"row{row.number}", row.byte_size)
+            self._row_buffers[row.number] = array
+
+    def _open_outer(self, loops: Sequence[Variable], item: Value, body: Body) -> None:
+        """Bind the outer variables, which one loop over work items runs over."""
+        for loop in loops:
+            self._bodies[loop] = body
+        if len(loops) == 1:
+            self._indices[loops[0]] = item
+            return
+        rest = item
+        for number, loop in reversed(list(enumerate(loops))):
+            name = self._names("i")
+            if number == 0:
+                self._indices[loop] = body.let(name, rest)
+            else:
+                self._indices[loop] = body.let(name, integer_op("whole_mod", rest, loop.size))
+                rest = body.let(self._names("t"), integer_op("whole_div", rest, loop.size))
+
+    def _open(
+        self,
+        loop: Variable,
+        outside: Body,
+        high: int | Expression | None = None,
+        low: int | Expression = 0,
+        iterations: float | None = None,
+    ) -> Loop:
+        """Begin the loop of a variable, over all of its range if not over a part of it."""
+        high = loop.size if high is None else high
+        body = Loop(outside, self._names("i"), high, low, iterations=iterations)
+        self._indices[loop], self._bodies[loop] = body.axis, body
+        return body
+
+    def _open_loops(self, loops: Sequence[Variable], body: Body) -> list[Loop]:
+        """Begin nested loops inside of a body; one of them may test the cancellation flag."""
+        opened: list[Loop] = []
+        inside = self._elements_inside(loops) if self._word and loops else 1
+        looking, span = span_of([loop.size for loop in loops], inside)
+        for number, loop in enumerate(loops):
+            low: int | Expression = 0
+            high: int | Expression = loop.size
+            iterations: float = loop.size
+            if self._word and number == looking and span < loop.size:
+                names = self._names("i"), self._names("i")
+                outer = Loop(body, names[0], high, step=span, iterations=loop.size / span)
+                outer.add(Stop(self._word))
+                low = outer.axis
+                following = integer_op("add", low, span)
+                high = outer.let(names[1], integer_op("minimum", following, loop.size))
+                body, iterations = outer, span
+                opened.append(outer)
+            body = self._open(loop, body, high, low, iterations)
+            opened.append(body)
+        return opened
+
+    def _elements_inside(self, loops: Sequence[Variable]) -> int:
+        """Return how often one iteration of the last of these does what is in loops inside."""
+        open_loops = {*self._bodies, *loops}
+        return max(
+            (
+                math.prod(loop.size for loop in node.variables if loop not in open_loops)
+                for node in all_nodes(self._nest.stores)
+                if loops[-1] in node.variables
+            ),
+            default=1,
+        )
+
+    def _reduced(self, fold: Fold) -> Deep[Sequence[Expression]]:
+        if fold not in self._results:
+            # Operands of a nested reduction or of the accumulators come first, outside of the loop.
+            body = self._body_of(fold.variables)
+            if is_free(fold):
+                yield self._reduce_freely(self._groups.get(fold, (fold,)), body)
+            else:
+                yield self._reduce_in_order(fold, body)
+        return self._results[fold]
+
+    def _reduce_in_order(self, fold: Fold, body: Body) -> Deep[None]:
+        initial: list[Expression] = yield self._all_evaluated(fold.initial)
+        names = [self._names("a") for _ in fold.accumulators]
+        cells = [body.declare(*each) for each in zip(names, initial, strict=True)]
+        opened = self._open_loops(fold.loops, body)
+        inner = opened[-1] if opened else body
+        self._values.update(zip(fold.accumulators, cells, strict=True))
+        combined: list[Expression] = yield self._all_evaluated(fold.combined)
+        # All combined values are made before the first accumulator changes.
+        for number, (cell, new) in enumerate(zip(cells, combined, strict=True)):
+            inner.set(cell, new, None if number else self._origin(fold))
+        close(opened)
+        self._results[fold] = list(cells)
+
+    def _reduce_freely(self, group: Sequence[Fold], body: Body) -> Deep[None]:
+        """Build runs in any order, whose results are combined in a fixed tree."""
+        initial: list[Expression] = yield self._all_evaluated(fold.initial[0] for fold in group)
+        forms = [_form(fold) for fold in group]
+        sizes = [loop.size for loop in group[0].loops]
+        # Exact operations are combined in one run, unless it has to test the cancellation flag.
+        is_cut = self._word is not None or any(form.rounds for form in forms)
+        count = math.prod(sizes)
+        most = _LONG_RUN if count >= _LONG else _FREE_RUN
+        steps = steps_of(sizes, most if is_cut else count, _FREE_PARTS)
+        opened: list[Loop] = []
+        # Every level of sums but the innermost adds up the results of the level inside it.
+        levels = sum(step.begins for step in steps)
+        sums = [(body, self._neutral(forms, body, joins=levels > 0))]
+        bounds: dict[int, tuple[Expression, Expression]] = {}
+        inner = body
+        for number, step in enumerate(steps):
+            # Runs that are all equally long have a loop of a known length: LLVM needs no remainder.
+            inner = self._open_step(group, step, bounds, inner, is_even=is_even(steps, step))
+            opened.append(inner)
+            if step.begins:
+                if self._word and turn_of(steps, number) >= SPAN:
+                    inner.add(Stop(self._word))
+                joins = len(sums) < levels
+                sums.append((inner, self._neutral(forms, inner, joins=joins)))
+        origins = [self._origin(fold) for fold in group]
+        for fold, form, run, origin in zip(group, forms, sums[-1][1], origins, strict=True):
+            assert fold.element is not None
+            element: Expression = yield self._evaluated(fold.element)
+            element = applied(form.enter, element, run.type)
+            inner.add(Accumulate(run, form.run, element, Order.ANY, origin))
+        for step in reversed(steps):
+            if step.begins:
+                where, cells = sums.pop()
+                is_run = len(sums) == levels
+                for form, target, part in zip(forms, sums[-1][1], cells, strict=True):
+                    joined = applied("to_f64" if form.is_wide and is_run else None, part, "f64")
+                    where.add(Accumulate(target, form.join, joined, Order.SEQUENTIAL))
+            opened.pop().close()
+        for fold, form, start, whole in zip(group, forms, initial, sums[0][1], strict=True):
+            result = self._names("a")
+            if form.is_wide and levels:
+                total = _applied(form.join, applied("to_f64", start, "f64"), whole)
+                joined = applied("to_f32", total, "f32")
+            else:
+                joined = _applied(form.join, start, applied(form.leave, whole, start.type))
+            self._results[fold] = [body.let(result, joined)]
+
+    def _open_step(
+        self,
+        group: Sequence[Fold],
+        step: Step,
+        bounds: dict[int, tuple[Expression, Expression]],
+        outside: Body,
+        *,
+        is_even: bool,
+    ) -> Loop:
+        """Begin a loop of sums.
+
+        `bounds` has where the iterations of each loop of the reductions begin and end here.
+        """
+        low, high = bounds.get(step.loop, (Index(0), Index(step.length)))
+        name, iterations = self._names("i"), step.length / step.span
+        if step.span > 1:
+            end = self._names("i")
+            body = Loop(outside, name, high, low, step=step.span, iterations=iterations)
+            following = integer_op("add", body.axis, step.span)
+            value = following if is_even else integer_op("minimum", following, high)
+            bounds[step.loop] = body.axis, body.let(end, value)
+            return body
+        if is_even and known(low) is None:
+            body = Loop(outside, self._names("i"), step.length)
+            index = body.let(name, integer_op("add", low, body.axis))
+        else:
+            body = Loop(outside, name, high, low, iterations=iterations)
+            index = body.axis
+        for fold in group:
+            self._indices[fold.loops[step.loop]] = index
+            self._bodies[fold.loops[step.loop]] = body
+        return body
+
+    def _neutral(
+        self, forms: Sequence[VectorFold], body: Body, *, joins: bool = False
+    ) -> list[Cell]:
+        """Declare accumulators of nothing yet; `joins`: of the results of runs."""
+        cells = []
+        for form in forms:
+            neutral: Node = _WIDE_NEUTRAL if joins and form.is_wide else form.neutral
+            start = self._value(neutral)
+            cells.append(body.declare(self._names("a"), start))
+        return cells
+
+
+def close(opened: Sequence[Loop]) -> None:
+    """Close nested loops, the innermost first."""
+    for loop in reversed(opened):
+        loop.close()
+
+
+def _applied(function: str, left: Expression, right: Expression) -> Expression:
+    return Apply(function, (left, right), left.type)
+
+
+def _form(fold: Fold) -> VectorFold:
+    form = vector_fold(fold)
+    assert form is not None
+    return form

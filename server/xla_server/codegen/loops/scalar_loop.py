@@ -1,0 +1,147 @@
+"""The kernel that runs a whole while loop, its state in variables."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from xla_server.codegen.kernel_ir.builder import Body, Loop
+from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Cell, Index, Role, Value
+from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import Break, If, Set, Stop, While
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.loops.graph_builder import applied
+from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest
+from xla_server.codegen.loops.scalar_text import Named
+from xla_server.codegen.loops.scheduled import ScheduledKernel
+from xla_server.codegen.trace.graph import Literal, Load, Node, Store
+from xla_server.codegen.trace.kernel_types import KernelType
+
+_WORK_UNSEEN = 1 << 16
+"""Operations between two tests of the cancellation flag."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Register:
+    """An element of the state in a variable: where it comes from, and where it goes.
+
+    `source` and `target` are numbers of arguments; what the body never changes has no target and
+    no next value.
+    """
+
+    variable: Named
+    kernel_type: KernelType
+    element: int
+    source: int
+    target: int | None = None
+    next: Node | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScalarLoop:
+    """A loop on scalars: goes on while `condition`, does `stores`, then all registers change.
+
+    `order` has every node after those it reads.
+    """
+
+    registers: Sequence[Register]
+    condition: Node
+    stores: Sequence[Store]
+    order: Sequence[Node]
+    cancellation: int
+    cost: int
+
+
+def scalar_loop_kernel(loop: ScalarLoop) -> ScheduledKernel:
+    """Return the kernel of a loop. It has one work item."""
+    return ScheduledKernel(_ScalarLoopBuilder(loop).built(), loop.cost, 0, {})
+
+
+class _ScalarLoopBuilder(LoopBuilder):
+    def __init__(self, loop: ScalarLoop) -> None:
+        written = {part.target for part in loop.registers if part.target is not None}
+        super().__init__(Nest((), tuple(loop.stores)), written)
+        self._loop = loop
+        self._variables: dict[Register, Cell | Value] = {}
+        used: set[int] = set()
+        for part in loop.registers:
+            used |= {part.source} if part.target is None else {part.source, part.target}
+        loads = _needed([loop.condition, *_next(loop.registers)])
+        used |= {node.argument for node in loads if isinstance(node, Load)}
+        self._buffers = {n: self._buffer(n) for n in sorted(used | {*self._buffers})}
+
+    def built(self) -> Kernel:
+        """Return the kernel."""
+        loop = self._loop
+        self._word = word = Buffer(loop.cancellation, Role.WORD)
+        for part in loop.registers:
+            self._load(part)
+        going = self._top.declare("going", Literal.of("b1", 1).constant)
+        around = Body(self._top)
+        around.add(Stop(word))
+        body = self._invariants = Loop(around, "turn", max(1, _WORK_UNSEEN // loop.cost))
+        self._evaluate_all(_needed([loop.condition]))
+        test = self._value(loop.condition)
+        leave = Set(going, Apply("bit_not", (going,), Type.B1)), Break()
+        body.add(If(Apply("bit_not", (test,), Type.B1), leave))
+        self._change(body)
+        body.close()
+        self._top.add(While(going, tuple(around.statements), 1))
+        for part in loop.registers:
+            if part.target is not None:
+                kind = part.kernel_type
+                value = applied(kind.narrow, self._variables[part], kind.storage)
+                target = self._buffers[part.target]
+                self._top.store(target, kind.storage, Index(part.element), value)
+        return self._kernel()
+
+    def _load(self, part: Register) -> None:
+        """Load an element of the state; one that the body changes is a cell."""
+        kind, name = part.kernel_type, part.variable.name
+        load = LoadExpression(self._buffers[part.source], Type(kind.storage), Index(part.element))
+        start = applied(kind.widen, load, kind.computed)
+        changes = part.next is not None and part.next is not part.variable
+        bind = self._top.declare if changes else self._top.let
+        self._variables[part] = self._values[part.variable] = bind(name, start)
+
+    def _evaluate_all(self, wanted: Mapping[Node, None]) -> None:
+        """Evaluate nodes in the order they were made in, so that none waits for a deep chain."""
+        for node in self._loop.order:
+            if node in wanted and not node.variables:
+                self._value(node)
+
+    def _change(self, body: Body) -> None:
+        """Build one iteration: everything is computed before the first element changes."""
+        loop = self._loop
+        guards = [store.guard for store in loop.stores if store.guard is not None]
+        roots = [*guards, *(store.value for store in loop.stores), *_next(loop.registers)]
+        self._evaluate_all(_needed(roots))
+        # Whatever is in a guard or index is computed before the first element is stored.
+        stores = [self._store_statement(store, self._narrowed(store)) for store in loop.stores]
+        changes = [
+            (cell, self._value(part.next))
+            for part, cell in self._variables.items()
+            if part.next is not None and isinstance(cell, Cell)
+        ]
+        body.add(*stores)
+        changed = {cell for cell, _ in changes}
+        ready = [
+            body.let(f"{cell.name}_next", new) if new in changed else new for cell, new in changes
+        ]
+        for (cell, _), new in zip(changes, ready, strict=True):
+            body.set(cell, new)
+
+
+def _next(registers: Sequence[Register]) -> list[Node]:
+    return [part.next for part in registers if part.next is not None]
+
+
+def _needed(roots: Sequence[Node]) -> dict[Node, None]:
+    """Everything that nodes are computed from, and they themselves."""
+    found: dict[Node, None] = {}
+    waiting = list(roots)
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found[node] = None
+            waiting += node.inputs()
+    return found

@@ -1,0 +1,40 @@
+"""Thunks of kernels of the loop IR: what they read and write is what their buffers say."""
+
+from collections.abc import Sequence
+
+from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
+from xla_server.codegen.kernel_ir.expressions import Role
+from xla_server.codegen.loops.scheduled import ScheduledKernel
+
+
+def kernel_thunk(
+    name: str,
+    scheduled: ScheduledKernel,
+    arguments: Sequence[Value],
+    *,
+    in_place: tuple[tuple[Value, Value], ...] = (),
+    updates: tuple[Value, ...] = (),
+) -> KernelThunk:
+    """Return the thunk that calls a kernel on these arguments.
+
+    The cancellation flag is added behind them if the kernel tests it.
+    """
+    kernel = scheduled.kernel
+    values = (*arguments, CANCELLATION)
+    by_role = {
+        role: tuple(values[buffer.number] for buffer in kernel.buffers if buffer.role is role)
+        for role in Role
+    }
+    given = values if by_role[Role.WORD] else tuple(arguments)
+    return KernelThunk(
+        name,
+        kernel,
+        kernel.items,
+        scheduled.work,
+        given,
+        reads=by_role[Role.READ],
+        writes=by_role[Role.WRITE],
+        in_place=in_place,
+        updates=updates,
+        prologue=scheduled.prologue,
+    )

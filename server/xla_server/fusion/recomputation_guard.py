@@ -1,0 +1,163 @@
+"""Fusions split where their loop nest would evaluate an instruction too often."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+from xla_contract.opcode import Opcode
+from xla_contract.ops.fusion import FusionAttributes, FusionKind
+from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_server.evaluator.evaluation_cost import COUNTED
+from xla_server.fusion.cost_model import CostModel
+from xla_server.fusion.fused_body import FusedBody, is_small_constant, replace
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.passes.call_inliner import drop_unused
+from xla_server.passes.edit import Editor, users
+
+_LOOPS = frozenset({FusionKind.LOOP, FusionKind.INPUT})
+
+
+@dataclasses.dataclass(frozen=True)
+class RecomputationGuard:
+    """Stores what a fusion evaluates again, where the cost model says that this takes less time.
+
+    The other fusions decide by what fits into one loop nest. This one asks how often that nest
+    evaluates each instruction: once for each row, each reader at another index, each chunk of
+    iterations. An instruction that is cheaper to store becomes a kernel before the fusion.
+    """
+
+    cost_model: CostModel
+    name: str = "recomputation-guard"
+
+    def apply(self, module: HloModule) -> bool:
+        """Split fusions of the entry and of the computations of its loops and branches."""
+        changed = False
+        for computation in module.sequential():
+            changed |= self._split(module, computation)
+        if changed:
+            drop_unused(module)
+        return changed
+
+    def _split(self, module: HloModule, computation: HloComputation) -> bool:
+        stored = {
+            i: found
+            for i in computation.instructions
+            if is_loop_fusion(i) and may_repeat(i.called[0])
+            if (found := self.cost_model.stored(i))
+        }
+        if not stored:
+            return False
+        readers, editor = users(computation), Editor(module)
+        replaced: dict[HloInstruction, HloInstruction] = {}
+        bodies: list[HloComputation] = []
+        for fusion, inner in stored.items():
+            results = _Split(fusion, inner, editor, bodies).results()
+            if fusion.shape.is_tuple:
+                for reader in readers[fusion]:
+                    if reader.opcode is Opcode.GET_TUPLE_ELEMENT:
+                        replaced[reader] = results[reader.attributes.index]
+            replaced[fusion] = (
+                editor.add(Opcode.TUPLE, results) if fusion.shape.is_tuple else results[0]
+            )
+        # A fusion may read what replaces another one.
+        position = module.computations.index(computation)
+        module.computations[position:position] = bodies
+        replace(computation, replaced, editor)
+        return True
+
+
+def is_loop_fusion(i: HloInstruction) -> bool:
+    """Return whether an instruction is a fusion that is lowered to one loop nest."""
+    return i.opcode is Opcode.FUSION and i.attributes.kind in _LOOPS
+
+
+def may_repeat(called: HloComputation) -> bool:
+    """Return whether a loop nest could evaluate an instruction of a fusion more than once.
+
+    It could not where all that is made of what is computed is elementwise, as each element is
+    needed at one index then.
+    """
+    computed: set[HloInstruction] = set()
+    for i in called.instructions:
+        is_behind = not computed.isdisjoint(i.operands)
+        if is_behind and i.opcode not in ELEMENTWISE and i.opcode is not Opcode.TUPLE:
+            return True
+        if is_behind or i.opcode in COUNTED:
+            computed.add(i)
+    return False
+
+
+class _Split:
+    """The kernels of one fusion that store given instructions of it, and its results."""
+
+    def __init__(
+        self,
+        fusion: HloInstruction,
+        stored: frozenset[HloInstruction],
+        editor: Editor,
+        bodies: list[HloComputation],
+    ) -> None:
+        (self._called,) = fusion.called
+        self._stored = stored
+        self._editor = editor
+        self._bodies = bodies
+        # Parameters and stored instructions, each with the instruction outside that has its value.
+        self._outside = dict(zip(self._called.parameters, fusion.operands, strict=True))
+
+    def results(self) -> list[HloInstruction]:
+        """Add the kernels and return the results of the fusion in their order."""
+        root = self._called.root
+        wanted = root.operands if root.opcode is Opcode.TUPLE else (root,)
+        for i in self._called.instructions:
+            if i in self._stored:
+                (self._outside[i],) = self._kernel([i])
+        left = [i for i in dict.fromkeys(wanted) if i not in self._outside]
+        found: Mapping[HloInstruction, HloInstruction] = self._outside
+        if left:
+            found = {**self._outside, **dict(zip(left, self._kernel(left), strict=True))}
+        return [found[i] for i in wanted]
+
+    def _kernel(self, results: list[HloInstruction]) -> list[HloInstruction]:
+        """Add what computes instructions of the fusion from parameters and stored ones."""
+        inside = self._needed(results)
+        computed = [i for i in inside if i not in self._outside]
+        if len(computed) == 1:
+            return [self._alone(computed[0])]
+        body = FusedBody(self._editor)
+        copies = {i: body.parameter(self._outside[i]) for i in inside if i in self._outside}
+        for i in computed:
+            (copies[i],) = body.take_in(i, copies)
+        called = body.computation(f"fused_{results[-1].name}", [copies[i] for i in results])
+        self._bodies.append(called)
+        kind = FusionKind.INPUT if results[0].opcode is Opcode.REDUCE else FusionKind.LOOP
+        fusion = self._editor.add(
+            Opcode.FUSION,
+            body.operands,
+            FusionAttributes(kind if len(results) == 1 else FusionKind.LOOP),
+            [called],
+            shape=called.root.shape,
+        )
+        if len(results) == 1:
+            return [fusion]
+        return [
+            self._editor.add(Opcode.GET_TUPLE_ELEMENT, [fusion], GetTupleElementAttributes(n))
+            for n in range(len(results))
+        ]
+
+    def _alone(self, i: HloInstruction) -> HloInstruction:
+        """Add an instruction that needs no fusion."""
+        operands = [
+            self._outside.get(operand) or self._editor.copy(operand, ()) for operand in i.operands
+        ]
+        return self._editor.copy(i, operands)
+
+    def _needed(self, results: Iterable[HloInstruction]) -> list[HloInstruction]:
+        """Return what results are computed from, as far as what is outside, in order."""
+        found, waiting = set(results), list(results)
+        while waiting:
+            i = waiting.pop()
+            for operand in () if i in self._outside else i.operands:
+                if operand not in found:
+                    found.add(operand)
+                    waiting.append(operand)
+        return [i for i in self._called.instructions if i in found and not is_small_constant(i)]

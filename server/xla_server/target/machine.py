@@ -1,0 +1,145 @@
+"""The machine that programs are compiled for: the one source of processor features.
+
+Whoever compiles is handed a `Machine`; nothing else reads the host's processor. So a host compiles,
+and mostly runs, what an older one gets.
+"""
+
+import dataclasses
+import enum
+import functools
+import os
+import platform
+
+
+class Kind(enum.Enum):
+    """A family of instruction sets, by LLVM's name."""
+
+    X86_64 = "x86_64"
+    AARCH64 = "aarch64"
+    OTHER = "other"
+
+
+_KINDS = {
+    "x86_64": Kind.X86_64,
+    "amd64": Kind.X86_64,
+    "aarch64": Kind.AARCH64,
+    "arm64": Kind.AARCH64,
+}
+_AVX2 = "+64bit,+sse4.2,+popcnt,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt"
+_AVX512 = f"{_AVX2},+avx512f,+avx512cd,+avx512bw,+avx512dq,+avx512vl"
+_NARROW_BYTES, _WIDE_BYTES = 32, 64
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Machine:
+    """A processor with its caches and cores.
+
+    `name` is LLVM's name of the processor, such as `znver3`, and `features` are its features as
+    LLVM reads them, such as `+avx2,+fma,-avx512f`; the last word on each counts. Cache sizes are
+    those of one core, but for the last level, which cores share; where the host does not report
+    them, they are the smallest of common servers.
+    """
+
+    kind: Kind
+    name: str
+    features: str
+    l1_bytes: int = 32 << 10
+    l2_bytes: int = 512 << 10
+    l3_bytes: int = 16 << 20
+    cores: int = 4
+
+    @classmethod
+    def host(cls) -> "Machine":
+        """Return the host, or the processor that NUMBA_CPU_NAME and NUMBA_CPU_FEATURES name."""
+        named = tuple(os.environ.get(f"NUMBA_CPU_{word}") for word in ("NAME", "FEATURES"))
+        return _host(*named, len(os.sched_getaffinity(0)))
+
+    @classmethod
+    def sse2(cls, cores: int = 4) -> "Machine":
+        """Return the least that x86-64 may be."""
+        return cls(Kind.X86_64, "x86-64", "+64bit,+sse,+sse2", cores=cores)
+
+    @classmethod
+    def avx2(cls, cores: int = 4) -> "Machine":
+        """Return a processor with AVX2: 16 vector registers of 32 bytes."""
+        return cls(Kind.X86_64, "haswell", _AVX2, cores=cores)
+
+    @classmethod
+    def avx512(cls, *, has_vnni: bool = False, cores: int = 4) -> "Machine":
+        """Return a processor with AVX-512: 32 vector registers of 64 bytes, and masks."""
+        if has_vnni:
+            return cls(Kind.X86_64, "cascadelake", f"{_AVX512},+avx512vnni", cores=cores)
+        return cls(Kind.X86_64, "skylake-avx512", _AVX512, cores=cores)
+
+    @classmethod
+    def neon(cls, cores: int = 4) -> "Machine":
+        """Return an Arm processor with NEON: 32 vector registers of 16 bytes."""
+        return cls(Kind.AARCH64, "neoverse-n1", "+neon,+fp-armv8", cores=cores)
+
+    def has(self, *features: str) -> bool:
+        """Return whether the processor has all of these features, by LLVM's names."""
+        return _enabled(self.features).issuperset(features)
+
+    @property
+    def is_x86(self) -> bool:
+        """Return whether instructions are those of x86-64."""
+        return self.kind is Kind.X86_64
+
+    @property
+    def has_masks(self) -> bool:
+        """Return whether loads and stores take masks from registers of their own, at no cost."""
+        return self.has("avx512f")
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes of the vectors that routines are written in.
+
+        Where registers are narrower (SSE2, NEON) LLVM takes two for each vector.
+        """
+        return _WIDE_BYTES if self.has("avx512f") else _NARROW_BYTES
+
+    @property
+    def vector_registers(self) -> int:
+        """Number of vector registers that routines fill; SSE2 has half of them, and spills."""
+        return 32 if self.has("avx512f") else 16
+
+    @property
+    def vector_set(self) -> str:
+        """The common name of the vector instructions."""
+        if self.kind is Kind.AARCH64:
+            return "NEON"
+        names = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX", "sse2": "SSE2"}
+        return next((name for feature, name in names.items() if self.has(feature)), "none")
+
+    def lanes(self, width: int) -> int:
+        """Return how many elements of `width` bytes a vector has."""
+        return self.vector_bytes // width
+
+
+@functools.cache
+def _enabled(features: str) -> frozenset[str]:
+    """Return the names of the features that are switched on."""
+    switches = {part[1:]: part[0] == "+" for part in features.split(",") if part}
+    return frozenset(name for name, is_on in switches.items() if is_on)
+
+
+@functools.cache
+def _host(name: str | None, features: str | None, cores: int) -> Machine:
+    """Return the host, where `name` and `features` are read from LLVM if they are None."""
+    # LLVM takes long to load, and the record is also used where it is not needed.
+    import llvmlite.binding as llvm
+
+    if features is None:
+        features = str(llvm.get_host_cpu_features().flatten())
+    kind = _KINDS.get(platform.machine().lower(), Kind.OTHER)
+    caches = {
+        f"l{level}_bytes": size
+        for level, key in enumerate(("LEVEL1_DCACHE", "LEVEL2_CACHE", "LEVEL3_CACHE"), 1)
+        if (size := _system(f"SC_{key}_SIZE")) > 0
+    }
+    return Machine(kind, name or str(llvm.get_host_cpu_name()), features, **caches, cores=cores)
+
+
+def _system(key: str) -> int:
+    """Return a number that the system reports; 0 where it does not."""
+    return os.sysconf(key) if key in os.sysconf_names else 0

@@ -1,0 +1,226 @@
+"""Numbers that code generation is tuned by, in groups, each derived from a machine.
+
+A number that follows from caches or cores is a field that `of` computes; the others are defaults,
+which hold for every machine. LOG is tests/benchmarks/LOG.md, by its headings. What it measured were
+machines of two cores: more cores have their own number of work items by the ratio that it found.
+"""
+
+import dataclasses
+import functools
+
+from xla_server.target.machine import Machine
+
+_MAX_CACHE_SHARE = 256 << 10
+_MAX_PRODUCTS = 1 << 32
+"""Multiplications that take one core a twentieth of a second: the longest that a cancelled
+execution goes on, and short enough for threads to end together."""
+
+
+def cache_share(machine: Machine) -> int:
+    """Return the bytes of a block that stays in a core's L2 while other operands pass through.
+
+    It is half of L2, and at most 256 KiB, above which nothing is measured. Boxes of a convolution's
+    input that are smaller are no faster (LOG, sixth round), nor are other blocks of rows of a
+    product (LOG, third round).
+    """
+    return min(machine.l2_bytes // 2, _MAX_CACHE_SHARE)
+
+
+def work_items(machine: Machine, per_core: int) -> int:
+    """Return the work items of a large loop: `per_core` for each core, and for two at least."""
+    return per_core * max(machine.cores, 2)
+
+
+def scratch_items(machine: Machine, fewest: int) -> int:
+    """Return the work items of a loop in which each has scratch memory of its own.
+
+    They are two for each core, so that memory grows no faster than cores do, and at least `fewest`.
+    """
+    return max(fewest, 2 * machine.cores)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MatrixProducts:
+    """Blocking of matrix products by register tiles (codegen/lower/gemm.py)."""
+
+    cores: int
+    """Threads that work items are balanced for."""
+
+    m_block_bytes: int
+    """Size of the packed rows of the left operand that one work item multiplies, a cache share."""
+
+    result_block_bytes: int
+    """Size of the rows of the result that one work item computes when sums are short, so that most
+    of the memory traffic is results: a cache share."""
+
+    stack_bytes: int
+    """Largest right operand that work items pack on their stacks instead of sharing: a cache
+    share."""
+
+    work_items: int
+    """Number of work items of a large product: four per core. They are cut so that threads end
+    together: of 20 tiles the busier of two threads has 10, of 19 it had 11 (LOG, fifth round)."""
+
+    k_block_bytes: int = 4096
+    """Depth of a K block in bytes per row of a packed panel. The accumulator tile stays in
+    registers within a block. Product of 512 f64: 7 to 11 % less time, together with prefetching
+    of the right panel (LOG, fifth round)."""
+
+    max_shallow_depth: int = 128
+    """Depth up to which a product is computed row of tiles by row of tiles, in the order of memory.
+    [4000,8] x [8,1024]: 2.4 of XLA's time before, 1.0 after (LOG, convolutions of few features)."""
+
+    max_unpacked_tiles: int = 3
+    """Tiles per column up to which the right operand is read in place, if its rows are contiguous.
+    Reading it in place for fewer only is equal (LOG, products with few rows)."""
+
+    max_repacking_blocks: int = 2
+    """Blocks of rows up to which each packs the right operand for itself, panel by panel. 64 rows:
+    6.0 ms packed in memory, 3.3 on the stack (LOG, products with few rows)."""
+
+    min_wide_ratio: int = 4
+    """Columns per row from which a product is divided by columns first. Same row of the log."""
+
+    min_item_products: int = 1 << 20
+    """Fewest multiplications of a work item: some tens of microseconds, so that handing it to
+    another thread, a microsecond or two, is a small part of it."""
+
+    max_item_products: int = _MAX_PRODUCTS
+    panels_per_item: int = 4
+    """Panels of the right operand that one work item packs. Other numbers gain nothing (LOG, fifth
+    round)."""
+
+    packing_steps: int = 128
+    """Rows of the right operand that are packed at a time, so that their pages are read together.
+    2 rows: 1.8 ms without, 1.0 with (LOG, products with few rows)."""
+
+    max_packed_bytes: int = 64 << 20
+    """Largest right operand that is packed ahead where BLAS could multiply it, which packs piece by
+    piece: bounds the scratch memory of a product."""
+
+    @classmethod
+    def of(cls, machine: Machine) -> "MatrixProducts":
+        """Return the blocking for a machine."""
+        share = cache_share(machine)
+        return cls(machine.cores, share, share, share, work_items(machine, 4))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BlasProducts:
+    """Division of matrix products that BLAS computes (codegen/lower/dot.py)."""
+
+    pieces: int
+    """Number of pieces of a large product: eight per core, as BLAS takes longer for some."""
+
+    min_piece_products: int = 1 << 21
+    """Fewest multiplications of a piece, as each packs its operands anew."""
+
+    min_piece_size: int = 128
+    """Fewest rows or columns of a piece: below, BLAS has no whole blocks."""
+
+    min_products_in_both: int = 1 << 28
+    """Multiplications from which rows are divided too where columns give too few pieces: pieces of
+    rows pack all of the right operand, which takes half as long again."""
+
+    max_piece_products: int = _MAX_PRODUCTS
+    unit: int = 16
+    """Columns that pieces are multiples of: a vector of the widest registers."""
+
+    @classmethod
+    def of(cls, machine: Machine) -> "BlasProducts":
+        """Return the division for a machine."""
+        return cls(work_items(machine, 8))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ThinProducts:
+    """Division of products of a matrix with few vectors (codegen/lower/thin_product.py).
+
+    They are bound by reading the matrix.
+    """
+
+    work_items: int
+    """Number of work items of a large product: four per core."""
+
+    even_items: int
+    """Number of work items of a matrix in memory: 32 per core. Of 9 work items one of two threads
+    has 5; with 64 it took 10 % less (LOG, products with few rows)."""
+
+    min_item_bytes: int = 64 << 10
+    """Fewest bytes of the matrix in a work item."""
+
+    min_even_bytes: int = 1 << 20
+    """Fewest bytes of the matrix in each of the even ones."""
+
+    run_bytes: int = 4 << 10
+    """Bytes of a row that are multiplied before the next row, for each sum: a page."""
+
+    result_row_bytes: int = 16 << 10
+    """Bytes of a row of the result that a work item adds to, half of an L1. It is no smaller where
+    L1 is, as the order of sums depends on it."""
+
+    min_streamed_bytes: int = 4 << 20
+    """Bytes of a matrix from which rows are read one after the other if there is one vector: it is
+    in no core's cache then, and one stream took 15 % less (LOG, products with few rows)."""
+
+    min_streamed_run: int = 256
+    """Products of a row below which adding up its partial sums takes as long as they do."""
+
+    step_elements: int = 1 << 22
+    """Elements of the matrix between two tests of the cancellation flag where sums are along
+    columns."""
+
+    @classmethod
+    def of(cls, machine: Machine) -> "ThinProducts":
+        """Return the division for a machine."""
+        return cls(work_items(machine, 4), work_items(machine, 32))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Convolutions:
+    """Blocking of convolutions: by register tiles, by Winograd's tiles, and by im2col."""
+
+    input_block_bytes: int
+    """Bytes of the padded input for a block of rows: a cache share. Larger ones have scratch memory
+    outside of the stack."""
+
+    min_blocks: int
+    """Number of blocks of rows, where there are as many: four per core."""
+
+    min_im2col_blocks: int
+    """Number of blocks of rows of an im2col matrix, where there are as many: two per core, as each
+    is a product of its own."""
+
+    work_items: int
+    """Number of work items that blocks are dealt to, each with scratch memory of its own."""
+
+    @classmethod
+    def of(cls, machine: Machine) -> "Convolutions":
+        """Return the blocking for a machine."""
+        blocks, im2col_blocks = (work_items(machine, per_core) for per_core in (4, 2))
+        return cls(cache_share(machine), blocks, im2col_blocks, scratch_items(machine, 16))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tuning:
+    """All groups for one machine."""
+
+    products: MatrixProducts
+    blas: BlasProducts
+    thin_products: ThinProducts
+    convolutions: Convolutions
+    row_slots: int
+    """Number of rows or matrices that are sorted or factored side by side, each in scratch memory
+    of its own."""
+
+
+@functools.cache
+def tuning_of(machine: Machine) -> Tuning:
+    """Return the tuning for a machine."""
+    return Tuning(
+        MatrixProducts.of(machine),
+        BlasProducts.of(machine),
+        ThinProducts.of(machine),
+        Convolutions.of(machine),
+        scratch_items(machine, 32),
+    )

@@ -1,0 +1,52 @@
+"""The machine that benchmarks run on, and runs as on one with fewer vector instructions.
+
+`--isa avx2` before a benchmark's other words runs it without AVX-512 on both sides: ours by the
+record of the machine, XLA's by --xla_cpu_max_isa. The environment says so to all processes.
+"""
+
+import dataclasses
+import os
+import sys
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tests.processors import environment
+from xla_server.target.machine import Machine
+
+_OPTION = "--isa"
+_WITHOUT: Mapping[str, str] = MappingProxyType({"avx2": "avx512f"})
+"""The feature that a machine of each name lacks, with all that imply it."""
+
+
+def limited(machine: Machine, isa: str) -> Machine:
+    """Return a machine without what is newer than `isa`."""
+    return dataclasses.replace(machine, features=f"{machine.features},-{_WITHOUT[isa]}")
+
+
+def run_as_asked(module: str) -> list[str]:
+    """Return a command's words; with `--isa`, begin the module anew under an environment for it.
+
+    Prints the machine, for the log. Raises SystemExit for a name that is not known.
+    """
+    words = sys.argv[1:]
+    if _OPTION in words:
+        place = words.index(_OPTION)
+        isa, rest = "".join(words[place + 1 : place + 2]), words[:place] + words[place + 2 :]
+        if isa not in _WITHOUT:
+            raise SystemExit(
+                f"{_OPTION} takes one of {', '.join(_WITHOUT)}, got {isa or 'nothing'}"
+            )
+        variables = environment(isa, limited(Machine.host(), isa))
+        os.execvpe(sys.executable, [sys.executable, "-m", module, *rest], os.environ | variables)
+    print(description(Machine.host(), os.environ), flush=True)
+    return words
+
+
+def description(machine: Machine, variables: Mapping[str, str]) -> str:
+    """Return a line about a machine: processor, vectors, cores, and what XLA is limited to."""
+    flags = [word for word in variables.get("XLA_FLAGS", "").split() if "max_isa" in word]
+    limit = f", XLA with {' '.join(flags)}" if flags else ""
+    return (
+        f"machine: {machine.name}, {machine.vector_set} ({machine.vector_bytes} bytes), "
+        f"{machine.cores} cores, L2 {machine.l2_bytes >> 10} KiB{limit}"
+    )

@@ -1,0 +1,46 @@
+"""The numba source of kernels, compiled by numba's own front end, against their machine code."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.golden.kernels import PROGRAMS
+from xla_server.backends.compilation import compile_module
+from xla_server.buffers.code import KernelThunk
+from xla_server.codegen import kernel as kernels
+from xla_server.codegen.compiler.direct_values import UnsupportedError
+from xla_server.codegen.kernel import Kernels, LoadedKernel
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.ir.text.parser import parse_module
+from xla_server.runtime.native import callable_at
+
+
+def _results(kernel: LoadedKernel, thunk: KernelThunk) -> list[bytes]:
+    """Run a kernel on buffers of small numbers; what is in them then."""
+    random = np.random.default_rng(0)
+    buffers: list[Any] = []
+    for value in thunk.arguments:
+        count = max(1, value.shape.element_count)
+        numbers = random.integers(0, 5, count).astype(value.shape.element_type.dtype)
+        # Nothing is cancelled.
+        buffers.append(numbers if value in (*thunk.reads, *thunk.writes) else numbers * 0)
+    table = np.array([array.ctypes.data for array in buffers])
+    callable_at(kernel.address, 3)(table.ctypes.data, 0, thunk.trips)
+    return [array.tobytes() for array in buffers]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_numba_makes_the_same_of_the_source(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    thunks = kernels_of(compile_module(parse_module(PROGRAMS[name].read_text())).code)
+    emitted = Kernels().get_all(thunk.kernel for thunk in thunks)
+
+    def unsupported(*_: Any) -> Any:
+        raise UnsupportedError("all")
+
+    monkeypatch.setattr(kernels, "module_of", unsupported)
+    for thunk in thunks:
+        if isinstance(thunk.kernel, Kernel):
+            compiled = Kernels().get(thunk.kernel)
+            assert _results(compiled, thunk) == _results(emitted[thunk.kernel.key], thunk)

@@ -1,0 +1,66 @@
+"""Every program whose kernels are compared: golden, HLO, JAX, benchmark and random graphs."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from tests.benchmarks.workloads import GROUPS
+from tests.corpus.hlo_programs import PROGRAMS, program
+from tests.corpus.hlo_text import parse_hlo
+from tests.corpus.jax_cases import CASES
+from tests.corpus.jax_programs import lower
+from tests.golden.kernels import PROGRAMS as GOLDEN
+from tests.work_ratio.graphs import graph
+from xla_contract.stubs import hlo_pb2
+from xla_server.ir.importer import import_module
+from xla_server.ir.module import HloModule
+from xla_server.ir.text.parser import parse_module
+
+Programs = Iterator[tuple[str, HloModule]]
+
+GRAPHS = 100
+"""Random graphs, by the seeds from 0 on."""
+
+
+def _golden() -> Programs:
+    for name, path in GOLDEN.items():
+        yield name, parse_module(path.read_text())
+
+
+def _hlo() -> Programs:
+    for name, (parameters, root, *before) in PROGRAMS.items():
+        yield name, import_module(parse_hlo(program(parameters, root, *before)))
+
+
+def _jax() -> Programs:
+    for name, make in CASES.items():
+        function, arguments = make()
+        yield name, _lowered(function, arguments)
+
+
+def _benchmark() -> Programs:
+    import jax
+
+    for workloads in GROUPS.values():
+        for name, workload in workloads().items():
+            with jax.enable_x64(workload.is_wide):
+                module = _lowered(workload.function, workload.arguments)
+            yield name, module
+
+
+def _graphs() -> Programs:
+    for seed in range(GRAPHS):
+        yield str(seed), import_module(graph(seed))
+
+
+def _lowered(function: Callable[..., Any], arguments: Any) -> HloModule:
+    return import_module(hlo_pb2.HloModuleProto.FromString(lower(function, *arguments)))
+
+
+CORPORA: Mapping[str, Callable[[], Programs]] = {
+    "golden": _golden,
+    "hlo": _hlo,
+    "jax": _jax,
+    "benchmark": _benchmark,
+    "graphs": _graphs,
+}
+"""The programs of each corpus, by its name."""

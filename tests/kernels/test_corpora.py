@@ -1,0 +1,67 @@
+import pytest
+
+from tests.kernels.corpora import CORPORA
+from tests.kernels.listing import Listing, differences
+from tests.processors import HOST
+from tests.unit.passes.passing import stated
+from xla_contract.element_type import ElementType
+from xla_contract.opcode import Opcode
+from xla_contract.ops.elementwise import ELEMENTWISE as RULES
+from xla_server.backends.compilation import compile_module
+from xla_server.codegen import kernel
+from xla_server.codegen.kernel_ir.kernel import Kernel, SourceKernel
+from xla_server.codegen.kernel_ir.verify import verify
+from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
+
+_FOREIGN = "k0 = f32(0x0)\ndef kernel(buffers, start, stop):\n    x = start ** 2\n"
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_kernels_obey_the_rules_and_need_no_front_end_of_numba(corpus: str) -> None:
+    seen = {}
+    for _, module in CORPORA[corpus]():
+        if not has_dynamic_shapes(module):
+            for thunk in kernels_of(compile_module(module, machine=HOST).code):
+                seen[thunk.kernel.key] = thunk.kernel
+    for code in seen.values():
+        # It raises where only numba's front end could compile the kernel.
+        module = str(kernel.module_of(code, "kernel", HOST))
+        if isinstance(code, Kernel):
+            verify(code)
+            source = SourceKernel(code.text)
+            assert module == str(kernel.module_of(source, "kernel", HOST))
+
+
+@pytest.mark.parametrize("kind", [ElementType.C64, ElementType.C128], ids=str)
+def test_kernels_of_complex_numbers_need_no_front_end_of_numba(kind: ElementType) -> None:
+    for opcode, rule in RULES.items():
+        # jaxlib's parser knows no atan; its kernel function has the form of the others.
+        if kind not in rule.types.members or opcode is Opcode.ATAN:
+            continue
+        shape, result = f"{kind.text}[8]", f"{rule.result_type(kind).text}[8]"
+        operands = ", ".join(f"x{n}" for n in range(opcode.arity))
+        module = stated([shape] * opcode.arity, f"{result} {opcode}({operands})")
+        for thunk in kernels_of(compile_module(module, machine=HOST).code):
+            kernel.module_of(thunk.kernel, "kernel", HOST)
+
+
+def test_what_is_left_to_numba_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    before = kernel.FALLBACKS.count
+    assert kernel.kernel_object(SourceKernel("def kernel(buffers, start, stop):\n    pass\n"), HOST)
+    assert kernel.FALLBACKS.count == before
+    assert kernel.kernel_object(SourceKernel(_FOREIGN), HOST)
+    assert kernel.FALLBACKS.count == before + 1
+    assert "compiled by numba's front end: the operator Pow" in caplog.text
+
+
+def test_kernels_are_compared_by_text_and_module() -> None:
+    row = {"text": "a", "llvm": "b", "ranges": [1, 2, 3]}
+    texts = {"a": "one\n", "b": "module\n", "c": "two\n"}
+    before = Listing({"x": row}, texts)
+    assert list(differences(before, before)) == ["1 kernels: equal"]
+    after = Listing({"x": {**row, "text": "c"}, "y": row}, texts)
+    found = list(differences(before, after))
+    assert found[0] == "x: text"
+    assert {"-one", "+two", "0 kernels: equal", "1 kernels: text", "1 kernels: added"} <= {*found}

@@ -1,0 +1,139 @@
+"""LLVM of the loop IR against that of its numba source, and what the emitter refuses."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.processors import HOST
+from tests.unit.codegen.kernel_ir.kernels import (
+    ITEM,
+    READ,
+    ROW,
+    WORD,
+    WRITE,
+    ZERO,
+    kernel_of,
+    parallel,
+    sums_of_rows,
+)
+from xla_server.codegen.emit.llvm import kernel_module
+from xla_server.codegen.kernel import module_of
+from xla_server.codegen.kernel_ir.builder import Body, Loop
+from xla_server.codegen.kernel_ir.expressions import (
+    STOP,
+    Address,
+    Apply,
+    Cell,
+    Const,
+    Index,
+    Load,
+    Quotient,
+    Remainder,
+    Value,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel, SourceKernel
+from xla_server.codegen.kernel_ir.statements import (
+    Accumulate,
+    Break,
+    Call,
+    Declare,
+    If,
+    Let,
+    Order,
+    Part,
+    Set,
+    Stop,
+    Store,
+    While,
+)
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.namespace import vocabulary
+from xla_server.target.machine import Machine
+
+TRUE = Const(Type.B1, (1,))
+GOING = Cell("going", Type.B1)
+OTHER = Value("u", Type.I64)
+
+
+def _loop(count: int, *, is_carried: bool = False) -> Kernel:
+    """A loop of stores, which may carry a value to its next iteration."""
+    body = Body()
+    total = body.declare("a", ZERO) if is_carried else None
+    with Loop(body, "i", count) as loop:
+        value = loop.let("v", Load(READ, Type.F32, Index(0, ((loop.axis, 1), (ITEM, count)))))
+        if total is not None:
+            loop.add(Accumulate(total, "add", value, Order.SEQUENTIAL))
+        loop.store(WRITE, "f32", Index(0, ((loop.axis, 1), (ITEM, count))), value)
+    return kernel_of(parallel(*body.statements), stack=())
+
+
+def _endless() -> Kernel:
+    leave = (Set(GOING, Apply("bit_not", (GOING,), Type.B1)), Break())
+    body = Body()
+    with Loop(body, "i", 100) as loop:
+        test = Apply("lt", (loop.axis, Index(3)), Type.B1)
+        loop.add(If(test, leave))
+        loop.store(ROW, "i64", Index(0), loop.axis)
+    return kernel_of(Declare(GOING, TRUE), While(GOING, (Stop(WORD), *body.statements), 1))
+
+
+KERNELS: dict[str, Callable[[], Kernel]] = {
+    "sums": sums_of_rows,
+    "unrolled": lambda: _loop(5),
+    "vectors of a rest": lambda: _loop(15),
+    "carried": lambda: _loop(15, is_carried=True),
+    "long": lambda: _loop(1000),
+    "endless": _endless,
+    "two parts": lambda: kernel_of(
+        parallel(Store(WRITE, Type.I64, ITEM, STOP)),
+        Part(OTHER, 3, (Store(WRITE, Type.I64, OTHER, OTHER),), first=4),
+    ),
+    "one item": lambda: kernel_of(Part(None, 1, (Store(WRITE, Type.F32, Index(3), ZERO),))),
+    "steps": lambda: kernel_of(Part(ITEM, 9, (Store(WRITE, Type.I64, ITEM, ITEM),), step=4)),
+    "guards": lambda: kernel_of(
+        parallel(
+            Let(OTHER, Load(WRITE, Type.I64, ITEM, Apply("lt", (ITEM, Index(2)), Type.B1))),
+            Store(WRITE, Type.I64, ITEM, OTHER, Apply("lt", (OTHER, ITEM), Type.B1)),
+        )
+    ),
+    "known guards": lambda: kernel_of(parallel(Store(WRITE, Type.I64, ITEM, ITEM, TRUE))),
+    "indices": lambda: kernel_of(
+        parallel(
+            Store(
+                WRITE,
+                Type.I64,
+                Index(7, ((Quotient(Index(0, ((ITEM, 2),)), 3), 5), (Remainder(Index(9), 4), 1))),
+                Load(ROW, Type.I64, Index(1)),
+            ),
+        )
+    ),
+    "addresses": lambda: kernel_of(
+        Call("copy_bytes", (Address(WRITE), Address(READ, Index(3), 4), Index(8))),
+        parallel(Call("copy_bytes", (Address(WRITE, ITEM, 8), Address(ROW, ITEM), Index(8)))),
+    ),
+    "complex": lambda: kernel_of(
+        Store(WRITE, Type.C64, Index(0), Const(Type.C64, (1 << 31, 0x3F800000)))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_source_of_a_kernel_means_the_same(name: str, machine: Machine) -> None:
+    kernel = KERNELS[name]()
+    source = SourceKernel(kernel.text)
+    assert str(module_of(kernel, "kernel", machine)) == str(module_of(source, "kernel", machine))
+
+
+@pytest.mark.parametrize(
+    ("statement", "complaint"),
+    [
+        (Let(OTHER, ZERO), "u must be i64, got float32"),
+        (Declare(GOING, ZERO), "going must be b1, got float32"),
+        (Let(OTHER, Apply("no_such", (), Type.I64)), "must call instructions, got no_such"),
+        (Let(OTHER, Apply("f32", (), Type.F32)), "must call instructions, got f32"),
+        (Let(Value("x", Type.I32), Apply("add", (ZERO, ZERO), Type.I32)), "must be i32, got float"),
+    ],
+)
+def test_what_a_kernel_cannot_mean_is_refused(statement: Let | Declare, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        kernel_module(kernel_of(statement), vocabulary(HOST).names, "kernel", HOST)

@@ -1,0 +1,38 @@
+"""The rows of elementwise operations beside the functions that kernels have."""
+
+import pytest
+
+from tests.processors import HOST
+from xla_contract.element_type import ElementType
+from xla_contract.opcode import Opcode
+from xla_contract.ops.elementwise import ELEMENTWISE as RULES
+from xla_server.codegen.functions.elementwise import function_of, widens_to_c128
+from xla_server.codegen.loops.kept_rows import cost_of
+from xla_server.codegen.namespace import vocabulary
+from xla_server.codegen.trace.graph import Apply
+from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.ops.elementwise_table import ROWS
+
+
+def named(opcode: Opcode, kind: ElementType) -> str:
+    computed = "c128" if widens_to_c128(opcode, kind) else KERNEL_TYPE[kind].computed
+    return function_of(opcode, kind, computed)
+
+
+@pytest.mark.parametrize("opcode", sorted(RULES))
+def test_every_type_of_an_operation_has_a_kernel_function_of_the_row_s_cost(opcode: Opcode) -> None:
+    row = ROWS[opcode]
+    for kind in RULES[opcode].types.members:
+        name = named(opcode, kind)
+        assert name in vocabulary(HOST).names, kind
+        if name != row.pred:
+            assert cost_of(Apply(name, (), "f32")) == row.cost, kind
+
+
+def test_names_of_kernel_functions() -> None:
+    assert named(Opcode.ADD, ElementType.PRED) == "bit_or"
+    assert named(Opcode.ADD, ElementType.C64) == "add_c64"
+    assert named(Opcode.TANH, ElementType.BF16) == "tanh_f32"
+    assert named(Opcode.TANH, ElementType.C64) == "tanh_c128"
+    assert named(Opcode.POPCNT, ElementType.S4) == "popcnt_s4"
+    assert named(Opcode.POPCNT, ElementType.S8) == "popcnt"

@@ -1,0 +1,47 @@
+"""A small kernel, and parts to make others of."""
+
+from collections.abc import Sequence
+
+from xla_server.codegen.kernel_ir.builder import Body, Loop
+from xla_server.codegen.kernel_ir.expressions import (
+    Apply,
+    Buffer,
+    Const,
+    Index,
+    Load,
+    Role,
+    StackArray,
+    Value,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import Accumulate, Order, Part, Statement
+from xla_server.codegen.kernel_ir.types import Type
+
+READ, WRITE = Buffer(0, Role.READ), Buffer(1, Role.WRITE)
+WORD = Buffer(2, Role.WORD)
+ROW = StackArray("row", 256)
+ITEM = Value("t", Type.I64)
+ZERO = Const(Type.F32, (0,))
+
+
+def parallel(*body: Statement, items: int = 4, axis: Value | None = ITEM) -> Part:
+    """Work items that do these statements."""
+    return Part(axis, items, body)
+
+
+def kernel_of(*body: Statement, stack: Sequence[StackArray] = (ROW,)) -> Kernel:
+    """A kernel of these statements."""
+    return Kernel((READ, WRITE, WORD), tuple(stack), body)
+
+
+def sums_of_rows() -> Kernel:
+    """The sums of four rows of 50 elements."""
+    body = Body()
+    total = body.declare("a", ZERO)
+    with Loop(body, "i", 50) as loop:
+        element = Load(READ, Type.F32, Index(0, ((loop.axis, 1), (ITEM, 50))))
+        value = loop.let("v", element, origin=0)
+        square = Apply("mul", (value, value), Type.F32)
+        loop.add(Accumulate(total, "add_in_any_order", square, Order.ANY, origin=1))
+    body.store(WRITE, "f32", ITEM, total)
+    return kernel_of(parallel(*body.statements), stack=())

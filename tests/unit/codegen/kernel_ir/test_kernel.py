@@ -1,0 +1,239 @@
+"""The forms of a kernel, and what is counted on it."""
+
+import pytest
+
+from tests.unit.codegen.kernel_ir.kernels import (
+    ITEM,
+    READ,
+    ROW,
+    WORD,
+    WRITE,
+    ZERO,
+    kernel_of,
+    parallel,
+    sums_of_rows,
+)
+from xla_server.codegen.kernel_ir.builder import Body, Loop, Names
+from xla_server.codegen.kernel_ir.counts import evaluations
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.expressions import (
+    STOP,
+    Address,
+    Apply,
+    Cell,
+    Const,
+    Expression,
+    Index,
+    Load,
+    Quotient,
+    Remainder,
+    Value,
+    plus,
+    times,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.listing import listing
+from xla_server.codegen.kernel_ir.numba_text import NumbaText
+from xla_server.codegen.kernel_ir.statements import (
+    Break,
+    Call,
+    For,
+    If,
+    Let,
+    Part,
+    Set,
+    Statement,
+    Stop,
+    Store,
+    While,
+)
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.kernel_ir.walk import read_by, walk
+
+AXIS = Value("i", Type.I64)
+TRUE = Const(Type.B1, (1,))
+
+TEXT = """k0 = f32(0x0)
+def kernel(buffers, start, stop):
+    buffer0 = peek_i64(buffers, 0)
+    buffer1 = peek_i64(buffers, 1)
+    cancelled = peek_i64(buffers, 2)
+    for t in range(start, stop):
+        a = k0
+        for i in range(50):
+            v = load_f32(buffer0, add(i, mul(t, 50)))
+            a = add_in_any_order(a, mul(v, v))
+        store_f32(buffer1, t, a)
+"""
+
+LISTING = """kernel, optimised: buffer0 read, buffer1 write, cancelled word
+  parallel t < 4:
+    cell a = f32 0
+    for i < 50:
+      v = buffer0.f32[i + 50 t]
+      a = add_in_any_order(a, mul(v, v))    any order
+    buffer1.f32[t] = a
+"""
+
+
+def test_a_kernel_in_both_notations() -> None:
+    kernel = sums_of_rows()
+    assert kernel.text == TEXT
+    assert listing(kernel) == LISTING
+
+
+@pytest.mark.parametrize(
+    ("statement", "source", "listed"),
+    [
+        (Store(ROW, Type.U8, AXIS, TRUE), "keep_u8(row, i, k0)", "row.u8[i] = b1 1"),
+        (
+            Store(WRITE, Type.F32, AXIS, ZERO, guard=TRUE),
+            "if k0:\n    store_f32(buffer1, i, k1)",
+            "buffer1.f32[i] = f32 0    if b1 1",
+        ),
+        (Stop(WORD), "if watch_i64(cancelled) != 0:\n    return", "stop if cancelled"),
+        (Break(), "break", "break"),
+        (
+            Call("copy_bytes", (Address(WRITE, AXIS, 4), Address(READ), Index(8))),
+            "copy_bytes(add(buffer1, mul(i, 4)), buffer0, 8)",
+            "call copy_bytes(&buffer1 + 4 bytes * (i), &buffer0, 8)",
+        ),
+        (
+            Let(AXIS, Address(WRITE, Index(3), 4)),
+            "i = add(buffer1, 12)",
+            "i = &buffer1 + 4 bytes * (3)",
+        ),
+        (
+            Let(AXIS, Load(WRITE, Type.I64, Index(2), TRUE)),
+            "i = reload_i64(buffer1, select(k0, 2, 0))",
+            "i = buffer1.i64[2 if b1 1]",
+        ),
+        (Let(AXIS, Load(ROW, Type.I64, AXIS)), "i = kept_i64(row, i)", "i = row.i64[i]"),
+        (
+            Let(
+                AXIS,
+                Index(5, ((Quotient(Index(0, ((AXIS, 1),)), 3), 2), (Remainder(Index(7), 4), 1))),
+            ),
+            "i = add(add(5, mul(whole_div(i, 3), 2)), whole_mod(7, 4))",
+            "i = 5 + 2 (i) / 3 + (7) mod 4",
+        ),
+        (Set(Cell("c", Type.I64), STOP), "c = stop", "c = stop"),
+        (
+            For(AXIS, Index(2), STOP, (), 1, step=4, unrolled=True),
+            "for i in range(2, stop, 4):\n    pass",
+            "for i from 2 < stop by 4, unrolled:",
+        ),
+        (While(TRUE, (Break(),), 1), "while k0:\n    break", "while b1 1:\n  break"),
+        (If(TRUE, (Break(),)), "if k0:\n    break", "if b1 1:\n  break"),
+        (Part(None, 1, (Break(),)), "if start < stop:\n    break", "once:\n  break"),
+        (
+            Part(AXIS, 6, (Break(),), step=2),
+            "for i in range(start, stop, 2):\n    break",
+            "parallel i < 6 by 2:\n  break",
+        ),
+        (
+            Let(AXIS, Const(Type.C64, (1 << 31, 0x3F800000))),
+            "i = k0",
+            "i = c64 -0, 1",
+        ),
+    ],
+)
+def test_statements_in_both_notations(statement: Statement, source: str, listed: str) -> None:
+    assert "\n".join(NumbaText().lines([statement])) == source
+    own = listing(Kernel((), (), (statement,))).splitlines()[1:]
+    assert [line[2:] for line in own] == listed.splitlines()
+
+
+def test_constants_are_written_by_their_bits() -> None:
+    text = NumbaText("c")
+    for constant in (ZERO, TRUE, ZERO, Const(Type.F64, (1 << 63,)), Const(Type.I8, (-3,))):
+        text.expression(constant)
+    assert text.constants == [
+        "c0 = f32(0x0)",
+        "c1 = b1(1)",
+        "c2 = f64(0x8000000000000000)",
+        "c3 = i8(-3)",
+    ]
+
+
+def test_several_parts_divide_the_range() -> None:
+    text = kernel_of(parallel(items=3), Part(Value("u", Type.I64), 2, (), first=3), stack=()).text
+    assert "for t in range(maximum(start, 0), minimum(stop, 3)):" in text
+    assert "for u in range(maximum(start, 3), minimum(stop, 5)):" in text
+
+
+def test_items_are_those_of_all_parts() -> None:
+    parts = parallel(items=3), Part(None, 1, (), first=3)
+    assert kernel_of(*parts).items == 4
+    assert kernel_of().items == 1
+
+
+def test_statements_are_walked_with_what_is_around_them() -> None:
+    kernel = sums_of_rows()
+    names = [(type(s).__name__, [type(p).__name__ for p in path]) for s, path in walk(kernel.body)]
+    assert names == [
+        ("Part", []),
+        ("Declare", ["Part"]),
+        ("For", ["Part"]),
+        ("Let", ["Part", "For"]),
+        ("Accumulate", ["Part", "For"]),
+        ("Store", ["Part"]),
+    ]
+    (let,) = [s for s, _ in walk(kernel.body) if isinstance(s, Let)]
+    assert [type(each).__name__ for each in read_by(let)] == ["Load", "Index", "Value", "Value"]
+
+
+def test_evaluations_are_counted_by_the_loops_around() -> None:
+    assert evaluations(sums_of_rows(), 2) == {0: 200, 1: 200}
+    value = Let(AXIS, Index(1), origin=3)
+    assert evaluations(kernel_of(value, parallel(value)), 3) == {3: 3 + 4}
+    loop = While(TRUE, (value,), expected=7)
+    assert evaluations(kernel_of(loop), 2) == {3: 14}
+    blocks = Part(ITEM, 100, (value,), step=8)
+    # Each of four calls has 25 items, in four steps.
+    assert evaluations(kernel_of(blocks), 4) == {3: 16}
+
+
+def test_a_loop_of_unknown_bounds_must_have_iterations() -> None:
+    with pytest.raises(ValueError, match="a loop of unknown bounds must have iterations, got i"):
+        Loop(Body(), "i", STOP)
+
+
+def test_a_loop_that_fails_is_not_closed() -> None:
+    body = Body()
+    with pytest.raises(ZeroDivisionError), Loop(body, "i", 3):
+        raise ZeroDivisionError
+    assert body.statements == []
+
+
+def test_names_are_given_once() -> None:
+    names = Names("p")
+    assert [names("a"), names("b"), names("a")] == ["pa1", "pb2", "pa3"]
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (plus(2, 3), Index(5)),
+        (plus(AXIS, 0), AXIS),
+        (plus(0, AXIS), AXIS),
+        (plus(AXIS, 2), Apply("add", (AXIS, Index(2)), Type.I64)),
+        (times(Index(3), 4), Index(12)),
+        (times(AXIS, 1), AXIS),
+        (times(AXIS, 2), Apply("mul", (AXIS, Index(2)), Type.I64)),
+    ],
+)
+def test_integers_are_computed_as_far_as_they_are_known(
+    made: Expression, expected: Expression
+) -> None:
+    assert made == expected
+
+
+@pytest.mark.parametrize(("kind", "size"), [("b1", 1), ("i8", 1), ("f64", 8), ("c128", 16)])
+def test_bytes_of_an_element(kind: str, size: int) -> None:
+    assert Type(kind).byte_size == size
+
+
+@pytest.mark.parametrize("effort", [Effort.GLUE, Effort.PLAIN])
+def test_effort_is_listed(effort: Effort) -> None:
+    assert listing(Kernel((), (), (), effort)).startswith(f"kernel, {effort.name.lower()}:")

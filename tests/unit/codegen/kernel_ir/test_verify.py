@@ -1,0 +1,215 @@
+"""Each rule of the loop IR, by a kernel that breaks it alone."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.unit.codegen.kernel_ir.kernels import (
+    ITEM,
+    READ,
+    ROW,
+    WORD,
+    WRITE,
+    ZERO,
+    kernel_of,
+    parallel,
+    sums_of_rows,
+)
+from xla_server.codegen.kernel_ir import verify as rules
+from xla_server.codegen.kernel_ir.expressions import (
+    Apply,
+    Buffer,
+    Cell,
+    Const,
+    Index,
+    Load,
+    Quotient,
+    Role,
+    StackArray,
+    Value,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import (
+    Accumulate,
+    Break,
+    Declare,
+    For,
+    If,
+    Let,
+    Order,
+    Part,
+    Set,
+    Stop,
+    Store,
+    While,
+)
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.kernel_ir.verify import MAX_STACK_BYTES, InvalidKernelError, verify
+
+F32, I64, B1 = Type.F32, Type.I64, Type.B1
+V, AXIS, ONE = Value("v", F32), Value("i", I64), Const(I64, (1,))
+A = Cell("a", F32)
+TRUE = Const(B1, (1,))
+LET = Let(V, ZERO)
+
+
+def _loop(*body: object, high: object = Index(64), iterations: float = 64, step: int = 1) -> For:
+    return For(AXIS, Index(0), high, body, iterations, step)  # type: ignore[arg-type]
+
+
+def _store(index: object = ITEM, value: object = ZERO, memory: object = WRITE) -> Store:
+    return Store(memory, F32, index, value)  # type: ignore[arg-type]
+
+
+BROKEN: dict[str, tuple[Callable[[], Kernel], str]] = {
+    "used before bound": (lambda: kernel_of(_store(Index(0), V), LET), "bound before it is used"),
+    "cell before declared": (lambda: kernel_of(Set(A, ZERO)), "bound before it is used, got a"),
+    "used outside": (
+        lambda: kernel_of(_loop(LET), _store(Index(0), V)),
+        "used inside of the block that binds it, got v",
+    ),
+    "variable outside": (
+        lambda: kernel_of(_loop(), Let(V, Load(READ, F32, AXIS))),
+        "used inside of the block that binds it, got i",
+    ),
+    "bound twice": (lambda: kernel_of(LET, LET), "bound once, got v twice"),
+    "type of a value": (lambda: kernel_of(Let(V, ONE)), "let must be f32, got i64"),
+    "type of a start": (lambda: kernel_of(Declare(A, ONE)), "declare must be f32, got i64"),
+    "type of a change": (
+        lambda: kernel_of(Declare(A, ZERO), Set(A, ONE)),
+        "set must be f32, got i64",
+    ),
+    "type of an element": (
+        lambda: kernel_of(Declare(A, ZERO), Accumulate(A, "add", ONE, Order.ANY)),
+        "accumulate must be f32, got i64",
+    ),
+    "type of what is stored": (
+        lambda: kernel_of(_store(Index(0), ONE)),
+        "store must be f32, got i64",
+    ),
+    "type of an index": (lambda: kernel_of(_store(ZERO)), "store must be i64, got f32"),
+    "type of a guard": (
+        lambda: kernel_of(Store(WRITE, F32, Index(0), ZERO, guard=ONE)),
+        "store must be b1, got i64",
+    ),
+    "type of a load's index": (
+        lambda: kernel_of(Let(V, Load(READ, F32, ZERO))),
+        "let must be i64, got f32",
+    ),
+    "type of a load's guard": (
+        lambda: kernel_of(Let(V, Load(READ, F32, Index(0), ONE))),
+        "let must be b1, got i64",
+    ),
+    "type of a term": (
+        lambda: kernel_of(_store(Index(0, ((ZERO, 2),)))),
+        "store must be i64, got f32",
+    ),
+    "type of a bound": (lambda: kernel_of(_loop(high=ZERO)), "for must be i64, got f32"),
+    "type of a test": (lambda: kernel_of(If(ONE, ())), "if must be b1, got i64"),
+    "type of a loop's test": (lambda: kernel_of(While(ONE, (), 1)), "while must be b1, got i64"),
+    "beyond an array": (
+        lambda: kernel_of(_loop(_store(Index(1, ((AXIS, 1),)), memory=ROW))),
+        "row must be inside of its 256 bytes, got f32 number 1 to 64",
+    ),
+    "before an array": (
+        lambda: kernel_of(_loop(Let(V, Load(ROW, F32, Index(0, ((AXIS, -1),)))))),
+        "row must be inside of its 256 bytes, got f32 number -63 to 0",
+    ),
+    "beyond by a sum": (
+        lambda: kernel_of(_loop(_store(Apply("add", (AXIS, Index(1)), I64), memory=ROW))),
+        "got f32 number 1 to 64",
+    ),
+    "memory twice": (
+        lambda: kernel_of(stack=(ROW, StackArray("row", 64))),
+        "memory must be declared once",
+    ),
+    "stored to what is read": (
+        lambda: kernel_of(_store(Index(0), memory=READ)),
+        "a store must be to a buffer that is written, got buffer0",
+    ),
+    "no cancellation flag": (
+        lambda: kernel_of(Stop(READ)),
+        "a stop must test the cancellation flag, got buffer0",
+    ),
+    "not declared": (
+        lambda: kernel_of(_store(Index(0), memory=Buffer(7, Role.WRITE))),
+        "memory must be declared by its kernel, got buffer7",
+    ),
+    "not declared but read": (
+        lambda: kernel_of(Let(V, Load(StackArray("x", 64), F32, Index(0)))),
+        "memory must be declared by its kernel, got x",
+    ),
+    "parts with a gap": (
+        lambda: kernel_of(parallel(), Part(Value("u", I64), 3, (), first=5)),
+        "must begin behind the one before, at 4, got 5",
+    ),
+    "several items without a variable": (
+        lambda: kernel_of(parallel(axis=None)),
+        "a parallel loop without a variable must have one item, got 4",
+    ),
+    "a parallel loop inside": (
+        lambda: kernel_of(If(TRUE, (parallel(),))),
+        "a parallel loop must be at the outermost level",
+    ),
+    "a cell of all items": (
+        lambda: kernel_of(Declare(A, ZERO), parallel(Set(A, ZERO))),
+        "a work item must change cells of its own, got a",
+    ),
+    "one element of all items": (
+        lambda: kernel_of(parallel(_store(Quotient(Index(3), 2)))),
+        "the index of a store must vary with the work item",
+    ),
+    "too much of the stack": (
+        lambda: kernel_of(stack=(StackArray("x", MAX_STACK_BYTES + 64),)),
+        f"stack arrays must have at most {MAX_STACK_BYTES} bytes, got {MAX_STACK_BYTES + 64}",
+    ),
+    "a loop that stands": (
+        lambda: kernel_of(_loop(step=0)),
+        "the step of a loop must be at least 1, got 0",
+    ),
+    "fewer than no iterations": (
+        lambda: kernel_of(_loop(iterations=-1)),
+        "a loop must have a number of iterations, got -1",
+    ),
+    "expected less than nothing": (
+        lambda: kernel_of(While(TRUE, (), -2)),
+        "a loop must have a number of iterations, got -2",
+    ),
+    "a break of nothing": (
+        lambda: kernel_of(If(TRUE, (Break(),))),
+        "a break must be inside of a loop",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_breaks_a_rule_is_refused(name: str) -> None:
+    made, complaint = BROKEN[name]
+    with pytest.raises(InvalidKernelError) as error:
+        verify(made())
+    assert complaint in str(error.value)
+
+
+def test_each_rule_has_a_kernel_that_breaks_it() -> None:
+    broken = {
+        next(rule for rule in rules.RULES if list(rule(made()))).__name__
+        for made, _ in BROKEN.values()
+    }
+    assert broken == {rule.__name__ for rule in rules.RULES}
+
+
+def test_what_obeys_all_rules_passes() -> None:
+    verify(sums_of_rows())
+    index = Value("j", I64)
+    verify(
+        kernel_of(
+            LET,
+            parallel(
+                Declare(A, V),
+                _loop(_store(AXIS, V, ROW), Stop(WORD), If(TRUE, (Break(),))),
+                Let(index, Quotient(Index(1, ((ITEM, 2),)), 2)),
+                _store(index, A),
+            ),
+            Part(None, 1, (_store(Index(0)),), first=4),
+        )
+    )

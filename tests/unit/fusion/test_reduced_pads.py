@@ -1,0 +1,83 @@
+"""Pads and concatenates under reductions: fused where their loops need no test of each element."""
+
+import pytest
+
+from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
+from xla_contract.opcode import Opcode
+from xla_server.fusion.loop_fusion import MAX_TESTED_ELEMENTS, VECTOR, LoopFusion
+from xla_server.ir.module import HloModule
+
+_ZERO = "zero = f32[] constant(0)"
+
+
+def padded_sum(rows: int, columns: int, padding: str, to: tuple[int, int]) -> HloModule:
+    return stated(
+        [f"f32[{rows},{columns}]"],
+        f"f32[{to[0]}] reduce(e, zero), dimensions={{1}}, to_apply=add",
+        _ZERO,
+        f"p = f32[{to[0]},{to[1]}] pad(x0, zero), padding={padding}",
+        f"e = f32[{to[0]},{to[1]}] abs(p)",
+    )
+
+
+def joined_sum(rows: int, columns: int, dimension: int) -> HloModule:
+    to = (rows, 2 * columns) if dimension else (2 * rows, columns)
+    return stated(
+        [f"f32[{rows},{columns}]"] * 2,
+        f"f32[{to[0]}] reduce(both, zero), dimensions={{1}}, to_apply=add",
+        _ZERO,
+        f"both = f32[{to[0]},{to[1]}] concatenate(x0, x1), dimensions={{{dimension}}}",
+    )
+
+
+STORED = {
+    "pad along rows": padded_sum(40, 60, "0_0x1_0", (40, 61)),
+    "pad between elements": padded_sum(40, 60, "0_0x0_0_1", (40, 119)),
+    "pad above short rows": padded_sum(400, VECTOR - 1, "1_0x0_0", (401, VECTOR - 1)),
+    "concatenate along rows": joined_sum(40, 60, 1),
+}
+
+STORED["pad of whole rows, reduced under other dimensions"] = stated(
+    ["f32[40,60]"],
+    "f32[60] reduce(r, zero), dimensions={1}, to_apply=add",
+    _ZERO,
+    "p = f32[42,60] pad(x0, zero), padding=1_1x0_0",
+    "e = f32[42,60] abs(p)",
+    "r = f32[60,42] reshape(e)",
+)
+
+FUSED = {
+    "pad of whole rows": padded_sum(40, 60, "1_0x0_0", (41, 60)),
+    "concatenate of whole rows": joined_sum(40, 60, 0),
+    "small pad": padded_sum(8, MAX_TESTED_ELEMENTS // 8 - 1, "0_0x1_0", (8, 128)),
+    "small concatenate": joined_sum(4, MAX_TESTED_ELEMENTS // 8, 1),
+}
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_stored_where_each_element_would_be_tested(name: str) -> None:
+    module = STORED[name]
+    after = passed(module, LoopFusion())
+    (reduced,) = (part for part in after.computations if part.root.opcode is Opcode.REDUCE)
+    assert {Opcode.PAD, Opcode.CONCATENATE}.isdisjoint(i.opcode for i in reduced.instructions)
+    assert_kept(module, after)
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_fused_where_rows_or_few_elements_are_tested(name: str) -> None:
+    module = FUSED[name]
+    after = passed(module, LoopFusion())
+    assert opcodes(after) == {"fusion": 1}
+    assert_kept(module, after)
+
+
+def test_fused_into_a_loop_over_the_same_elements() -> None:
+    module = stated(
+        ["f32[40,60]"],
+        "f32[40,61] abs(p)",
+        _ZERO,
+        "p = f32[40,61] pad(x0, zero), padding=0_0x1_0",
+    )
+    after = passed(module, LoopFusion())
+    assert opcodes(after) == {"fusion": 1}
+    assert_kept(module, after)

@@ -1,0 +1,48 @@
+from pathlib import Path
+
+import pytest
+
+from xla_contract.opcode import Opcode
+from xla_contract.ops.elementwise import ELEMENTWISE as RULES
+from xla_contract.ops.registry import DEFINITION
+from xla_server.ops.elementwise_table import (
+    ELEMENTWISE,
+    EXPENSIVE,
+    ROWS,
+    TRANSCENDENTAL,
+    KernelForm,
+)
+
+ROOT = Path(__file__).parents[3]
+SOURCES = {
+    str(path.relative_to(ROOT)): path.read_text()
+    for room in ("protos", "client", "server")
+    for path in (ROOT / room).rglob("*.py")
+}
+
+
+@pytest.mark.parametrize("name", ["ATANH", "CBRT", "COSH", "ERF", "LOG_PLUS_ONE", "POPCNT"])
+def test_an_operation_without_rules_of_its_own_is_named_in_its_rows_alone(name: str) -> None:
+    assert {path for path, text in SOURCES.items() if f"Opcode.{name}" in text} == {
+        "protos/xla_contract/ops/elementwise.py",
+        "server/xla_server/ops/elementwise_table.py",
+        "client/xla_client/ops/elementwise.py",
+    }
+
+
+def test_every_operation_of_the_contract_has_a_row() -> None:
+    assert set(ROWS) == set(RULES)
+    assert set(ROWS) < ELEMENTWISE < set(DEFINITION)
+
+
+def test_a_formula_has_a_bound_on_its_error() -> None:
+    functions = {opcode for opcode, row in ROWS.items() if row.form is KernelForm.FUNCTION}
+    bounded = {opcode for opcode, row in ROWS.items() if row.ulps is not None}
+    assert functions - bounded == {Opcode.COMPLEX, Opcode.IMAG, Opcode.REAL}
+    assert not bounded - functions
+
+
+def test_the_sets_of_costs_derive_from_the_rows() -> None:
+    assert TRANSCENDENTAL | {Opcode.DIVIDE, Opcode.REMAINDER} == EXPENSIVE
+    assert {Opcode.SQRT, Opcode.RSQRT, Opcode.TANH} < TRANSCENDENTAL
+    assert set(ROWS) > EXPENSIVE

@@ -1,0 +1,106 @@
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import llvmlite.binding as llvm
+import pytest
+
+import xla_server
+from tests.processors import MACHINES
+from xla_server.target.machine import Kind, Machine
+
+
+def test_the_host_is_what_llvm_and_the_system_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    for word in ("NAME", "FEATURES"):
+        monkeypatch.delenv(f"NUMBA_CPU_{word}", raising=False)
+    host = Machine.host()
+    assert host.name == llvm.get_host_cpu_name()
+    assert all(host.has(name) == has for name, has in llvm.get_host_cpu_features().items())
+    assert host.cores == len(os.sched_getaffinity(0))
+    assert 0 < host.l1_bytes < host.l2_bytes
+    assert host is Machine.host()
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_variables_name_another_processor(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = MACHINES[name]
+    monkeypatch.setenv("NUMBA_CPU_NAME", machine.name)
+    monkeypatch.setenv("NUMBA_CPU_FEATURES", machine.features)
+    host = Machine.host()
+    assert (host.name, host.features) == (machine.name, machine.features)
+    assert host.vector_set == machine.vector_set
+
+
+def test_cores_are_those_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(128)))
+    assert Machine.host().cores == 128
+
+
+@pytest.mark.parametrize(
+    ("machine", "size", "registers", "vectors", "has_masks"),
+    [
+        (Machine.sse2(), 32, 16, "SSE2", False),
+        (Machine.avx2(), 32, 16, "AVX2", False),
+        (Machine.avx512(), 64, 32, "AVX-512", True),
+        (Machine.neon(), 32, 16, "NEON", False),
+    ],
+    ids=lambda value: value.name if isinstance(value, Machine) else None,
+)
+def test_vectors_follow_features(
+    machine: Machine, size: int, registers: int, vectors: str, has_masks: bool
+) -> None:
+    assert machine.vector_bytes == size
+    assert machine.vector_registers == registers
+    assert machine.vector_set == vectors
+    assert machine.has_masks == has_masks
+    assert machine.is_x86 == (machine.kind is Kind.X86_64) == (vectors != "NEON")
+    assert [machine.lanes(width) for width in (4, 8)] == [size // 4, size // 8]
+
+
+def test_only_one_machine_of_avx512_multiplies_pairs_at_once() -> None:
+    assert Machine.avx512(has_vnni=True).has("avx512f", "avx512vnni")
+    assert not Machine.avx512().has("avx512f", "avx512vnni")
+
+
+def test_the_last_word_on_a_feature_counts() -> None:
+    def has(features: str, *names: str) -> bool:
+        return dataclasses.replace(Machine.sse2(), features=features).has(*names)
+
+    words = "+avx2,+avx512f,-avx512f,-fma,+fma"
+    assert has(words, "avx2", "fma")
+    assert not has(words, "avx512f")
+    assert has("")
+    assert not has("", "sse2")
+
+
+IMPORTS = """
+import importlib, pkgutil
+import xla_server
+from xla_server.target.machine import Machine
+
+def refused(*_):
+    raise AssertionError("the host's processor was read")
+
+Machine.host = refused
+for module in pkgutil.walk_packages(xla_server.__path__, "xla_server."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+print("all")
+"""
+
+
+def test_no_module_reads_the_host_s_processor_at_import() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True)
+    assert done.stdout.strip() == "all", done.stderr
+
+
+def test_only_the_record_reads_it_at_all() -> None:
+    root = Path(xla_server.__file__).parent
+    readers = {
+        path.name
+        for path in root.rglob("*.py")
+        if any(word in path.read_text() for word in ("get_host_cpu", "CPU_NAME", "CPU_FEATURES"))
+    }
+    assert readers <= {"machine.py"}
