@@ -13,6 +13,18 @@ hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
 
+_WAITING = ("tests/e2e/", "tests/fault/", "tests/fuzz/", "tests/packaging/")
+"""Directories of tests of processes, which wait a good part of their time."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put tests of processes first, where one worker of several begins with all of them.
+
+    The others compute meanwhile. Last, they would be shared by all workers, which would all wait.
+    """
+    items.sort(key=lambda item: not item.nodeid.startswith(_WAITING))
+
+
 def pytest_collection(session: pytest.Session) -> None:
     """Let no garbage be looked for while tests are collected: nothing of it is."""
     gc.disable()

@@ -18,7 +18,7 @@ from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.passes.selection import PassOptions
 
-GRAPHS, CHUNK = 500, 25
+GRAPHS, CHUNK = 300, 25
 
 
 def check(module: HloModule) -> None:

@@ -1,5 +1,6 @@
 """Concatenates of any number of operands, in memory and computed, against NumPy's and jaxlib's."""
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import assert_equal_bits
+from tests.conformance.sweep.depth import paired
 from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import built, imported, on_cpu
 from tests.unit.codegen.from_jax import assert_same_as_interpreted, assert_same_as_jax
@@ -99,16 +101,19 @@ def test_arrays_in_memory_are_joined_as_jax_joins_them(form: str) -> None:
     assert_same_as_jax(joined(dimension, COMPUTED["none"]), *arrays)
 
 
-@pytest.mark.parametrize("computed", ["all", "every second", "one", "all but one"])
-@pytest.mark.parametrize("form", FORMS)
-def test_computed_arrays(form: str, computed: str) -> None:
-    for count in (3, 11, 30):
-        arrays, dimension = operands(form, count)
-        function = joined(dimension, COMPUTED[computed])
-        if count == 11:
-            assert_same_as_jax(function, *arrays)
-        else:
-            assert_same_as_interpreted(function, *arrays)
+@pytest.mark.parametrize(
+    ("case", "count"),
+    paired(itertools.product(FORMS, ["all", "every second", "one", "all but one"]), [3, 11, 30]),
+    ids=str,
+)
+def test_computed_arrays(case: tuple[str, str], count: int) -> None:
+    form, computed = case
+    arrays, dimension = operands(form, count)
+    function = joined(dimension, COMPUTED[computed])
+    if count == 11:
+        assert_same_as_jax(function, *arrays)
+    else:
+        assert_same_as_interpreted(function, *arrays)
 
 
 @pytest.mark.parametrize(
