@@ -1,4 +1,4 @@
-"""What lowering has kernels for, asked by passes, fusion and lowering alike.
+"""Capabilities of lowering: which operations have fast kernels, and for which types and sizes.
 
 Passes and fusion bring a program into the form that fast kernels take, and leave alone what has
 none; lowering chooses the kernel. They ask the same functions, so that they agree.

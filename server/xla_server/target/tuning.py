@@ -1,8 +1,8 @@
 """Numbers that code generation is tuned by, in groups, each derived from a machine.
 
 A number that follows from caches or cores is a field that `of` computes; the others are defaults,
-which hold for every machine. LOG is tests/benchmarks/LOG.md, by its headings. What it measured were
-machines of two cores: more cores have their own number of work items by the ratio that it found.
+which hold for every machine. LOG is tests/benchmarks/LOG.md, by its headings. Its machines have two
+cores; numbers of work items scale from there by the cores.
 """
 
 import dataclasses
@@ -71,8 +71,8 @@ class MatrixProducts:
     [4000,8] x [8,1024]: 2.4 of XLA's time before, 1.0 after (LOG, convolutions of few features)."""
 
     max_unpacked_tiles: int = 3
-    """Tiles per column up to which the right operand is read in place, if its rows are contiguous.
-    Reading it in place for fewer only is equal (LOG, products with few rows)."""
+    """Tiles per column up to which the right operand is not packed, if its rows are contiguous.
+    A smaller number is as fast (LOG, products with few rows)."""
 
     max_repacking_blocks: int = 2
     """Blocks of rows up to which each packs the right operand for itself, panel by panel. 64 rows:
@@ -143,8 +143,8 @@ class ThinProducts:
     """Number of work items of a large product: four per core."""
 
     even_items: int
-    """Number of work items of a matrix in memory: 32 per core. Of 9 work items one of two threads
-    has 5; with 64 it took 10 % less (LOG, products with few rows)."""
+    """Number of work items of a matrix in memory: 32 per core. Two threads
+    cannot share 9 work items evenly; 64 took 10 % less (LOG, products with few rows)."""
 
     min_item_bytes: int = 64 << 10
     """Fewest bytes of the matrix in a work item."""

@@ -1,5 +1,6 @@
 """Whole programs compiled for other processors than the host, and run where it can run them."""
 
+import dataclasses
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 from jax import lax
 
+from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax_programs import lower
-from tests.processors import MACHINES, assembles, runs
+from tests.processors import HOST, MACHINES, assembles, runs
 from tests.unit.codegen.compiled import imported, on_cpu
 from xla_server.backends.compilation import compile_module
 from xla_server.backends.cpu import Cpu
@@ -68,3 +70,14 @@ def test_programs_compile_for_any_processor_and_run_where_the_host_can(
         (found,) = on_cpu(module, arguments, Cpu(machine=machine))
         exact = function(*(argument.astype(float) for argument in arguments))
         np.testing.assert_allclose(found, exact, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_machines_that_differ_in_cores_compute_the_same_bits(program: str) -> None:
+    function, arguments = PROGRAMS[program]
+    module = imported(lower(function, *arguments))
+    found = [
+        on_cpu(module, arguments, Cpu(machine=dataclasses.replace(HOST, cores=cores), threads=2))
+        for cores in (2, 128)
+    ]
+    assert_equal_bits(found[0][0], found[1][0])

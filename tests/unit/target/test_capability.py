@@ -1,4 +1,4 @@
-"""What passes and fusion are told of lowering is what lowering does."""
+"""Capabilities that passes and fusion ask for agree with what lowering does."""
 
 import itertools
 
