@@ -1,7 +1,7 @@
 """The kernels of the corpora, listed for one revision, and compared between two.
 
 `python -m tests.kernels list FILE [CORPUS...]` writes text and LLVM module of each kernel, and with
-OBJECTS=1 the hash of its object code; `python -m tests.kernels diff FILE FILE` compares two lists
+OBJECTS=1 the hash of its object code. `python -m tests.kernels diff FILE FILE` compares two lists
 and exits with 1 if any kernel differs.
 """
 

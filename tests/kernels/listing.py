@@ -1,4 +1,4 @@
-"""What a revision makes of each kernel of the corpora, and the difference between two revisions.
+"""Listing of the code of each kernel of the corpora, and the difference between two revisions.
 
 A kernel is equal in both if its text is, or else its LLVM module, or else its object code: object
 code does not change with the names of variables or the order of a sum's terms.

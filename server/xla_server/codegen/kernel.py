@@ -288,7 +288,7 @@ def _effort_of(kernel: KernelCode, machine: Machine) -> Effort:
     words, names = set(re.findall(r"\w+", kernel.text)), vocabulary(machine).names
     called = {names[word] for word in words if word in names}
     if called.isdisjoint(_STORES) and any(isinstance(f, Instruction) and f.is_long for f in called):
-        return Effort.GLUE
+        return Effort.UNOPTIMISED
     return Effort.OPTIMISED
 
 

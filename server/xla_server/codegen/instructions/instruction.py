@@ -20,10 +20,10 @@ Define = Callable[..., tuple[Any, Generate]]
 
 
 class Instruction:
-    """What kernels call.
+    """An operation that kernels call.
 
     One that `is_long` takes so much longer than a call that kernels of nothing but such calls are
-    glue.
+    not optimised.
     """
 
     is_long = False

@@ -6,12 +6,12 @@ import enum
 class Effort(enum.Enum):
     """Optimisation, by the level of LLVM's code generator.
 
-    GLUE is unoptimised: it calls routines that take far longer, and is compiled in a third of the
+    UNOPTIMISED (O0) code calls routines that take far longer, and is compiled in a third of the
     time. PLAIN code has registers and is simplified, without vectors. WRITTEN code is LLVM as it is
     to be executed: only instructions and registers are chosen for it.
     """
 
-    GLUE = 0
+    UNOPTIMISED = 0
     PLAIN = 1
     WRITTEN = 2
     OPTIMISED = 3

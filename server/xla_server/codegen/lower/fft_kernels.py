@@ -304,7 +304,7 @@ def add_kernel(
     )
     arguments = (target, *reads)
     updates = () if others else (target,)
-    kernel, writes = SourceKernel(text, Effort.GLUE if is_glue else None), (target,)
+    kernel, writes = SourceKernel(text, Effort.UNOPTIMISED if is_glue else None), (target,)
     lowering.add(
         KernelThunk(name, kernel, items, work, arguments, tuple(reads), writes, updates=updates)
     )

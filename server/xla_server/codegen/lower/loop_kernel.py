@@ -32,11 +32,11 @@ from xla_server.ir.module import HloInstruction
 ACCESS_UNITS = WORTH // 2
 """Time to store an element or to load it, in additions."""
 
-GLUE_WORK = 256
+MAX_UNOPTIMISED_WORK = 256
 """Operations up to which optimising a kernel of one element does not pay: starting it takes longer.
 The sum of 64 partial sums has 195."""
 
-REPEATED_GLUE_WORK = 16
+MAX_REPEATED_UNOPTIMISED_WORK = 16
 """The same inside of a loop, which runs the kernel many times."""
 
 
@@ -81,7 +81,9 @@ def loop_kernel(task: LoopTask) -> LoopKernel:
     dimensions = task.values[0].shape.dimensions
     graph = ElementGraph(dimensions, maker_of(task, buffers, origins), cancellation=len(buffers))
     schedule, found = scheduled_by(graph)
-    found = _glue_if_short(found, REPEATED_GLUE_WORK if task.is_repeated else GLUE_WORK)
+    found = _unoptimised_if_short(
+        found, MAX_REPEATED_UNOPTIMISED_WORK if task.is_repeated else MAX_UNOPTIMISED_WORK
+    )
     pairs = in_place_pairs(graph.nest, buffers) if schedule.reads_first else ()
     thunk = kernel_thunk(task.name, found, buffers, in_place=pairs)
     return LoopKernel(
@@ -167,12 +169,12 @@ def _prologue_folds(nest: Nest, origins: Origins) -> tuple[HloInstruction, ...]:
     return tuple(i for i in found if i is not None and i.opcode is Opcode.REDUCE)
 
 
-def _glue_if_short(found: ScheduledKernel, limit: int) -> ScheduledKernel:
+def _unoptimised_if_short(found: ScheduledKernel, limit: int) -> ScheduledKernel:
     """Leave a kernel of one element unoptimised if it is not worth its compiler's time."""
     kernel = found.kernel
     if kernel.items > 1 or found.work + found.prologue > limit or inlined_functions(kernel):
         return found
-    return dataclasses.replace(found, kernel=dataclasses.replace(kernel, effort=Effort.GLUE))
+    return dataclasses.replace(found, kernel=dataclasses.replace(kernel, effort=Effort.UNOPTIMISED))
 
 
 def inlined_functions(kernel: Kernel) -> set[str]:

@@ -132,7 +132,7 @@ DIRECT_BLOCK: dict[str, Any] = {
         "direct_block",
         sum(map(len, PARAMETERS)),
         functools.partial(write_function, function=_block),
-        Effort.GLUE,
+        Effort.UNOPTIMISED,
         is_long=True,
     )
 }

@@ -34,7 +34,7 @@ def panel_name(kind: Kind, source: str, height: int, *, is_across: bool) -> str:
 
 
 def _glue(name: str, operands: Sequence[str], text: Callable[[str], str]) -> SharedFunction:
-    return TextFunction(name, len(operands), text, Effort.GLUE, is_long=True)
+    return TextFunction(name, len(operands), text, Effort.UNOPTIMISED, is_long=True)
 
 
 def _tile(machine: Machine, kind: Kind, rows: int, vectors: int) -> SharedFunction:
@@ -43,7 +43,7 @@ def _tile(machine: Machine, kind: Kind, rows: int, vectors: int) -> SharedFuncti
         text = functools.partial(
             gemm_tile, machine=machine, kind=kind.name, rows=rows, vectors=vectors
         )
-        return TextFunction(name, 9, text, Effort.GLUE)
+        return TextFunction(name, 9, text, Effort.UNOPTIMISED)
     text = functools.partial(tile_text, machine=machine, kind=kind, rows=rows, vectors=vectors)
     return TextFunction(name, 9, text)
 
@@ -55,7 +55,7 @@ def _panel(
     # What is laid out in pairs is more than copied.
     if has_assembly(machine) and source == kind.name and not (is_across or kind.pairs):
         text = functools.partial(gemm_along, machine=machine, kind=kind.name, height=height)
-        return TextFunction(name, 5, text, Effort.GLUE)
+        return TextFunction(name, 5, text, Effort.UNOPTIMISED)
     write = across_text if is_across else along_text
     text = functools.partial(write, machine=machine, kind=kind, source=source, height=height)
     return TextFunction(name, 5, text)

@@ -73,7 +73,7 @@ def _tile(
     machine: Machine, kind: str, rows: int, vectors: int, is_partial: bool, is_depthwise: bool
 ) -> SharedFunction:
     write = product_tile if has_assembly(machine) else tile_text
-    effort = Effort.GLUE if has_assembly(machine) else Effort.WRITTEN
+    effort = Effort.UNOPTIMISED if has_assembly(machine) else Effort.WRITTEN
 
     def text(symbol: str) -> str:
         return write(symbol, machine, kind, rows, vectors, is_partial, is_depthwise)

@@ -171,5 +171,7 @@ def winograd_block(machine: Machine) -> dict[str, SharedFunction]:
     write = functools.partial(write_function, function=_block(machine))
     count = sum(map(len, PARAMETERS))
     return {
-        "winograd_block": SharedFunction("winograd_block", count, write, Effort.GLUE, is_long=True)
+        "winograd_block": SharedFunction(
+            "winograd_block", count, write, Effort.UNOPTIMISED, is_long=True
+        )
     }

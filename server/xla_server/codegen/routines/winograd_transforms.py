@@ -188,7 +188,7 @@ def _transform(
     machine: Machine, name: str, matrix: Rows, *, is_partial: bool = False, looks: bool = False
 ) -> SharedFunction:
     is_assembly = has_assembly(machine) and fits(matrix)
-    effort = Effort.GLUE if is_assembly else Effort.WRITTEN
+    effort = Effort.UNOPTIMISED if is_assembly else Effort.WRITTEN
     write = transform if is_assembly else functools.partial(transform_text, machine=machine)
     text = functools.partial(write, matrix=matrix, is_partial=is_partial, looks=looks)
     return TextFunction(name, len(_OPERANDS), text, effort, returns=looks, is_long=True)

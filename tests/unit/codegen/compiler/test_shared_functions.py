@@ -106,10 +106,10 @@ def test_a_kernel_says_by_what_it_does_what_it_is_worth(monkeypatch: pytest.Monk
     transform = f"    fourier_pass_4_f32({', '.join('0' * 5)})\n"
     for body, asked, effort in (
         (call, None, Effort.OPTIMISED),
-        (tile, None, Effort.GLUE),
-        (transform, None, Effort.GLUE),
+        (tile, None, Effort.UNOPTIMISED),
+        (transform, None, Effort.UNOPTIMISED),
         (tile + store, None, Effort.OPTIMISED),
-        (store, Effort.GLUE, Effort.GLUE),
+        (store, Effort.UNOPTIMISED, Effort.UNOPTIMISED),
         (store, Effort.PLAIN, Effort.PLAIN),
     ):
         source = f"def kernel(buffers, start, stop):\n{body}"

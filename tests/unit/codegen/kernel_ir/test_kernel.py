@@ -234,6 +234,6 @@ def test_bytes_of_an_element(kind: str, size: int) -> None:
     assert Type(kind).byte_size == size
 
 
-@pytest.mark.parametrize("effort", [Effort.GLUE, Effort.PLAIN])
+@pytest.mark.parametrize("effort", [Effort.UNOPTIMISED, Effort.PLAIN])
 def test_effort_is_listed(effort: Effort) -> None:
     assert listing(Kernel((), (), (), effort)).startswith(f"kernel, {effort.name.lower()}:")

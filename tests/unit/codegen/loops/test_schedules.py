@@ -1,4 +1,4 @@
-"""Which schedule makes the kernel of a program."""
+"""Schedules that make the kernels of programs."""
 
 import pytest
 

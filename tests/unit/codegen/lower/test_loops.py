@@ -33,7 +33,7 @@ def _total(x: Op) -> Op:
 
 
 def _is_glue(kernel: KernelThunk) -> bool:
-    return isinstance(kernel.kernel, Kernel) and kernel.kernel.effort is Effort.GLUE
+    return isinstance(kernel.kernel, Kernel) and kernel.kernel.effort is Effort.UNOPTIMISED
 
 
 @pytest.mark.parametrize(

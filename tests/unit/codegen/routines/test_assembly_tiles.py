@@ -28,7 +28,7 @@ TYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i16": np.int16}
 def _both(assembly: str, text: str, operands: int) -> list[Any]:
     """The functions `tile` of two modules, each with the loader that keeps it."""
     found = []
-    for module, effort in ((assembly, Effort.GLUE), (text, Effort.WRITTEN)):
+    for module, effort in ((assembly, Effort.UNOPTIMISED), (text, Effort.WRITTEN)):
         loader = Loader(HOST)
         address = loader.load(object_of_module(ModuleText(module), HOST, effort), "tile")
         function = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * operands)
@@ -142,11 +142,13 @@ MULTIPLY = {"f32": "vfmadd231ps", "f64": "vfmadd231pd", "i32": "vpmulld", "i16":
 
 def _assembles(machine: Machine, text: str, multiplications: dict[str, int]) -> None:
     """Instructions are all known to the assembler, and those that multiply are there."""
-    lines = assembly_of(text, machine, Effort.GLUE).splitlines()
+    lines = assembly_of(text, machine, Effort.UNOPTIMISED).splitlines()
     for name, count in multiplications.items():
         assert sum(line.strip().startswith(name) for line in lines) == count
     # None of them is shorter.
-    assert len(code_of(object_of(text, machine, Effort.GLUE))) > 4 * sum(multiplications.values())
+    assert len(code_of(object_of(text, machine, Effort.UNOPTIMISED))) > 4 * sum(
+        multiplications.values()
+    )
 
 
 @assembles

@@ -37,7 +37,7 @@ def test_they_are_the_same(matrix, count, is_partial, looks, strange) -> None:
     source = np.random.default_rng(5).standard_normal((wide, wide + 1, count)).astype(np.float32)
     source[1, 2, count - 1] = strange
     texts = {
-        Effort.GLUE: assembly_transforms.transform,
+        Effort.UNOPTIMISED: assembly_transforms.transform,
         Effort.WRITTEN: functools.partial(transform_text, machine=HOST),
     }
     results, found = [], []
@@ -69,10 +69,10 @@ def test_they_are_the_same(matrix, count, is_partial, looks, strange) -> None:
 def test_they_assemble_on_hosts_that_do_not_run_them(matrix, is_partial, looks) -> None:
     machine = MACHINES["avx512"]
     text = assembly_transforms.transform("transform", matrix, is_partial=is_partial, looks=looks)
-    lines = assembly_of(text, machine, Effort.GLUE).splitlines()
+    lines = assembly_of(text, machine, Effort.UNOPTIMISED).splitlines()
     assert [line for line in lines if line.strip().startswith("vmovups") and "zmm" in line]
     assert any("%k1" in line and "zmm" in line for line in lines) == is_partial
-    assert len(code_of(object_of(text, machine, Effort.GLUE))) > 2 * len(lines)
+    assert len(code_of(object_of(text, machine, Effort.UNOPTIMISED))) > 2 * len(lines)
 
 
 def test_matrices_of_many_numbers_do_not_fit() -> None:
