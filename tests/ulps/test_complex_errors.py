@@ -67,7 +67,7 @@ def test_logistic_near_its_poles() -> None:
 
 
 def test_logistic_where_the_rounding_of_its_exponential_shows_most() -> None:
-    # This is the one of 262,144 samples with the largest error where e^z was within 1 ULP alone.
+    # The largest error of 262,144 samples while e^z was within 1 ULP: 4.8.
     z = np.array([-1.1202693866450293 - 2.9659703239292705j])
     assert_near("logistic", "c128", [z])
 
