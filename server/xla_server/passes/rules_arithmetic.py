@@ -131,15 +131,16 @@ def simplify_log(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 
     The exponential may be added to 0, as the sum of one element is.
     """
+    if not _is_real_float(i):
+        return None
     (power,) = i.operands
     if power.opcode is Opcode.ADD:
-        this, other = power.operands
-        values = splat(this), splat(other)
-        if values[0] is not None and float(values[0]) == 0:
-            power = other
-        elif values[1] is not None and float(values[1]) == 0:
-            power = this
-    if power.opcode is not Opcode.EXPONENTIAL or not _is_real_float(i):
+        for this, other in (power.operands, power.operands[::-1]):
+            value = splat(other)
+            if value is not None and float(value) == 0:
+                power = this
+                break
+    if power.opcode is not Opcode.EXPONENTIAL:
         return None
     (exponent,) = power.operands
     if exponent.opcode is not Opcode.SUBTRACT or exponent.operands[0] is not exponent.operands[1]:

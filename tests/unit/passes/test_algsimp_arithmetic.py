@@ -154,6 +154,13 @@ STAYS: dict[str, tuple[Any, ...]] = {
     "convert_through_f64": ([F], "f32[40] convert(w)", "w = f64[40] convert(x0)"),
     "convert_sign_away": (["s8[40]"], "s32[40] convert(w)", "w = u8[40] convert(x0)"),
     "xor_one": _with(S, "1", "s32[40] xor(x0, c)"),
+    "log_of_a_complex_sum": (
+        ["c64[40]"],
+        "c64[40] log(s)",
+        "k = c64[] constant((0, 2))",
+        "c = c64[40] broadcast(k), dimensions={}",
+        "s = c64[40] add(c, x0)",
+    ),
     "log_of_an_exponential": ([F], f"{F} log(e)", f"e = {F} exponential(x0)"),
     "log_of_the_exponential_of_a_difference": (
         [F, F],
