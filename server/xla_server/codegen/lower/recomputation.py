@@ -53,11 +53,11 @@ class LoopNestCosts:
         """
         if not all(shape.element_count for shape in array_shapes(fusion.shape)):
             return frozenset()
-        is_concatenate = fusion.called[0].root.opcode is Opcode.CONCATENATE
-        write = concatenate_writer(fusion) if is_concatenate else loop_kernel
         try:
+            is_concatenate = fusion.called[0].root.opcode is Opcode.CONCATENATE
+            write = concatenate_writer(fusion) if is_concatenate else loop_kernel
             planner = _Planner(_task_of(fusion), write)
-        except Exception:
+        except Exception:  # Lowering writes the same kernel, and reports the same error.
             return frozenset()
         try:
             return planner.planned()
