@@ -28,7 +28,7 @@ from xla_server.fusion.index_maps import IndexMaps, Place, copies
 from xla_server.fusion.windows import has_free_order, is_short_window
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.edit import Editor, rearrange, rewrite, users
-from xla_server.target.capability import MIN_TILED_TRANSPOSE
+from xla_server.target.capability import MAX_UNROLLED_ITERATIONS, MIN_TILED_TRANSPOSE
 
 LARGEST = 160
 """Instructions of one fusion, and so the length of its longest chain. LLVM's time grows faster than
@@ -377,7 +377,8 @@ def _tests_each_element(i: HloInstruction, *, is_reshaped: bool) -> bool:
 
     A nest of loops over the result is cut where the parts meet, so that no loop has tests. The loop
     of a reduction is not: there a test keeps it scalar, unless it is the same for many elements in
-    a row. In the loops of a reshape, rows are others.
+    a row. In the loops of a reshape, rows are others. Along a dimension that is short enough to be
+    unrolled, tests are constants.
     """
     if i.shape.element_count <= MAX_TESTED_ELEMENTS:
         return False
@@ -390,7 +391,9 @@ def _tests_each_element(i: HloInstruction, *, is_reshaped: bool) -> bool:
             if padding.low or padding.high or padding.interior
         )
         last = max(padded, default=-1)
-    return last >= 0 and (is_reshaped or math.prod(i.shape.dimensions[last + 1 :]) < VECTOR)
+    if last < 0 or i.shape.dimensions[last] <= MAX_UNROLLED_ITERATIONS:
+        return False
+    return is_reshaped or math.prod(i.shape.dimensions[last + 1 :]) < VECTOR
 
 
 def _chains(computation: HloComputation) -> dict[HloInstruction, Set]:

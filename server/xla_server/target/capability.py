@@ -55,6 +55,10 @@ def is_tiled_transpose(elements: int, rows: int, columns: int) -> bool:
     return elements >= MIN_TILED_TRANSPOSE and min(rows, columns) >= _MIN_TILED_SIDE
 
 
+MAX_UNROLLED_ITERATIONS = 8
+"""Iterations up to which a loop of known length is unrolled, so that tests of its index are
+constants."""
+
 TILED_CONVOLUTIONS = frozenset({ElementType.F32, ElementType.F64})
 """Element types of the convolutions that register tiles compute."""
 

@@ -6,6 +6,7 @@ from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_contract.opcode import Opcode
 from xla_server.fusion.loop_fusion import MAX_TESTED_ELEMENTS, VECTOR, LoopFusion
 from xla_server.ir.module import HloModule
+from xla_server.target.capability import MAX_UNROLLED_ITERATIONS
 
 _ZERO = "zero = f32[] constant(0)"
 
@@ -37,6 +38,9 @@ STORED = {
     "concatenate along rows": joined_sum(40, 60, 1),
 }
 
+STORED["pad along rows that are too long to be unrolled"] = padded_sum(
+    400, MAX_UNROLLED_ITERATIONS, "0_0x1_0", (400, MAX_UNROLLED_ITERATIONS + 1)
+)
 STORED["pad of whole rows, reduced under other dimensions"] = stated(
     ["f32[40,60]"],
     "f32[60] reduce(r, zero), dimensions={1}, to_apply=add",
@@ -49,6 +53,10 @@ STORED["pad of whole rows, reduced under other dimensions"] = stated(
 FUSED = {
     "pad of whole rows": padded_sum(40, 60, "1_0x0_0", (41, 60)),
     "concatenate of whole rows": joined_sum(40, 60, 0),
+    "pad along rows that are unrolled": padded_sum(
+        400, MAX_UNROLLED_ITERATIONS - 1, "0_0x1_0", (400, MAX_UNROLLED_ITERATIONS)
+    ),
+    "concatenate along rows that are unrolled": joined_sum(400, MAX_UNROLLED_ITERATIONS // 2, 1),
     "small pad": padded_sum(8, MAX_TESTED_ELEMENTS // 8 - 1, "0_0x1_0", (8, 128)),
     "small concatenate": joined_sum(4, MAX_TESTED_ELEMENTS // 8, 1),
 }
