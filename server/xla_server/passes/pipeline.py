@@ -7,6 +7,7 @@ from xla_server.passes.batch_norm_expander import BatchNormExpander
 from xla_server.passes.bitcast_expander import BitcastExpander
 from xla_server.passes.call_inliner import CallInliner, FusionInliner
 from xla_server.passes.collective_expander import CollectiveExpander
+from xla_server.passes.concatenate_reduction import ConcatenateReduction
 from xla_server.passes.conditional_simplifier import ConditionalSimplifier
 from xla_server.passes.constant_folding import ConstantFolding
 from xla_server.passes.convolution_canonicaliser import ConvolutionCanonicaliser
@@ -97,6 +98,8 @@ PIPELINE: tuple[Pass, ...] = (
     TransposeFolding(),
     # After constants were folded, which may be what reductions start from.
     ReduceMerger(),
+    # After reductions were merged, one of which may be along the dimension of a concatenation.
+    ConcatenateReduction(),
     # Before convolutions of one place become products, where their features are last.
     FeaturesLast(),
     ConvolutionCanonicaliser(),

@@ -39,6 +39,7 @@ _MOVES = (
     "jnp.concatenate([{x}, {x} * 2], {axis})",
     "jnp.concatenate([jnp.flip({x}, {axis}), {x}, jnp.abs({x})], {axis})",
     "jnp.stack([{x}, jnp.exp(-jnp.abs({x}))], {axis})",
+    "jnp.stack([{x} * k for k in range({parts})], {axis})",
     "jnp.repeat({x}, 2, {axis})",
     "jnp.diff({x}, axis={axis})",
 )
@@ -53,7 +54,8 @@ def moved_reduction(draw: Draw) -> str:
     around = [(0, 0)] * rank
     for d in {axis, draw.integer(0, rank - 1)}:
         around[d] = draw.integer(0, min(3, shape[d] - 1)), draw.integer(0, min(3, shape[d] - 1))
-    move = draw.choice(*_MOVES).format(x=x, axis=axis, around=around, shift=draw.integer(1, 9))
+    shift, parts = draw.integer(1, 9), draw.integer(3, 20)
+    move = draw.choice(*_MOVES).format(x=x, axis=axis, around=around, shift=shift, parts=parts)
     moved = draw.let(draw.choice(*_PROLOGUES).format(draw.let(move)))
     if draw.chance(0.3):
         return draw.choice(*_NORMS).format(x=moved, axis=axis)

@@ -1,0 +1,91 @@
+"""Reductions of a concatenation along its dimension: the operands combined, without the whole."""
+
+import dataclasses
+from collections.abc import Sequence
+from itertools import groupby
+
+from xla_contract.opcode import Opcode
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.passes.build import combiner, constant, convert, reduce, reshape
+from xla_server.passes.edit import Editor, rewrite, users
+from xla_server.passes.lifting import applied
+from xla_server.passes.tree_reduction import neutral_of
+
+MAX_OPERANDS = 64
+"""Operands of a concatenation that one expression combines, each from an array of its own. More
+are written into one array first, which costs each element one more store and load."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ConcatenateReduction:
+    """Reduces the operands of a concatenation instead of the concatenation.
+
+    Operands of equal shape are combined element by element, as a balanced tree, before what is
+    left of them is reduced. The operation must allow any order, and the reduction must be the only
+    user of the concatenation, which then need not exist; conversions between both move to the
+    operands. A loop over the concatenation would test for each element whose it is.
+    """
+
+    name: str = "concatenate-reduction"
+
+    def apply(self, module: HloModule) -> bool:
+        """Rewrite everywhere; whether anything was."""
+        editor = Editor(module)
+        changed = False
+        for computation in module.computations:
+            changed |= _rewrite(computation, editor)
+        return changed
+
+
+def _rewrite(computation: HloComputation, editor: Editor) -> bool:
+    readers = users(computation)
+
+    def read_by(i: HloInstruction) -> HloInstruction | None:
+        """The first operand of an instruction, or None if others need it, too."""
+        source = i.operands[0]
+        # What was made just now has no readers on record.
+        is_single = readers.get(source) == [i] and source is not computation.root
+        return source if is_single else None
+
+    def combined(i: HloInstruction) -> HloInstruction | None:
+        if i.opcode is not Opcode.REDUCE or len(i.operands) != 2:
+            return None
+        whole = read_by(i)
+        if whole is not None and whole.opcode is Opcode.CONVERT:
+            whole = read_by(whole)
+        return None if whole is None else _combined(i, whole, editor)
+
+    return rewrite(computation, combined, editor)
+
+
+def _combined(i: HloInstruction, whole: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """The reduction `i` of a concatenation `whole`, or of what it is converted to."""
+    if whole.opcode is not Opcode.CONCATENATE or len(whole.operands) > MAX_OPERANDS:
+        return None
+    along, reduced = whole.attributes.dimension, sorted(i.attributes.dimensions)
+    (computation,), (operand, initial) = i.called, i.operands
+    kind, opcode = i.shape.element_type, combiner(computation)
+    types = {operand.shape.element_type, initial.shape.element_type}
+    neutral = neutral_of(opcode, kind)
+    if opcode is None or neutral is None or along not in reduced or types != {kind}:
+        return None
+    results = []
+    for _, alike in groupby(whole.operands, lambda part: part.shape.dimensions):
+        parts = [each if operand is whole else convert(editor, each, kind) for each in alike]
+        joined = _tree(parts, opcode, editor)
+        sizes = [size for d, size in enumerate(joined.shape.dimensions) if d not in reduced]
+        if reduced == [along] and joined.shape.dimensions[along] == 1:
+            results.append(reshape(editor, joined, sizes))
+        else:
+            start = constant(editor, neutral, kind)
+            results.append(reduce(editor, joined, start, reduced, computation))
+    total = _tree(results, opcode, editor)
+    return applied(computation, (initial, total), i.shape.dimensions, editor)
+
+
+def _tree(parts: Sequence[HloInstruction], opcode: Opcode, editor: Editor) -> HloInstruction:
+    """All parts, of one shape, combined in pairs, then pairs of pairs."""
+    while len(parts) > 1:
+        pairs = [editor.add(opcode, parts[n : n + 2]) for n in range(0, len(parts) - 1, 2)]
+        parts = [*pairs, *parts[2 * len(pairs) :]]
+    return parts[0]
