@@ -127,7 +127,7 @@ class _Tables:
         match row:
             case KernelThunk():
                 address = self._compiled[row.kernel.key].address
-                chunk = chunk_of(row.work, row.prologue)
+                chunk = chunk_of(row.trips, row.work, row.prologue)
                 return self._loop(address, row.arguments, row.trips, chunk)
             case CopyThunk():
                 size, places = row.target.byte_size, (row.target, row.source)
