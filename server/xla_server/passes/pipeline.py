@@ -28,6 +28,7 @@ from xla_server.passes.rng_expander import RngExpander
 from xla_server.passes.scaled_dot_expander import ScaledDotExpander
 from xla_server.passes.scan_expander import ScanExpander
 from xla_server.passes.single_scatter import SingleScatter
+from xla_server.passes.small_dot_expander import SmallDotExpander
 from xla_server.passes.squeeze import Squeeze
 from xla_server.passes.static_sizes import StaticSizes
 from xla_server.passes.transpose_folding import TransposeFolding
@@ -103,6 +104,8 @@ PIPELINE: tuple[Pass, ...] = (
     # Before convolutions of one place become products, where their features are last.
     FeaturesLast(),
     ConvolutionCanonicaliser(),
+    # Before they are brought into the forms of routines.
+    SmallDotExpander(),
     # Before dots become products of matrices, behind which reshapes stand in between.
     TransposedDot(),
     # After simplification, which finds the true sizes and the transposes that are none.

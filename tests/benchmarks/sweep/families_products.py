@@ -86,6 +86,21 @@ def batched(draw: Draw) -> str:
     return f"jnp.einsum('{left},{right}->{out}', {a}, {b})"
 
 
+def small_matrices(draw: Draw) -> str:
+    """Draw products of many matrices of 1 to 16 rows and columns, or of many short rows."""
+    dtype = draw.weighted({"float32": 10, "float64": 2, "bfloat16": 1, "int32": 1})
+    rows, inner, columns = (draw.integer(1, draw.choice(4, 8, 16)) for _ in range(3))
+    batch = draw.size(2**6, 2**20 // max(rows * inner, inner * columns, rows * columns))
+    sizes = {"b": batch, "i": rows, "k": inner, "j": columns}
+    if draw.chance(0.3):
+        x, weight = draw.parameter((batch, inner), dtype), draw.parameter((inner, columns), dtype)
+        return draw.choice(f"{x} @ {weight}", f"({x} @ {weight}).T", f"jnp.abs({x}) @ {weight} + 1")
+    left, right = draw.choice(("bik", "bkj"), ("bik", "bjk"), ("bki", "bkj"), ("ikb", "kjb"))
+    a, b = (draw.parameter([sizes[at] for at in letters], dtype) for letters in (left, right))
+    product = f"jnp.einsum('{left},{right}->bij', {a}, {b})"
+    return draw.choice(product, f"jnp.abs({product}) + 1", f"jnp.sum({product}, {draw.axes(3)})")
+
+
 def layers(draw: Draw) -> str:
     """Draw two to five dense layers with activations."""
     dtype = draw.weighted({"float32": 8, "bfloat16": 1, "float64": 1})
@@ -120,6 +135,7 @@ FAMILIES = {
     "product": product,
     "vectors": vectors,
     "batched": batched,
+    "small_matrices": small_matrices,
     "layers": layers,
     "attention": attention,
 }

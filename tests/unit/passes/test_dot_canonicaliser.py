@@ -182,7 +182,7 @@ def test_columns_of_a_batch_stay() -> None:
 
 
 @st.composite
-def _dots(draw: st.DrawFn) -> tuple[list[str], str]:
+def dots(draw: st.DrawFn) -> tuple[list[str], str]:
     """A dot with its dimensions shuffled on both sides."""
     sizes = st.integers(1, 3)
     batch, contracted = ([draw(sizes) for _ in range(draw(st.integers(0, 2)))] for _ in range(2))
@@ -215,7 +215,7 @@ def _dots(draw: st.DrawFn) -> tuple[list[str], str]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(_dots())
+@given(dots())
 def test_every_dot_becomes_canonical(dot: tuple[list[str], str]) -> None:
     before = stated(*dot)
     changed = stated(*dot)

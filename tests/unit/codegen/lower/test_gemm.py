@@ -50,7 +50,7 @@ TYPES = {
     "s32": (np.int32, np.int32),
 }
 SIZES = {
-    "smaller than a tile": (2, 3, 20, 5),
+    "smaller than a tile": (2, 3, 30, 5),
     "an odd depth of several runs": (1, 50, 70, 1537),
     "of one vector": (1, 90, 10, 33),
     "of one vector, ahead": (1, 700, 16, 400),

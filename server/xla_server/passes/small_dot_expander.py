@@ -1,0 +1,184 @@
+"""Dots of many small matrices or short rows written as sums, which one loop nest computes."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.dimension_numbers import DotDimensionNumbers
+from xla_contract.element_type import ElementType
+from xla_contract.opcode import Opcode
+from xla_contract.ops.dot import free_dimensions
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.passes.build import (
+    binary_computation,
+    broadcast,
+    constant,
+    convert,
+    count,
+    reduce,
+    transpose,
+)
+from xla_server.passes.edit import Editor, rewrite
+from xla_server.target.capability import MAX_UNROLLED_ITERATIONS
+
+MAX_PRODUCTS = 384
+"""Multiplications for each matrix of a batch up to which a loop is faster than a call of a routine,
+which takes as long as some 500 in a loop. From 8 x 8 x 8 on routines are as fast."""
+
+MAX_ROW_PRODUCTS = 64
+"""The same for each row of a single product, where routines compute several rows at once."""
+
+MIN_ROWS = 32
+"""Rows of a single product from which a loop saves more time than its compilation takes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SmallDotExpander:
+    """Writes a dot of many small matrices, or of many short rows, as reduce(multiply(lhs, rhs)).
+
+    One loop nest computes them, together with the transposes, operands and users that fuse with
+    it. Sums of types narrower than 32 bits are computed in f32, s32 or u32, as routines do.
+    """
+
+    name: str = "small-dot-expander"
+
+    def apply(self, module: HloModule) -> bool:
+        """Rewrite everywhere; whether anything was."""
+        editor = Editor(module)
+        adders: dict[ElementType, HloComputation] = {}
+        changed = False
+        for computation in module.computations:
+            changed |= rewrite(computation, lambda i: _expanded(i, editor, adders), editor)
+        module.computations[:0] = adders.values()
+        return changed
+
+
+def _expanded(
+    i: HloInstruction, editor: Editor, adders: dict[ElementType, HloComputation]
+) -> HloInstruction | None:
+    kind = i.shape.element_type
+    if i.opcode is not Opcode.DOT or not i.shape.element_count or kind is ElementType.PRED:
+        return None
+    dot = _Dot.of(i)
+    if dot.is_small_batch:
+        is_inner = dot.last_of_rhs not in dot.columns
+    elif dot.has_short_rows:
+        is_inner = True
+    else:
+        return None
+    wide = _accumulator(kind)
+    if wide not in adders:
+        adders[wide] = binary_computation(editor, Opcode.ADD, wide)
+    total = dot.expanded(is_inner, wide, adders[wide], editor)
+    return convert(editor, total, kind)
+
+
+def _accumulator(kind: ElementType) -> ElementType:
+    if kind.bit_width >= 32:
+        return kind
+    if kind.is_floating:
+        return ElementType.F32
+    return ElementType.S32 if kind.is_signed_integer else ElementType.U32
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Dot:
+    """A dot by the parts that dimensions of its operands have: batch, rows, columns, contracted."""
+
+    i: HloInstruction
+    numbers: DotDimensionNumbers
+    rows: Sequence[int]
+    columns: Sequence[int]
+
+    @classmethod
+    def of(cls, i: HloInstruction) -> "_Dot":
+        lhs, rhs = i.operands
+        numbers = i.attributes.dimension_numbers
+        rows = free_dimensions(
+            lhs.shape.rank, numbers.lhs_contracting_dimensions, numbers.lhs_batch_dimensions
+        )
+        columns = free_dimensions(
+            rhs.shape.rank, numbers.rhs_contracting_dimensions, numbers.rhs_batch_dimensions
+        )
+        return cls(i, numbers, rows, columns)
+
+    @property
+    def _depths(self) -> list[int]:
+        sizes = self.i.operands[0].shape.dimensions
+        return [sizes[d] for d in self.numbers.lhs_contracting_dimensions]
+
+    @property
+    def _split(self) -> tuple[int, int, int]:
+        """The numbers of matrices, rows and columns."""
+        sizes, batch = self.i.shape.dimensions, len(self.numbers.lhs_batch_dimensions)
+        middle = batch + len(self.rows)
+        return count(sizes[:batch]), count(sizes[batch:middle]), count(sizes[middle:])
+
+    @property
+    def last_of_rhs(self) -> int:
+        """The dimension of the right operand whose elements are neighbours."""
+        sizes = self.i.operands[1].shape.dimensions
+        return max((d for d, size in enumerate(sizes) if size > 1), default=-1)
+
+    @property
+    def is_small_batch(self) -> bool:
+        """Whether these are several products of small matrices."""
+        (batch, rows, columns), depth = self._split, count(self._depths)
+        return batch > 1 < depth and rows * columns * depth <= MAX_PRODUCTS
+
+    @property
+    def has_short_rows(self) -> bool:
+        """Whether this is one product of many rows, few of whose columns lie in a short row.
+
+        Many columns count as well where each is contracted with neighbours.
+        """
+        (batch, rows, columns), depth = self._split, count(self._depths)
+        many, few = rows, columns
+        if columns > rows:
+            if self.last_of_rhs in self.columns:
+                return False
+            many, few = columns, rows
+        is_short = 1 < depth <= MAX_UNROLLED_ITERATIONS and few * depth <= MAX_ROW_PRODUCTS
+        return batch == 1 and few > 1 and many >= MIN_ROWS and is_short
+
+    def expanded(
+        self, is_inner: bool, kind: ElementType, adder: HloComputation, editor: Editor
+    ) -> HloInstruction:
+        """The sum of products of this type, contracted dimensions last or before the columns."""
+        batch, depths, result = len(self.numbers.lhs_batch_dimensions), self._depths, self.i.shape
+        middle = batch + len(self.rows)
+        first = result.rank if is_inner else middle
+        sizes = [*result.dimensions[:first], *depths, *result.dimensions[first:]]
+        added = range(first, first + len(depths))
+        left, right = range(middle), [d for d in range(len(sizes)) if d not in added]
+        numbers, (lhs, rhs) = self.numbers, self.i.operands
+        factors = [
+            _spread(
+                convert(editor, lhs, kind),
+                (*numbers.lhs_batch_dimensions, *self.rows, *numbers.lhs_contracting_dimensions),
+                (*left, *added),
+                sizes,
+                editor,
+            ),
+            _spread(
+                convert(editor, rhs, kind),
+                (*numbers.rhs_batch_dimensions, *self.columns, *numbers.rhs_contracting_dimensions),
+                (*right[:batch], *right[middle:], *added),
+                sizes,
+                editor,
+            ),
+        ]
+        product = editor.add(Opcode.MULTIPLY, factors)
+        return reduce(editor, product, constant(editor, 0, kind), list(added), adder)
+
+
+def _spread(
+    side: HloInstruction,
+    dimensions: Sequence[int],
+    places: Sequence[int],
+    sizes: Sequence[int],
+    editor: Editor,
+) -> HloInstruction:
+    """An operand repeated to `sizes`, where its dimensions are at these places."""
+    order = sorted(zip(places, dimensions, strict=True))
+    moved = transpose(editor, side, [d for _, d in order])
+    return broadcast(editor, moved, [place for place, _ in order], sizes)
