@@ -9,7 +9,8 @@ from xla_contract.element_type import ElementType
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_server.backends.backend import Execution
-from xla_server.backends.cpu import Cpu, CpuExecutable
+from xla_server.backends.compiled_executable import CompiledExecutable
+from xla_server.backends.cpu import Cpu
 from xla_server.backends.dump import Dump
 from xla_server.backends.dump_directory import DumpFiles
 from xla_server.backends.options import DumpOptions
@@ -31,7 +32,7 @@ def trial_run(module: HloModule, profile: DumpFiles | None) -> Iterator[str]:
     platform = Cpu()
     device = platform.devices[0]
     executable = platform.compile(module, module.entry_program_shape)
-    assert isinstance(executable, CpuExecutable), "what has dynamic dimensions is refused before"
+    assert isinstance(executable, CompiledExecutable), "what has dynamic dimensions is refused before"
     random = np.random.default_rng(SEED)
     arguments = [
         platform.to_device(drawn(shape, random), device)
