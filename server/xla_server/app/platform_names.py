@@ -4,7 +4,7 @@ import enum
 
 
 class Platform(enum.StrEnum):
-    """What runs the programs."""
+    """The names of the platforms."""
 
     INTERPRETER = "interpreter"
     CPU = "cpu"

@@ -1,4 +1,4 @@
-"""The registry of platforms: the only place that names classes of them."""
+"""The registry of platforms: the only module that names their classes."""
 
 import os
 import stat
@@ -59,7 +59,7 @@ def _cpu(settings: Settings) -> Backend:
 PLATFORMS: Mapping[Platform, Callable[[Settings], Backend]] = MappingProxyType(
     {Platform.INTERPRETER: _interpreter, Platform.CPU: _cpu}
 )
-"""What makes the backend of each platform there is; raises ConfigurationError."""
+"""A function for each platform that makes its backend, and raises ConfigurationError."""
 
 
 def create_backend(settings: Settings) -> Backend:

@@ -41,7 +41,7 @@ from xla_server.ir.verifier import check_signature, verify
 from xla_server.passes.edit import copy_module
 from xla_server.passes.rng_expander import RngExpander
 from xla_server.passes.selection import PassOptions
-from xla_server.target.machine import Machine
+from xla_server.target.target import Target
 
 
 class PlatformOptions(TypedDict, total=False):
@@ -59,7 +59,7 @@ class PlatformOptions(TypedDict, total=False):
 
 
 class CompiledBackend(abc.ABC):
-    """A platform of `device_count` devices that compiles programs for one machine.
+    """A platform of `device_count` devices that compiles programs for one target.
 
     Implements xla_server.backends.backend.Backend but for `to_device`. Instructions are lowered by
     `lowerings`, and `preparation` compiles what programs share.
@@ -72,7 +72,7 @@ class CompiledBackend(abc.ABC):
     def __init__(
         self,
         device_count: int,
-        machine: Machine,
+        target: Target,
         lowerings: Mapping[Opcode, Lower],
         preparation: Preparation,
         *,
@@ -84,21 +84,21 @@ class CompiledBackend(abc.ABC):
         if device_count < 1:
             raise InvalidArgumentError(f"a platform needs at least one device, got {device_count}")
         self.devices = tuple(Device(number, self.platform) for number in range(device_count))
-        self._machine = machine
+        self._target = target
         self._lowerings = lowerings
         self._preparation = preparation
         self._max_value_bytes = max_value_bytes
         self._custom_calls = custom_calls
         self._dumps = dumps or DumpDirectory()
         self._incidents = incidents or Incidents()
-        # As long as an executable has them.
+        # Weak: executables own programs.
         self._programs: weakref.WeakValueDictionary[tuple[bytes, PassOptions], LoadedProgram] = (
             weakref.WeakValueDictionary()
         )
 
     @abc.abstractmethod
     def to_device(self, literal: Literal, device: Device) -> Buffer:
-        """Place a value on `device`."""
+        """Copy a value to `device`, or share its memory."""
 
     @abc.abstractmethod
     def load(self, compilation: Compilation) -> LoadedProgram:
@@ -177,7 +177,7 @@ class CompiledBackend(abc.ABC):
         dump = self._dump(module, options, files)
         if dump is not None:
             dump.begin(module)
-        # What is between draws is written into static programs, as all other steps are.
+        # Static programs have all other steps, the formulas of random numbers among them.
         module = copy_module(module)
         RngExpander().apply(module)
 
@@ -240,7 +240,7 @@ class CompiledBackend(abc.ABC):
             compilation = compile_module(
                 module,
                 options.passes,
-                machine=self._machine,
+                target=self._target,
                 lowerings=self._lowerings,
                 custom_calls=self._custom_calls,
                 observer=dump,

@@ -73,7 +73,7 @@ class CompiledExecutable:
         self._is_flat = result.is_tuple and all(part.is_array for part in result.tuple_shapes)
 
     def profile_into(self, dump: Dump) -> None:
-        """From now on, write the times of each execution's rows to `dump`."""
+        """Write the times of each further execution's rows to `dump`."""
         self._dump = dump
 
     def execute(
@@ -104,7 +104,7 @@ class CompiledExecutable:
                 seed=self._seed,
             )
 
-        # As long as `memory` is held, no execution that is given some of it writes over it.
+        # No execution that is given some of `memory` writes over it while it is held.
         memory, addresses = [], []
         for leaf in leaves:
             memory.append(leaf.memory)
@@ -155,8 +155,8 @@ class CompiledExecutable:
         numbers = [n for k in donated for n in range(ends[k] - counts[k], ends[k])]
         moved = {leaf: leaf.given_up() for leaf in dict.fromkeys(leaves[n] for n in numbers)}
         leaves = [moved.get(leaf, leaf) for leaf in leaves]
-        # One that shares its memory, or stands here twice, is only given up. That is looked at
-        # last: from now on no other execution can begin to use it.
+        # One that shares its memory, or stands here twice, is only given up. This is tested
+        # last: no other execution can begin to use it any more.
         sole = frozenset(
             n for n in numbers if leaves[n].is_sole_owner and leaves.count(leaves[n]) == 1
         )

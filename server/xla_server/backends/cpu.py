@@ -20,6 +20,7 @@ from xla_server.runtime.executor import walker
 from xla_server.runtime.program import Program
 from xla_server.runtime.threads import ThreadPool
 from xla_server.target.machine import Machine
+from xla_server.target.target import Target
 
 
 class Cpu(CompiledBackend):
@@ -52,7 +53,7 @@ class Cpu(CompiledBackend):
         self._pool = ThreadPool(self._kernels, threads)
         self._blocks = BlockPool()
         steps = preparation(self._kernels, self._pool)
-        super().__init__(device_count, machine, lowerings, steps, **options)
+        super().__init__(device_count, Target.of(machine), lowerings, steps, **options)
 
     def close(self) -> None:
         """Send the threads home that help executions; those that follow do without."""

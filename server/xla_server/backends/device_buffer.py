@@ -49,7 +49,7 @@ class DeviceBuffer(Buffer, Protocol):
         """True if an execution may write over the memory: nothing else refers to it."""
 
     def given_up(self) -> Self:
-        """Return another buffer in this one's place. This one must not be used any more."""
+        """Return another buffer that replaces this one, which must not be used any more."""
 
     def as_shape(self, shape: Shape, device: Device) -> Self:
         """Return the elements in row-major order as an array of another shape; shares memory."""

@@ -1,4 +1,4 @@
-"""The registry of platforms is the only place that names them."""
+"""The registry of platforms is the only module that names them."""
 
 import ast
 from collections.abc import Iterator

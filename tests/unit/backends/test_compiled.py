@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.corpus.hlo_text import VECTOR_LOOP
-from tests.processors import HOST
+from tests.processors import HOST, TARGET
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.literal import Literal
 from xla_server.backends.backend import Device
@@ -44,7 +44,7 @@ class Foreign(CompiledBackend):
     buffers = ForeignBuffer
 
     def __init__(self) -> None:
-        super().__init__(1, HOST, LOWERINGS, Preparation([]))
+        super().__init__(1, TARGET, LOWERINGS, Preparation([]))
         self._kernels = Kernels(None, HOST)
         self._pool = ThreadPool(self._kernels, 1)
 
