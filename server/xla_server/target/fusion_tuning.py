@@ -81,7 +81,7 @@ class Fusions:
 class EvaluationCosts:
     """Numbers of the cost model that decides what is evaluated again (lower/recomputation.py).
 
-    Times are in additions. None follows from the number of cores, so that a program has the same
+    Times are in additions. The number of cores has no part in them, so that a program has the same
     kernels on all machines of a kind.
     """
 
