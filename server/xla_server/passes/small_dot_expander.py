@@ -17,18 +17,8 @@ from xla_server.passes.build import (
     reduce,
     transpose,
 )
-from xla_server.passes.edit import Editor, rewrite
-from xla_server.target.capability import MAX_UNROLLED_ITERATIONS
-
-MAX_PRODUCTS = 384
-"""Multiplications for each matrix of a batch up to which a loop is faster than a call of a routine,
-which takes as long as some 500 in a loop. From 8 x 8 x 8 on routines are as fast."""
-
-MAX_ROW_PRODUCTS = 64
-"""The same for each row of a single product, where routines compute several rows at once."""
-
-MIN_ROWS = 32
-"""Rows of a single product from which a loop saves more time than its compilation takes."""
+from xla_server.passes.edit import Editor, rewrite_all
+from xla_server.target.target import Target
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,26 +29,27 @@ class SmallDotExpander:
     it. Sums of types narrower than 32 bits are computed in f32, s32 or u32, as routines do.
     """
 
+    target: Target
     name: str = "small-dot-expander"
 
     def apply(self, module: HloModule) -> bool:
         """Rewrite everywhere; whether anything was."""
-        editor = Editor(module)
         adders: dict[ElementType, HloComputation] = {}
-        changed = False
-        for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _expanded(i, editor, adders), editor)
+        changed = rewrite_all(module, lambda i, editor: _expanded(i, editor, adders, self.target))
         module.computations[:0] = adders.values()
         return changed
 
 
 def _expanded(
-    i: HloInstruction, editor: Editor, adders: dict[ElementType, HloComputation]
+    i: HloInstruction,
+    editor: Editor,
+    adders: dict[ElementType, HloComputation],
+    target: Target,
 ) -> HloInstruction | None:
     kind = i.shape.element_type
     if i.opcode is not Opcode.DOT or not i.shape.element_count or kind is ElementType.PRED:
         return None
-    dot = _Dot.of(i)
+    dot = _Dot.of(i, target)
     if dot.is_small_batch:
         is_inner = dot.last_of_rhs not in dot.columns
     elif dot.has_short_rows:
@@ -85,12 +76,13 @@ class _Dot:
     """A dot by the parts that dimensions of its operands have: batch, rows, columns, contracted."""
 
     i: HloInstruction
+    target: Target
     numbers: DotDimensionNumbers
     rows: Sequence[int]
     columns: Sequence[int]
 
     @classmethod
-    def of(cls, i: HloInstruction) -> "_Dot":
+    def of(cls, i: HloInstruction, target: Target) -> "_Dot":
         lhs, rhs = i.operands
         numbers = i.attributes.dimension_numbers
         rows = free_dimensions(
@@ -99,7 +91,7 @@ class _Dot:
         columns = free_dimensions(
             rhs.shape.rank, numbers.rhs_contracting_dimensions, numbers.rhs_batch_dimensions
         )
-        return cls(i, numbers, rows, columns)
+        return cls(i, target, numbers, rows, columns)
 
     @property
     def _depths(self) -> list[int]:
@@ -123,7 +115,8 @@ class _Dot:
     def is_small_batch(self) -> bool:
         """Whether these are several products of small matrices."""
         (batch, rows, columns), depth = self._split, count(self._depths)
-        return batch > 1 < depth and rows * columns * depth <= MAX_PRODUCTS
+        most = self.target.tuning.small_dots.max_products
+        return batch > 1 and depth > 1 and rows * columns * depth <= most
 
     @property
     def has_short_rows(self) -> bool:
@@ -137,8 +130,10 @@ class _Dot:
             if self.last_of_rhs in self.columns:
                 return False
             many, few = columns, rows
-        is_short = 1 < depth <= MAX_UNROLLED_ITERATIONS and few * depth <= MAX_ROW_PRODUCTS
-        return batch == 1 and few > 1 and many >= MIN_ROWS and is_short
+        tuning = self.target.tuning.small_dots
+        is_unrolled = 1 < depth <= self.target.capability.MAX_UNROLLED_ITERATIONS
+        is_short = is_unrolled and few * depth <= tuning.max_row_products
+        return batch == 1 and few > 1 and many >= tuning.min_rows and is_short
 
     def expanded(
         self, is_inner: bool, kind: ElementType, adder: HloComputation, editor: Editor

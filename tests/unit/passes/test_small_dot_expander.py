@@ -3,9 +3,12 @@
 import pytest
 from hypothesis import given, settings
 
+from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from tests.unit.passes.test_dot_canonicaliser import dots
-from xla_server.passes.small_dot_expander import MAX_ROW_PRODUCTS, MIN_ROWS, SmallDotExpander
+from xla_server.passes.small_dot_expander import SmallDotExpander
+
+TUNING = TARGET.tuning.small_dots
 
 BATCH = "lhs_batch_dims={0}, rhs_batch_dims={0}"
 NN = f"{BATCH}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}"
@@ -39,8 +42,8 @@ FIRES: dict[str, tuple[list[str], str]] = {
     "narrow integers": (["s8[9,3,4]", "s8[9,4,2]"], f"s8[9,3,2] dot(x0, x1), {NN}"),
     "bytes with wide sums": (["u8[9,3,4]", "u8[9,4,2]"], f"u32[9,3,2] dot(x0, x1), {NN}"),
     "many short rows": (
-        [f"f32[{MIN_ROWS},4]", "f32[4,3]"],
-        f"f32[{MIN_ROWS},3] dot(x0, x1), {MATRICES}",
+        [f"f32[{TUNING.min_rows},4]", "f32[4,3]"],
+        f"f32[{TUNING.min_rows},3] dot(x0, x1), {MATRICES}",
     ),
     "many short columns": (
         ["f32[3,4]", "f32[40,4]"],
@@ -52,8 +55,8 @@ STAYS: dict[str, tuple[list[str], str]] = {
     "larger matrices": (["f32[9,8,8]", "f32[9,8,8]"], f"f32[9,8,8] dot(x0, x1), {NN}"),
     "one small product": (["f32[3,4]", "f32[4,2]"], f"f32[3,2] dot(x0, x1), {MATRICES}"),
     "longer rows": (
-        ["f32[40,8]", f"f32[8,{MAX_ROW_PRODUCTS // 8 + 1}]"],
-        f"f32[40,{MAX_ROW_PRODUCTS // 8 + 1}] dot(x0, x1), {MATRICES}",
+        ["f32[40,8]", f"f32[8,{TUNING.max_row_products // 8 + 1}]"],
+        f"f32[40,{TUNING.max_row_products // 8 + 1}] dot(x0, x1), {MATRICES}",
     ),
     "sums that are not unrolled": (["f32[40,9]", "f32[9,2]"], f"f32[40,2] dot(x0, x1), {MATRICES}"),
     "many columns side by side": (["f32[3,4]", "f32[4,40]"], f"f32[3,40] dot(x0, x1), {MATRICES}"),
@@ -69,7 +72,7 @@ STAYS: dict[str, tuple[list[str], str]] = {
 @pytest.mark.parametrize("name", FIRES)
 def test_fires(name: str) -> None:
     module = stated(*FIRES[name])
-    after = passed(module, SmallDotExpander())
+    after = passed(module, SmallDotExpander(TARGET))
     found = opcodes(after)
     assert "dot" not in found
     assert (found["multiply"], found["reduce"]) == (1, 1)
@@ -78,7 +81,7 @@ def test_fires(name: str) -> None:
 
 @pytest.mark.parametrize("name", STAYS)
 def test_stays(name: str) -> None:
-    passed(stated(*STAYS[name]), SmallDotExpander(), fires=False)
+    passed(stated(*STAYS[name]), SmallDotExpander(TARGET), fires=False)
 
 
 @settings(max_examples=60, deadline=None)
@@ -86,5 +89,5 @@ def test_stays(name: str) -> None:
 def test_dimensions_in_any_order(drawn: tuple[list[str], str]) -> None:
     before = stated(*drawn)
     after = stated(*drawn)
-    SmallDotExpander().apply(after)
+    SmallDotExpander(TARGET).apply(after)
     assert_kept(before, after, relative=1e-6)
