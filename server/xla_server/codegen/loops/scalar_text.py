@@ -8,19 +8,12 @@ from xla_server.codegen.kernel_ir.expressions import Expression, Value
 from xla_server.codegen.kernel_ir.numba_text import NumbaText
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.graph_builder import GraphBuilder
+from xla_server.codegen.loops.scalar_builder import Named
 from xla_server.codegen.trace.graph import Fold, Node
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Tracer
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation
-
-
-@dataclasses.dataclass(eq=False)
-class Named(Node):
-    """A variable of the kernel."""
-
-    name: str
-    type: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
