@@ -28,7 +28,7 @@ class Named(Node):
 class _ScalarBuilder(GraphBuilder):
     """Evaluates nodes in one body."""
 
-    def __init__(self, body: Body, names: Names, known: Mapping[Named, Expression]) -> None:
+    def __init__(self, body: Body, names: Names, known: Mapping[Node, Expression]) -> None:
         super().__init__(())
         self._top, self._names = body, names
         self._values.update(known)
@@ -44,35 +44,38 @@ class _ScalarBuilder(GraphBuilder):
 
 
 def evaluate(
-    body: Body, names: Names, nodes: Sequence[Node], known: Mapping[Named, Expression]
+    body: Body, names: Names, nodes: Sequence[Node], known: Mapping[Node, Expression]
 ) -> list[Expression]:
     """Return the values of nodes, evaluated in a body from those of their variables."""
     return _ScalarBuilder(body, names, known).values_of(nodes)
 
 
-def element_nodes(
+def apply_computation(
+    body: Body,
+    names: Names,
     computation: HloComputation,
-    arguments: Sequence[tuple[Named, ElementType]],
+    arguments: Sequence[tuple[Expression, ElementType]],
     results: Sequence[ElementType],
-) -> list[Node]:
-    """Return a computation whose parameters and results may have types of their own.
+) -> list[Expression]:
+    """Return the results of a computation on elements, evaluated in a body.
 
-    `arguments` are computed values of an element type each, `results` the element types that the
-    computation's results are converted to.
+    Its parameters and results may have types of their own: `arguments` are computed values of an
+    element type each, `results` the element types that its results are converted to.
     """
     tracer = Tracer(RULES, {})
+    known: dict[Node, Expression] = {Named("", value.type): value for value, _ in arguments}
+    kinds = [parameter.shape.element_type for parameter in computation.parameters]
     given = [
-        converted(tracer, variable, element_type, parameter.shape.element_type)
-        for (variable, element_type), parameter in zip(
-            arguments, computation.parameters, strict=True
-        )
+        converted(tracer, variable, element_type, kind)
+        for variable, (_, element_type), kind in zip(known, arguments, kinds, strict=True)
     ]
     shape = computation.root.shape
     shapes = shape.tuple_shapes if shape.is_tuple else (shape,)
-    return [
+    nodes = [
         converted(tracer, node, own.element_type, wanted)
         for node, own, wanted in zip(tracer.call(computation, given), shapes, results, strict=True)
     ]
+    return evaluate(body, names, nodes, known)
 
 
 def element_variable(name: str, element_type: ElementType) -> Named:

@@ -47,7 +47,7 @@ def watched_loop(
     span: int,
 ) -> Iterator[Loop]:
     """Begin a loop that tests the cancellation flag, if there is one, before each span of it."""
-    if word is None or span >= iterations:
+    if word is None:
         with Loop(outside, name, high, low, iterations=iterations) as loop:
             yield loop
         return

@@ -200,7 +200,8 @@ def _philox(element: ElementType, count: int, words_of_state: int) -> Kernel:
     whole = count // each
     r = _Random(element, counters, words_of_state)
     end = r.later(Index(counters))
-    r.move([r.key, end, r.carried(end)][:words_of_state])
+    state: list[Expression] = [r.key, end, r.carried(end)]
+    r.move(state[:words_of_state])
 
     def draw(body: Body, counter: Expression, drawn: int) -> None:
         """Draw at a counter and store the first `drawn` numbers."""

@@ -226,11 +226,11 @@ class _Scan:
         self._kept = list(zip(memory[3 * count :], step.types, strict=False))
         self._first, self._sign = (self._length - 1, -1) if is_backwards else (0, 1)
         self._names, self._top = Names(), Body()
-        self._starts: dict[Named, Expression] = {}
+        self._starts: dict[Node, Expression] = {}
 
     def kernel(self, buffers: Sequence[Buffer], items: int) -> Kernel:
         """Return the kernel of so many work items."""
-        given = {
+        given: dict[Node, Expression] = {
             variable: self._top.let(variable.name, load_element(kind, memory, 0))
             for variable, (memory, kind) in zip(self._step.given, self._initial, strict=True)
         }
@@ -287,10 +287,10 @@ class _Scan:
 
     def _others(self, body: Body, span: int) -> AbstractContextManager[Loop]:
         """Return the loop over all elements of a line but the first."""
-        length = self._length
-        return watched_loop(body, "i", Index(length), Index(1), length - 1, self._word, span)
+        length, word = self._length, self._word if span < self._length else None
+        return watched_loop(body, "i", Index(length), Index(1), length - 1, word, span)
 
-    def _loaded(self, body: Body, at: Expression) -> dict[Named, Expression]:
+    def _loaded(self, body: Body, at: Expression) -> dict[Node, Expression]:
         """Load the elements at an index."""
         return {
             variable: body.let(self._names("new"), load_element(kind, memory, at))
@@ -316,7 +316,7 @@ class _Scan:
 
     def _give(self, body: Body, at: Expression, running: Sequence[Expression]) -> None:
         """Store results of running values."""
-        known = dict(zip(self._step.running, running, strict=True))
+        known: dict[Node, Expression] = dict(zip(self._step.running, running, strict=True))
         found = evaluate(body, self._names, self._step.give, {**known, **self._starts})
         for (memory, kind), value in zip(self._results, found, strict=True):
             store_element(body, kind, memory, at, value)

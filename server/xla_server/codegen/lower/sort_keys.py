@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.element_type import ElementType
-from xla_server.codegen.loops.scalar_text import Named, ScalarText, ScalarWriter
+from xla_server.codegen.loops.scalar_builder import Named
+from xla_server.codegen.loops.scalar_text import ScalarText, ScalarWriter
 from xla_server.codegen.trace.graph import Apply, Literal, Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
