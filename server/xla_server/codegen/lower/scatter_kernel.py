@@ -42,7 +42,7 @@ from xla_server.ir.module import HloComputation
 _Open = TypeVar("_Open", bound=Body)
 
 _LISTED = 1024
-"""Index vectors that are looked through before those found are done."""
+"""Index vectors that are tested before the updates of those found are combined."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Combiner:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Buffers:
-    """What a kernel reads and writes. `word` has the cancellation flag where it is tested."""
+    """The buffers of a kernel. `word` is the cancellation flag if the kernel tests it."""
 
     indices: Buffer
     results: Sequence[Buffer]
@@ -165,8 +165,8 @@ class ScatterKernel:
     def _add_ranges(self, division: Ranges) -> None:
         """The index vectors whose updates are in a work item's part of the result, in order.
 
-        They are listed first: a branch for each would be guessed wrongly as often as not. What
-        does not fit is found out later.
+        Their numbers are listed first: a branch for each would be mispredicted as often as not.
+        The test that their windows fit comes after that.
         """
         space, vectors = self._space, self._space.vectors
         listed = min(max(1, SPAN // space.window_elements), _LISTED, vectors)
@@ -231,7 +231,7 @@ class ScatterKernel:
         kind = self._shape.element_type
         number = load_element(kind, self._buffers.indices, place)
         if kind.bit_width == 64 and not kind.is_signed_integer:
-            # What does not fit a signed number is in no array.
+            # Entries beyond the range of signed numbers are outside of every array.
             number = Apply("minimum", (number, Const(Type.U64, (2**63 - 1,))), Type.U64)
         return integer_op("to_i64", number)
 

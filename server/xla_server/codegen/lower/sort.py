@@ -235,7 +235,7 @@ def _by_key(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Giv
     order = Value("order", Type.I64)
     rooms = [plus(scratch, 8 * n * words * length) for n in (1, 2)]
     operands = (scratch, *rooms, Index(length), Address(sort.word))
-    # What is not sorted has numbers of no elements.
+    # Entries that are not sorted have no valid numbers.
     body.add(Call(sorter_name(words, key.bytes), operands, (order,)), Stop(sort.word))
     sorted_entries = Region(order, Role.SCRATCH)
     with _each(sort, body, count) as (loop, i):
@@ -248,7 +248,7 @@ def _by_key(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Giv
 
 
 def _by_heap(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Give) -> None:
-    """As `_by_key`, for so few that a heap of them is all that is kept."""
+    """Keep the entries of the first `count` in a heap, as all that is stored, and give them."""
     heap = Region(sort.scratch, Role.SCRATCH)
     limit = body.declare("limit", Index(0))
     with Loop(body, sort.names("i"), line.length) as loop:
@@ -316,7 +316,7 @@ def _merge(
         branch.set(run, plus(run, 1))
 
     with Repeat(body, Apply("bit_and", (has_left, has_right), Type.B1), line.length) as both:
-        # Each pass puts an entry at every place, so it looks once for as many of them.
+        # A pass stores each entry once: the test is executed once for every LOOK entries.
         if line.length > LOOK:
             _look(sort, both, to)
         numbers = [
@@ -353,8 +353,8 @@ def _look(sort: _Sort, body: Body, number: Expression) -> None:
 def _each(sort: _Sort, body: Body, count: int) -> Iterator[tuple[Body, Value]]:
     """Open a loop over an index that tests the cancellation flag every so often if it is long.
 
-    What is done for some indices may be done again: the last span is as long as the others, which
-    LLVM has less to do for than for one that ends earlier.
+    Some iterations may be repeated: the last span is as long as the others, because LLVM compiles
+    loops of one length in less time.
     """
     name = sort.names("i")
     if count <= LOOK:

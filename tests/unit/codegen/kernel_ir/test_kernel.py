@@ -214,7 +214,7 @@ def test_evaluations_are_counted_by_the_loops_around() -> None:
     blocks = Part(ITEM, 100, (value,), step=8)
     # Each of four calls has 25 items, in four steps.
     assert evaluations(kernel_of(blocks), 4) == {3: 16}
-    # What goes through its range itself is executed once by each call.
+    # The body of a range is executed once by each call.
     loop = For(AXIS, START, STOP, (value,), 25)
     assert evaluations(kernel_of(Part(None, 100, (loop,), is_range=True)), 4) == {3: 100}
 
