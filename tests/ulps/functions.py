@@ -15,7 +15,6 @@ from scipy import special
 
 from xla_contract.element_type import ElementType
 from xla_server.codegen.kernel import LoadedKernel, compile_kernel
-from xla_server.codegen.loops.element_text import called
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 
 Array = Any
@@ -91,14 +90,19 @@ def exact(function: str, name: str, *operands: Array) -> Array:
         return REFERENCE[function](*(operand.astype(WIDER[name]) for operand in operands))
 
 
+def _called(function: str | None, value: str) -> str:
+    """Return the text of a conversion; that of the value where there is nothing to convert."""
+    return value if function is None else f"{function}({value})"
+
+
 def loop(function: str, name: str) -> str:
     """The text of a loop over buffers that calls a function for every element."""
     kind = KERNEL_TYPE[_ELEMENT[name]]
     operands = range(2 if function in BINARY else 1)
     addresses = "".join(f"    a{k} = reload_i64(buffers, {k})\n" for k in operands)
-    loads = ", ".join(called(kind.widen, f"load_{kind.storage}(a{k}, i)") for k in operands)
+    loads = ", ".join(_called(kind.widen, f"load_{kind.storage}(a{k}, i)") for k in operands)
     name = function if function in OPERATIONS else f"{function}_{kind.computed}"
-    value = called(kind.narrow, f"{name}({loads})")
+    value = _called(kind.narrow, f"{name}({loads})")
     return (
         "def kernel(buffers, start, stop):\n"
         f"{addresses}"

@@ -225,7 +225,7 @@ class _ColumnBuilder(LoopBuilder):
             accumulator = result.fold.accumulators[result.number]
             self._values[accumulator] = run.let(self._names("a"), element.load())
         combined = [self._value(v.fold.combined[v.number]) for _, v in results]
-        counted: dict[Fold, int] = {fold: self._origin(fold) for fold in folds}
+        counted: dict[Fold, int | None] = {fold: self._origin(fold) for fold in folds}
         for (_, result), element, value in zip(results, elements, combined, strict=True):
             element.store(run, value, counted.pop(result.fold, None))
         opened.append(run)

@@ -62,8 +62,8 @@ class GraphBuilder(abc.ABC):
         self._stack.append(StackArray(name, byte_size))
         return self._stack[-1]
 
-    def _origin(self, what: Node | Fold) -> int:
-        """Return the number of what a statement evaluates."""
+    def _origin(self, what: Node | Fold) -> int | None:
+        """Return the number of what a statement evaluates; None if it is not counted."""
         self._origins.append(what)
         return len(self._origins) - 1
 

@@ -11,7 +11,7 @@ from xla_server.codegen.kernel_ir.statements import Break, If, Set, Stop, While
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.graph_builder import applied
 from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest
-from xla_server.codegen.loops.scalar_text import Named
+from xla_server.codegen.loops.scalar_builder import Named
 from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.trace.graph import Literal, Load, Node, Store
 from xla_server.codegen.trace.kernel_types import KernelType

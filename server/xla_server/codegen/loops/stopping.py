@@ -11,7 +11,12 @@ blocks (matrix_blocks.py), long lines of a Fourier transform by work items of at
 elements (fft_plan.py).
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from xla_server.codegen.kernel_ir.builder import Body, Loop
+from xla_server.codegen.kernel_ir.expressions import Buffer, Expression, integer_op, plus
+from xla_server.codegen.kernel_ir.statements import Stop
 
 LONG_TRIP = 1 << 22
 """Operations from which a trip is so long: some milliseconds."""
@@ -29,6 +34,30 @@ def stop_lines(depth: int, word: str = "cancelled") -> list[str]:
     """Lines of a kernel that return from it if the word at the address `word` is set."""
     margin = "    " * depth
     return [f"{margin}if watch_i64({word}) != 0:", f"{margin}    return"]
+
+
+@contextlib.contextmanager
+def watched_loop(
+    outside: Body,
+    name: str,
+    high: Expression,
+    low: Expression,
+    iterations: float,
+    word: Buffer | None,
+    span: int,
+) -> Iterator[Loop]:
+    """Begin a loop that tests the cancellation flag, if there is one, before each span of it."""
+    if word is None:
+        with Loop(outside, name, high, low, iterations=iterations) as loop:
+            yield loop
+        return
+    with Loop(
+        outside, f"{name}_begin", high, low, step=span, iterations=iterations / span
+    ) as spans:
+        spans.add(Stop(word))
+        end = integer_op("minimum", plus(spans.axis, span), high)
+        with Loop(spans, name, end, spans.axis, iterations=span) as loop:
+            yield loop
 
 
 def span_of(sizes: Sequence[int], inside: int = 1) -> tuple[int, int]:

@@ -17,7 +17,25 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
-from xla_server.codegen.kernel_ir.kernel import SourceKernel
+from xla_server.codegen.kernel_ir.builder import Body, Items
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.expressions import (
+    BUFFERS,
+    START,
+    STOP,
+    Apply,
+    Buffer,
+    Expression,
+    Index,
+    Load,
+    Region,
+    Role,
+    integer_op,
+    whole,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import Call
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.pieces import Box, are_few, box_kernels
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loop_kernel import (
@@ -264,23 +282,28 @@ def _add_copies(
     is_interleaved = is_by_rows and _are_elements(entries, target)
     is_few = len(entries) <= FEW_OPERANDS
     if is_interleaved and (side is None or (is_few and side * size < TILE_ROW_BYTES)):
-        lines, trips, bytes_each = _interleaving_loop(len(entries), size), rows, target
+        kernel, bytes_each = _interleaving_loop(len(entries), size, rows), target
     elif is_interleaved and side and rows * size >= TILE_BYTES:
-        tile = f"{tile_name(size, side)}_address()"
-        lines = [f"interleave_tiles(buffers, start, stop, {tile}, {side}, {size})"]
-        trips, bytes_each = -(-rows * size // TILE_BYTES), TILE_BYTES * len(entries)
+        tile = Apply(f"{tile_name(size, side)}_address", (), Type.I64)
+        items, bytes_each = -(-rows * size // TILE_BYTES), TILE_BYTES * len(entries)
+        kernel = _call("interleave_tiles", items, tile, side, size)
     elif is_by_rows:
-        lines, trips, bytes_each = ["concatenate_rows(buffers, start, stop)"], rows, filled
+        kernel, bytes_each = _call("concatenate_rows", rows), filled
     else:
-        lines = ["concatenate_bytes(buffers, start, stop)"]
-        trips, bytes_each = -(-filled * rows // LINE_BYTES), LINE_BYTES
-    text = "def kernel(buffers, start, stop):\n" + "".join(f"    {line}\n" for line in lines)
+        kernel = _call("concatenate_bytes", -(-filled * rows // LINE_BYTES))
+        bytes_each = LINE_BYTES
     work = max(1, bytes_each // WORK_BYTES)
     arguments = (table, *buffers)
     reads = (table, *(value for value in buffers if value is not result))
-    lowering.add(
-        KernelThunk(root.name, SourceKernel(text), trips, work, arguments, reads, (result,))
-    )
+    lowering.add(KernelThunk(root.name, kernel, kernel.items, work, arguments, reads, (result,)))
+
+
+def _call(routine: str, items: int, *operands: int | Expression) -> Kernel:
+    """Return the kernel that has a routine do a range of work items, by the table of buffers."""
+    top = Body()
+    with Items(top, items, None) as body:
+        body.add(Call(routine, (BUFFERS, START, STOP, *map(whole, operands))))
+    return Kernel((), (), tuple(top.statements), Effort.UNOPTIMISED)
 
 
 def _are_elements(entries: Sequence[tuple[int, ...]], row_bytes: int) -> bool:
@@ -293,27 +316,29 @@ def _are_elements(entries: Sequence[tuple[int, ...]], row_bytes: int) -> bool:
     )
 
 
-def _interleaving_loop(count: int, size: int) -> list[str]:
-    """Return the lines that interleave elements of few operands in one loop.
+def _interleaving_loop(count: int, size: int, rows: int) -> Kernel:
+    """Return the kernel that interleaves elements of few operands in one loop.
 
-    LLVM makes vectors of it. The text depends on nothing else, so that programs share the kernel.
+    LLVM makes vectors of it. The text depends on nothing else than the count and the size of an
+    element, so that programs share the kernel.
     """
-    kind = f"u{8 * size}"
-    words = [HEAD_WORDS + n * ENTRY_WORDS for n in range(count)]
-    sources = [
-        f"add(peek_i64(buffers, peek_i64(table, {word + BUFFER})), "
-        f"peek_i64(table, {word + OFFSET}))"
-        for word in words
-    ]
-    return [
-        "table, result = peek_i64(buffers, 0), peek_i64(buffers, 1)",
-        *(f"source{n} = {source}" for n, source in enumerate(sources)),
-        "for row in range(start, stop):",
-        *(
-            f"    store_{kind}(result, add(mul(row, {count}), {n}), load_{kind}(source{n}, row))"
-            for n in range(count)
-        ),
-    ]
+    table, result = Buffer(0, Role.READ), Buffer(1, Role.WRITE)
+    kind, top = f"u{8 * size}", Body()
+
+    def word(number: int) -> Load:
+        return Load(table, Type.I64, Index(number))
+
+    sources = []
+    for n in range(count):
+        entry = HEAD_WORDS + n * ENTRY_WORDS
+        address = Load(Region(BUFFERS, Role.READ), Type.I64, word(entry + BUFFER))
+        source = top.let(f"source{n}", integer_op("add", address, word(entry + OFFSET)))
+        sources.append(Region(source, Role.READ))
+    with Items(top, rows, "row") as body:
+        for n, memory in enumerate(sources):
+            element = Load(memory, Type(kind), body.axis)
+            body.store(result, kind, Index(n, ((body.axis, count),)), element)
+    return Kernel((table, result), (), tuple(top.statements))
 
 
 def _loops(task: LoopTask, division: Division) -> LoopKernel:

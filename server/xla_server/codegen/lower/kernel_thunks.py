@@ -21,19 +21,19 @@ def kernel_thunk(
     """
     kernel = scheduled.kernel
     values = (*arguments, CANCELLATION)
-    by_role = {
-        role: tuple(values[buffer.number] for buffer in kernel.buffers if buffer.role is role)
-        for role in Role
-    }
-    given = values if by_role[Role.WORD] else tuple(arguments)
+
+    def of(*roles: Role) -> tuple[Value, ...]:
+        return tuple(values[buffer.number] for buffer in kernel.buffers if buffer.role in roles)
+
+    given = values if of(Role.WORD) else tuple(arguments)
     return KernelThunk(
         name,
         kernel,
         kernel.items,
         scheduled.work,
         given,
-        reads=by_role[Role.READ],
-        writes=by_role[Role.WRITE],
+        reads=of(Role.READ),
+        writes=of(Role.WRITE, Role.SCRATCH),
         in_place=in_place,
         updates=updates,
         prologue=scheduled.prologue,

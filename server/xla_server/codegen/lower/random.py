@@ -6,22 +6,41 @@ Which counters are drawn for a shape is xla_server.ops.rng_bit_generator's rule.
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeAlias
 
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
-from xla_server.buffers.code import CopyThunk, KernelThunk
-from xla_server.codegen.kernel_ir.kernel import SourceKernel
+from xla_server.buffers.code import CopyThunk
+from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names, Repeat
+from xla_server.codegen.kernel_ir.expressions import (
+    START,
+    STOP,
+    Apply,
+    Buffer,
+    Const,
+    Expression,
+    Index,
+    Load,
+    Quotient,
+    Remainder,
+    Role,
+    Value,
+    integer_op,
+    plus,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import Call
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.loops.scheduled import ScheduledKernel
+from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.rng_bit_generator import split_dimension
 
-_Stored: TypeAlias = tuple[str, str]
-"""The storage of an element, and the text of its bits."""
-
 _WORK = 40
 """About as many cheap operations as a counter costs."""
+
+_STATE, _AFTER, _BITS = Buffer(0, Role.READ), Buffer(1, Role.WRITE), Buffer(2, Role.WRITE)
 
 
 def lower_rng_bit_generator(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -36,149 +55,171 @@ def lower_rng_bit_generator(lowering: Lowering, i: HloInstruction) -> Tree:
         return after, bits
     element, sizes = attributes.shape.element_type, attributes.shape.dimensions
     if attributes.algorithm is RandomAlgorithm.THREE_FRY:
-        counters, body = _three_fry(element, sizes)
+        kernel = _three_fry(element, sizes)
     else:
-        counters, body = _philox(element, math.prod(sizes), form.dimensions[0])
-    text = f"""def kernel(buffers, start, stop):
-    state = peek_i64(buffers, 0)
-    after = peek_i64(buffers, 1)
-    out = peek_i64(buffers, 2)
-    key = load_u64(state, 0)
-    base = load_u64(state, 1)
-{body}"""
-    arguments, source = (state, after, bits), SourceKernel(text)
-    lowering.add(KernelThunk(i.name, source, counters, _WORK, arguments, (state,), (after, bits)))
+        kernel = _philox(element, math.prod(sizes), form.dimensions[0])
+    lowering.add(kernel_thunk(i.name, ScheduledKernel(kernel, _WORK, 0, {}), (state, after, bits)))
     return after, bits
 
 
-def _three_fry(element: ElementType, sizes: Sequence[int]) -> tuple[int, str]:
-    """The number of counters, and the text that draws them."""
+class _Random:
+    """A kernel while it is built, each call of which draws at a range of the counters."""
+
+    def __init__(self, element: ElementType, counters: int, words: int) -> None:
+        """`words` are those of the state."""
+        self._element, self._counters = element, counters
+        self._names, self._top = Names(), Body()
+        names = ("key", "base", "high")[:words]
+        loads = [Load(_STATE, Type.U64, Index(n)) for n in range(words)]
+        known = [self._top.let(*each) for each in zip(names, loads, strict=True)]
+        # Without a third word the key is the counter's upper half too, and does not move.
+        self.key, self._base, self._high = *known[:2], known[-1 if words == 3 else 0]
+        self.body = Items(self._top, counters, None)
+
+    def kernel(self) -> Kernel:
+        """Return the kernel."""
+        self.body.close()
+        return Kernel((_STATE, _AFTER, _BITS), (), tuple(self._top.statements))
+
+    def move(self, words: Sequence[Expression]) -> None:
+        """Store the next state, in the call that draws at the first counter."""
+        with Branch(self.body, Apply("eq", (START, Index(0)), Type.B1)) as first:
+            for number, word in enumerate(words):
+                first.store(_AFTER, "u64", Index(number), word)
+
+    def counters(self, outside: Body, low: Expression, high: Expression) -> Loop:
+        """Return a loop over counters."""
+        return Loop(outside, self._names("k"), high, low, iterations=self._counters)
+
+    def later(self, counter: Expression) -> Apply:
+        """Return the lower half of a counter: that of the state is number 0."""
+        return Apply("add", (self._base, Apply("to_u64", (counter,), Type.U64)), Type.U64)
+
+    def carried(self, low: Expression) -> Apply:
+        """Return the upper half of the counter with this lower half."""
+        is_over = Apply("lt", (low, self._base), Type.B1)
+        return Apply("add", (self._high, Apply("to_u64", (is_over,), Type.U64)), Type.U64)
+
+    def three_fry(self, body: Body, counter: Expression) -> Value:
+        """Draw two words in one."""
+        drawn = Apply("three_fry", (self.key, self.later(counter)), Type.U64)
+        return body.let(self._names("v"), drawn)
+
+    def philox(self, body: Body, counter: Expression) -> tuple[Value, Value]:
+        """Draw four words in two."""
+        low = body.let(self._names("v"), self.later(counter))
+        pair = Value(self._names("v"), Type.U64), Value(self._names("v"), Type.U64)
+        body.add(Call("philox", (self.key, low, self.carried(low)), pair))
+        return pair
+
+    def store(self, body: Body, index: Expression, word: Expression) -> None:
+        """Store the low bits of a word as an element."""
+        storage = Type(f"u{8 * self._element.byte_width}")
+        bits = Apply(f"to_{storage}", (word,), storage)
+        if self._element.bit_width < 8:
+            mask = Const(storage, (2**self._element.bit_width - 1,))
+            bits = Apply("bit_and", (bits, mask), storage)
+        body.store(_BITS, storage, index, bits)
+
+    def store_pair(self, loop: Loop, first: Index, second: Index | None) -> None:
+        """Draw two words at a loop's counter and store those that have an index."""
+        pair = self.three_fry(loop, loop.axis)
+        self.store(loop, first, pair)
+        if second is not None:
+            self.store(loop, second, _upper(pair))
+
+
+def _three_fry(element: ElementType, sizes: Sequence[int]) -> Kernel:
     count = math.prod(sizes)
     wide = element.bit_width == 64
     split = 0 if wide or not sizes else split_dimension(tuple(sizes))
     size = 1 if wide or not sizes else sizes[split]
     half = -(-size // 2)
     counters = count if wide else count // size * half
-    text = _moved(["key", f"add(base, to_u64({counters}))"])
-    if wide:
-        return counters, text + _loop("store_u64(out, k, three_fry(key, add(base, to_u64(k))))")
-    draw = "pair = three_fry(key, add(base, to_u64(k)))"
-    first, second = (_narrowed(word, element) for word in ("pair", _high("pair")))
+    r = _Random(element, counters, 2)
+    r.move([r.key, r.later(Index(counters))])
     inner = math.prod(sizes[split + 1 :])
-    if inner > 1:
-        return counters, text + _rows(draw, first, second, half, size, inner)
-    if count % 2 == 0:
-        return counters, text + _loop(draw, _store("2 * k", first), _store("2 * k + 1", second))
-    return counters, text + _odd_rows(draw, first, second, half, size)
+    if wide:
+        with r.counters(r.body, START, STOP) as loop:
+            r.store(loop, loop.axis, r.three_fry(loop, loop.axis))
+    elif inner > 1:
+        _rows(r, half, size, inner)
+    elif count % 2 == 0:
+        with r.counters(r.body, START, STOP) as loop:
+            r.store_pair(loop, *(Index(n, ((loop.axis, 2),)) for n in range(2)))
+    else:
+        _odd_rows(r, half, size)
+    return r.kernel()
 
 
-def _loop(*lines: str) -> str:
-    return "    for k in range(start, stop):\n" + "".join(f"        {line}\n" for line in lines)
-
-
-def _rows(draw: str, first: _Stored, second: _Stored, half: int, size: int, inner: int) -> str:
+def _rows(r: _Random, half: int, size: int, inner: int) -> None:
     """Elements with as many between them as the later dimensions have: two rows for a row."""
-    last = "" if size % 2 == 0 else f"whole_mod(row, {half}) != {half - 1}"
-    both = f"""for k in range(at, end):
-            {draw}
-            {_store("place + k", first)}
-            {_store(f"place + {inner} + k", second)}
-"""
-    one = f"""for k in range(at, end):
-            {draw}
-            {_store("place + k", first)}
-"""
-    choice = f"if {last}:\n{_indented(both)}        else:\n{_indented(one)}"
-    body = choice if last else both
-    return f"""    at = start
-    while at < stop:
-        row = whole_div(at, {inner})
-        end = min(stop, (row + 1) * {inner})
-        place = (whole_div(row, {half}) * {size} + 2 * whole_mod(row, {half}) - row) * {inner}
-        {body}        at = end
-"""
+    at = r.body.declare("at", START)
+    with Repeat(r.body, Apply("lt", (at, STOP), Type.B1), 1) as rows:
+        row = rows.let("row", Quotient(Index(0, ((at, 1),)), inner))
+        end = rows.let("end", integer_op("minimum", STOP, Index(inner, ((row, inner),))))
+        turn = Index(0, ((row, 1),))
+        terms = (Quotient(turn, half), size), (Remainder(turn, half), 2), (row, -1)
+        place = rows.let("place", Index(0, tuple((term, n * inner) for term, n in terms)))
+
+        def draw(outside: Body, *, both: bool) -> None:
+            with r.counters(outside, at, end) as loop:
+                first = (place, 1), (loop.axis, 1)
+                r.store_pair(loop, Index(0, first), Index(inner, first) if both else None)
+
+        if size % 2 == 0:
+            draw(rows, both=True)
+        else:
+            with Branch(rows, Apply("ne", (Remainder(turn, half), Index(half - 1)), Type.B1)) as b:
+                draw(b, both=True)
+                draw(b.orelse, both=False)
+        rows.set(at, end)
 
 
-def _indented(loop: str) -> str:
-    head, *rest = loop.splitlines()
-    return f"            {head}\n" + "".join(f"    {line}\n" for line in rest)
-
-
-def _odd_rows(draw: str, first: _Stored, second: _Stored, half: int, size: int) -> str:
+def _odd_rows(r: _Random, half: int, size: int) -> None:
     """Neighbours along a last dimension of odd size: the second word of each row's end is lost."""
-    return f"""    at = start
-    while at < stop:
-        row = whole_div(at, {half})
-        whole = min(stop, (row + 1) * {half} - 1)
-        place = row * {size} - 2 * row * {half}
-        for k in range(at, whole):
-            {draw}
-            {_store("place + 2 * k", first)}
-            {_store("place + 2 * k + 1", second)}
-        at = whole
-        if at < stop:
-            k = at
-            {draw}
-            {_store("place + 2 * k", first)}
-            at = at + 1
-"""
+    at = r.body.declare("at", START)
+    with Repeat(r.body, Apply("lt", (at, STOP), Type.B1), 1) as rows:
+        row = rows.let("row", Quotient(Index(0, ((at, 1),)), half))
+        whole = rows.let("whole", integer_op("minimum", STOP, Index(half - 1, ((row, half),))))
+        place = rows.let("place", Index(0, ((row, size - 2 * half),)))
+        with r.counters(rows, at, whole) as loop:
+            first = (place, 1), (loop.axis, 2)
+            r.store_pair(loop, Index(0, first), Index(1, first))
+        rows.set(at, whole)
+        with Branch(rows, Apply("lt", (at, STOP), Type.B1)) as last:
+            pair = r.three_fry(last, at)
+            r.store(last, Index(0, ((place, 1), (at, 2))), pair)
+            last.set(at, plus(at, 1))
 
 
-def _philox(element: ElementType, count: int, words_of_state: int) -> tuple[int, str]:
-    """The number of counters, and the text that draws them."""
+def _philox(element: ElementType, count: int, words_of_state: int) -> Kernel:
     wide = element.bit_width == 64
     each = 2 if wide else 4
     counters = -(-count // each)
     whole = count // each
+    r = _Random(element, counters, words_of_state)
+    end = r.later(Index(counters))
+    state: list[Expression] = [r.key, end, r.carried(end)]
+    r.move(state[:words_of_state])
 
-    def lines(pair: str, drawn: int) -> str:
-        """Draw at counter k and store the first `drawn` numbers."""
-        words = [f"{pair}[0]", f"{pair}[1]"]
-        if wide:
-            stores = [f"store_u64(out, 2 * k + {n}, {word})" for n, word in enumerate(words)]
-        else:
-            halves = [half for word in words for half in (word, _high(word))]
-            stores = [
-                _store(f"4 * k + {n}", _narrowed(half, element)) for n, half in enumerate(halves)
-            ]
-        draw = [
-            "low = add(base, to_u64(k))",
-            f"{pair} = philox(key, low, add(high, to_u64(lt(low, base))))",
-        ]
-        return "".join(f"        {line}\n" for line in (*draw, *stores[:drawn]))
+    def draw(body: Body, counter: Expression, drawn: int) -> None:
+        """Draw at a counter and store the first `drawn` numbers."""
+        pair = r.philox(body, counter)
+        words = pair if wide else [half for word in pair for half in (word, _upper(word))]
+        for number, word in enumerate(words[:drawn]):
+            r.store(body, Index(number, ((counter, each),)), word)
 
-    # Without a third word the key is the counter's upper half too, and does not move.
-    high = "load_u64(state, 2)" if words_of_state == 3 else "key"
-    moved = ["key", "end", "add(high, to_u64(lt(end, base)))"][:words_of_state]
-    text = f"    high = {high}\n    end = add(base, to_u64({counters}))\n" + _moved(moved)
-    text += f"    for k in range(start, min(stop, {whole})):\n" + lines("pair", each)
+    with r.counters(r.body, START, integer_op("minimum", STOP, whole)) as loop:
+        draw(loop, loop.axis, each)
     if whole < counters:
-        # A tuple has a name of its own: the direct compiler assigns each but once.
-        text += f"    if stop == {counters}:\n        k = {whole}\n" + lines("last", count % each)
-    return counters, text
+        with Branch(r.body, Apply("eq", (STOP, Index(counters)), Type.B1)) as last:
+            draw(last, Index(whole), count % each)
+    return r.kernel()
 
 
-def _moved(words: Sequence[str]) -> str:
-    stores = "".join(f"        store_u64(after, {n}, {word})\n" for n, word in enumerate(words))
-    return "    if start == 0:\n" + stores
-
-
-def _high(wide: str) -> str:
-    return f"shift_right_logical({wide}, to_u64(32))"
-
-
-def _narrowed(word: str, element: ElementType) -> _Stored:
-    """The name of the storage, and the low bits of a word in it."""
-    storage = f"u{8 * element.byte_width}"
-    text = f"to_{storage}({word})"
-    if element.bit_width < 8:
-        text = f"bit_and({text}, to_u8({2**element.bit_width - 1}))"
-    return storage, text
-
-
-def _store(place: str, stored: _Stored) -> str:
-    storage, text = stored
-    return f"store_{storage}(out, {place}, {text})"
+def _upper(wide: Expression) -> Apply:
+    return Apply("shift_right_logical", (wide, Const(Type.U64, (32,))), Type.U64)
 
 
 RANDOM_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(

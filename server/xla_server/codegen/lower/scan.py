@@ -9,6 +9,7 @@ memory is read in its order.
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import MappingProxyType
 
 import numpy as np
@@ -16,12 +17,29 @@ import numpy as np
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
-from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
 from xla_server.codegen.functions.elementwise import function_of
-from xla_server.codegen.kernel_ir.kernel import SourceKernel
-from xla_server.codegen.loops.element_text import load_text, store_text
-from xla_server.codegen.loops.scalar_text import Named, ScalarText, ScalarWriter
-from xla_server.codegen.loops.stopping import SPAN, is_long, stop_lines
+from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, Names
+from xla_server.codegen.kernel_ir.expressions import (
+    Buffer,
+    Expression,
+    Index,
+    Quotient,
+    Remainder,
+    Role,
+    integer_op,
+    plus,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.loops.scalar_builder import (
+    Named,
+    element_variable,
+    evaluate,
+    load_element,
+    store_element,
+)
+from xla_server.codegen.loops.scheduled import ScheduledKernel
+from xla_server.codegen.loops.stopping import SPAN, is_long, watched_loop
+from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loops import array_shapes, lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.trace.elementwise import converted, literal
@@ -58,62 +76,44 @@ def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
         for n, kind in enumerate(step.types)
         if inner > 1
     ]
-    read = tuple(dict.fromkeys(values))
-    arguments = [*read, *results, *kept]
-    place = f"({length - 1} - i)" if is_backwards(i, axis) else "i"
-    trips = outer * -(-inner // _BLOCK) if inner > 1 else outer
-    work = 4 * shapes[0].element_count // trips
-    types = types_of(values)
-    if inner > 1:
-        body = _columns(step, types, length, inner, place, looks=is_long(work))
-    else:
-        body = _rows(step, types, length, place, looks=is_long(work))
-    count = len(results)
-    names = {f"x{n}": values[n] for n in range(count)}
-    names |= {f"first{n}": values[count + n] for n in range(count)}
-    names |= {f"r{n}": value for n, value in enumerate(results)}
-    names |= {f"kept{n}": value for n, value in enumerate(kept)}
-    lines = [*step.constants, "def kernel(buffers, start, stop):"]
-    lines += [f"    {a} = peek_i64(buffers, {arguments.index(v)})" for a, v in names.items()]
-    if is_long(work):
-        lines.append(f"    cancelled = peek_i64(buffers, {len(arguments)})")
-        arguments.append(CANCELLATION)
-    for n, value in enumerate(values[count:]):
-        lines.append(f"    given{n} = {load_text(value.shape.element_type, f'first{n}', '0')}")
-    lines += ["    " + line for line in step.prepare.lines]
-    lines.append("    for t in range(start, stop):")
-    kernel = SourceKernel("\n".join([*lines, *body, ""]))
-    writes = (*results, *kept)
-    lowering.add(KernelThunk(i.name, kernel, trips, work, tuple(arguments), read, writes))
+    arguments = [*dict.fromkeys(values), *results, *kept]
+    items = outer * -(-inner // _BLOCK) if inner > 1 else outer
+    work = 4 * shapes[0].element_count // items
+    buffers = [
+        Buffer(n, Role.WRITE if value in results or value in kept else Role.READ)
+        for n, value in enumerate(arguments)
+    ]
+    scan = _Scan(
+        step,
+        [buffers[arguments.index(value)] for value in (*values, *results, *kept)],
+        [value.shape.element_type for value in (*values, *results)],
+        Buffer(len(arguments), Role.WORD) if is_long(work) else None,
+        (length, inner),
+        is_backwards(i, axis),
+    )
+    kernel = scan.kernel(buffers, items)
+    lowering.add(kernel_thunk(i.name, ScheduledKernel(kernel, work, 0, {}), arguments))
     return results if i.shape.is_tuple else results[0]
-
-
-def types_of(values: Sequence[Value]) -> list[ElementType]:
-    """The element type of each value."""
-    return [value.shape.element_type for value in values]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Step:
-    """How running values `run` of these types go on, as text of kernels.
+    """How running values of these types go on, by variables.
 
-    `prepare` makes from `given`, the initial values, what runs start from; `begin` makes the
-    first running values and `advance` the next ones from `new` elements, `count` of them; `give`
-    makes results.
+    Runs start from `starts`, which are `initial` values as the reducer takes them. `begin` makes
+    the first running values and `advance` those after `running` from `new` elements; `give` makes
+    results of `running`.
     """
 
-    count: int
     types: tuple[ElementType, ...]
-    prepare: ScalarText
-    begin: ScalarText
-    advance: ScalarText
-    give: ScalarText
-
-    @property
-    def constants(self) -> tuple[str, ...]:
-        """Lines that belong before the kernel."""
-        parts = (self.prepare, self.begin, self.advance, self.give)
-        return tuple(line for part in parts for line in part.constants)
+    given: Sequence[Named]
+    initial: Sequence[Node]
+    starts: Sequence[Named]
+    new: Sequence[Named]
+    running: Sequence[Named]
+    begin: Sequence[Node]
+    advance: Sequence[Node]
+    give: Sequence[Node]
 
 
 def _step_of(i: HloInstruction) -> _Step:
@@ -126,18 +126,13 @@ def _step_of(i: HloInstruction) -> _Step:
     if known:
         kinds = [_wide(reducer.root.opcode, kinds[0])] * 2
 
-    def given(name: str, n: int, element_type: ElementType) -> Node:
-        return Named(f"{name}{n}", KERNEL_TYPE[element_type].computed)
+    def variables(name: str, types: Sequence[ElementType]) -> list[Named]:
+        return [element_variable(f"{name}{n}", kind) for n, kind in enumerate(types)]
 
-    elements = [
-        converted(t, given("new", n, own[n]), own[n], kinds[count + n]) for n in range(count)
-    ]
-    initial = [
-        converted(t, given("given", n, own[count + n]), own[count + n], kinds[n])
-        for n in range(count)
-    ]
-    prepare = ScalarWriter("p").text_of(initial)
-    starts = [Named(name, node.type) for name, node in zip(prepare.results, initial, strict=True)]
+    new, given = variables("new", own[:count]), variables("given", own[count:])
+    elements = [converted(t, new[n], own[n], kinds[count + n]) for n in range(count)]
+    initial = [converted(t, given[n], own[count + n], kinds[n]) for n in range(count)]
+    starts = [Named(f"start{n}", node.type) for n, node in enumerate(initial)]
 
     def combined(left: Sequence[Node], right: Sequence[Node]) -> Sequence[Node]:
         if not known:
@@ -149,13 +144,14 @@ def _step_of(i: HloInstruction) -> _Step:
     # What is recognised combines the initial value last: a sum is the same from wherever it starts.
     types = tuple(kinds[:count])
     first = elements if known else combined(starts, elements)
-    running = [given("run", n, kind) for n, kind in enumerate(types)]
-    following, made = combined(running, elements), running
+    running = variables("run", types)
+    following: Sequence[Node] = combined(running, elements)
+    made: Sequence[Node] = running
     if known and reducer.root.opcode is Opcode.ADD and _is_double(reducer.root.shape.element_type):
         parts = _parts(t, elements[0])
         types = (ElementType.F64,) * (2 * len(parts))
         first = [node for part in parts for node in (part, _NOTHING)]
-        running = [given("run", n, kind) for n, kind in enumerate(types)]
+        running = variables("run", types)
         pairs = list(zip(running[::2], running[1::2], strict=True))
         following = [
             node
@@ -166,16 +162,8 @@ def _step_of(i: HloInstruction) -> _Step:
         made = sums if len(sums) == 1 else [t.apply("complex_f64", sums, "c128")]
     final = combined(starts, made) if known else made
     wanted = [shape.element_type for shape in array_shapes(i.shape)]
-    return _Step(
-        count,
-        types,
-        prepare,
-        ScalarWriter("b").text_of(first),
-        ScalarWriter("a").text_of(following),
-        ScalarWriter("g").text_of(
-            [converted(t, *each) for each in zip(final, kinds[:count], wanted, strict=True)]
-        ),
-    )
+    give = [converted(t, *each) for each in zip(final, kinds[:count], wanted, strict=True)]
+    return _Step(types, given, initial, starts, new, running, first, following, give)
 
 
 def _is_double(element_type: ElementType) -> bool:
@@ -215,73 +203,123 @@ def _wide(opcode: Opcode, element_type: ElementType) -> ElementType:
     return element_type
 
 
-def _element(step: _Step, types: Sequence[ElementType], at: str, text: ScalarText) -> list[str]:
-    """Lines that read the elements at a place, go on to new running values and store results."""
-    count = step.count
-    return [
-        f"at = {at}",
-        *(f"new{n} = {load_text(types[n], f'x{n}', 'at')}" for n in range(count)),
-        *text.lines,
+class _Scan:
+    """A kernel while it is built.
+
+    `memory` and `types` are those of elements, initial values and results; the memory of running
+    values follows. `shape` is the length of a line and the elements inside of it.
+    """
+
+    def __init__(
+        self,
+        step: _Step,
+        memory: Sequence[Buffer],
+        types: Sequence[ElementType],
+        word: Buffer | None,
+        shape: tuple[int, int],
+        is_backwards: bool,
+    ) -> None:
+        count = len(step.new)
+        self._step, self._word, (self._length, self._inner) = step, word, shape
+        own = list(zip(memory, types, strict=False))
+        self._elements, self._initial, self._results = own[:count], own[count:-count], own[-count:]
+        self._kept = list(zip(memory[3 * count :], step.types, strict=False))
+        self._first, self._sign = (self._length - 1, -1) if is_backwards else (0, 1)
+        self._names, self._top = Names(), Body()
+        self._starts: dict[Node, Expression] = {}
+
+    def kernel(self, buffers: Sequence[Buffer], items: int) -> Kernel:
+        """Return the kernel of so many work items."""
+        given: dict[Node, Expression] = {
+            variable: self._top.let(variable.name, load_element(kind, memory, 0))
+            for variable, (memory, kind) in zip(self._step.given, self._initial, strict=True)
+        }
+        initial = evaluate(self._top, self._names, self._step.initial, given)
+        self._starts = dict(zip(self._step.starts, initial, strict=True))
+        with Items(self._top, items) as body:
+            if self._kept:
+                self._block(body)
+            else:
+                self._row(body)
+        word = () if self._word is None else (self._word,)
+        return Kernel((*buffers, *word), (), tuple(self._top.statements))
+
+    def _row(self, body: Items) -> None:
+        """A work item is a row, its running values are variables."""
+        row = body.let("row", Index(self._first, ((body.axis, self._length),)))
+        known = self._loaded(body, row)
+        begun = evaluate(body, self._names, self._step.begin, {**known, **self._starts})
+        cells = [body.declare(self._names("run"), each) for each in begun]
+        self._give(body, row, cells)
+        with self._others(body, SPAN) as loop:
+            terms = (body.axis, self._length), (loop.axis, self._sign)
+            at = loop.let("at", Index(self._first, terms))
+            for cell, following in zip(cells, self._advanced(loop, at, cells), strict=True):
+                loop.set(cell, following)
+            self._give(loop, at, cells)
+
+    def _block(self, body: Items) -> None:
+        """A work item is a block of neighbours, their running values are in memory."""
+        inner, blocks = self._inner, -(-self._inner // _BLOCK)
+        item = Index(0, ((body.axis, 1),))
+        row = body.let("row", Quotient(item, blocks))
+        low = body.let("low", Index(0, ((Remainder(item, blocks), _BLOCK),)))
+        high = body.let("high", integer_op("minimum", plus(low, _BLOCK), inner))
+        line = row, self._length * inner
+        with Loop(body, self._names("column"), high, low, iterations=_BLOCK) as loop:
+            own = loop.let(self._names("own"), Index(0, ((row, inner), (loop.axis, 1))))
+            at = loop.let(self._names("at"), Index(self._first * inner, (line, (loop.axis, 1))))
+            known = self._loaded(loop, at)
+            begun = evaluate(loop, self._names, self._step.begin, {**known, **self._starts})
+            self._keep(loop, at, own, begun)
+        with (
+            self._others(body, SPAN // _BLOCK) as lines,
+            Loop(lines, self._names("column"), high, low, iterations=_BLOCK) as loop,
+        ):
+            own = loop.let(self._names("own"), Index(0, ((row, inner), (loop.axis, 1))))
+            steps = (lines.axis, self._sign * inner), (loop.axis, 1)
+            at = loop.let(self._names("at"), Index(self._first * inner, (line, *steps)))
+            running = [
+                loop.let(self._names("run"), load_element(kind, memory, own))
+                for memory, kind in self._kept
+            ]
+            self._keep(loop, at, own, self._advanced(loop, at, running))
+
+    def _others(self, body: Body, span: int) -> AbstractContextManager[Loop]:
+        """Return the loop over all elements of a line but the first."""
+        length, word = self._length, self._word if span < self._length else None
+        return watched_loop(body, "i", Index(length), Index(1), length - 1, word, span)
+
+    def _loaded(self, body: Body, at: Expression) -> dict[Node, Expression]:
+        """Load the elements at an index."""
+        return {
+            variable: body.let(self._names("new"), load_element(kind, memory, at))
+            for variable, (memory, kind) in zip(self._step.new, self._elements, strict=True)
+        }
+
+    def _advanced(
+        self, body: Body, at: Expression, running: Sequence[Expression]
+    ) -> Sequence[Expression]:
+        """Load the elements at an index and return the running values after them."""
+        known = self._loaded(body, at) | dict(zip(self._step.running, running, strict=True))
+        found = evaluate(body, self._names, self._step.advance, {**known, **self._starts})
         # One result may be what another running value was.
-        *(f"next{n} = {name}" for n, name in enumerate(text.results)),
-        *(f"run{n} = next{n}" for n in range(len(step.types))),
-        *step.give.lines,
-        *(
-            store_text(types[count + n], f"r{n}", "at", name)
-            for n, name in enumerate(step.give.results)
-        ),
-    ]
+        return [body.let(self._names("next"), each) for each in found]
 
+    def _keep(
+        self, body: Body, at: Expression, own: Expression, running: Sequence[Expression]
+    ) -> None:
+        """Store results of running values, and these."""
+        self._give(body, at, running)
+        for (memory, kind), value in zip(self._kept, running, strict=True):
+            store_element(body, kind, memory, own, value)
 
-def _rows(
-    step: _Step, types: Sequence[ElementType], length: int, place: str, *, looks: bool
-) -> list[str]:
-    at = f"t * {length} + {place}"
-    return [
-        "        i = 0",
-        *("        " + line for line in _element(step, types, at, step.begin)),
-        *_others(length, _element(step, types, at, step.advance), SPAN if looks else length),
-    ]
-
-
-def _columns(
-    step: _Step, types: Sequence[ElementType], length: int, inner: int, place: str, *, looks: bool
-) -> list[str]:
-    blocks = -(-inner // _BLOCK)
-    at = f"(row * {length} + {place}) * {inner} + column"
-    load = [
-        f"run{n} = {load_text(kind, f'kept{n}', 'own', 'reload')}"
-        for n, kind in enumerate(step.types)
-    ]
-    keep = [store_text(kind, f"kept{n}", "own", f"run{n}") for n, kind in enumerate(step.types)]
-    own = f"own = row * {inner} + column"
-    across = [
-        "for column in range(low, high):",
-        f"    {own}",
-        *("    " + line for line in [*load, *_element(step, types, at, step.advance), *keep]),
-    ]
-    return [
-        f"        row = whole_div(t, {blocks})",
-        f"        low = whole_mod(t, {blocks}) * {_BLOCK}",
-        f"        high = minimum(low + {_BLOCK}, {inner})",
-        "        i = 0",
-        "        for column in range(low, high):",
-        f"            {own}",
-        *("            " + line for line in [*_element(step, types, at, step.begin), *keep]),
-        *_others(length, across, SPAN // _BLOCK if looks else length),
-    ]
-
-
-def _others(length: int, lines: Sequence[str], span: int) -> list[str]:
-    """The loop over all elements of a line but the first, which looks after a span of them."""
-    if span >= length:
-        return [f"        for i in range(1, {length}):", *("            " + x for x in lines)]
-    return [
-        f"        for begin in range(1, {length}, {span}):",
-        *stop_lines(3),
-        f"            for i in range(begin, minimum(begin + {span}, {length})):",
-        *("                " + line for line in lines),
-    ]
+    def _give(self, body: Body, at: Expression, running: Sequence[Expression]) -> None:
+        """Store results of running values."""
+        known: dict[Node, Expression] = dict(zip(self._step.running, running, strict=True))
+        found = evaluate(body, self._names, self._step.give, {**known, **self._starts})
+        for (memory, kind), value in zip(self._results, found, strict=True):
+            store_element(body, kind, memory, at, value)
 
 
 SCAN_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(

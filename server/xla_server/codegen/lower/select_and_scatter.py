@@ -5,24 +5,40 @@ which the window is a single element and each source stays with its own.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from types import MappingProxyType
 
 from xla_contract.dimension_numbers import WindowDimension
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_server.buffers.code import CANCELLATION, KernelThunk
-from xla_server.codegen.kernel_ir.kernel import SourceKernel
-from xla_server.codegen.loops.element_text import element_text, load_text, store_text
-from xla_server.codegen.loops.stopping import is_long, span_of, stop_lines
+from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names
+from xla_server.codegen.kernel_ir.expressions import (
+    Apply,
+    Buffer,
+    Expression,
+    Index,
+    Role,
+    integer_op,
+    plus,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import Stop
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.loops.scalar_builder import (
+    apply_computation,
+    load_element,
+    store_element,
+)
+from xla_server.codegen.loops.scheduled import ScheduledKernel
+from xla_server.codegen.loops.stopping import is_long, span_of
+from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.lower.scatter_kernel import flat_index
 from xla_server.ir.module import HloInstruction
 
 _BLOCK = 64
-"""How many neighbours along the last dimension one trip does."""
-
-_NAMED = 4
-"""Buffers of a kernel that does not look whether to stop."""
+"""Neighbours along the last dimension in one work item."""
 
 
 def lower_select_and_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -31,131 +47,133 @@ def lower_select_and_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     if not i.shape.element_count:
         return result
     values = tuple(lowering.array(operand) for operand in i.operands)
-    read = tuple(dict.fromkeys(values))
-    arguments = (*read, result)
-    numbers = [arguments.index(value) for value in (*values, result)]
+    arguments = (*dict.fromkeys(values), result)
+    memory = [Buffer(n, Role.READ) for n in range(len(arguments) - 1)]
+    memory.append(Buffer(len(memory), Role.WRITE))
     window, sizes = i.attributes.window.dimensions, i.shape.dimensions
     own = [n for n, d in enumerate(window) if d == WindowDimension(1) and sizes[n] > 1]
     split = min(own, default=-1)
     block = _BLOCK if split == len(sizes) - 1 else 1
-    trips = -(-sizes[split] // block) if own else 1
+    items = -(-sizes[split] // block) if own else 1
     elements = math.prod(d.size for d in window) * i.operands[1].shape.element_count
-    work = (i.shape.element_count + 8 * elements) // trips
-    if is_long(work):
-        arguments = (*arguments, CANCELLATION)
-        numbers.append(arguments.index(CANCELLATION))
-    lowering.add(
-        KernelThunk(
-            i.name,
-            SourceKernel(_source(i, numbers, split, block)),
-            trips,
-            work,
-            arguments,
-            read,
-            (result,),
-        )
-    )
+    work = (i.shape.element_count + 8 * elements) // items
+    word = Buffer(len(arguments), Role.WORD) if is_long(work) else None
+    top = Body()
+    named = [memory[arguments.index(value)] for value in (*values, result)]
+    _build(i, top, named, word, (split, block, items))
+    buffers = (*memory, *([word] if word else []))
+    found = ScheduledKernel(Kernel(buffers, (), tuple(top.statements)), work, 0, {})
+    lowering.add(kernel_thunk(i.name, found, arguments))
     return result
 
 
-def _source(i: HloInstruction, numbers: Sequence[int], split: int, block: int) -> str:
-    window, sizes = i.attributes.window.dimensions, i.shape.dimensions
-    source = i.operands[1].shape
-    kind, element = source.element_type, i.operands[0].shape.element_type
-    pairs = [("kept", element), ("candidate", element)]
-    stays = element_text(i.called[0], pairs, [ElementType.PRED], "s")
-    pairs = [("old", i.shape.element_type), ("new", kind)]
-    combined = element_text(i.called[1], pairs, [i.shape.element_type], "c")
-    part = f"t * {block}", f"minimum((t + 1) * {block}, {sizes[split]})"
-    lines = _Lines()
-    lines.open_loops("p", sizes, split, part)
-    place = _flat([f"p{n}" for n in range(len(sizes))], sizes)
-    lines.add(store_text(i.shape.element_type, "result", place, "initial"))
-    lines.depth = 2
-    looking = -1
-    if len(numbers) > _NAMED:
-        looking, _ = span_of([block if n == split else d for n, d in enumerate(source.dimensions)])
-        # An element of the last dimension is too little to look for.
-        looking = min(looking, source.rank - 2)
-    lines.open_loops("o", source.dimensions, split, part, looking)
-    outside = lines.depth
-    lines.add("kept_at = -1")
-    lines.add(f"kept = {load_text(element, 'operand', '0')}")
-    positions = []
-    for n, (d, size) in enumerate(zip(window, sizes, strict=True)):
-        position = f"o{n}"
-        if d != WindowDimension(1):
-            lines.open(f"for w{n} in range({d.size}):")
-            position = f"p{n}"
-            lines.add(f"{position} = o{n} * {d.stride} + w{n} - {d.padding_low}")
-            last = (source.dimensions[n] - 1) * d.stride + d.size - 1 - d.padding_low
-            if d.padding_low > 0:
-                lines.open(f"if {position} >= 0:")
-            if last >= size:
-                lines.open(f"if {position} < {size}:")
-        positions.append(position)
-    lines.add(f"at = {_flat(positions, sizes)}")
-    lines.add(f"candidate = {load_text(element, 'operand', 'at')}")
-    lines.add(*stays.lines)
-    lines.open(f"if bit_or(bit_not({stays.results[0]}), kept_at < 0):")
-    lines.add("kept = candidate", "kept_at = at")
-    lines.depth = outside
-    lines.open("if kept_at >= 0:")
-    at = _flat([f"o{n}" for n in range(source.rank)], source.dimensions)
-    lines.add(f"old = {load_text(i.shape.element_type, 'result', 'kept_at', 'reload')}")
-    lines.add(f"new = {load_text(kind, 'source', at)}", *combined.lines)
-    lines.add(store_text(i.shape.element_type, "result", "kept_at", combined.results[0]))
-    names = ("operand", "source", "first", "result", "cancelled")
-    return "\n".join(
-        [
-            *stays.constants,
-            *combined.constants,
-            "def kernel(buffers, start, stop):",
-            *(f"    {a} = peek_i64(buffers, {n})" for a, n in zip(names, numbers, strict=False)),
-            f"    initial = {load_text(i.operands[2].shape.element_type, 'first', '0')}",
-            "    for t in range(start, stop):",
-            *lines.text,
-            "",
-        ]
-    )
+def _build(
+    i: HloInstruction,
+    top: Body,
+    memory: Sequence[Buffer],
+    word: Buffer | None,
+    division: tuple[int, int, int],
+) -> None:
+    """Build the kernel over the operand, the source, the initial value and the result.
+
+    `division` is the dimension that work items share, the neighbours in each, and how many.
+    """
+    operand, source, first, result = memory
+    split, block, items = division
+    element, kind, made = (part.shape.element_type for part in (i.operands[0], i.operands[1], i))
+    sizes, sources = i.shape.dimensions, i.operands[1].shape.dimensions
+    names = Names()
+    initial = top.let("initial", load_element(i.operands[2].shape.element_type, first, 0))
+    with Items(top, items) as body:
+        low, end = Index(0, ((body.axis, block),)), Index(block, ((body.axis, block),))
+        part = split, (low, integer_op("minimum", end, sizes[split]))
+        with ExitStack() as opened:
+            position, inner = _open_loops(opened, body, "r", sizes, part)
+            store_element(inner, made, result, flat_index(position, sizes), initial)
+        looking = -1
+        if word:
+            looking, _ = span_of([block if n == split else d for n, d in enumerate(sources)])
+            # An element of the last dimension is too little to look for.
+            looking = min(looking, len(sources) - 2)
+        with ExitStack() as opened:
+            stop = None if word is None else Stop(word), looking
+            at, inner = _open_loops(opened, body, "o", sources, part, stop)
+            kept_at = inner.declare("kept_at", Index(-1))
+            kept = inner.declare("kept", load_element(element, operand, 0))
+            with ExitStack() as window:
+                position, innermost = _open_window(window, inner, i, at)
+                place = innermost.let("at", flat_index(position, sizes))
+                candidate = innermost.let("candidate", load_element(element, operand, place))
+                (stays,) = apply_computation(
+                    innermost,
+                    names,
+                    i.called[0],
+                    [(kept, element), (candidate, element)],
+                    [ElementType.PRED],
+                )
+                is_first = Apply("lt", (kept_at, Index(0)), Type.B1)
+                changes = Apply("bit_not", (stays,), Type.B1)
+                with Branch(innermost, Apply("bit_or", (changes, is_first), Type.B1)) as branch:
+                    branch.set(kept, candidate)
+                    branch.set(kept_at, place)
+            with Branch(inner, Apply("ge", (kept_at, Index(0)), Type.B1)) as branch:
+                old = branch.let("old", load_element(made, result, kept_at))
+                new = branch.let("new", load_element(kind, source, flat_index(at, sources)))
+                (combined,) = apply_computation(
+                    branch, names, i.called[1], [(old, made), (new, kind)], [made]
+                )
+                store_element(branch, made, result, kept_at, combined)
 
 
-class _Lines:
-    """The body of a kernel while it is written."""
+def _open_loops(
+    opened: ExitStack,
+    body: Body,
+    name: str,
+    sizes: Sequence[int],
+    part: tuple[int, tuple[Expression, Expression]],
+    stop: tuple[Stop | None, int] = (None, -1),
+) -> tuple[list[Expression], Body]:
+    """Open loops over all dimensions, of one of them over a part; one tests the flag.
 
-    def __init__(self) -> None:
-        self.text: list[str] = []
-        self.depth = 2
-
-    def add(self, *lines: str) -> None:
-        """Lines of the block that is open."""
-        self.text += ["    " * self.depth + line for line in lines]
-
-    def open(self, head: str) -> None:
-        """A line with a block."""
-        self.add(head)
-        self.depth += 1
-
-    def open_loops(
-        self,
-        name: str,
-        sizes: Iterable[int],
-        split: int,
-        part: tuple[str, str],
-        looking: int = -1,
-    ) -> None:
-        """Loops over all dimensions, of one of them over a part; one looks whether to stop."""
-        for n, size in enumerate(sizes):
-            bounds = ", ".join(part) if n == split else str(size)
-            self.open(f"for {name}{n} in range({bounds}):")
-            if n == looking:
-                self.text += stop_lines(self.depth)
+    Return their indices and the innermost body.
+    """
+    split, (low, high) = part
+    position: list[Expression] = []
+    for n, size in enumerate(sizes):
+        bounds = (high, low) if n == split else (Index(size), Index(0))
+        loop = Loop(body, f"{name}{n}", *bounds, iterations=size)
+        body = opened.enter_context(loop)
+        if stop[0] and n == stop[1]:
+            body.add(stop[0])
+        position.append(loop.axis)
+    return position, body
 
 
-def _flat(place: Sequence[str], sizes: Sequence[int]) -> str:
-    """The number of an element in a dense array."""
-    terms = [f"{position} * {math.prod(sizes[n + 1 :])}" for n, position in enumerate(place)]
-    return " + ".join(terms) or "0"
+def _open_window(
+    opened: ExitStack, body: Body, i: HloInstruction, at: Sequence[Expression]
+) -> tuple[list[Expression], Body]:
+    """Open loops over the window of the source at an index, and tests of its edges.
+
+    Return the index of an element and the innermost body.
+    """
+    position: list[Expression] = []
+    sources = i.operands[1].shape.dimensions
+    window = i.attributes.window.dimensions
+    for n, (d, size) in enumerate(zip(window, i.shape.dimensions, strict=True)):
+        if d == WindowDimension(1):
+            position.append(at[n])
+            continue
+        loop = Loop(body, f"w{n}", d.size)
+        body = opened.enter_context(loop)
+        terms = (at[n], d.stride), (loop.axis, 1)
+        place = body.let(f"p{n}", plus(Index(0, terms), -d.padding_low))
+        position.append(place)
+        last = (sources[n] - 1) * d.stride + d.size - 1 - d.padding_low
+        for test, bound, is_needed in (("ge", 0, d.padding_low > 0), ("lt", size, last >= size)):
+            if is_needed:
+                test_of = Apply(test, (place, Index(bound)), Type.B1)
+                body = opened.enter_context(Branch(body, test_of))
+    return position, body
 
 
 SELECT_AND_SCATTER_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(

@@ -12,8 +12,8 @@ from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import CopyThunk, Value
 from xla_server.codegen.loops.element_updates import SMALL, chain_of, update_stores
+from xla_server.codegen.loops.scalar_builder import Named
 from xla_server.codegen.loops.scalar_loop import Register, ScalarLoop, scalar_loop_kernel
-from xla_server.codegen.loops.scalar_text import Named
 from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree

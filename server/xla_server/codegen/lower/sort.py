@@ -4,30 +4,59 @@ Where the comparator compares keys, keys with their elements' numbers are sorted
 are asked by a merge sort. Both are stable.
 """
 
+import contextlib
+import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import TypeAlias
 
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
-from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
+from xla_server.buffers.code import CopyThunk
+from xla_server.buffers.code import Value as Array
+from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names, Repeat
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.kernel import SourceKernel
-from xla_server.codegen.loops.element_text import load_text
-from xla_server.codegen.loops.scalar_text import scalar_text
-from xla_server.codegen.loops.stopping import is_long, stop_lines
+from xla_server.codegen.kernel_ir.expressions import (
+    Address,
+    Apply,
+    Buffer,
+    Cell,
+    Expression,
+    Index,
+    Load,
+    Quotient,
+    Region,
+    Remainder,
+    Role,
+    Value,
+    integer_op,
+    plus,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import Call, Stop
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.loops.scalar_builder import apply_computation, evaluate, load_element
+from xla_server.codegen.loops.scheduled import ScheduledKernel
+from xla_server.codegen.loops.stopping import is_long
+from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loops import array_shapes
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.lower.sort_keys import Key, element_key, key_of
 from xla_server.codegen.routines.radix_sort import COUNT_WORDS, LOOK
 from xla_server.codegen.routines.sorting import sorter_name
+from xla_server.codegen.trace.graph import Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.target.tuning import tuning_of
 
 _COST = 64
 """Operations for each element of a row."""
+
+
+Give: TypeAlias = Callable[[Body, Expression, Expression], None]
+"""Stores in a body, at an index of the result's row, the element of a number."""
 
 
 def lower_sort(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -43,23 +72,26 @@ def lower_sort(lowering: Lowering, i: HloInstruction) -> Tree:
     elif shapes[0].element_count:
         types = [shape.element_type for shape in shapes]
         inner = math.prod(shapes[0].dimensions[dimension + 1 :])
-        places = f"old = base + {_times('number', inner)}", f"new = base + {_times('i', inner)}"
-        moves = [_move(kind, f"r{n}", f"o{n}") for n, kind in enumerate(types)]
-        give = [*places, *moves]
         key = key_of(i.called[0], types)
-        constants, body, words = (
-            _by_comparator(i.called[0], types, length, inner, give)
-            if key is None
-            else _by_key(key, types, length, inner, length, give)
-        )
+        words = 2 * length if key is None else _key_words(key, length)
         rows = shapes[0].element_count // length
-        base = (
-            f"row * {length}"
-            if inner == 1
-            else f"whole_div(row, {inner}) * {length * inner} + whole_mod(row, {inner})"
-        )
-        lines = [f"base = {base}", *body]
-        _add(lowering, i, (operands, results), constants, lines, rows, length, words)
+        sort = _Sort(lowering, i.name, (operands, results), rows, length, words)
+        with sort.rows() as (body, row):
+            index = Index(0, ((row, 1),))
+            outer = Quotient(index, inner), Remainder(index, inner)
+            terms = ((outer[0], length * inner), (outer[1], 1)) if inner > 1 else ((row, length),)
+            line = Line(body.let("base", Index(0, terms)), inner, length)
+
+            def give(at: Body, index: Expression, number: Expression) -> None:
+                old, new = at.let("old", line.at(number)), at.let("new", line.at(index))
+                for n in range(len(types)):
+                    sort.move(at, n, new, old)
+
+            if key is None:
+                _by_comparator(sort, body, line, i.called[0], give)
+            else:
+                _by_key(sort, body, line, key, length, give)
+        sort.add()
     return results if i.shape.is_tuple else results[0]
 
 
@@ -71,242 +103,269 @@ def lower_topk(lowering: Lowering, i: HloInstruction) -> Tree:
     )
     if not i.shape.tuple_shapes[0].element_count:
         return results
-    types, length = [shape.element_type], shape.dimensions[-1]
+    length = shape.dimensions[-1]
     key = element_key(shape.element_type, ascending=not i.attributes.largest)
-    give = [
-        "old = base + number",
-        f"new = row * {k} + i",
-        _move(shape.element_type, "r0", "o0"),
-        "store_i32(r1, new, to_i32(number))",
-    ]
-    if k <= length // 8:
-        constants, body, words = _by_heap(key, types, length, k, give)
-    else:
-        constants, body, words = _by_key(key, types, length, 1, k, give)
-    lines = [f"base = row * {length}", *body]
-    rows = shape.element_count // length
-    operands = (lowering.array(i.operands[0]),)
-    _add(lowering, i, (operands, results), constants, lines, rows, length, words)
+    in_heap = k <= length // 8
+    words = 2 * k if in_heap else _key_words(key, length)
+    values = (lowering.array(i.operands[0]),), results
+    sort = _Sort(lowering, i.name, values, shape.element_count // length, length, words)
+    with sort.rows() as (body, row):
+        line = Line(body.let("base", Index(0, ((row, length),))), 1, length)
+
+        def give(at: Body, index: Expression, number: Expression) -> None:
+            old = at.let("old", line.at(number))
+            new = at.let("new", Index(0, ((row, k), (index, 1))))
+            sort.move(at, 0, new, old)
+            at.store(sort.results[1], "i32", new, Apply("to_i32", (number,), Type.I32))
+
+        (_by_heap if in_heap else _by_key)(sort, body, line, key, k, give)
+    sort.add()
     return results
 
 
-def _by_key(
-    key: Key,
-    types: Sequence[ElementType],
-    length: int,
-    inner: int,
-    count: int,
-    give: Sequence[str],
-) -> tuple[tuple[str, ...], list[str], int]:
-    """Constants, the body of the loop over rows, words of scratch memory.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Line:
+    """The elements that are sorted together: the first one's index, and from one to the next."""
 
-    `give` are lines that store at place `i` the element of a `number`. A key of at most four
-    bytes shares a word with the number.
+    base: Value
+    stride: int
+    length: int
+
+    def at(self, number: Expression) -> Index:
+        """Return the index of an element."""
+        return Index(0, ((self.base, 1), (number, self.stride)))
+
+
+class _Sort:
+    """A kernel while it is built, which has `words` of scratch memory for each of its work items.
+
+    A work item does one row after the other.
     """
-    words = 1 if key.bytes <= 4 else 2
-    name = key.text.results[0]
-    keep = [
-        *_loads(types, key.uses, "a", f"base + {_times('i', inner)}"),
-        *key.text.lines,
-        f"poke_i64(order, i, {name} * {2**32} + i)"
-        if words == 1
-        else f"poke_i64(order, 2 * i, {name})",
-        *([] if words == 1 else ["poke_i64(order, 2 * i + 1, i)"]),
-    ]
-    room, counts = 8 * words * length, 16 * words * length
-    sort = f"{sorter_name(words, key.bytes)}(order, scratch + {room}, scratch + {counts}"
-    number = (
-        f"bit_and(peek_i64(order, i), {2**32 - 1})" if words == 1 else "peek_i64(order, 2 * i + 1)"
-    )
-    body = [
-        "order = scratch",
-        *_each(length, keep),
-        f"order = {sort}, {length}, cancelled)",
-        # What is not sorted has numbers of no elements.
-        *stop_lines(0),
-        *_each(count, [f"number = {number}", *give]),
-    ]
-    return key.text.constants, body, 2 * words * length + COUNT_WORDS
+
+    def __init__(
+        self,
+        lowering: Lowering,
+        name: str,
+        values: tuple[Sequence[Array], Sequence[Array]],
+        rows: int,
+        length: int,
+        words: int,
+    ) -> None:
+        self._lowering, self._name, self._rows, self._words = lowering, name, rows, words
+        self._each = -(-rows // tuning_of(lowering.machine).row_slots)
+        self._items = -(-rows // self._each)
+        self._work = _COST * length * self._each
+        operands, results = values
+        shape = Shape.array(ElementType.S64, (self._items * words,))
+        scratch = lowering.new(shape, f"{name}.scratch")
+        read = dict.fromkeys(operands)
+        self._arguments = [*read, *results, scratch]
+        roles = [Role.READ] * len(read) + [Role.WRITE] * len(results) + [Role.SCRATCH, Role.WORD]
+        self._buffers = [Buffer(*each) for each in enumerate(roles)]
+        self.types = [value.shape.element_type for value in operands]
+        self.operands = [self._buffers[self._arguments.index(value)] for value in operands]
+        self.results = self._buffers[len(read) : -2]
+        self.word = self._buffers[-1]
+        self.names = Names()
+        self._top = Body()
+
+    @contextlib.contextmanager
+    def rows(self) -> Iterator[tuple[Body, Expression]]:
+        """Open the loops over rows."""
+        with Items(self._top, self._items) as body:
+            ahead = Index(0, ((body.axis, 8 * self._words),))
+            address = integer_op("add", Address(self._buffers[-2]), ahead)
+            self.scratch = body.let("scratch", address)
+            if self._each == 1:
+                yield body, body.axis
+                return
+            first = Index(0, ((body.axis, self._each),))
+            end = integer_op("minimum", plus(first, self._each), self._rows)
+            with Loop(body, "row", end, first, iterations=self._each) as loop:
+                if is_long(self._work):
+                    loop.add(Stop(self.word))
+                yield loop, loop.axis
+
+    def add(self) -> None:
+        """Add the kernel to the program."""
+        # Vectors would gain nothing.
+        body = tuple(self._top.statements)
+        kernel = Kernel(tuple(self._buffers), (), body, Effort.PLAIN)
+        found = ScheduledKernel(kernel, self._work, 0, {})
+        self._lowering.add(kernel_thunk(self._name, found, self._arguments))
+
+    def move(self, body: Body, n: int, new: Expression, old: Expression) -> None:
+        """Store an element of operand number `n` in the result of that number."""
+        storage = KERNEL_TYPE[self.types[n]].storage
+        body.store(self.results[n], storage, new, Load(self.operands[n], Type(storage), old))
+
+    def element(self, body: Body, n: int, index: Expression) -> Value:
+        """Load the computed value of an element of operand number `n`."""
+        return body.let(self.names("e"), load_element(self.types[n], self.operands[n], index))
+
+    def key(self, body: Body, key: Key, index: Expression) -> Expression:
+        """Compute the key of an element."""
+        known: dict[Node, Expression] = {
+            variable: self.element(body, n, index) for n, variable in key.elements.items()
+        }
+        return evaluate(body, self.names, [key.node], known)[0]
 
 
-def _by_heap(
-    key: Key, types: Sequence[ElementType], length: int, count: int, give: Sequence[str]
-) -> tuple[tuple[str, ...], list[str], int]:
-    """As `_by_key`, for so few places that a heap of them is all that is kept."""
-    name = key.text.results[0]
-    element = [*_loads(types, (0,), "a", "base + i"), *key.text.lines]
-    keep = [
-        f"if i < {count} or {name} < limit:",
-        f"    keep_entry(scratch, {count}, i, {name})",
-        "    limit = peek_i64(scratch, 0)",
-    ]
-    body = [
-        "limit = 0",
-        *_in_order(length, [*element, *keep]),
-        f"sort_heap(scratch, {count}, cancelled)",
-        *_each(count, ["number = peek_i64(scratch, 2 * i + 1)", *give]),
-    ]
-    return key.text.constants, body, 2 * count
+def _key_words(key: Key, length: int) -> int:
+    """Return the words of scratch memory that `_by_key` needs."""
+    return 2 * _entry_words(key) * length + COUNT_WORDS
 
 
-_MERGE = """order = scratch
-other = scratch + {second}
-for i in range({length}):
-    poke_i64(order, i, i)
-width = 1
-while width < {length}:
-    begin = 0
-    while begin < {length}:
-        left = begin
-        middle = minimum(begin + width, {length})
-        right = middle
-        high = minimum(begin + 2 * width, {length})
-        to = begin
-        while left < middle and right < high:
-{look}            left_number = peek_i64(order, left)
-            right_number = peek_i64(order, right)
-            left_at = base + {left_place}
-            right_at = base + {right_place}
-{loads}{compare}            if {answer}:
-                poke_i64(other, to, right_number)
-                right += 1
-            else:
-                poke_i64(other, to, left_number)
-                left += 1
-            to += 1
-        while left < middle:
-            poke_i64(other, to, peek_i64(order, left))
-            left += 1
-            to += 1
-        while right < high:
-            poke_i64(other, to, peek_i64(order, right))
-            right += 1
-            to += 1
-        begin += 2 * width
-    width *= 2
-    order, other = other, order
-"""
+def _entry_words(key: Key) -> int:
+    """Return the words of an entry: a key of at most four bytes shares one with the number."""
+    return 1 if key.bytes <= 4 else 2
+
+
+def _by_key(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Give) -> None:
+    """Sort entries of keys and numbers by radix, and give the first `count`."""
+    words, length, scratch = _entry_words(key), line.length, sort.scratch
+    entries = Region(scratch, Role.SCRATCH)
+    with _each(sort, body, length) as (loop, i):
+        found = sort.key(loop, key, line.at(i))
+        if words == 1:
+            loop.store(entries, "i64", i, Index(0, ((found, 2**32), (i, 1))))
+        else:
+            loop.store(entries, "i64", Index(0, ((i, 2),)), found)
+            loop.store(entries, "i64", Index(1, ((i, 2),)), i)
+    order = Value("order", Type.I64)
+    rooms = [plus(scratch, 8 * n * words * length) for n in (1, 2)]
+    operands = (scratch, *rooms, Index(length), Address(sort.word))
+    # Entries that are not sorted have no valid numbers.
+    body.add(Call(sorter_name(words, key.bytes), operands, (order,)), Stop(sort.word))
+    sorted_entries = Region(order, Role.SCRATCH)
+    with _each(sort, body, count) as (loop, i):
+        if words == 1:
+            entry = Load(sorted_entries, Type.I64, i)
+            number = loop.let("number", integer_op("bit_and", entry, 2**32 - 1))
+        else:
+            number = loop.let("number", Load(sorted_entries, Type.I64, Index(1, ((i, 2),))))
+        give(loop, i, number)
+
+
+def _by_heap(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Give) -> None:
+    """Keep the entries of the first `count` in a heap, as all that is stored, and give them."""
+    heap = Region(sort.scratch, Role.SCRATCH)
+    limit = body.declare("limit", Index(0))
+    with Loop(body, sort.names("i"), line.length) as loop:
+        if line.length > LOOK:
+            _look(sort, loop, loop.axis)
+        found = sort.key(loop, key, line.at(loop.axis))
+        is_free = Apply("lt", (loop.axis, Index(count)), Type.B1)
+        is_less = Apply("lt", (found, limit), Type.B1)
+        with Branch(loop, Apply("bit_or", (is_free, is_less), Type.B1)) as branch:
+            operands = (sort.scratch, Index(count), loop.axis, found)
+            branch.add(Call("keep_entry", operands))
+            branch.set(limit, Load(heap, Type.I64, Index(0)))
+    body.add(Call("sort_heap", (sort.scratch, Index(count), Address(sort.word))))
+    with _each(sort, body, count) as (loop, i):
+        number = loop.let("number", Load(heap, Type.I64, Index(1, ((i, 2),))))
+        give(loop, i, number)
 
 
 def _by_comparator(
-    comparator: HloComputation,
-    types: Sequence[ElementType],
-    length: int,
-    inner: int,
-    give: Sequence[str],
-) -> tuple[tuple[str, ...], list[str], int]:
-    """As `_by_key`; of two runs the right one's element goes first only if it comes before."""
-    names = [
-        (f"{side}{n}", KERNEL_TYPE[kind].computed) for n, kind in enumerate(types) for side in "ab"
-    ]
-    compare = scalar_text(comparator, names)
-    everything = range(len(types))
-    # Each pass puts an entry at every place, so it looks once for as many of them.
-    look = [f"if bit_and(to, {LOOK - 1}) == 0:", *("    " + line for line in stop_lines(0))]
-    merge = _MERGE.format(
-        length=length,
-        second=8 * length,
-        left_place=_times("left_number", inner),
-        right_place=_times("right_number", inner),
-        look=_lines(3, look) if length > LOOK else "",
-        loads=_lines(
-            3,
-            [
-                *_loads(types, everything, "a", "right_at"),
-                *_loads(types, everything, "b", "left_at"),
-            ],
-        ),
-        compare=compare.indented(3),
-        answer=compare.results[0],
-    )
-    body = [*merge.splitlines(), *_each(length, ["number = peek_i64(order, i)", *give])]
-    return compare.constants, body, 2 * length
-
-
-def _each(count: int, lines: Iterable[str]) -> list[str]:
-    """A loop over `i` that looks every so often whether to stop if it is long.
-
-    What is done for some `i` may be done again: the last span is as long as the others, which
-    LLVM has less to do for than for one that ends earlier.
-    """
-    if count <= LOOK:
-        return [f"for i in range({count}):", *("    " + line for line in lines)]
-    return [
-        f"for begin in range(0, {count}, {LOOK}):",
-        *stop_lines(1),
-        f"    first = minimum(begin, {count - LOOK})",
-        f"    for n in range({LOOK}):",
-        "        i = first + n",
-        *("        " + line for line in lines),
-    ]
-
-
-def _in_order(count: int, lines: Iterable[str]) -> list[str]:
-    """As `_each`, each time once."""
-    look = [f"    if bit_and(i, {LOOK - 1}) == 0:", *stop_lines(2)] if count > LOOK else []
-    return [f"for i in range({count}):", *look, *("    " + line for line in lines)]
-
-
-def _add(
-    lowering: Lowering,
-    i: HloInstruction,
-    values: tuple[tuple[Value, ...], tuple[Value, ...]],
-    constants: Sequence[str],
-    body: Sequence[str],
-    rows: int,
-    length: int,
-    words: int,
+    sort: _Sort, body: Body, line: Line, comparator: HloComputation, give: Give
 ) -> None:
-    """A kernel that does `body` for each `row`, with `words` of scratch memory.
+    """Sort by merging: of two runs the right one's element goes first only if it comes before."""
+    length = line.length
+    order = body.declare("order", sort.scratch)
+    other = body.declare("other", plus(sort.scratch, 8 * length))
+    entries = Region(order, Role.SCRATCH)
+    with Loop(body, sort.names("i"), length) as loop:
+        loop.store(entries, "i64", loop.axis, loop.axis)
+    width = body.declare("width", Index(1))
+    passes = math.ceil(math.log2(length))
+    with Repeat(body, Apply("lt", (width, Index(length)), Type.B1), passes) as merged:
+        begin = merged.declare("begin", Index(0))
+        with Repeat(merged, Apply("lt", (begin, Index(length)), Type.B1), length / passes) as pair:
+            _merge(sort, pair, line, comparator, (order, other, begin, width))
+            pair.set(begin, Index(0, ((begin, 1), (width, 2))))
+        merged.set(width, Index(0, ((width, 2),)))
+        before = merged.let("before", order)
+        merged.set(order, other)
+        merged.set(other, before)
+    with _each(sort, body, length) as (loop, i):
+        give(loop, i, loop.let("number", Load(entries, Type.I64, i)))
 
-    It may look at the word `cancelled`.
+
+def _merge(
+    sort: _Sort,
+    body: Body,
+    line: Line,
+    comparator: HloComputation,
+    cells: tuple[Cell, Cell, Cell, Cell],
+) -> None:
+    """Merge two runs of the memory `order` into one of the memory `other`."""
+    order, other, begin, width = cells
+    source, target = Region(order, Role.SCRATCH), Region(other, Role.SCRATCH)
+    left = body.declare("left", begin)
+    middle, high = (
+        body.let(name, integer_op("minimum", Index(0, ((begin, 1), (width, n))), line.length))
+        for name, n in (("middle", 1), ("high", 2))
+    )
+    right = body.declare("right", middle)
+    to = body.declare("to", begin)
+    has_left, has_right = (Apply("lt", each, Type.B1) for each in ((left, middle), (right, high)))
+
+    def take(branch: Body, run: Cell, number: Expression) -> None:
+        branch.store(target, "i64", to, number)
+        branch.set(run, plus(run, 1))
+
+    with Repeat(body, Apply("bit_and", (has_left, has_right), Type.B1), line.length) as both:
+        # A pass stores each entry once: the test is executed once for every LOOK entries.
+        if line.length > LOOK:
+            _look(sort, both, to)
+        numbers = [
+            both.let(name, Load(source, Type.I64, run))
+            for name, run in (("left_number", left), ("right_number", right))
+        ]
+        places = [both.let(sort.names("at"), line.at(number)) for number in numbers]
+        a, b = (
+            [sort.element(both, n, place) for n in range(len(sort.types))]
+            for place in reversed(places)
+        )
+        pairs = [
+            (each, kind) for *pair, kind in zip(a, b, sort.types, strict=True) for each in pair
+        ]
+        (is_before,) = apply_computation(both, sort.names, comparator, pairs, [ElementType.PRED])
+        with Branch(both, is_before) as branch:
+            take(branch, right, numbers[1])
+            take(branch.orelse, left, numbers[0])
+        both.set(to, plus(to, 1))
+    for run, has_more in ((left, has_left), (right, has_right)):
+        with Repeat(body, has_more, line.length / 2) as rest:
+            take(rest, run, Load(source, Type.I64, run))
+            rest.set(to, plus(to, 1))
+
+
+def _look(sort: _Sort, body: Body, number: Expression) -> None:
+    """Test the cancellation flag once for every LOOK numbers."""
+    is_time = Apply("eq", (integer_op("bit_and", number, LOOK - 1), Index(0)), Type.B1)
+    with Branch(body, is_time) as branch:
+        branch.add(Stop(sort.word))
+
+
+@contextlib.contextmanager
+def _each(sort: _Sort, body: Body, count: int) -> Iterator[tuple[Body, Value]]:
+    """Open a loop over an index that tests the cancellation flag every so often if it is long.
+
+    Some iterations may be repeated: the last span is as long as the others, because LLVM compiles
+    loops of one length in less time.
     """
-    operands, results = values
-    each = -(-rows // tuning_of(lowering.machine).row_slots)
-    slots = -(-rows // each)
-    scratch = lowering.new(Shape.array(ElementType.S64, (slots * words,)), f"{i.name}.scratch")
-    read = tuple(dict.fromkeys(operands))
-    arguments = (*read, *results, scratch, CANCELLATION)
-    lines = [*constants, "def kernel(buffers, start, stop):"]
-    for n, value in enumerate(operands):
-        lines.append(f"    o{n} = peek_i64(buffers, {arguments.index(value)})")
-    for n, value in enumerate(results):
-        lines.append(f"    r{n} = peek_i64(buffers, {arguments.index(value)})")
-    lines += [
-        f"    memory = peek_i64(buffers, {len(arguments) - 2})",
-        f"    cancelled = peek_i64(buffers, {len(arguments) - 1})",
-        "    for t in range(start, stop):",
-        f"        scratch = memory + {_times('t', 8 * words)}",
-    ]
-    work = _COST * length * each
-    if each == 1:
-        lines.append("        row = t")
-    else:
-        lines.append(f"        for row in range(t * {each}, minimum(t * {each} + {each}, {rows})):")
-        if is_long(work):
-            lines += stop_lines(3)
-    text = "\n".join(lines) + "\n" + _lines(2 if each == 1 else 3, body)
-    # Vectors would gain nothing.
-    kernel = SourceKernel(text, Effort.PLAIN)
-    lowering.add(KernelThunk(i.name, kernel, slots, work, arguments, read, (*results, scratch)))
-
-
-def _loads(types: Sequence[ElementType], which: Iterable[int], side: str, at: str) -> list[str]:
-    """Lines that define `a0`, `b2`, ... as elements of the operands."""
-    return [f"{side}{n} = {load_text(types[n], f'o{n}', at)}" for n in which]
-
-
-def _move(element_type: ElementType, result: str, operand: str) -> str:
-    storage = KERNEL_TYPE[element_type].storage
-    return f"store_{storage}({result}, new, load_{storage}({operand}, old))"
-
-
-def _times(number: str, count: int) -> str:
-    return number if count == 1 else f"{number} * {count}"
-
-
-def _lines(depth: int, lines: Iterable[str]) -> str:
-    return "".join("    " * depth + line + "\n" for line in lines)
+    name = sort.names("i")
+    if count <= LOOK:
+        with Loop(body, name, count) as loop:
+            yield loop, loop.axis
+        return
+    with Loop(body, sort.names("begin"), count, step=LOOK) as spans:
+        spans.add(Stop(sort.word))
+        first = spans.let(sort.names("first"), integer_op("minimum", spans.axis, count - LOOK))
+        with Loop(spans, sort.names("n"), LOOK) as loop:
+            yield loop, loop.let(name, integer_op("add", first, loop.axis))
 
 
 SORT_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(

@@ -1,12 +1,11 @@
-"""Comparators that order by a key: what the key is, as text of kernels."""
+"""Comparators that order by a key: what the key is, as a scalar graph."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xla_contract.element_type import ElementType
-from xla_server.codegen.loops.scalar_text import Named, ScalarText, ScalarWriter
+from xla_server.codegen.loops.scalar_builder import Named, element_variable
 from xla_server.codegen.trace.graph import Apply, Literal, Node
-from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Tracer, integer
 from xla_server.ir.module import HloComputation
@@ -14,14 +13,14 @@ from xla_server.ir.module import HloComputation
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Key:
-    """The text of a key of `bytes` bytes as a signed number in 64 bits; smaller ones come first.
+    """A key of `bytes` bytes as a signed number in 64 bits; smaller ones come first.
 
-    It reads the variables `a0`, `a1`, ...: one element of each operand it `uses`.
+    It is computed from one element of each of some operands, by their numbers.
     """
 
-    text: ScalarText
+    node: Node
     bytes: int
-    uses: tuple[int, ...]
+    elements: Mapping[int, Named]
 
 
 def key_of(comparator: HloComputation, types: Sequence[ElementType]) -> Key | None:
@@ -31,8 +30,7 @@ def key_of(comparator: HloComputation, types: Sequence[ElementType]) -> Key | No
     a comparator that says of NaN that it is neither before nor after anything leaves that open.
     """
     tracer = Tracer(RULES, {})
-    computed = [KERNEL_TYPE[element_type].computed for element_type in types]
-    pairs = [(Named(f"a{n}", kind), Named(f"b{n}", kind)) for n, kind in enumerate(computed)]
+    pairs = [(element_variable("a", kind), element_variable("b", kind)) for kind in types]
     (result,) = tracer.call(comparator, [variable for pair in pairs for variable in pair])
     if not isinstance(result, Apply) or result.function not in ("lt", "gt"):
         return None
@@ -43,20 +41,20 @@ def key_of(comparator: HloComputation, types: Sequence[ElementType]) -> Key | No
         if not _mirrors(left, right, dict(pairs)):
             return None
     found = _named(left)
-    uses = tuple(n for n, (first, _) in enumerate(pairs) if first in found)
-    return make_key(tracer, left, ascending, uses) if uses else None
+    elements = {n: first for n, (first, _) in enumerate(pairs) if first in found}
+    return make_key(tracer, left, ascending, elements) if elements else None
 
 
 def element_key(element_type: ElementType, *, ascending: bool) -> Key:
-    """The key of `a0` itself, floats in their total order."""
+    """The key of an element of operand 0 itself, floats in their total order."""
     tracer = Tracer(RULES, {})
-    node: Node = Named("a0", KERNEL_TYPE[element_type].computed)
+    node: Node = (element := element_variable("a", element_type))
     if node.type in ("f32", "f64"):
         node = tracer.apply(f"total_order_{node.type}", [node], f"i{node.type[1:]}")
-    return make_key(tracer, node, ascending, (0,))
+    return make_key(tracer, node, ascending, {0: element})
 
 
-def make_key(t: Tracer, node: Node, ascending: bool, uses: tuple[int, ...]) -> Key:
+def make_key(t: Tracer, node: Node, ascending: bool, elements: Mapping[int, Named]) -> Key:
     """The key that orders as numbers of a computed type do."""
     if node.type in ("f32", "f64"):
         zero = Literal.of(node.type, 0)
@@ -73,7 +71,7 @@ def make_key(t: Tracer, node: Node, ascending: bool, uses: tuple[int, ...]) -> K
             node = t.apply("sub", [node, integer(half)], "i64")
     if not ascending:
         node = t.apply("bit_not", [node], "i64")
-    return Key(ScalarWriter("s").text_of([node]), size, uses)
+    return Key(node, size, elements)
 
 
 def _mirrors(left: Node, right: Node, pairs: dict[Named, Named]) -> bool:
