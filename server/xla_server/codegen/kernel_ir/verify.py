@@ -9,6 +9,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     STOP,
     Address,
     Apply,
+    Buffer,
     Cell,
     Expression,
     Index,
@@ -189,7 +190,7 @@ def _range(expression: Expression, axes: dict[Value, For]) -> tuple[int, int] | 
 
 def _used_as_declared(kernel: Kernel) -> Iterator[str]:
     """Memory is declared once; what is READ is not stored to, nor the cancellation flag."""
-    declared: list[Memory] = [*kernel.buffers, *kernel.stack]
+    declared: list[Buffer | StackArray] = [*kernel.buffers, *kernel.stack]
     names = [memory.name for memory in declared]
     if len(set(names)) < len(names):
         yield f"memory must be declared once, got {names}"
