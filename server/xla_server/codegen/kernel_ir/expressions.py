@@ -91,7 +91,7 @@ Memory: TypeAlias = Buffer | Region | StackArray
 class Integer:
     """Operators of i64 expressions, computed here as far as they are known.
 
-    What is divided is never negative.
+    A dividend is never negative.
     """
 
     __slots__ = ()

@@ -31,7 +31,7 @@ from xla_server.codegen.routines.fourier_text import WIDTH, pair_bytes
 from xla_server.target.machine import Machine
 
 TARGET, SOURCE = Buffer(0, Role.SCRATCH), Buffer(1, Role.SCRATCH)
-"""Where results go and lines come from: the same memory where a transform is in place."""
+"""The result and the operand, which share memory if the transform is in place."""
 
 TABLES = Buffer(2, Role.READ)
 """The constants."""

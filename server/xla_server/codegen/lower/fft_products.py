@@ -206,7 +206,7 @@ def _move_pairs(
     *,
     is_load: bool,
 ) -> None:
-    """Move elements 1, 2, .. of a line and half - 1, half - 2, .. between memory and two blocks."""
+    """Move the pairs of a line, elements k and half - k, between memory and two blocks."""
     (a, b), (first, count, full) = blocks, numbers
     width, vector = 2 * c.width, c.pair // 2
     step, behind = c.lanes * width, full * c.pair

@@ -62,7 +62,7 @@ _BLOCK = 16
 _WORDS = {"f32": np.uint32, "f64": np.uint64}
 
 Argument: TypeAlias = str | int | ElementType | Expression
-"""Of a routine of LAPACK: an option's letter, a number, an array to work in, or an address."""
+"""An argument of LAPACK's routines: a letter, a number, an array to work in, or an address."""
 
 
 class MatrixKernel:
@@ -261,7 +261,7 @@ class MatrixKernel:
         return self.body.let("status", _address(0))
 
     def is_failed(self, status: Expression) -> Expression:
-        """Whether a status is not zero."""
+        """Return whether a status is not zero."""
         zero = ir.Const(Type.I32, (0,))
         return ir.Apply("ne", (self.load("i32", status, 0), zero), Type.B1)
 
