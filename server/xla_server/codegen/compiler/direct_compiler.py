@@ -90,6 +90,20 @@ def write_function(code: Any, machine: Machine, function: Callable[..., Any]) ->
     write_body(code, write)
 
 
+def write_inlined(
+    builder: Any,
+    reached: set[Any],
+    function: Callable[..., Any],
+    given: Sequence[Typed],
+    machine: Machine,
+) -> Typed | None:
+    """Write a function of Python where a builder stands, for these operands; return its result.
+
+    Raises UnsupportedError.
+    """
+    return _Function(builder, reached, _Text.of(function), given, machine, _DEEPEST).write()
+
+
 def _module(text: "_Text", symbol: str, machine: Machine) -> ir.Module:
     """A module of one function that follows numba's convention."""
 

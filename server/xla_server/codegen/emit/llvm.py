@@ -9,8 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llvmlite import ir
+from numba import types
+from numba.core.dispatcher import Dispatcher
 
 from xla_server.codegen.compiler.blocks import Blocks, module_of
+from xla_server.codegen.compiler.direct_compiler import write_inlined
 from xla_server.codegen.compiler.direct_unrolling import write_out
 from xla_server.codegen.compiler.direct_values import (
     FORMS,
@@ -112,9 +115,12 @@ class _Emitter(Blocks):
 
     def _apply(self, function: str, *operands: Typed) -> Typed:
         called = self._names.get(function)
-        if not isinstance(called, Instruction):
-            raise ValueError(f"a kernel must call instructions, got {function}")
-        return self._instruct(called, operands)
+        if isinstance(called, Instruction):
+            return self._instruct(called, operands)
+        if isinstance(called, Dispatcher):
+            given = self._builder, self._reached, called.py_func, operands, self._machine
+            return write_inlined(*given) or (types.void, None)
+        raise ValueError(f"a kernel must call instructions, got {function}")
 
     def _write_all(self, statements: Sequence[Statement]) -> None:
         for statement in statements:

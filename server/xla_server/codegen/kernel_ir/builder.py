@@ -13,6 +13,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     whole,
 )
 from xla_server.codegen.kernel_ir.statements import (
+    Call,
     Declare,
     For,
     If,
@@ -67,6 +68,10 @@ class Body:
     def set(self, cell: Cell, expression: Expression, origin: int | None = None) -> None:
         """Change a cell."""
         self.statements.append(Set(cell, expression, origin))
+
+    def call(self, routine: str, *operands: int | Expression) -> None:
+        """Call a routine that returns nothing."""
+        self.statements.append(Call(routine, tuple(map(whole, operands))))
 
     def store(self, memory: Memory, type: str, index: Expression, value: Expression) -> None:
         """Store an element."""

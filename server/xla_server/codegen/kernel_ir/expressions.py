@@ -6,7 +6,7 @@ structure.
 
 import dataclasses
 import enum
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias, cast
 
 from xla_server.codegen.kernel_ir.types import Type
 
@@ -88,8 +88,33 @@ class StackArray:
 Memory: TypeAlias = Buffer | Region | StackArray
 
 
+class Integer:
+    """Operators of i64 expressions, computed here as far as they are known.
+
+    A dividend is never negative.
+    """
+
+    __slots__ = ()
+
+    def __add__(self, other: "int | Expression") -> "Expression":
+        return plus(cast("Expression", self), other)
+
+    def __sub__(self, other: "int | Expression") -> "Expression":
+        expression = cast("Expression", self)
+        return expression if known(whole(other)) == 0 else integer_op("sub", expression, other)
+
+    def __mul__(self, factor: int) -> "Expression":
+        return times(cast("Expression", self), factor)
+
+    def __floordiv__(self, divisor: int) -> "Expression":
+        return integer_op("whole_div", cast("Expression", self), divisor)
+
+    def __mod__(self, divisor: int) -> "Expression":
+        return integer_op("whole_mod", cast("Expression", self), divisor)
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Value:
+class Value(Integer):
     """An SSA value: bound once, by a `Let` or as the variable of a loop."""
 
     name: str
@@ -97,7 +122,7 @@ class Value:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Cell:
+class Cell(Integer):
     """A variable that statements change: an accumulator, or the state of a loop."""
 
     name: str
@@ -112,7 +137,7 @@ BUFFERS = Value("buffers", Type.I64)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Const:
+class Const(Integer):
     """A constant: the value of an integer, the bits of a float, those of both parts if complex."""
 
     type: Type
@@ -120,7 +145,7 @@ class Const:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Quotient:
+class Quotient(Integer):
     """floor(operand / divisor) of an operand that is never negative."""
 
     operand: "Index"
@@ -129,7 +154,7 @@ class Quotient:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Remainder:
+class Remainder(Integer):
     """operand mod divisor of an operand that is never negative."""
 
     operand: "Index"
@@ -138,7 +163,7 @@ class Remainder:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Index:
+class Index(Integer):
     """constant + sum of factor * term: a number of elements, or an integer of a loop."""
 
     constant: int = 0
@@ -147,7 +172,7 @@ class Index:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Apply:
+class Apply(Integer):
     """An instruction, by its name in kernels, applied to operands."""
 
     function: str
@@ -156,7 +181,7 @@ class Apply:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Load:
+class Load(Integer):
     """Element number `index` of memory that holds elements of `type`.
 
     If `guard` is false, element 0 is read instead, and nothing uses the value.
@@ -169,7 +194,7 @@ class Load:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Address:
+class Address(Integer):
     """The address of element number `index` of memory that holds elements of `byte_size`."""
 
     memory: Memory

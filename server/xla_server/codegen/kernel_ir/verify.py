@@ -45,8 +45,9 @@ from xla_server.codegen.kernel_ir.statements import (
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import Path, read_by, walk
 
-MAX_STACK_BYTES = 1 << 20
-"""Bytes of stack arrays in one kernel: an eighth of the stack of a thread."""
+MAX_STACK_BYTES = 1 << 22
+"""Bytes of stack arrays in one kernel: half of the stack of a thread. Fourier transforms of 4000
+elements by convolution have half of that, with vectors of 64 bytes."""
 
 Rule: TypeAlias = Callable[[Kernel], Iterator[str]]
 """Yields what is wrong with a kernel: the rule, and the evidence."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
-from xla_server.codegen.kernel_ir.kernel import SourceKernel
+from xla_server.codegen.kernel_ir.kernel import Kernel, SourceKernel
 from xla_server.codegen.lower.convolution_phases import (
     Phase,
     all_phases,
@@ -265,6 +265,7 @@ def _in_order(
         return value
     result = lowering.new(_permuted(shape, order), name)
     plan = transposition(shape.dimensions, order, shape.element_type.byte_width)
+    kernel: Kernel | SourceKernel
     if plan is not None:
         kernel, trips, work = transposition_kernel(plan)
     else:

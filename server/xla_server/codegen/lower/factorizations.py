@@ -8,9 +8,10 @@ from types import MappingProxyType
 
 from xla_contract.element_type import ElementType
 from xla_server.codegen.instructions.lapack import LETTER, workspace
+from xla_server.codegen.kernel_ir.expressions import Expression
 from xla_server.codegen.lower.linear_algebra import OTHER_TRIANGLE, factorize
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.lower.matrix_kernel import BASIS, MatrixCall, MatrixKernel, option
+from xla_server.codegen.lower.matrix_kernel import MatrixCall, MatrixKernel, basis, option, to
 from xla_server.codegen.routines.matrix_blocks import BLOCK, is_by_blocks
 from xla_server.custom_calls.attributes import parse_attributes
 from xla_server.ir.module import HloInstruction
@@ -30,39 +31,37 @@ def lower_potrf(lowering: Lowering, i: HloInstruction) -> Tree:
 def lower_getrf(lowering: Lowering, i: HloInstruction) -> Tree:
     """(L and U, the rows exchanged, status)"""
     k = MatrixKernel(lowering, i)
-    return _lu(k, k.write(1), k.write(2))
+    return k.done(_lu(k, k.write(1), k.write(2)))
 
 
 def lower_lu_decomposition(lowering: Lowering, i: HloInstruction) -> Tree:
     """(L and U, the rows exchanged, the order of the rows), counted from 0."""
     k = MatrixKernel(lowering, i)
     pivots, order = k.write(1), k.write(2)
-    after = (
-        f"for r in range({k.rows}):",
-        f"    poke_i32({order}, r, to_i32(r))",
-        f"for r in range({min(k.core)}):",
-        f"    other = to_i64(peek_i32({pivots}, r)) - 1",
-        f"    poke_i32({pivots}, r, to_i32(other))",
-        f"    held = peek_i32({order}, r)",
-        f"    poke_i32({order}, r, peek_i32({order}, other))",
-        f"    poke_i32({order}, other, held)",
-    )
-    return _lu(k, pivots, k.status(), after)
+    work = _lu(k, pivots, k.status())
+    with k.loop(k.rows) as r:
+        k.store("i32", order, r, to("i32", r))
+    with k.loop(min(k.core)) as r:
+        other = k.body.let("other", to("i64", k.load("i32", pivots, r)) - 1)
+        k.store("i32", pivots, r, to("i32", other))
+        held = k.body.let("held", k.load("i32", order, r))
+        k.store("i32", order, r, k.load("i32", order, other))
+        k.store("i32", order, other, held)
+    return k.done(work)
 
 
-def _lu(k: MatrixKernel, pivots: str, status: str, after: tuple[str, ...] = ()) -> Tree:
+def _lu(k: MatrixKernel, pivots: Expression, status: Expression) -> int:
+    """Build L and U as the first result; return the operations."""
     m, n = k.core
     turned = k.take(0)
     if is_by_blocks(k.computed, min(m, n), m * n * min(m, n) // 3):
-        places = f"{turned}, {m}, {n}, {pivots}, {status}, {k.cancelled()}"
-        k.add(f"lu_{k.computed}({places})")
+        k.body.call(f"lu_{k.computed}", turned, m, n, pivots, status, k.cancelled())
         # Rows that were not exchanged have no numbers.
-        k.look()
+        k.stop()
     else:
         k.call("getrf", m, n, turned, m, pivots, status)
     k.give(turned, 0)
-    k.add(*after)
-    return k.done(m * n * min(m, n))
+    return m * n * min(m, n)
 
 
 def lower_geqrf(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -72,14 +71,14 @@ def lower_geqrf(lowering: Lowering, i: HloInstruction) -> Tree:
     turned, factors, status = k.take(0), k.write(1), k.status()
     if is_by_blocks(k.computed, min(m, n), m * n * min(m, n) * 2 // 3):
         work = _room(k, m, n)
-        k.add(f"qr_{k.computed}({turned}, {m}, {n}, {factors}, {work}, {status}, {k.cancelled()})")
+        k.body.call(f"qr_{k.computed}", turned, m, n, factors, *work, status, k.cancelled())
     else:
         k.call("geqrf", m, n, turned, m, factors, k.element, status)
     k.give(turned, 0)
     return k.done(2 * m * n * min(m, n))
 
 
-def _room(k: MatrixKernel, m: int, n: int) -> str:
+def _room(k: MatrixKernel, m: int, n: int) -> tuple[Expression, int]:
     """Memory for the blocks of a matrix and of those beside it, and how many elements it has."""
     letter, is_complex = LETTER[k.computed], k.element.is_complex
     name, product = ("ungqr", "unmqr") if is_complex else ("orgqr", "ormqr")
@@ -92,7 +91,7 @@ def _room(k: MatrixKernel, m: int, n: int) -> str:
             [ord("L"), ord("N"), m, n, size, None, m, None, None, m, array, None],
         ),
     ]
-    return f"{k.room(k.element, max(asked))}, {max(asked)}"
+    return k.room(k.element, max(asked)), max(asked)
 
 
 def lower_geqp3(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -114,8 +113,8 @@ def lower_orgqr(lowering: Lowering, i: HloInstruction) -> Tree:
     name = "ungqr" if k.element.is_complex else "orgqr"
     turned, factors, status = k.take(0), k.read(1), k.status()
     if is_by_blocks(k.computed, count, m * n * count):
-        places = f"{factors}, {_room(k, m, n)}, {status}, {k.cancelled()}"
-        k.add(f"reflected_{k.computed}({turned}, {m}, {n}, {count}, {places})")
+        places = (factors, *_room(k, m, n), status, k.cancelled())
+        k.body.call(f"reflected_{k.computed}", turned, m, n, count, *places)
     else:
         k.call(name, m, n, count, turned, m, factors, k.element, status)
     k.give(turned, 0)
@@ -138,7 +137,7 @@ def lower_ormqr(lowering: Lowering, i: HloInstruction) -> Tree:
     return k.done(4 * m * n * k.columns)
 
 
-_ORGQR = MatrixCall(lower_orgqr, {0: BASIS})
+_ORGQR = MatrixCall(lower_orgqr, {0: basis})
 _GEQRF = MatrixCall(lower_geqrf)
 
 
@@ -149,7 +148,7 @@ def calls(element: ElementType) -> Mapping[str, MatrixCall]:
         "potrf": MatrixCall(lower_potrf),
         "getrf": MatrixCall(lower_getrf),
         "geqrf": _GEQRF,
-        "geqp3": MatrixCall(lower_geqp3, {0: 0, 1: "column + 1"}),
+        "geqp3": MatrixCall(lower_geqp3, {0: 0, 1: lambda _, column: column + 1}),
         f"{unitary}gqr": _ORGQR,
         f"{unitary}mqr": MatrixCall(lower_ormqr, {0: 2}),
     }
@@ -157,7 +156,7 @@ def calls(element: ElementType) -> Mapping[str, MatrixCall]:
 
 PORTABLE: Mapping[str, MatrixCall] = MappingProxyType(
     {
-        "LuDecomposition": MatrixCall(lower_lu_decomposition, {0: 0, 2: "column"}),
+        "LuDecomposition": MatrixCall(lower_lu_decomposition, {0: 0, 2: lambda _, column: column}),
         "ProductOfElementaryHouseholderReflectors": _ORGQR,
         "Qr": _GEQRF,
     }

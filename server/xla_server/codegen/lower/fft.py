@@ -19,9 +19,10 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.fft import FftAttributes, FftType
 from xla_contract.shape import Shape
 from xla_server.buffers.code import Value
+from xla_server.codegen.kernel_ir.expressions import Expression
 from xla_server.codegen.lower.fft_block import Tables
 from xla_server.codegen.lower.fft_context import Array, Lines
-from xla_server.codegen.lower.fft_kernels import BlockKernel
+from xla_server.codegen.lower.fft_kernels import BlockKernel, Step
 from xla_server.codegen.lower.fft_lines import LineTransforms
 from xla_server.codegen.lower.fft_products import complete, half_table, mix
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
@@ -104,7 +105,7 @@ def _to_spectrum(c: LineTransforms, source: Value, target: Value, shape: Shape) 
         half,
         half + 1,
         half,
-        after=(f"fourier_from_half_{c.kind}(real, imaginary, {half}, {address})",),
+        after=_routine(f"fourier_from_half_{c.kind}", half, address),
         tables=tables,
     ).add()
 
@@ -125,11 +126,11 @@ def _from_spectrum(c: LineTransforms, source: Value, target: Value, shape: Shape
         c.transform(middle, result, lines, is_inverse=True, factor=factor)
         return
     tables = Tables(kind)
-    before = f"fourier_mirror_{kind}(real, imaginary, {n})"
+    before = _routine(f"fourier_mirror_{kind}", n)
     if n % 2 == 0:
         scale, table = half_table(n, is_inverse=True)
         address = tables.add(np.concatenate([[scale], table]))
-        before = f"fourier_to_half_{kind}(real, imaginary, {half}, {address})"
+        before = _routine(f"fourier_to_half_{kind}", half, address)
     BlockKernel(
         c.lowering,
         c.title(),
@@ -143,9 +144,14 @@ def _from_spectrum(c: LineTransforms, source: Value, target: Value, shape: Shape
         length,
         True,
         factor,
-        before=(before,),
+        before=before,
         tables=tables,
     ).add()
+
+
+def _routine(name: str, *operands: int | Expression) -> Step:
+    """Return what calls a routine with both parts of a block."""
+    return lambda body, block: body.call(name, block.real, block.imaginary, *operands)
 
 
 FFT_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType({Opcode.FFT: lower_fft})

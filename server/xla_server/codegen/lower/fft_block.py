@@ -1,11 +1,21 @@
-"""Text of block transforms, and the constants that it reads."""
+"""Calls of block transforms, and the constants that they read."""
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from xla_server.codegen.kernel_ir.builder import Body, Loop
+from xla_server.codegen.kernel_ir.expressions import (
+    Address,
+    Buffer,
+    Expression,
+    Index,
+    Role,
+    StackArray,
+)
 from xla_server.codegen.lower.fft_plan import (
     chirp_of,
     generator_of,
@@ -20,6 +30,12 @@ from xla_server.codegen.routines.fourier_passes import RADICES, generic_name, pa
 from xla_server.codegen.routines.fourier_text import WIDTH, pair_bytes
 from xla_server.target.machine import Machine
 
+TARGET, SOURCE = Buffer(0, Role.SCRATCH), Buffer(1, Role.SCRATCH)
+"""The result and the operand, which share memory if the transform is in place."""
+
+TABLES = Buffer(2, Role.READ)
+"""The constants."""
+
 
 @dataclasses.dataclass(slots=True)
 class Tables:
@@ -29,23 +45,23 @@ class Tables:
     parts: list[Any] = dataclasses.field(default_factory=list)
     byte_size: int = 0
 
-    def add(self, numbers: Any) -> str:
-        """Append complex numbers, or real ones; return the text of their address."""
+    def add(self, numbers: Any) -> Expression:
+        """Append complex numbers, or real ones; return their address."""
         array = np.ascontiguousarray(numbers).ravel()
         if np.iscomplexobj(array):
             array = array.astype(np.complex128).view(np.float64)
         return self._append(array.astype(np.float32 if self.kind == "f32" else np.float64))
 
-    def _append(self, part: Any) -> str:
+    def _append(self, part: Any) -> Expression:
         offset = self.byte_size
         # Vectors are read where lines of the cache begin.
         part = np.concatenate([part, np.zeros(-part.size % (64 // part.itemsize), part.dtype)])
         self.parts.append(part)
         self.byte_size += part.nbytes
-        return f"tables + {offset}"
+        return Address(TABLES) + offset
 
-    def add_words(self, numbers: Any) -> str:
-        """Append int64; return the text of their address."""
+    def add_words(self, numbers: Any) -> Expression:
+        """Append int64; return their address."""
         real = np.float32 if self.kind == "f32" else np.float64
         return self._append(np.ascontiguousarray(numbers, np.int64).view(real))
 
@@ -54,21 +70,24 @@ class Tables:
         return np.concatenate(self.parts) if self.parts else np.zeros(1, np.float32)
 
 
-class BlockText:
-    """Lines of kernels that transform a block at the address `a`, with `b` as scratch memory.
+class BlockTransform:
+    """Calls that transform lines of n elements in the block `first`.
 
-    `result` is the name of the block that has the result. `prologue` are lines that reserve the
-    scratch memory of convolutions and generic passes. All names end in `suffix`.
+    `body` has the calls, `result` is the block that has the result, and `stack` are all blocks.
+    Names of memory and of loops end in `suffix`.
     """
 
-    def __init__(self, machine: Machine, n: int, tables: Tables, suffix: str = "") -> None:
-        self._suffix = suffix
+    def __init__(self, machine: Machine, n: int, tables: Tables, first: StackArray) -> None:
+        self._suffix = first.name[1:]
         self._kind, self._tables = tables.kind, tables
         self._pair = pair_bytes(machine)
-        self.prologue: list[str] = []
-        self.lines: list[str] = []
+        self.body = Body()
+        self.stack = [first]
+        self._other: dict[StackArray, StackArray] = {}
         primes = prime_factors(n)
-        s, self.result = 1, f"a{suffix}"
+        s, self.result = 1, first
+        if n > 1:
+            self._pair_of(first, self._array("b", first.byte_size))
         for p in reversed(primes):
             if p > RADICES[0]:
                 _, way = prime_way(p)
@@ -77,31 +96,35 @@ class BlockText:
                 )
                 s *= p
         if n // s > 1:
-            source, target = self.result, self._other(self.result)
-            lines, self.result = self._passes(n // s, s, source, target)
-            self.lines += lines
+            self.result = self._pass(self.body, n // s, s, self.result)
 
-    def _passes(self, n: int, s: int, source: str, target: str) -> tuple[list[str], str]:
-        """The lines of unrolled passes, and which of the two blocks has their result."""
-        lines = []
+    def _array(self, name: str, byte_size: int) -> StackArray:
+        self.stack.append(StackArray(f"{name}{self._suffix}", byte_size))
+        return self.stack[-1]
+
+    def _pair_of(self, one: StackArray, other: StackArray) -> None:
+        """Let each of two blocks be the scratch memory of the other."""
+        self._other |= {one: other, other: one}
+
+    def _pass(self, body: Body, n: int, s: int, source: StackArray) -> StackArray:
+        """Append unrolled passes; return which of two blocks has their result."""
         rest = n
         _, factors = radices(n)
         for r in factors:
-            m = rest // r
+            m, target = rest // r, self._other[source]
             name = pass_name(self._kind, r, is_last=m == 1)
-            table = "0" if m == 1 else self._tables.add(_twiddles(rest, r, m))
-            lines.append(f"{name}({source}, {target}, {s}, {m}, {table})")
-            source, target, s, rest = target, source, s * r, m
-        return lines, source
+            table = Index(0) if m == 1 else self._tables.add(_twiddles(rest, r, m))
+            body.call(name, Address(source), Address(target), s, m, table)
+            source, s, rest = target, s * r, m
+        return source
 
     def _generic(self, r: int, s: int, m: int) -> None:
-        source, target = self.result, self._other(self.result)
-        name = f"room{r}{self._suffix}"
-        self.prologue.append(f"{name} = room_for({r * self._pair})")
+        source, target = self.result, self._other[self.result]
+        room = self._array(f"room{s}", r * self._pair)
         table = self._tables.add(_twiddles(r * m, r, m))
-        turns = np.conj(roots(r, np.arange(r)))
-        numbers = f"{s}, {m}, {table}, {r}, {self._tables.add(turns)}, {name}"
-        self.lines.append(f"{generic_name(self._kind)}({source}, {target}, {numbers})")
+        turns = self._tables.add(np.conj(roots(r, np.arange(r))))
+        numbers = (s, m, table, r, turns, Address(room))
+        self.body.call(generic_name(self._kind), Address(source), Address(target), *numbers)
         self.result = target
 
     def _bluestein(self, r: int, s: int, m: int) -> None:
@@ -110,22 +133,17 @@ class BlockText:
         chirp = chirp_of(r)
         first, spectrum = self._tables.add(chirp), self._tables.add(spectrum_of(r, size))
         last = self._tables.add(_turns(r * m, m, r) * chirp)
-        padded, passes, middle, back, final = self._room(size)
-        self._each(
-            r,
-            s,
-            m,
-            [
-                f"fourier_chirp_{kind}(here, {s * m * pair}, {padded}, {pair}, {r}, {first}, "
-                f"{size})",
-                *passes,
-                f"fourier_chirp_to_{kind}({middle}, {pair}, {middle}, {pair}, {size}, {spectrum}, "
-                f"{size})",
-                *back,
-                f"fourier_chirp_from_{kind}({final}, {pair}, there, {s * pair}, {r}, "
-                f"{last} + p * {r * 2 * WIDTH[kind]}, {r})",
-            ],
-        )
+        padded = self._room(size, s)
+        with self._each(r, s, m) as (body, p, here, there):
+            start = (here, s * m * pair, Address(padded), pair, r, first, size)
+            body.call(f"fourier_chirp_{kind}", *start)
+            middle = self._pass(body, size, 1, padded)
+            both = (Address(middle), pair, Address(middle), pair)
+            body.call(f"fourier_chirp_to_{kind}", *both, size, spectrum, size)
+            final = self._pass(body, size, 1, middle)
+            table = last + p * (r * 2 * WIDTH[kind])
+            end = (Address(final), pair, there, s * pair, r, table, r)
+            body.call(f"fourier_chirp_from_{kind}", *end)
 
     def _rader(self, r: int, s: int, m: int) -> None:
         """Elements but the first in the order of a generator's powers: a cyclic convolution."""
@@ -137,48 +155,39 @@ class BlockText:
         order = self._tables.add_words(powers * (s * m * pair))
         back_order = self._tables.add_words(inverses * (s * pair))
         last = self._tables.add(roots(r * m, np.arange(m)[:, None] * inverses))
-        ordered, passes, middle, back, final = self._room(size)
-        self._each(
-            r,
-            s,
-            m,
-            [
-                f"fourier_take_{kind}(here, {ordered}, {size}, {order})",
-                *passes,
-                # Element 0 is the sum of all; the first is a part of every other.
-                f"fourier_sum_{kind}(here, {middle}, there)",
-                f"fourier_chirp_to_{kind}({middle}, {pair}, {middle}, {pair}, {size}, {spectrum}, "
-                f"{size})",
-                f"fourier_sum_swapped_{kind}(here, {middle}, {middle})",
-                *back,
-                f"fourier_give_{kind}({final}, there, {size}, {back_order}, "
-                f"{last} + p * {size * 2 * WIDTH[kind]})",
-            ],
-        )
+        ordered = self._room(size, s)
+        with self._each(r, s, m) as (body, p, here, there):
+            body.call(f"fourier_take_{kind}", here, Address(ordered), size, order)
+            result = self._pass(body, size, 1, ordered)
+            middle = Address(result)
+            # Element 0 is the sum of all; the first is a part of every other.
+            body.call(f"fourier_sum_{kind}", here, middle, there)
+            both = (middle, pair, middle, pair)
+            body.call(f"fourier_chirp_to_{kind}", *both, size, spectrum, size)
+            body.call(f"fourier_sum_swapped_{kind}", here, middle, middle)
+            final = Address(self._pass(body, size, 1, result))
+            table = last + p * (size * 2 * WIDTH[kind])
+            body.call(f"fourier_give_{kind}", final, there, size, back_order, table)
 
-    def _room(self, size: int) -> tuple[str, list[str], str, list[str], str]:
-        """(block, passes over it, block of their result, passes over that, block of the last)"""
-        padded, other = f"c{self._suffix}", f"d{self._suffix}"
-        self.prologue += [f"{name} = room_for({size * self._pair})" for name in (padded, other)]
-        passes, middle = self._passes(size, 1, padded, other)
-        back, final = self._passes(size, 1, middle, self._other(middle))
-        return padded, passes, middle, back, final
+    def _room(self, size: int, s: int) -> StackArray:
+        """Return one of two blocks for the convolution of a factor."""
+        padded, other = (self._array(f"{name}{s}", size * self._pair) for name in "cd")
+        self._pair_of(padded, other)
+        return padded
 
-    def _each(self, r: int, s: int, m: int, body: Sequence[str]) -> None:
-        """Do something for each transform of a factor, from the address `here` to `there`."""
-        source, target, pair = self.result, self._other(self.result), self._pair
-        self.lines += [
-            f"for p in range({m}):",
-            f"    for q in range({s}):",
-            f"        here = {source} + (q + p * {s}) * {pair}",
-            f"        there = {target} + (q + p * {s * r}) * {pair}",
-            *(f"        {line}" for line in body),
-        ]
-        self.result = target
-
-    def _other(self, name: str) -> str:
-        """The scratch block beside a block."""
-        return {"a": "b", "b": "a", "c": "d", "d": "c"}[name[0]] + self._suffix
+    @contextlib.contextmanager
+    def _each(
+        self, r: int, s: int, m: int
+    ) -> Iterator[tuple[Body, Expression, Expression, Expression]]:
+        """Build (body, p, here, there) for the transforms of a factor: number p of each group."""
+        source, pair = self.result, self._pair
+        self.result = self._other[source]
+        p, q, here, there = (f"{name}{s}{self._suffix}" for name in ("p", "q", "here", "there"))
+        with Loop(self.body, p, m) as around, Loop(around, q, s) as body:
+            number, line = around.axis, body.axis
+            begin = body.let(here, Address(source) + (line + number * s) * pair)
+            end = body.let(there, Address(self.result) + (line + number * (s * r)) * pair)
+            yield body, number, begin, end
 
 
 def _turns(n: int, m: int, r: int) -> Any:

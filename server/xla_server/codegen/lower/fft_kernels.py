@@ -7,15 +7,30 @@ the same, so work is shared evenly whatever the number of threads, and no result
 import dataclasses
 import math
 import struct
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from xla_contract.element_type import ElementType
 from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
+from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, Names
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.kernel import SourceKernel
-from xla_server.codegen.lower.fft_block import BlockText, Tables, scratch_bytes
+from xla_server.codegen.kernel_ir.expressions import (
+    Address,
+    Expression,
+    StackArray,
+    integer_op,
+    whole,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.lower.fft_block import (
+    SOURCE,
+    TABLES,
+    TARGET,
+    BlockTransform,
+    Tables,
+    scratch_bytes,
+)
 from xla_server.codegen.lower.fft_plan import block_cost
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.routines.fourier_moves import move_name
@@ -54,13 +69,23 @@ class Side:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class KernelText:
-    """Lines before a loop over `items`, its body, and the operations of an item."""
+class Block:
+    """A block at an address: its number and indices of outer dimensions, its lines and the first.
 
-    prologue: list[str]
-    body: list[str]
-    items: int
-    work: int
+    Its real and imaginary parts are exchanged for an inverse transform.
+    """
+
+    address: Expression
+    real: Expression
+    imaginary: Expression
+    number: Expression
+    outer: Sequence[Expression]
+    first: Expression
+    lines: Expression
+
+
+Step: TypeAlias = Callable[[Body, Block], None]
+"""Builds what is done to a block."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -78,8 +103,8 @@ class BlockKernel:
         transform: The length of the transform; 0 for none.
         is_inverse: Whether it is an inverse one.
         factor: What results are multiplied by.
-        before: Lines of text about block `a`, with parts at `real` and `imaginary`, after the load.
-        after: The same about block `result`, after the transform.
+        before: What is done to the block after the load, if anything.
+        after: The same after the transform.
         tables: The constants.
         has_lane_tables: Whether `after` needs lanes to be lines of one outer index.
         limit: Elements of the target's lines where they are less than the transform's, else 0.
@@ -97,8 +122,8 @@ class BlockKernel:
     transform: int
     is_inverse: bool = False
     factor: float = 1.0
-    before: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
+    before: Step | None = None
+    after: Step | None = None
     tables: Tables = dataclasses.field(default_factory=lambda: Tables("f32"))
     has_lane_tables: bool = False
     limit: int = 0
@@ -106,64 +131,68 @@ class BlockKernel:
     def add(self) -> None:
         """Append the row."""
         self._merge()
-        text = self.text("source", "target")
-        lines = [*text.prologue, "for item in range(start, stop):", *_indented(text.body)]
-        add_kernel(
-            self.lowering,
-            self.name,
-            lines,
-            text.items,
-            text.work,
-            self.source.value,
-            self.target.value,
-            self.tables,
-        )
+        top, stack = Body(), list[StackArray]()
+        with Items(top, self.items, "item") as items:
+            stack += self.build(items, items.axis, Address(SOURCE), Address(TARGET))
+        values = self.source.value, self.target.value
+        add_kernel(self.lowering, self.name, top, stack, self.work, *values, self.tables)
 
-    def text(self, source: str, target: str, suffix: str = "") -> "KernelText":
-        """Return the kernel's text for lines at these addresses; its names end in `suffix`."""
-        width = self.lanes
+    @property
+    def items(self) -> int:
+        """Work items."""
+        return math.prod(self.sizes) * -(-self.inner // self.lanes)
+
+    @property
+    def work(self) -> int:
+        """Operations of a work item."""
+        if self.transform:
+            return int(block_cost(self.transform))
+        return 12 * max(self.loaded, self.stored)
+
+    def build(
+        self, body: Body, item: Expression, source: Expression, target: Expression, suffix: str = ""
+    ) -> Sequence[StackArray]:
+        """Build work item `item` for lines at these addresses; return its memory on the stack.
+
+        Names end in `suffix`.
+        """
+        width, machine = self.lanes, self.lowering.machine
         blocks = -(-self.inner // width)
-        machine = self.lowering.machine
         count = max(self.loaded, self.stored, self.transform)
-        room = scratch_bytes(machine, count)
-        text = BlockText(machine, self.transform, self.tables, suffix) if self.transform else None
-        block = f"a{suffix}"
-        result = text.result if text else block
-        real, imaginary = 0, machine.vector_bytes
-        if self.is_inverse:
-            real, imaginary = imaginary, real
-        prologue = [
-            f"{block} = room_for({room})",
-            *([f"b{suffix} = room_for({room})"] if text and text.lines else []),
-            *(text.prologue if text else []),
-        ]
-        body = [
-            f"block = whole_mod(item, {blocks})",
-            f"rest = whole_div(item, {blocks})",
-            f"first = block * {width}",
-            f"lines = minimum({width}, {self.inner} - first)",
-        ]
-        places = [[name] for name in (source, target)]
-        for number in reversed(range(len(self.sizes))):
-            body.append(f"o{number} = whole_mod(rest, {self.sizes[number]})")
-            body.append(f"rest = whole_div(rest, {self.sizes[number]})")
-            for terms, side in zip(places, (self.source, self.target), strict=True):
-                terms.append(f"o{number} * {side.steps[number]}")
-        before = [f"real = {block} + {real}", f"imaginary = {block} + {imaginary}"]
-        after = [f"real = {result} + {real}", f"imaginary = {result} + {imaginary}"]
-        body += [
-            f"source_at = {' + '.join(places[0])}",
-            f"target_at = {' + '.join(places[1])}",
-            self._load(f"{block} + {real}", f"{block} + {imaginary}"),
-            *(before if self.before else []),
-            *self.before,
-            *(text.lines if text else []),
-            *(after if self.after else []),
-            *(line.replace("RESULT", result) for line in self.after),
-            *self._store(f"{result} + {real}", f"{result} + {imaginary}"),
-        ]
-        cost = block_cost(self.transform) if self.transform else 12 * count
-        return KernelText(prologue, body, math.prod(self.sizes) * blocks, int(cost))
+        array = StackArray(f"a{suffix}", scratch_bytes(machine, count))
+        transform = BlockTransform(machine, self.transform or 1, self.tables, array)
+        number = body.let(f"block{suffix}", item % blocks)
+        rest = body.let(f"rest{suffix}", item // blocks)
+        first = body.let(f"first{suffix}", number * width)
+        lines = integer_op("minimum", width, whole(self.inner) - first)
+        places = first, body.let(f"lines{suffix}", lines)
+        names, outer = Names(f"o{suffix}_"), list[Expression]()
+        for dimension in reversed(range(len(self.sizes))):
+            index = body.let(names("i"), rest % self.sizes[dimension])
+            rest = body.let(names("n"), rest // self.sizes[dimension])
+            source = source + index * self.source.steps[dimension]
+            target = target + index * self.target.steps[dimension]
+            outer.insert(0, index)
+        loaded, result = (
+            Block(Address(each), *self._parts(each), number, outer, *places)
+            for each in (array, transform.result)
+        )
+        self._move(body, self.source, source, self.loaded, loaded, is_load=True)
+        if self.before:
+            self.before(body, loaded)
+        body.add(*transform.body.statements)
+        if self.after:
+            self.after(body, result)
+        if self.limit:
+            self._store_to_limit(body, target, result, suffix)
+        else:
+            self._move(body, self.target, target, self.stored, result, is_load=False)
+        return transform.stack
+
+    def _parts(self, array: StackArray) -> tuple[Expression, Expression]:
+        one: Expression = Address(array)
+        other = one + self.lowering.machine.vector_bytes
+        return (other, one) if self.is_inverse else (one, other)
 
     def _merge(self) -> None:
         """Join the last outer dimension to the lines where that is one step, or fills vectors."""
@@ -201,42 +230,35 @@ class BlockKernel:
         width = self.lanes
         return self.inner / (-(-self.inner // width) * width)
 
-    def _load(self, real: str, imaginary: str) -> str:
-        return self._move("source_at", self.source, self.loaded, real, imaginary, is_load=True)
-
-    def _store(self, real: str, imaginary: str) -> list[str]:
-        side, stored = self.target, self.stored
-        if not self.limit:
-            return [self._move("target_at", side, stored, real, imaginary, is_load=False)]
-        # Rows of the result up to the one that the limit cuts.
-        apart, pair = side.element_step // side.width, pair_bytes(self.lowering.machine)
+    def _store_to_limit(self, body: Body, target: Expression, block: Block, suffix: str) -> None:
+        """Store rows of the result up to the one that the limit cuts."""
+        side, step = self.target, self.target.element_step
+        apart, pair = step // side.width, pair_bytes(self.lowering.machine)
         name = move_name(self.kind, "columns", is_load=False, is_real=side.is_real)
-        bits = bits_of(self.factor)
-        step = side.element_step
-        return [
-            f"full = whole_div({self.limit + apart} - first - lines, {apart})",
-            f"part = {self.limit} - full * {apart} - first",
-            f"target_at = target_at + first * {side.inner_step}",
-            f"{name}(target_at, {real}, {imaginary}, lines, {step}, full, {bits})",
-            f"{name}(target_at + full * {step}, {real} + full * {pair}, "
-            f"{imaginary} + full * {pair}, minimum(part, lines), {step}, 1, {bits})",
-        ]
+        bits, first, lines = bits_of(self.factor), block.first, block.lines
+        ends = whole(self.limit + apart) - first - lines
+        full = body.let(f"full{suffix}", ends // apart)
+        part = body.let(f"part{suffix}", whole(self.limit) - full * apart - first)
+        begin = body.let(f"begin{suffix}", target + first * side.inner_step)
+        body.call(name, begin, block.real, block.imaginary, lines, step, full, bits)
+        behind = block.real + full * pair, block.imaginary + full * pair
+        rest = integer_op("minimum", part, lines)
+        body.call(name, begin + full * step, *behind, rest, step, 1, bits)
 
     def _move(
-        self, place: str, side: Side, count: int, real: str, imaginary: str, *, is_load: bool
-    ) -> str:
+        self, body: Body, side: Side, place: Expression, count: int, block: Block, *, is_load: bool
+    ) -> None:
         form = side.form(self.lanes, count)
         name = move_name(self.kind, form, is_load=is_load, is_real=side.is_real)
-        bits = bits_of(self.factor)
+        bits, parts = bits_of(self.factor), (block.real, block.imaginary)
         if form == "lines":
             size, step = side.split or (self.inner, 0)
-            return (
-                f"{name}({place}, {real}, {imaginary}, {self.inner}, {side.element_step}, {count}, "
-                f"{bits}, first, {size}, {step}, {side.inner_step})"
-            )
+            places = (block.first, size, step, side.inner_step)
+            body.call(name, place, *parts, self.inner, side.element_step, count, bits, *places)
+            return
         ahead = side.element_step if form == "columns" else side.inner_step
-        begin = f"{place} + first * {side.inner_step}"
-        return f"{name}({begin}, {real}, {imaginary}, lines, {ahead}, {count}, {bits})"
+        begin = place + block.first * side.inner_step
+        body.call(name, begin, *parts, block.lines, ahead, count, bits)
 
 
 def add_fused(first: BlockKernel, then: BlockKernel, groups: int, byte_size: int) -> None:
@@ -245,68 +267,53 @@ def add_fused(first: BlockKernel, then: BlockKernel, groups: int, byte_size: int
     A work item is one of `groups` of both kernels' work items, whose common memory of `byte_size`
     is the thread's own; both have one outer dimension, over which the memory has a step of 0.
     """
-    texts = [first.text("source", "middle"), then.text("middle", "target", "2")]
-    lines = [f"middle = room_for({byte_size})"]
-    for text in texts:
-        lines += text.prologue
-    lines.append("for group in range(start, stop):")
-    work = 0
-    for text in texts:
-        share = text.items // groups
-        lines.append(f"    for item in range(group * {share}, (group + 1) * {share}):")
-        lines += _indented(_indented(text.body))
-        work += share * text.work
-    add_kernel(
-        first.lowering,
-        then.name,
-        lines,
-        groups,
-        work,
-        first.source.value,
-        then.target.value,
-        first.tables,
-    )
-
-
-def _indented(lines: Sequence[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
+    top, middle = Body(), StackArray("middle", byte_size)
+    stack, work = [middle], 0
+    between = Address(middle)
+    steps = ((first, Address(SOURCE), between, ""), (then, between, Address(TARGET), "2"))
+    with Items(top, groups, "group") as items:
+        for kernel, source, target, suffix in steps:
+            share = kernel.items // groups
+            low, high = (group * share for group in (items.axis + 0, items.axis + 1))
+            with Loop(items, f"item{suffix}", high, low, iterations=share) as loop:
+                stack += kernel.build(loop, loop.axis, source, target, suffix)
+            work += share * kernel.work
+    values = first.source.value, then.target.value
+    add_kernel(first.lowering, then.name, top, stack, work, *values, first.tables)
 
 
 def add_kernel(
     lowering: Lowering,
     name: str,
-    lines: Sequence[str],
-    items: int,
+    top: Body,
+    stack: Sequence[StackArray],
     work: int,
     source: Value,
     target: Value,
     tables: Tables | None = None,
-    *,
-    is_glue: bool = True,
+    effort: Effort = Effort.UNOPTIMISED,
 ) -> None:
     """Append the row of a kernel that reads one value, with constants, and writes another.
 
-    One that `is_glue` calls functions and does nothing for elements itself.
+    One that is not optimised calls routines and does nothing for elements itself.
     """
-    others: list[Value] = [] if source is target else [source]
-    names = [f"source = {'target' if source is target else 'peek_i64(buffers, 1)'}"]
-    reads = list(others)
+    is_in_place = source is target
+    buffers, arguments = [TARGET, SOURCE], [target, source]
     if tables is not None and tables.byte_size:
-        names.append(f"tables = peek_i64(buffers, {1 + len(others)})")
-        reads.append(_constant(lowering, f"{name}.roots", tables.array()))
-    text = "\n".join(
-        [
-            "def kernel(buffers, start, stop):",
-            "    target = peek_i64(buffers, 0)",
-            *(f"    {line}" for line in (*names, *lines)),
-            "",
-        ]
-    )
-    arguments = (target, *reads)
-    updates = () if others else (target,)
-    kernel, writes = SourceKernel(text, Effort.UNOPTIMISED if is_glue else None), (target,)
+        buffers.append(TABLES)
+        arguments.append(_constant(lowering, f"{name}.roots", tables.array()))
+    kernel = Kernel(tuple(buffers), tuple(stack), tuple(top.statements), effort)
     lowering.add(
-        KernelThunk(name, kernel, items, work, arguments, tuple(reads), writes, updates=updates)
+        KernelThunk(
+            name,
+            kernel,
+            kernel.items,
+            work,
+            tuple(arguments),
+            tuple(arguments[2:] if is_in_place else arguments[1:]),
+            (target,),
+            updates=(target,) if is_in_place else (),
+        )
     )
 
 

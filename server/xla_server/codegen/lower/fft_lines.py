@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 
+from xla_server.codegen.kernel_ir.builder import Body
 from xla_server.codegen.lower.fft_block import Tables
 from xla_server.codegen.lower.fft_context import Array, Context, Lines
-from xla_server.codegen.lower.fft_kernels import BlockKernel, Side, add_fused
+from xla_server.codegen.lower.fft_kernels import Block, BlockKernel, Side, Step, add_fused
 from xla_server.codegen.lower.fft_plan import (
     block_cost,
     chirp_of,
@@ -124,7 +125,7 @@ class LineTransforms(Context):
             m,
             m,
             is_inverse,
-            after=(self._turn(tables, lines, g, is_narrow=is_narrow),),
+            after=self._turn(tables, lines, g, is_narrow=is_narrow),
             tables=tables,
             has_lane_tables=True,
         )
@@ -171,8 +172,8 @@ class LineTransforms(Context):
             return self.side(array, steps, g, 1)
         return self.side(array, steps, 1, inner, (inner, g * inner))
 
-    def _turn(self, tables: Tables, lines: Lines, g: int, *, is_narrow: bool) -> str:
-        """The text that multiplies element k of line j by exp(-2 pi i j k / n)."""
+    def _turn(self, tables: Tables, lines: Lines, g: int, *, is_narrow: bool) -> Step:
+        """Return what multiplies element k of line j by exp(-2 pi i j k / n)."""
         n, m = lines.n, lines.n // g
         rows = m if n <= _FULL_TABLE else 1 << math.ceil(math.log2(m) / 2)
         steps = -(-m // rows)
@@ -186,11 +187,16 @@ class LineTransforms(Context):
             if is_narrow:
                 table = np.stack([table.real, table.imag], -1)
                 table = table.reshape(-1, self.lanes, count, 2).transpose(0, 2, 3, 1)
-            address = tables.add(table)
             size = count * (self.pair if is_narrow else 2 * self.width)
-            addresses.append(f"{address} + {'block' if is_narrow else 'o1'} * {size}")
-        name = "turn_lanes" if is_narrow else "turn"
-        return f"fourier_{name}_{self.kind}(RESULT, {m}, {', '.join(addresses)}, {rows})"
+            addresses.append((tables.add(table), size))
+
+        def turn(body: Body, block: Block) -> None:
+            number = block.number if is_narrow else block.outer[1]
+            places = [address + number * size for address, size in addresses]
+            name = f"fourier_{'turn_lanes' if is_narrow else 'turn'}_{self.kind}"
+            body.call(name, block.address, m, *places, rows)
+
+        return turn
 
     def _turned(
         self, source: Array, target: Array, lines: Lines, g: int, *, factor: float, limit: int

@@ -1,11 +1,28 @@
 """Kernels of Fourier transforms that treat element by element: products, copies, real spectra."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from xla_server.codegen.lower.fft_block import Tables
+from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.expressions import (
+    Address,
+    Apply,
+    Const,
+    Expression,
+    Load,
+    Region,
+    Role,
+    StackArray,
+    Value,
+    integer_op,
+    whole,
+)
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.lower.fft_block import SOURCE, TARGET, Tables
 from xla_server.codegen.lower.fft_context import Array, Context, Lines
 from xla_server.codegen.lower.fft_kernels import add_kernel, bits_of
 from xla_server.codegen.lower.fft_plan import roots
@@ -49,32 +66,26 @@ def product(
     chunks, blocks = -(-count // _CHUNK), -(-total // c.lanes)
     beside = (lines.inner, (target_size if is_back else lines.n) * lines.inner * width, width)
     apart = (1, (lines.n if is_back else target_size) * width, 0)
-    text = [
-        f"a = room_for({_CHUNK * c.pair})",
-        "for item in range(start, stop):",
-        f"    begin = whole_div(item, {blocks}) * {_CHUNK}",
-        f"    first = whole_mod(item, {blocks}) * {c.lanes}",
-        f"    count = minimum({_CHUNK}, {count} - begin)",
-    ]
     sides = (apart, beside) if is_back else (beside, apart)
-    for name, is_load, (inner, outer_step, inner_step) in zip(
-        ("source", "target"), (True, False), sides, strict=True
-    ):
-        ahead = lines.inner * width if inner == lines.inner else width
-        move = move_name(c.kind, "lines", is_load=is_load, is_real=False)
-        if not is_load:
-            text.append(
-                f"    fourier_chirp_{c.kind}(a, {c.pair}, a, {c.pair}, count, "
-                f"{address} + begin * {width}, count)"
-            )
-        text.append(
-            f"    {move}({name} + begin * {ahead}, a + {real}, a + {imaginary}, {total}, {ahead}, "
-            f"count, {_ONE}, first, {inner}, {outer_step}, {inner_step})"
-        )
+    top, block = Body(), StackArray("a", _CHUNK * c.pair)
+    a = Address(block)
+    with Items(top, chunks * blocks, "item") as items:
+        begin = items.let("begin", items.axis // blocks * _CHUNK)
+        first = items.let("first", items.axis % blocks * c.lanes)
+        taken = items.let("count", integer_op("minimum", _CHUNK, whole(count) - begin))
+        for memory, is_load, (inner, outer_step, inner_step) in zip(
+            (SOURCE, TARGET), (True, False), sides, strict=True
+        ):
+            ahead = lines.inner * width if inner == lines.inner else width
+            move = move_name(c.kind, "lines", is_load=is_load, is_real=False)
+            if not is_load:
+                chirp = (a, c.pair, a, c.pair, taken, address + begin * width, taken)
+                items.call(f"fourier_chirp_{c.kind}", *chirp)
+            place = Address(memory) + begin * ahead
+            steps = (total, ahead, taken, _ONE, first, inner, outer_step, inner_step)
+            items.call(move, place, a + real, a + imaginary, *steps)
     work = 40 * _CHUNK
-    add_kernel(
-        c.lowering, c.title(), text, chunks * blocks, work, source.value, target.value, tables
-    )
+    add_kernel(c.lowering, c.title(), top, [block], work, source.value, target.value, tables)
 
 
 def _rows_product(
@@ -97,36 +108,33 @@ def _rows_product(
     tables = Tables(c.kind)
     ones = tables.add(_by_lanes(np.ones(c.lanes, np.complex128), c.lanes))
     address = tables.add(_by_lanes(table[:count], c.lanes))
-    text = [
-        f"a = room_for({_CHUNK * c.pair})",
-        "for item in range(start, stop):",
-        f"    line = whole_div(item, {chunks})",
-        f"    chunk = whole_mod(item, {chunks})",
-        f"    first = chunk * {_CHUNK}",
-        f"    count = minimum({_CHUNK}, {vectors} - first)",
-        f"    rest = {rest} * whole_div(chunk + 1, {chunks})",
-        f"    full = minimum(count, {full} - first)",
-    ]
-    for name, array, size, is_load in (
-        ("source", source, lines.n, True),
-        ("target", target, target_size, False),
-    ):
-        width = c.width if array.is_real else 2 * c.width
-        move = move_name(c.kind, "columns", is_load=is_load, is_real=array.is_real)
-        ahead = c.lanes * width
-        if not is_load:
-            text.append(
-                f"    fourier_turn_lanes_{c.kind}(a, count, {address} + first * {c.pair}, {ones}, "
-                "count)"
-            )
-        text += [
-            f"    at = {name} + line * {size * width} + first * {ahead}",
-            f"    {move}(at, a + {real}, a + {imaginary}, {c.lanes}, {ahead}, full, {_ONE})",
-            f"    {move}(at + full * {ahead}, a + {real} + full * {c.pair}, "
-            f"a + {imaginary} + full * {c.pair}, rest, {ahead}, 1, {_ONE})",
-        ]
-    items, work = lines.outer * chunks, 12 * min(_CHUNK, vectors)
-    add_kernel(c.lowering, c.title(), text, items, work, source.value, target.value, tables)
+    top, block = Body(), StackArray("a", _CHUNK * c.pair)
+    a = Address(block)
+    with Items(top, lines.outer * chunks, "item") as items:
+        line = items.let("line", items.axis // chunks)
+        chunk = items.let("chunk", items.axis % chunks)
+        first = items.let("first", chunk * _CHUNK)
+        taken = items.let("count", integer_op("minimum", _CHUNK, whole(vectors) - first))
+        left = items.let("rest", (chunk + 1) // chunks * rest)
+        whole_vectors = items.let("full", integer_op("minimum", taken, whole(full) - first))
+        for memory, array, size, is_load in (
+            (SOURCE, source, lines.n, True),
+            (TARGET, target, target_size, False),
+        ):
+            width = c.width if array.is_real else 2 * c.width
+            move = move_name(c.kind, "columns", is_load=is_load, is_real=array.is_real)
+            ahead = c.lanes * width
+            if not is_load:
+                factors = (address + first * c.pair, ones, taken)
+                items.call(f"fourier_turn_lanes_{c.kind}", a, taken, *factors)
+            at = Address(memory) + line * (size * width) + first * ahead
+            at = items.let("read" if is_load else "written", at)
+            items.call(move, at, a + real, a + imaginary, c.lanes, ahead, whole_vectors, _ONE)
+            behind = whole_vectors * c.pair
+            parts = a + real + behind, a + imaginary + behind
+            items.call(move, at + whole_vectors * ahead, *parts, left, ahead, 1, _ONE)
+    work = 12 * min(_CHUNK, vectors)
+    add_kernel(c.lowering, c.title(), top, [block], work, source.value, target.value, tables)
 
 
 def _by_lanes(numbers: Any, width: int) -> Any:
@@ -151,154 +159,153 @@ def mix(c: Context, source: Array, target: Array, rows: int, n: int, *, is_inver
     scale, table = half_table(n, is_inverse=is_inverse)
     pairs = table.size
     read, written = (half + 1, half) if is_inverse else (half, half + 1)
-    first, other = ("0", str(2 * half)) if is_inverse else ("0", "1")
-    ends = [
-        f"one = peek_{kind}(source_at, {first})",
-        f"other = peek_{kind}(source_at, {other})",
-        f"poke_{kind}(target_at, 0, add(one, other))",
-        f"poke_{kind}(target_at, {1 if is_inverse else 2 * half}, sub(one, other))",
-    ]
-    if not is_inverse:
-        ends += [f"poke_{kind}(target_at, {place}, to_{kind}(0))" for place in (1, 2 * half + 1)]
     vectors = -(-pairs // c.lanes)
     chunks = max(1, -(-vectors // _CHUNK))
     tables = Tables(kind)
-    text = [
-        f"a = room_for({_CHUNK * c.pair})",
-        f"b = room_for({_CHUNK * c.pair})",
-        "for item in range(start, stop):",
-        f"    line = whole_div(item, {chunks})",
-        f"    chunk = whole_mod(item, {chunks})",
-        f"    source_at = source + line * {read * width}",
-        f"    target_at = target + line * {written * width}",
-        "    if chunk == 0:",
-        *(f"        {line}" for line in ends),
-    ]
-    if pairs:
-        address = tables.add(_by_lanes(table, c.lanes))
-        full = pairs // c.lanes
-        text += [
-            f"    first = chunk * {_CHUNK}",
-            f"    count = minimum({_CHUNK}, {vectors} - first)",
-            f"    full = minimum(count, {full} - first)",
-            *(f"    {line}" for line in _mixed_lines(c, half, pairs, address, scale)),
-        ]
+    top, blocks = Body(), [StackArray(name, _CHUNK * c.pair) for name in "ab"]
+    with Items(top, rows * chunks, "item") as items:
+        line = items.let("line", items.axis // chunks)
+        chunk = items.let("chunk", items.axis % chunks)
+        read_at = items.let("read", Address(SOURCE) + line * (read * width))
+        written_at = items.let("written", Address(TARGET) + line * (written * width))
+        with Branch(items, Apply("eq", (chunk, whole(0)), Type.B1)) as ends:
+            one = ends.let("one", _load(kind, read_at, 0))
+            other = ends.let("other", _load(kind, read_at, 2 * half if is_inverse else 1))
+            total, difference = (Apply(name, (one, other), Type(kind)) for name in ("add", "sub"))
+            _store(ends, kind, written_at, 0, total)
+            _store(ends, kind, written_at, 1 if is_inverse else 2 * half, difference)
+            if not is_inverse:
+                _store(ends, kind, written_at, 1, _zero(kind))
+                _store(ends, kind, written_at, 2 * half + 1, _zero(kind))
+        if pairs:
+            address = tables.add(_by_lanes(table, c.lanes))
+            first = items.let("first", chunk * _CHUNK)
+            count = items.let("count", integer_op("minimum", _CHUNK, whole(vectors) - first))
+            rest = whole(pairs // c.lanes) - first
+            full = items.let("full", integer_op("minimum", count, rest))
+            a, b = map(Address, blocks)
+            numbers = (first, count, full)
+            _move_pairs(c, items, (a, b), read_at, half, pairs, numbers, is_load=True)
+            vector = c.pair // 2
+            places = (a, a + vector, b, b + vector)
+            factors = address + first * c.pair
+            items.call(f"fourier_mix_{kind}", *places, count, factors, bits_of(scale))
+            _move_pairs(c, items, (a, b), written_at, half, pairs, numbers, is_load=False)
     work = 40 * min(_CHUNK, vectors)
-    add_kernel(c.lowering, c.title(), text, rows * chunks, work, source.value, target.value, tables)
+    add_kernel(c.lowering, c.title(), top, blocks, work, source.value, target.value, tables)
 
 
-def _mixed_lines(c: Context, half: int, pairs: int, address: str, scale: float) -> list[str]:
-    kind, width, vector = c.kind, 2 * c.width, c.pair // 2
-    step = c.lanes * width
-
-    def moves(place: str, *, is_load: bool) -> list[str]:
-        columns = move_name(kind, "columns", is_load=is_load, is_real=False)
-        lines = move_name(kind, "lines", is_load=is_load, is_real=False)
-        behind = f"full * {c.pair}"
-        end = f"{pairs} - (first + full) * {c.lanes}"
-        up = f"{place} + {width} + first * {step}"
-        down = f"{place} + {(half - 1) * width} - first * {step}"
-        return [
-            f"{columns}({up}, a, a + {vector}, {c.lanes}, {step}, full, {_ONE})",
-            "if full > 0:",
-            f"    {lines}({down}, b, b + {vector}, {c.lanes}, {-step}, full, {_ONE}, 0, "
-            f"{c.lanes}, 0, {-width})",
-            "if full < count:",
-            f"    {lines}({up} + full * {step}, a + {behind}, a + {vector} + {behind}, {end}, 0, "
-            f"1, {_ONE}, 0, {c.lanes}, 0, {width})",
-            f"    {lines}({down} - full * {step}, b + {behind}, b + {vector} + {behind}, {end}, "
-            f"0, 1, {_ONE}, 0, {c.lanes}, 0, {-width})",
-        ]
-
-    return [
-        *moves("source_at", is_load=True),
-        f"fourier_mix_{kind}(a, a + {vector}, b, b + {vector}, count, "
-        f"{address} + first * {c.pair}, {bits_of(scale)})",
-        *moves("target_at", is_load=False),
-    ]
+def _move_pairs(
+    c: Context,
+    body: Body,
+    blocks: tuple[Expression, Expression],
+    place: Expression,
+    half: int,
+    pairs: int,
+    numbers: tuple[Value, Value, Value],
+    *,
+    is_load: bool,
+) -> None:
+    """Move the pairs of a line, elements k and half - k, between memory and two blocks."""
+    (a, b), (first, count, full) = blocks, numbers
+    width, vector = 2 * c.width, c.pair // 2
+    step, behind = c.lanes * width, full * c.pair
+    columns, lines = (
+        move_name(c.kind, form, is_load=is_load, is_real=False) for form in ("columns", "lines")
+    )
+    end = whole(pairs) - (first + full) * c.lanes
+    up = place + width + first * step
+    down = place + (half - 1) * width - first * step
+    body.call(columns, up, a, a + vector, c.lanes, step, full, _ONE)
+    with Branch(body, Apply("gt", (full, whole(0)), Type.B1)) as inside:
+        numbers_of = (c.lanes, -step, full, _ONE, 0, c.lanes, 0, -width)
+        inside.call(lines, down, b, b + vector, *numbers_of)
+    with Branch(body, Apply("lt", (full, count), Type.B1)) as inside:
+        for at, block, ahead in (
+            (up + full * step, a, width),
+            (down - full * step, b, -width),
+        ):
+            parts = block + behind, block + vector + behind
+            inside.call(lines, at, *parts, end, 0, 1, _ONE, 0, c.lanes, 0, ahead)
 
 
 def complete(c: Context, source: Array, target: Array, rows: int, n: int) -> None:
     """Complete spectra of real lines of odd length n: element n - k is the conjugate of k."""
     kind = c.kind
     half = n // 2 + 1
-    _each_element(
-        c,
-        source,
-        target,
-        rows,
-        half,
-        [
-            f"at = source + line * {half * 2 * c.width}",
-            f"there = target + line * {n * 2 * c.width}",
-            "if begin == 0:",
-            f"    poke_{kind}(there, 0, peek_{kind}(at, 0))",
-            f"    poke_{kind}(there, 1, to_{kind}(0))",
-            "for k in range(maximum(begin, 1), end):",
-            f"    one = peek_{kind}(at, 2 * k)",
-            f"    other = peek_{kind}(at, 2 * k + 1)",
-            f"    poke_{kind}(there, 2 * k, one)",
-            f"    poke_{kind}(there, 2 * k + 1, other)",
-            f"    poke_{kind}(there, {2 * n} - 2 * k, one)",
-            f"    poke_{kind}(there, {2 * n} - 2 * k + 1, neg(other))",
-        ],
-    )
+    with _each_element(c, source, target, rows, half) as (body, line, begin, end):
+        at = body.let("at", Address(SOURCE) + line * (half * 2 * c.width))
+        there = body.let("there", Address(TARGET) + line * (n * 2 * c.width))
+        with Branch(body, Apply("eq", (begin, whole(0)), Type.B1)) as zeroth:
+            _store(zeroth, kind, there, 0, _load(kind, at, 0))
+            _store(zeroth, kind, there, 1, _zero(kind))
+        low = integer_op("maximum", begin, 1)
+        with Loop(body, "k", end, low, iterations=_ELEMENTS) as loop:
+            k = loop.axis
+            one = loop.let("one", _load(kind, at, k * 2))
+            other = loop.let("other", _load(kind, at, k * 2 + 1))
+            _store(loop, kind, there, k * 2, one)
+            _store(loop, kind, there, k * 2 + 1, other)
+            _store(loop, kind, there, whole(2 * n) - k * 2, one)
+            conjugate = Apply("neg", (other,), Type(kind))
+            _store(loop, kind, there, whole(2 * n) - k * 2 + 1, conjugate)
 
 
 def copy_rows(c: Context, source: Array, target: Array, rows: int, n: int, count: int) -> None:
     """Copy the first `count` elements of rows of n complex numbers, or their real parts."""
     kind = c.kind
-    parts = range(1 if target.is_real else 2)
-    steps = len(parts)
-    _each_element(
-        c,
-        source,
-        target,
-        rows,
-        count,
-        [
-            f"at = source + line * {n * 2 * c.width}",
-            f"there = target + line * {count * steps * c.width}",
-            "for k in range(begin, end):",
-            *(
-                f"    poke_{kind}(there, {steps} * k + {part}, peek_{kind}(at, 2 * k + {part}))"
-                for part in parts
-            ),
-        ],
-    )
+    parts = 1 if target.is_real else 2
+    with _each_element(c, source, target, rows, count) as (body, line, begin, end):
+        at = body.let("at", Address(SOURCE) + line * (n * 2 * c.width))
+        there = body.let("there", Address(TARGET) + line * (count * parts * c.width))
+        with Loop(body, "k", end, begin, iterations=_ELEMENTS) as loop:
+            for part in range(parts):
+                element = _load(kind, at, loop.axis * 2 + part)
+                _store(loop, kind, there, loop.axis * parts + part, element)
 
 
 def clear_ends(c: Context, target: Array, rows: int, n: int, size: int) -> None:
     """Fill rows of `size` complex numbers with zeros from element n on."""
-    width = 2 * c.width
-    body = [
-        f"at = target + (line * {size} + {n} + begin) * {width}",
-        f"clear_bytes(at, (end - begin) * {width})",
-    ]
-    _each_element(c, target, target, rows, size - n, body)
+    width, effort = 2 * c.width, Effort.UNOPTIMISED
+    with _each_element(c, target, target, rows, size - n, effort) as (body, line, begin, end):
+        at = Address(TARGET) + (line * size + n + begin) * width
+        body.call("clear_bytes", at, (end - begin) * width)
 
 
+@contextlib.contextmanager
 def _each_element(
-    c: Context, source: Array, target: Array, rows: int, count: int, body: Sequence[str]
-) -> None:
-    """Append a kernel that does elements `begin` to `end` - 1 of a line in each work item."""
+    c: Context,
+    source: Array,
+    target: Array,
+    rows: int,
+    count: int,
+    effort: Effort = Effort.OPTIMISED,
+) -> Iterator[tuple[Body, Value, Value, Value]]:
+    """Build a kernel that does elements `begin` to `end` - 1 of a line in each work item.
+
+    It is (body, line, begin, end) while it is built.
+    """
     chunks = -(-count // _ELEMENTS)
-    text = [
-        "for item in range(start, stop):",
-        f"    line = whole_div(item, {chunks})",
-        f"    begin = whole_mod(item, {chunks}) * {_ELEMENTS}",
-        f"    end = minimum(begin + {_ELEMENTS}, {count})",
-        *(f"    {line}" for line in body),
-    ]
+    top = Body()
+    with Items(top, rows * chunks, "item") as items:
+        line = items.let("line", items.axis // chunks)
+        begin = items.let("begin", items.axis % chunks * _ELEMENTS)
+        end = items.let("end", integer_op("minimum", begin + _ELEMENTS, count))
+        yield items, line, begin, end
     work = 2 * min(count, _ELEMENTS)
-    is_glue = not any("poke" in line for line in body)
-    add_kernel(
-        c.lowering,
-        c.title(),
-        text,
-        rows * chunks,
-        work,
-        source.value,
-        target.value,
-        is_glue=is_glue,
-    )
+    values = source.value, target.value
+    add_kernel(c.lowering, c.title(), top, [], work, *values, effort=effort)
+
+
+def _load(kind: str, address: Expression, index: int | Expression) -> Load:
+    return Load(Region(address, Role.SCRATCH), Type(kind), whole(index))
+
+
+def _store(
+    body: Body, kind: str, address: Expression, index: int | Expression, value: Expression
+) -> None:
+    body.store(Region(address, Role.SCRATCH), kind, whole(index), value)
+
+
+def _zero(kind: str) -> Const:
+    return Const(Type(kind), (0,))

@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_server.buffers.code import CopyThunk, KernelThunk, Value
-from xla_server.codegen.kernel_ir.kernel import SourceKernel
+from xla_server.codegen.kernel_ir.builder import Body, Items
+from xla_server.codegen.kernel_ir.expressions import Buffer, Expression, Index, Role
+from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.lower import factorizations as lower_factorizations
 from xla_server.codegen.lower import solvers as lower_solvers
 from xla_server.codegen.lower import spectral as lower_spectral
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
-from xla_server.codegen.lower.matrix_kernel import MatrixCall
+from xla_server.codegen.lower.matrix_kernel import Answer, MatrixCall, to
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.custom_calls.batched import ELEMENTS
 from xla_server.custom_calls.lapack import PREFIX
@@ -44,7 +46,7 @@ def lower_lapack(lowering: Lowering, i: HloInstruction) -> Tree:
     result = lowering.fresh(i.shape, i.name)
     first = i.operands[0].shape
     for number, value in enumerate(leaves(result)):
-        answer = call.empty.get(number, "0")
+        answer = call.empty.get(number, _zero)
         if isinstance(answer, int):
             lowering.add(CopyThunk(value, lowering.array(i.operands[answer])))
         elif value.shape.element_count:
@@ -52,17 +54,19 @@ def lower_lapack(lowering: Lowering, i: HloInstruction) -> Tree:
     return result
 
 
-def _fill(lowering: Lowering, value: Value, answer: str, batch: int) -> None:
-    """A kernel that writes every element as a function of its `row` and `column`."""
+def _zero(row: Expression, column: Expression) -> Expression:
+    return Index(0)
+
+
+def _fill(lowering: Lowering, value: Value, answer: Answer, batch: int) -> None:
+    """Add a kernel that writes every element as a function of its row and column."""
     core = value.shape.dimensions[batch:]
     columns = core[-1] if core else 1
     kind = KERNEL_TYPE[value.shape.element_type].storage
-    source = f"""def kernel(buffers, start, stop):
-    result = peek_i64(buffers, 0)
-    for at in range(start, stop):
-        column = whole_mod(at, {columns})
-        row = whole_div(whole_mod(at, {math.prod(core)}), {columns})
-        store_{kind}(result, at, to_{kind}({answer}))
-"""
-    trips = value.shape.element_count
-    lowering.add(KernelThunk(value.name, SourceKernel(source), trips, 1, (value,), (), (value,)))
+    top, buffer = Body(), Buffer(0, Role.WRITE)
+    with Items(top, value.shape.element_count) as items:
+        column = items.let("column", items.axis % columns)
+        row = items.let("row", items.axis % math.prod(core) // columns)
+        items.store(buffer, kind, items.axis, to(kind, answer(row, column)))
+    kernel = Kernel((buffer,), (), tuple(top.statements))
+    lowering.add(KernelThunk(value.name, kernel, kernel.items, 1, (value,), (), (value,)))

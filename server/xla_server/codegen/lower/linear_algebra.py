@@ -11,8 +11,11 @@ from types import MappingProxyType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.cholesky import CholeskyAttributes
 from xla_contract.ops.triangular_solve import Transpose, TriangularSolveAttributes
+from xla_server.codegen.kernel_ir.builder import Branch
+from xla_server.codegen.kernel_ir.expressions import Apply, Expression, whole
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
-from xla_server.codegen.lower.matrix_kernel import MatrixKernel
+from xla_server.codegen.lower.matrix_kernel import MatrixKernel, flag, real
 from xla_server.codegen.routines.matrix_blocks import is_by_blocks
 from xla_server.ir.module import HloInstruction
 
@@ -38,30 +41,30 @@ def lower_cholesky(lowering: Lowering, i: HloInstruction) -> Tree:
         return k.result
     n, factor, status = k.rows, k.change(0, 0), k.status()
     factorize(k, factor, status, "U" if attributes.lower else "L")
-    real, parts = k.real.text, 2 if k.element.is_complex else 1
-    k.add(f"failed = to_i64(peek_i32({status}, 0)) != 0")
-    with k.block(f"for r in range({n}):"):
-        k.add(f"pivot = peek_{real}({factor}, r * {(n + 1) * parts})")
-        k.add("failed = failed | ne(pivot, pivot)")
-    with k.block("if failed:"):
-        k.fill(k.element, factor, n * n, "nan")
-    with k.block("else:"):
-        first, last = ("(r + 1)", n) if attributes.lower else ("0", "r")
-        with (
-            k.block(f"for r in range({n}):"),
-            k.block(f"for c in range({first} * {parts}, {last} * {parts}):"),
-        ):
-            k.add(f"poke_{real}({factor}, r * {n * parts} + c, to_{real}(0))")
+    kind, parts = k.real.text, 2 if k.element.is_complex else 1
+    failed = k.body.declare("failed", k.is_failed(status))
+    with k.loop(n) as r:
+        pivot = k.body.let("pivot", k.load(kind, factor, r * ((n + 1) * parts)))
+        is_nan = Apply("ne", (pivot, pivot), Type.B1)
+        k.body.set(failed, Apply("bit_or", (failed, is_nan), Type.B1))
+    branch = Branch(k.body, failed)
+    with k.within(branch):
+        k.fill(k.element, factor, n * n, k.nan)
+    with k.within(branch.orelse), k.loop(n) as r:
+        first, last = (r + 1, whole(n)) if attributes.lower else (whole(0), r)
+        with k.loop(last * parts, first * parts, n * parts / 2) as c:
+            k.store(kind, factor, r * (n * parts) + c, real(kind, 0))
+    branch.close()
     return k.done(n**3)
 
 
-def factorize(k: MatrixKernel, matrix: str, status: str, triangle: str) -> None:
+def factorize(k: MatrixKernel, matrix: Expression, status: Expression, triangle: str) -> None:
     """Cholesky's factor in a triangle of a matrix, which LAPACK calls by this letter."""
     n = k.rows
     if is_by_blocks(k.computed, n, n**3 // 3):
-        is_lower = triangle == "L"
-        k.add(f"cholesky_{k.computed}({matrix}, {n}, {is_lower}, {status}, {k.cancelled()})")
-        k.look()
+        is_lower = flag(triangle == "L")
+        k.body.call(f"cholesky_{k.computed}", matrix, n, is_lower, status, k.cancelled())
+        k.stop()
     else:
         k.call("potrf", triangle, n, matrix, n, status)
 
@@ -88,17 +91,20 @@ def solve(
         others, ahead = (m, n) if is_left else (n, n)
         parts = max(1, min(_PARTS // k.count, others // _SYSTEMS))
         factors, systems = k.read(0), k.change(0, 1)
-        k.add(f"first = whole_div(part * {others}, {parts})" if parts > 1 else "first = 0")
-        last = f"whole_div((part + 1) * {others}, {parts})" if parts > 1 else str(others)
+        first = k.part * others // parts if parts > 1 else whole(0)
+        last = (k.part + 1) * others // parts if parts > 1 else whole(others)
         apart = (n if is_left else 1) * k.element.byte_width
         is_upper = (letter == "U") == (transpose == "N")
-        numbers = f"{k.rows}, {last} - first, {ahead}, {is_left}, {is_upper != is_left}"
-        letters = ", ".join(str(ord(name)) for name in (letter, transpose, diagonal))
-        place = f"{systems} + first * {apart}"
-        k.add(f"solve_{k.computed}({factors}, {place}, {numbers}, {letters}, {k.cancelled()})")
+        k.body.call(
+            f"solve_{k.computed}",
+            *(factors, systems + first * apart, k.rows, last - first, ahead),
+            *(flag(is_left), flag(is_upper != is_left)),
+            *map(ord, (letter, transpose, diagonal)),
+            k.cancelled(),
+        )
         return k.done(m * n * k.rows, parts)
     one = k.room(k.element, 1)
-    k.fill(k.element, one, 1, f"to_{k.real.text}(1)")
+    k.fill(k.element, one, 1, real(k.real.text, 1))
     options = _OTHER_SIDE[side], OTHER_TRIANGLE[triangle], transpose, diagonal
     k.call("trsm", *options, n, m, one, k.read(0), k.rows, k.change(0, 1), n)
     return k.done(m * n * k.rows)

@@ -17,8 +17,13 @@ from xla_contract.element_type import ElementType
 from xla_contract.shape import Shape
 from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
 from xla_server.codegen.instructions.lapack import LETTER, workspace
-from xla_server.codegen.kernel_ir.kernel import SourceKernel
-from xla_server.codegen.loops.stopping import is_long, stop_lines
+from xla_server.codegen.kernel_ir import expressions as ir
+from xla_server.codegen.kernel_ir.builder import Body, Loop, Names
+from xla_server.codegen.kernel_ir.expressions import Expression, Index, Role, whole
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import For, Let, Part, Stop
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.loops.stopping import is_long
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.custom_calls.attributes import parse_attributes
@@ -29,33 +34,42 @@ LowerCall: TypeAlias = Callable[[Lowering, HloInstruction], Tree]
 """Adds the rows of a call and gives its values."""
 
 
+Answer: TypeAlias = Callable[[Expression, Expression], Expression]
+"""An integer element of a result, by its row and column."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class MatrixCall:
     """How a call becomes rows; `rank` is that of its first operand without the batch.
 
     Where an operand has no elements, `empty` says of results what they are: the operand of that
-    number, or what an expression of `row` and `column` gives; zero where it says nothing.
+    number, or a function of each element's place; zero where it says nothing.
     """
 
     lower: LowerCall
-    empty: Mapping[int, int | str] = dataclasses.field(default_factory=dict)
+    empty: Mapping[int, int | Answer] = dataclasses.field(default_factory=dict)
     rank: int = 2
 
 
-BASIS = "to_i64(eq(row, column))"
-"""The answer for vectors of a matrix without elements: the first ones of a basis."""
+def basis(row: Expression, column: Expression) -> Expression:
+    """Return the vectors of a matrix without elements: the first ones of a basis."""
+    return to("i64", ir.Apply("eq", (row, column), Type.B1))
+
 
 _BLOCK = 16
 """Rows and columns that are transposed together, so that both sides stay in the cache."""
 
-_NAN = {"f32": 0x7FC00000, "f64": 0x7FF8000000000000}
+_WORDS = {"f32": np.uint32, "f64": np.uint64}
+
+Argument: TypeAlias = str | int | ElementType | Expression
+"""An argument of LAPACK's routines: a letter, a number, an array to work in, or an address."""
 
 
 class MatrixKernel:
-    """The kernel of one instruction while it is written.
+    """The kernel of one instruction while it is built.
 
-    `rank` is that of the first operand without the batch. Operands and results are named by
-    variables of the kernel that hold the address of the matrix at hand.
+    `rank` is that of the first operand without the batch. Operands and results are the addresses of
+    the matrix at hand. `body` is what is done for each matrix, as far as it is built.
     """
 
     def __init__(self, lowering: Lowering, i: HloInstruction, rank: int = 2) -> None:
@@ -63,19 +77,22 @@ class MatrixKernel:
         self.core = first.dimensions[first.rank - rank :]
         self.element = first.element_type
         self.result: Tree = lowering.fresh(i.shape, i.name)
+        self.body = Body()
+        self.names = Names()
+        self.part = ir.Value("part", Type.I64)
         self._instruction = i
         self._lowering = lowering
         self._results = leaves(self.result)
         self._batch = first.dimensions[: first.rank - rank]
         self._count = math.prod(self._batch)
         self._slots = max(1, min(self._count, tuning_of(lowering.machine).row_slots))
-        self._arguments: dict[Value, None] = {}
+        self._buffers: dict[Value, ir.Buffer] = {}
         self._reads: dict[Value, None] = {}
         self._writes: dict[Value, None] = {}
         self._updates: dict[Value, None] = {}
-        self._addresses: dict[str, str] = {}
-        self._lines: list[str] = []
-        self._depth = 3
+        self._slot, self._number = (ir.Value(name, Type.I64) for name in ("slot", "matrix"))
+        self._of_slots: dict[Expression, ir.Value] = {}
+        self._of_matrices: dict[Expression, ir.Value] = {}
 
     @property
     def rows(self) -> int:
@@ -97,20 +114,20 @@ class MatrixKernel:
         """The real type of the same precision."""
         return self.element.real_component if self.element.is_complex else self.element
 
-    def read(self, number: int) -> str:
+    def read(self, number: int) -> Expression:
         """An operand."""
         operand = self._instruction.operands[number]
         value = self._lowering.array(operand)
         self._reads[value] = None
         return self._matrix(value, operand.shape)
 
-    def write(self, number: int = 0) -> str:
+    def write(self, number: int = 0) -> Expression:
         """A result, all of which the kernel writes."""
         value = self._results[number]
         self._writes[value] = None
         return self._matrix(value, value.shape)
 
-    def change(self, number: int, operand: int) -> str:
+    def change(self, number: int, operand: int) -> Expression:
         """A result that is a copy of an operand, for the kernel to change."""
         self.copy(number, operand)
         self._updates[self._results[number]] = None
@@ -121,27 +138,41 @@ class MatrixKernel:
         source = self._lowering.array(self._instruction.operands[operand])
         self._lowering.add(CopyThunk(self._results[number], source))
 
-    def room(self, element: ElementType, count: int) -> str:
+    def room(self, element: ElementType, count: int) -> Expression:
         """Memory to work in for `count` elements."""
         shape = Shape.array(element, (self._slots, max(1, count)))
         value = self._lowering.new(shape, f"{self._instruction.name}.room")
         self._writes[value] = None
-        step = max(1, count) * element.byte_width
-        return self._named("w", f"b{self._number(value)} + slot * {step}")
-
-    def add(self, *lines: str) -> None:
-        """Append lines, done for every matrix."""
-        self._lines += ["    " * self._depth + line for line in lines]
+        address = self._base(value) + self._slot * (max(1, count) * element.byte_width)
+        return self._of_slots.setdefault(address, ir.Value(self.names("room"), Type.I64))
 
     @contextlib.contextmanager
-    def block(self, header: str) -> Iterator[None]:
-        """What is added inside belongs to a statement."""
-        self.add(header)
-        self._depth += 1
+    def within(self, body: Body) -> Iterator[None]:
+        """Build what is built inside as a part of another body."""
+        outside, self.body = self.body, body
         yield
-        self._depth -= 1
+        self.body = outside
 
-    def call(self, name: str, *arguments: str | int | ElementType) -> None:
+    @contextlib.contextmanager
+    def loop(
+        self, high: int | Expression, low: int | Expression = 0, iterations: float | None = None
+    ) -> Iterator[ir.Value]:
+        """Build the body of a loop of a variable."""
+        body = Loop(self.body, self.names("i"), high, low, iterations=iterations)
+        with body, self.within(body):
+            yield body.axis
+
+    def load(self, kind: str, address: Expression, index: int | Expression) -> ir.Load:
+        """An element of memory at an address."""
+        return ir.Load(ir.Region(address, Role.SCRATCH), Type(kind), whole(index))
+
+    def store(
+        self, kind: str, address: Expression, index: int | Expression, value: Expression
+    ) -> None:
+        """Write an element of memory at an address."""
+        self.body.store(ir.Region(address, Role.SCRATCH), kind, whole(index), value)
+
+    def call(self, name: str, *arguments: Argument) -> None:
         """Call a routine named without the letter of its type.
 
         Numbers and single letters go by address. An element type stands for an array to work in
@@ -149,74 +180,90 @@ class MatrixKernel:
         """
         name = LETTER[self.computed] + name
         sizes = iter(workspace(name, [_asked(argument) for argument in arguments]))
-        given = list[str]()
+        given = list[Expression]()
         for argument in arguments:
             if isinstance(argument, ElementType):
                 size = next(sizes)
                 given += [self.room(argument, size), _address(size)]
             else:
                 given.append(_address(argument))
-        self.add(f"{name}({', '.join(given)})")
+        self.body.call(name, *given)
 
-    def cancelled(self) -> str:
-        """The address of the word that cancels."""
-        return self._named("w", f"b{self._number(CANCELLATION)}")
+    def cancelled(self) -> Expression:
+        """The address of the cancellation flag."""
+        return self._base(CANCELLATION)
 
-    def look(self) -> None:
-        """Stop here if the execution is to."""
-        self.add(*stop_lines(0, self.cancelled()))
+    def stop(self) -> None:
+        """Return from the kernel if the execution was cancelled."""
+        self.body.add(Stop(self._buffer(CANCELLATION)))
 
-    def take(self, operand: int) -> str:
+    def take(self, operand: int) -> Expression:
         """A copy of a matrix among the operands, in LAPACK's order."""
         rows, columns = self._instruction.operands[operand].shape.dimensions[-2:]
         source, target = self.read(operand), self.room(self.element, rows * columns)
         self.turn(source, target, rows, columns)
         return target
 
-    def give(self, source: str, result: int) -> None:
+    def give(self, source: Expression, result: int) -> None:
         """Let a result be a matrix in LAPACK's order."""
         rows, columns = self._results[result].shape.dimensions[-2:]
         self.turn(source, self.write(result), columns, rows)
 
-    def turn(self, source: str, target: str, rows: int, columns: int) -> None:
+    def turn(self, source: Expression, target: Expression, rows: int, columns: int) -> None:
         """Write the rows x columns matrix at `source` column by column to `target`."""
-        kind = self.computed
-        move = f"poke_{kind}({target}, c * {rows} + r, peek_{kind}({source}, r * {columns} + c))"
+
+        def move(r: Expression, c: Expression) -> None:
+            element = self.load(self.computed, source, r * columns + c)
+            self.store(self.computed, target, c * rows + r, element)
+
+        def inside(block: Expression, size: int) -> contextlib.AbstractContextManager[ir.Value]:
+            first = block * _BLOCK
+            return self.loop(ir.integer_op("minimum", size, first + _BLOCK), first, _BLOCK)
+
         if min(rows, columns) <= _BLOCK:
-            with self.block(f"for r in range({rows}):"), self.block(f"for c in range({columns}):"):
-                self.add(move)
+            with self.loop(rows) as r, self.loop(columns) as c:
+                move(r, c)
             return
-        blocks = [f"range({-(-size // _BLOCK)})" for size in (rows, columns)]
-        inside = [
-            f"range({at} * {_BLOCK}, minimum({size}, {at} * {_BLOCK} + {_BLOCK}))"
-            for at, size in (("y", rows), ("x", columns))
-        ]
-        with self.block(f"for y in {blocks[0]}:"):
+        with self.loop(-(-rows // _BLOCK)) as y:
             if is_long(rows * columns):
-                self.look()
+                self.stop()
             with (
-                self.block(f"for x in {blocks[1]}:"),
-                self.block(f"for r in {inside[0]}:"),
-                self.block(f"for c in {inside[1]}:"),
+                self.loop(-(-columns // _BLOCK)) as x,
+                inside(y, rows) as r,
+                inside(x, columns) as c,
             ):
-                self.add(move)
+                move(r, c)
 
-    def fill(self, element: ElementType, target: str, count: int, value: str = "") -> None:
-        """Write a real number `count` times, zero unless another is named."""
-        if element.is_complex:
-            kind = KERNEL_TYPE[element.real_component].computed
-            with self.block(f"for k in range({count}):"):
-                self.add(f"poke_{kind}({target}, 2 * k, {value or f'to_{kind}(0)'})")
-                self.add(f"poke_{kind}({target}, 2 * k + 1, to_{kind}(0))")
-            return
-        kind = KERNEL_TYPE[element].computed
-        with self.block(f"for k in range({count}):"):
-            self.add(f"poke_{kind}({target}, k, {value or f'to_{kind}(0)'})")
+    def fill(
+        self,
+        element: ElementType,
+        target: Expression,
+        count: int,
+        value: Expression | None = None,
+    ) -> None:
+        """Write a real number `count` times, zero unless another is given."""
+        kind = KERNEL_TYPE[element.real_component if element.is_complex else element].computed
+        zero = real(kind, 0)
+        with self.loop(count) as k:
+            if element.is_complex:
+                self.store(kind, target, k * 2, value or zero)
+                self.store(kind, target, k * 2 + 1, zero)
+            else:
+                self.store(kind, target, k, value or zero)
 
-    def status(self) -> str:
+    @property
+    def nan(self) -> Expression:
+        """A number that is none, of the real type."""
+        return real(KERNEL_TYPE[self.real].computed, math.nan)
+
+    def status(self) -> ir.Value:
         """A place for a status that is no result."""
-        self.add("status = room_i32(0)")
-        return "status"
+        return self.body.let("status", _address(0))
+
+    def is_failed(self, status: Expression) -> Expression:
+        """Return whether a status is not zero."""
+        zero = ir.Const(Type.I32, (0,))
+        return ir.Apply("ne", (self.load("i32", status, 0), zero), Type.B1)
 
     @property
     def count(self) -> int:
@@ -231,32 +278,27 @@ class MatrixKernel:
         if parts > 1:
             self._slots = self._count * parts
             work //= parts
-        real = KERNEL_TYPE[self.real].computed
         each = -(-self._count * parts // self._slots)
-        looks = stop_lines(3, self.cancelled()) if each > 1 and is_long(work * each) else []
-        lines = [f"nan = {real}({_NAN[real]:#x})", "def kernel(buffers, start, stop):"]
-        lines += [f"    b{n} = peek_i64(buffers, {n})" for n in range(len(self._arguments))]
-        room = [(name, text) for name, text in self._addresses.items() if name[0] == "w"]
-        matrices = [(name, text) for name, text in self._addresses.items() if name[0] == "m"]
-        lines += ["    for slot in range(start, stop):"]
-        lines += [f"        {name} = {text}" for name, text in room]
-        low, high = (
-            f"whole_div({slot} * {self._count}, {self._slots})" for slot in ("slot", "(slot + 1)")
-        )
+        body = Body()
+        if each > 1 and is_long(work * each):
+            body.add(Stop(self._buffer(CANCELLATION)))
+        slots, slot = Body(), self._slot
+        slots.add(*(Let(value, address) for address, value in self._of_slots.items()))
+        low, high = (n * self._count // self._slots for n in (slot + 0, slot + 1))
         if parts > 1:
-            lines += [f"        part = whole_mod(slot, {parts})"]
-            low = f"whole_div(slot, {parts})"
-            high = f"{low} + 1"
-        lines += [f"        for t in range({low}, {high}):"]
-        lines += [f"            {name} = {text}" for name, text in matrices]
-        lines += [*looks, *self._lines]
+            slots.add(Let(self.part, slot % parts))
+            low, high = slot // parts, slot // parts + 1
+        lets = (Let(value, address) for address, value in self._of_matrices.items())
+        matrices = (*lets, *body.statements, *self.body.statements)
+        slots.add(For(self._number, low, high, matrices, each))
+        part = Part(slot, self._slots, tuple(slots.statements))
         self._lowering.add(
             KernelThunk(
                 self._instruction.name,
-                SourceKernel("\n".join(lines) + "\n"),
+                Kernel(tuple(self._buffers.values()), (), (part,)),
                 self._slots,
                 work * each,
-                tuple(self._arguments),
+                tuple(self._buffers),
                 tuple(self._reads),
                 tuple(self._writes),
                 updates=tuple(self._updates),
@@ -264,22 +306,34 @@ class MatrixKernel:
         )
         return self.result
 
-    def _matrix(self, value: Value, shape: Shape) -> str:
+    def _matrix(self, value: Value, shape: Shape) -> Expression:
         core = shape.dimensions[len(self._batch) :]
         step = math.prod(core) * shape.element_type.byte_width
-        return self._named("m", f"b{self._number(value)} + t * {step}")
+        address = self._base(value) + self._number * step
+        return self._of_matrices.setdefault(address, ir.Value(self.names("matrix"), Type.I64))
 
-    def _number(self, value: Value) -> int:
-        self._arguments[value] = None
-        return list(self._arguments).index(value)
+    def _base(self, value: Value) -> ir.Address:
+        return ir.Address(self._buffer(value))
 
-    def _named(self, letter: str, address: str) -> str:
-        for name, known in self._addresses.items():
-            if known == address:
-                return name
-        name = f"{letter}{len(self._addresses)}"
-        self._addresses[name] = address
-        return name
+    def _buffer(self, value: Value) -> ir.Buffer:
+        role = Role.WORD if value is CANCELLATION else Role.SCRATCH
+        return self._buffers.setdefault(value, ir.Buffer(len(self._buffers), role))
+
+
+def real(kind: str, number: float) -> ir.Const:
+    """A number of a real type."""
+    bits = np.array(number, np.dtype(_WORDS[kind]).str.replace("u", "f")).view(_WORDS[kind])
+    return ir.Const(Type(kind), (int(bits),))
+
+
+def to(kind: str, value: Expression) -> Expression:
+    """A value converted to another type."""
+    return ir.Apply(f"to_{kind}", (value,), Type(kind))
+
+
+def flag(is_set: bool) -> ir.Const:
+    """A truth value."""
+    return ir.Const(Type.B1, (int(is_set),))
 
 
 def option(i: HloInstruction, name: str) -> str:
@@ -287,17 +341,18 @@ def option(i: HloInstruction, name: str) -> str:
     return chr(cast(int, parse_attributes(i.attributes.opaque)[name]))
 
 
-def _asked(argument: str | int | ElementType) -> int | np.dtype[Any] | None:
+def _asked(argument: Argument) -> int | np.dtype[Any] | None:
     """An argument as `workspace` takes it."""
     if isinstance(argument, ElementType):
         return argument.dtype
     if isinstance(argument, str):
-        return ord(argument) if len(argument) == 1 else None
-    return argument
+        return ord(argument)
+    return argument if isinstance(argument, int) else None
 
 
-def _address(argument: str | int) -> str:
-    if isinstance(argument, int):
-        return f"room_i32({argument})"
-    is_letter = len(argument) == 1
-    return f"room_i32({ord(argument)})" if is_letter else argument
+def _address(argument: str | int | Expression) -> Expression:
+    """An argument as routines take it: by its address."""
+    number = ord(argument) if isinstance(argument, str) else argument
+    if isinstance(number, int):
+        return ir.Apply("room_i32", (Index(number),), Type.I64)
+    return number

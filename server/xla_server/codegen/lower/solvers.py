@@ -28,8 +28,7 @@ def lower_gtsv(lowering: Lowering, i: HloInstruction) -> Tree:
     below, diagonal, above = (k.change(number, number) for number in range(3))
     right = k.take(3)
     # The lower diagonal starts with an element that is not read.
-    below = f"{below} + {k.element.byte_width}"
-    k.call("gtsv", n, count, below, diagonal, above, right, n, k.write(4))
+    k.call("gtsv", n, count, below + k.element.byte_width, diagonal, above, right, n, k.write(4))
     k.give(right, 3)
     return k.done(8 * n * count)
 
@@ -40,8 +39,7 @@ def lower_perturbed(lowering: Lowering, i: HloInstruction) -> Tree:
     n, count = i.shape.dimensions[-2:]
     diagonals = [k.read(number) for number in range(3)]
     solution, upper = k.change(0, 3), k.room(k.element, 3 * n)
-    places = ", ".join((*diagonals, solution, upper))
-    k.add(f"perturbed_{k.computed}({places}, {n}, {count})")
+    k.body.call(f"perturbed_{k.computed}", *diagonals, solution, upper, n, count)
     return k.done(30 * n * count)
 
 

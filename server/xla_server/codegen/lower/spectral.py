@@ -8,14 +8,30 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.element_type import ElementType
+from xla_server.codegen.kernel_ir.builder import Branch
+from xla_server.codegen.kernel_ir.expressions import (
+    Apply,
+    Const,
+    Expression,
+    Index,
+    integer_op,
+)
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.lower.matrix_kernel import BASIS, MatrixCall, MatrixKernel, option
+from xla_server.codegen.lower.matrix_kernel import (
+    MatrixCall,
+    MatrixKernel,
+    basis,
+    flag,
+    option,
+    real,
+)
 from xla_server.custom_calls.attributes import parse_attributes
 from xla_server.custom_calls.spectral import NOT_FINITE
 from xla_server.ir.module import HloInstruction
 
 _S32 = ElementType.S32
-_NOBODY = "to_i64(0)"
+_NOBODY = Index(0)
 """The address of nothing."""
 
 
@@ -37,13 +53,13 @@ def lower_eigh(lowering: Lowering, i: HloInstruction) -> Tree:
     is_lower = i.attributes.opaque.startswith(b"1")
     status = k.status()
     k.give(_eigen(k, "V", "L" if is_lower else "U", status), 0)
-    with k.block(f"if to_i64(peek_i32({status}, 0)) != 0:"):
-        k.fill(k.element, k.write(0), k.rows**2, "nan")
-        k.fill(k.real, k.write(1), k.rows, "nan")
+    with Branch(k.body, k.is_failed(status)) as failed, k.within(failed):
+        k.fill(k.element, k.write(0), k.rows**2, k.nan)
+        k.fill(k.real, k.write(1), k.rows, k.nan)
     return k.done(9 * k.rows**3)
 
 
-def _eigen(k: MatrixKernel, mode: str, triangle: str, status: str) -> str:
+def _eigen(k: MatrixKernel, mode: str, triangle: str, status: Expression) -> Expression:
     """The eigenvectors in LAPACK's order; eigenvalues go to the second result."""
     n = k.rows
     turned, values = k.take(0), k.write(1)
@@ -66,18 +82,20 @@ def lower_general(lowering: Lowering, i: HloInstruction) -> Tree:
     results = [k.write(parts), k.write(parts + 1)]
     status = k.write(parts + 2)
     complex_type = k.element if k.element.is_complex else k.element.complex_of
-    real = k.real.text
-    k.add("finite = 1")
-    with k.block(f"for k in range({n * n * (1 if parts == 2 else 2)}):"):
-        k.add(f"finite = finite * to_i64(is_finite(peek_{real}({turned}, k)))")
+    finite = k.body.declare("finite", flag(True))
+    with k.loop(n * n * (1 if parts == 2 else 2)) as each:
+        number = k.load(k.real.text, turned, each)
+        is_finite = Apply("is_finite", (number,), Type.B1)
+        k.body.set(finite, Apply("bit_and", (finite, is_finite), Type.B1))
     # LAPACK would not stop on NaN or infinity.
-    with k.block("if finite == 0:"):
+    branch = Branch(k.body, Apply("bit_not", (finite,), Type.B1))
+    with k.within(branch):
         for value in values:
-            k.fill(k.element, value, n, "nan")
+            k.fill(k.element, value, n, k.nan)
         for result in results:
-            k.fill(complex_type, result, n * n, "nan")
-        k.add(f"poke_i32({status}, 0, to_i32({NOT_FINITE}))")
-    with k.block("else:"):
+            k.fill(complex_type, result, n * n, k.nan)
+        k.store("i32", status, 0, Const(Type.I32, (NOT_FINITE,)))
+    with k.within(branch.orelse):
         vectors = [k.room(k.element, n * n if mode == "V" else 1) for mode in modes]
         for value in values:
             k.fill(k.element, value, n)
@@ -92,26 +110,29 @@ def lower_general(lowering: Lowering, i: HloInstruction) -> Tree:
             elif k.element.is_complex:
                 k.turn(vector, result, n, n)
             else:
-                _pair(k, real, vector, values[1], result)
+                _pair(k, vector, values[1], result)
+    branch.close()
     return k.done(25 * n**3)
 
 
-def _pair(k: MatrixKernel, real: str, vectors: str, imaginary: str, result: str) -> None:
+def _pair(k: MatrixKernel, vectors: Expression, imaginary: Expression, result: Expression) -> None:
     """Complex eigenvectors: for a pair LAPACK gives real and imaginary part of the first."""
-    n = k.rows
-    with k.block(f"for c in range({n}):"):
-        k.add("first = c", "second = c", f"sign = to_{real}(0)")
-        with k.block(f"if gt(peek_{real}({imaginary}, c), to_{real}(0)):"):
-            k.add(f"second = minimum(c + 1, {n - 1})", f"sign = to_{real}(1)")
-        with k.block(f"if lt(peek_{real}({imaginary}, c), to_{real}(0)):"):
-            k.add("first = maximum(c - 1, 0)", f"sign = to_{real}(-1)")
-        with k.block(f"for r in range({n}):"):
-            place = f"{result}, 2 * (r * {n} + c)"
-            k.add(
-                f"poke_{real}({place}, peek_{real}({vectors}, first * {n} + r))",
-                f"other = peek_{real}({vectors}, second * {n} + r)",
-                f"poke_{real}({place} + 1, mul(sign, other))",
-            )
+    n, kind = k.rows, k.real.text
+    with k.loop(n) as c:
+        first, second = (k.body.declare(k.names(name), c) for name in ("first", "second"))
+        sign = k.body.declare(k.names("sign"), real(kind, 0))
+        part = k.load(kind, imaginary, c)
+        with Branch(k.body, Apply("gt", (part, real(kind, 0)), Type.B1)) as body:
+            body.set(second, integer_op("minimum", c + 1, n - 1))
+            body.set(sign, real(kind, 1))
+        with Branch(k.body, Apply("lt", (part, real(kind, 0)), Type.B1)) as body:
+            body.set(first, integer_op("maximum", c - 1, 0))
+            body.set(sign, real(kind, -1))
+        with k.loop(n) as r:
+            place = (r * n + c) * 2
+            k.store(kind, result, place, k.load(kind, vectors, first * n + r))
+            other = k.load(kind, vectors, second * n + r)
+            k.store(kind, result, place + 1, Apply("mul", (sign, other), Type(kind)))
 
 
 def lower_schur(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -125,7 +146,7 @@ def lower_schur(lowering: Lowering, i: HloInstruction) -> Tree:
     for value in values:
         k.fill(k.element, value, n)
     reals = [k.room(k.real, n)] if k.element.is_complex else []
-    places: list[str | int] = [n, form, n, chosen, *values, basis, n]
+    places: list[Expression | int] = [n, form, n, chosen, *values, basis, n]
     # Nothing is chosen, so neither the function that chooses nor its notes are there.
     k.call("gees", mode, "N", _NOBODY, *places, k.element, *reals, _NOBODY, status)
     k.give(form, 0)
@@ -209,8 +230,8 @@ def calls(element: ElementType) -> Mapping[str, MatrixCall]:
         "geev": MatrixCall(lower_general),
         "gees": MatrixCall(lower_schur),
         "gehrd": MatrixCall(lower_hessenberg),
-        "gesdd": MatrixCall(lower_gesdd, {0: 0, 2: BASIS, 3: BASIS}),
-        "gesvd": MatrixCall(lower_gesvd, {0: 0, 2: BASIS, 3: BASIS}),
+        "gesdd": MatrixCall(lower_gesdd, {0: 0, 2: basis, 3: basis}),
+        "gesvd": MatrixCall(lower_gesvd, {0: 0, 2: basis, 3: basis}),
     }
 
 

@@ -12,8 +12,23 @@ from types import MappingProxyType
 
 from xla_contract.opcode import Opcode
 from xla_server.buffers.code import KernelThunk
+from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, Names
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.kernel import SourceKernel
+from xla_server.codegen.kernel_ir.expressions import (
+    START,
+    STOP,
+    Address,
+    Apply,
+    Buffer,
+    Expression,
+    Load,
+    Region,
+    Role,
+    Value,
+    integer_op,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.routines.tiles import side_of, tile_name
@@ -27,6 +42,9 @@ BLOCK_BYTES = 128
 
 FEW_BLOCKS = 8
 """Of a matrix, below which finding the next matrix takes some of the time."""
+
+
+_SOURCE, _RESULT = Buffer(0, Role.READ), Buffer(1, Role.WRITE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,110 +116,128 @@ def lower_transpose(lowering: Lowering, i: HloInstruction) -> Tree:
     return result
 
 
-def transposition_kernel(plan: Transposition) -> tuple[SourceKernel, int, int]:
+def transposition_kernel(plan: Transposition) -> tuple[Kernel, int, int]:
     """Return a kernel, its work items and the operations of one."""
     rows, columns = plan.rows, plan.columns
     side = side_of(plan.width, rows.size, columns.size)
     tall, wide = (_block(axis.size, side or 1, plan.width) for axis in (rows, columns))
-    down, across = -(-rows.size // tall), -(-columns.size // wide)
-    if side:
-        lines = _tiles(plan, side, (tall, wide), (down, across))
+    builder = _KernelBuilder(plan, (tall, wide))
+    body, effort = Body(), Effort.OPTIMISED
+    if not side:
+        builder.copy_elements(body)
+    elif builder.blocks < FEW_BLOCKS:
+        builder.transpose_tiles(body, side)
+        # Few blocks of calls are soon done, whatever is made of the loops around them.
+        effort = Effort.PLAIN
     else:
-        lines = _elements(plan, (tall, wide), (down, across))
-    head = ["source = peek_i64(buffers, 0)", "result = peek_i64(buffers, 1)"]
-    body = "".join(f"    {line}\n" for line in head + lines)
-    text = f"def kernel(buffers, start, stop):\n{body}"
-    trips = down * across * math.prod(axis.size for axis in plan.outer)
-    # Few blocks of calls are soon done, whatever is made of the loops around them.
-    is_plain = side and down * across < FEW_BLOCKS
-    kernel = SourceKernel(text, Effort.PLAIN if is_plain else None)
-    return kernel, trips, 2 * min(tall, rows.size) * min(wide, columns.size)
-
-
-def _outer(plan: Transposition) -> list[str]:
-    """Where the matrix of number `rest` begins on both sides."""
-    lines = ["read = source", "written = result"]
-    for axis in reversed(plan.outer):
-        lines += [
-            f"at = whole_mod(rest, {axis.size})",
-            f"rest = whole_div(rest, {axis.size})",
-            f"read = add(read, mul(at, {axis.read * plan.width}))",
-            f"written = add(written, mul(at, {axis.written * plan.width}))",
-        ]
-    return lines
+        builder.transpose_blocks(body, side)
+        effort = Effort.UNOPTIMISED
+    kernel = Kernel((_SOURCE, _RESULT), (), tuple(body.statements), effort)
+    return kernel, kernel.items, 2 * min(tall, rows.size) * min(wide, columns.size)
 
 
 def _block(size: int, side: int, width: int) -> int:
-    """A whole number of tiles, as many bytes as a block is to have."""
+    """Return a whole number of tiles with the bytes that a block is to have."""
     return min(-(-size // side) * side, max(side, BLOCK_BYTES // width))
 
 
-def _tiles(
-    plan: Transposition, side: int, block: tuple[int, int], counts: tuple[int, int]
-) -> list[str]:
-    """Blocks of tiles. The last tiles begin earlier where they would not fit."""
-    width, rows, columns = plan.width, plan.rows, plan.columns
-    tile, blocks = tile_name(width, side), counts[0] * counts[1]
-    if blocks < FEW_BLOCKS:
-        place = f"add(mul(c, {columns.read * width}), mul(r, {width}))"
-        into = f"add(mul(r, {rows.written * width}), mul(c, {width}))"
-        return [
-            *_trips(plan, block, counts),
-            f"    for y in range(0, {block[0] // side}):",
-            f"        r = minimum(add(row, mul(y, {side})), {rows.size - side})",
-            f"        for x in range(0, {block[1] // side}):",
-            f"            c = minimum(add(column, mul(x, {side})), {columns.size - side})",
-            f"            {tile}(add(read, {place}), {columns.read * width}, "
-            f"add(written, {into}), {rows.written * width})",
-        ]
-    numbers = [
-        ("begin", "end", counts[0], f"{tile}_address()", side, width),
-        ("read", columns.read * width, "written", rows.written * width),
-        (*block, rows.size - side, columns.size - side),
-    ]
-    return [
-        f"for matrix in range(whole_div(start, {blocks}), "
-        f"whole_div(add(stop, {blocks - 1}), {blocks})):",
-        "    rest = matrix",
-        *(f"    {line}" for line in _outer(plan)),
-        f"    first = mul(matrix, {blocks})",
-        f"    begin, end = maximum(sub(start, first), 0), minimum(sub(stop, first), {blocks})",
-        f"    transpose_blocks({', '.join(str(n) for part in numbers for n in part)})",
-    ]
+class _KernelBuilder:
+    """Builds the kernel of a plan, by blocks of so many rows and columns."""
+
+    def __init__(self, plan: Transposition, block: tuple[int, int]) -> None:
+        self._plan, self._block, self._names = plan, block, Names()
+        sizes = plan.rows.size, plan.columns.size
+        self._counts = [-(-size // part) for size, part in zip(sizes, block, strict=True)]
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of a matrix."""
+        return math.prod(self._counts)
+
+    @property
+    def _matrices(self) -> int:
+        return math.prod(axis.size for axis in self._plan.outer)
+
+    def transpose_blocks(self, top: Body, side: int) -> None:
+        """Let a routine do those blocks of each matrix that are in the range."""
+        plan, blocks = self._plan, self.blocks
+        width, rows, columns = plan.width, plan.rows, plan.columns
+        first, last = START // blocks, (STOP + (blocks - 1)) // blocks
+        with (
+            Items(top, blocks * self._matrices, None) as items,
+            Loop(items, "matrix", last, first, iterations=self._matrices) as body,
+        ):
+            read, written = self._matrix(body, body.axis)
+            before = body.let("before", body.axis * blocks)
+            body.call(
+                "transpose_blocks",
+                integer_op("maximum", START - before, 0),
+                integer_op("minimum", STOP - before, blocks),
+                *(self._counts[0], Apply(f"{tile_name(width, side)}_address", (), Type.I64), side),
+                *(width, read, columns.read * width, written, rows.written * width),
+                *(*self._block, rows.size - side, columns.size - side),
+            )
+
+    def transpose_tiles(self, top: Body, side: int) -> None:
+        """Transpose the tiles of a block. The last ones begin earlier where they would not fit."""
+        plan = self._plan
+        width, rows, columns = plan.width, plan.rows, plan.columns
+        with Items(top, self.blocks * self._matrices) as items:
+            row, column, read, written = self._open_block(items)
+            with Loop(items, "y", self._block[0] // side) as down:
+                r = down.let("r", integer_op("minimum", row + down.axis * side, rows.size - side))
+                with Loop(down, "x", self._block[1] // side) as across:
+                    begin = column + across.axis * side
+                    c = across.let("c", integer_op("minimum", begin, columns.size - side))
+                    across.call(
+                        tile_name(width, side),
+                        read + (c * (columns.read * width) + r * width),
+                        columns.read * width,
+                        written + (r * (rows.written * width) + c * width),
+                        rows.written * width,
+                    )
+
+    def copy_elements(self, top: Body) -> None:
+        """Copy blocks of rows or columns that are too short for tiles, element by element."""
+        plan, kind = self._plan, f"u{8 * self._plan.width}"
+        tall, wide = self._block
+        with Items(top, self.blocks * self._matrices) as items:
+            row, column, read, written = self._open_block(items)
+            loops = [("r", row, tall, plan.rows.size), ("c", column, wide, plan.columns.size)]
+            if tall > wide:
+                # The longer run is the inner one.
+                loops.reverse()
+            with _elements(items, *loops[0]) as around, _elements(around, *loops[1]) as body:
+                r, c = (body.axis, around.axis) if tall > wide else (around.axis, body.axis)
+                load = Load(Region(read, Role.READ), Type(kind), c * plan.columns.read + r)
+                value = body.let("value", load)
+                body.store(Region(written, Role.WRITE), kind, r * plan.rows.written + c, value)
+
+    def _open_block(self, items: Items) -> tuple[Value, Value, Expression, Expression]:
+        """Return the first row and column of a work item's block, and where its matrix begins."""
+        (tall, wide), (down, across) = self._block, self._counts
+        row = items.let("row", items.axis % down * tall)
+        rest = items.let("rest", items.axis // down)
+        column = items.let("column", rest % across * wide)
+        matrix = items.let("matrix", rest // across)
+        return row, column, *self._matrix(items, matrix)
+
+    def _matrix(self, body: Body, number: Value) -> tuple[Expression, Expression]:
+        """Return where a matrix begins on both sides."""
+        width, names = self._plan.width, self._names
+        read: Expression = Address(_SOURCE)
+        written: Expression = Address(_RESULT)
+        for axis in reversed(self._plan.outer):
+            at = body.let(names("i"), number % axis.size)
+            number = body.let(names("rest"), number // axis.size)
+            read = body.let(names("read"), read + at * (axis.read * width))
+            written = body.let(names("written"), written + at * (axis.written * width))
+        return read, written
 
 
-def _trips(plan: Transposition, block: tuple[int, int], counts: tuple[int, int]) -> list[str]:
-    """A loop over blocks, and where each begins."""
-    return [
-        "for trip in range(start, stop):",
-        "    rest = trip",
-        f"    row = mul(whole_mod(rest, {counts[0]}), {block[0]})",
-        f"    rest = whole_div(rest, {counts[0]})",
-        f"    column = mul(whole_mod(rest, {counts[1]}), {block[1]})",
-        f"    rest = whole_div(rest, {counts[1]})",
-        *(f"    {line}" for line in _outer(plan)),
-    ]
-
-
-def _elements(plan: Transposition, block: tuple[int, int], counts: tuple[int, int]) -> list[str]:
-    """Blocks of rows or columns that are too short for tiles."""
-    kind = f"u{8 * plan.width}"
-    rows, columns = plan.rows, plan.columns
-    tall, wide = block
-    loops = [
-        f"for r in range(row, minimum(add(row, {tall}), {rows.size})):",
-        f"for c in range(column, minimum(add(column, {wide}), {columns.size})):",
-    ]
-    if tall > wide:
-        # The longer run is the inner one.
-        loops.reverse()
-    return [
-        *_trips(plan, block, counts),
-        f"    {loops[0]}",
-        f"        {loops[1]}",
-        f"            value = load_{kind}(read, add(mul(c, {columns.read}), r))",
-        f"            store_{kind}(written, add(mul(r, {rows.written}), c), value)",
-    ]
+def _elements(body: Body, name: str, first: Expression, count: int, size: int) -> Loop:
+    end = integer_op("minimum", first + count, size)
+    return Loop(body, name, end, first, iterations=min(count, size))
 
 
 TRANSPOSE_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType({Opcode.TRANSPOSE: lower_transpose})

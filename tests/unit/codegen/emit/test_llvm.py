@@ -147,6 +147,12 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
             Store(WRITE, Type.U64, ITEM, BOTH),
         )
     ),
+    "a function of Python": lambda: kernel_of(
+        Call(
+            "cholesky_f32",
+            (Address(WRITE), Index(600), TRUE, Address(ROW), Address(WORD)),
+        )
+    ),
     "a range": lambda: kernel_of(
         Part(None, 9, (For(OTHER, START, STOP, (_STORE,), 9),), is_range=True)
     ),

@@ -246,6 +246,12 @@ def test_blocks_stand_in_the_body_around_them() -> None:
     assert whole == Part(None, 7, (Stop(WORD),), is_range=True)
 
 
+def test_a_call_takes_integers_and_expressions() -> None:
+    body = Body()
+    body.call("sort", AXIS, 4)
+    assert body.statements == [Call("sort", (AXIS, Index(4)))]
+
+
 def test_a_loop_that_fails_is_not_closed() -> None:
     body = Body()
     with pytest.raises(ZeroDivisionError), Loop(body, "i", 3):
@@ -268,6 +274,13 @@ def test_names_are_given_once() -> None:
         (times(Index(3), 4), Index(12)),
         (times(AXIS, 1), AXIS),
         (times(AXIS, 2), Apply("mul", (AXIS, Index(2)), Type.I64)),
+        (AXIS + 0, AXIS),
+        (AXIS + ITEM, Apply("add", (AXIS, ITEM), Type.I64)),
+        (AXIS - 0, AXIS),
+        (AXIS - 2, Apply("sub", (AXIS, Index(2)), Type.I64)),
+        (AXIS * 1, AXIS),
+        (AXIS // 3, Apply("whole_div", (AXIS, Index(3)), Type.I64)),
+        (AXIS % 3, Apply("whole_mod", (AXIS, Index(3)), Type.I64)),
     ],
 )
 def test_integers_are_computed_as_far_as_they_are_known(

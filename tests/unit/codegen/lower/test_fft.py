@@ -19,10 +19,13 @@ from xla_contract.element_type import ElementType as E
 from xla_contract.ops.fft import FftType
 from xla_server.backends.compilation import compile_module
 from xla_server.backends.cpu import Cpu
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.verify import verify
 from xla_server.codegen.loops.chunks import PARALLEL_WORK
 from xla_server.codegen.loops.stopping import is_long
 from xla_server.codegen.lower import fft_context, fft_plan
 from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.target.machine import Machine
 
 SIZES = [
     ((1,), 1),
@@ -207,6 +210,14 @@ def test_no_work_item_has_much_of_a_long_line(kind: FftType, sizes: tuple[int, .
     for kernel in kernels:
         assert kernel.trips > 1 or kernel.work < PARALLEL_WORK
         assert not is_long(kernel.work)
+
+
+def test_blocks_of_the_widest_vectors_fit_on_a_stack() -> None:
+    array = drawn(FftType.FFT, E.F32, (9, 16 * 4078))
+    module = built(spectrum(FftType.FFT, array.shape, 1), (array,))
+    for thunk in kernels_of(compile_module(module, machine=Machine.avx512()).code):
+        assert isinstance(thunk.kernel, Kernel)
+        verify(thunk.kernel)
 
 
 @pytest.mark.parametrize("kind", list(FftType))
