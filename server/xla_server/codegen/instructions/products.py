@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from xla_server.codegen.instructions.blas import room, room_i32, routine
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 
 _PLAIN, _TRANSPOSED = ord("N"), ord("T")
 _ITEM = {"f32": ("s", np.float32), "f64": ("d", np.float64), "c64": ("c", np.complex64)}
@@ -42,11 +43,30 @@ def _product(computed: str) -> Any:
     return product
 
 
-def _product_into(computed: str) -> Any:
-    """The product of matrices whose rows lie apart, set or added to a third.
+def product_into(computed: str) -> Routine:
+    """Return the routine that sets a matrix to a product, or adds that to it.
 
     `ahead` counts elements from one stored row to the next.
     """
+    return Routine(
+        f"product_into_{computed}",
+        (
+            *parameters(Unit.READ, "a"),
+            *parameters(Unit.ELEMENTS, "a_ahead"),
+            *parameters(Unit.FLAG, "a_is_transposed"),
+            *parameters(Unit.READ, "b"),
+            *parameters(Unit.ELEMENTS, "b_ahead"),
+            *parameters(Unit.FLAG, "b_is_transposed"),
+            *parameters(Unit.UPDATE, "c"),
+            *parameters(Unit.ELEMENTS, "c_ahead"),
+            *parameters(Unit.COUNT, "m", "n", "k"),
+            *parameters(Unit.FLAG, "adds"),
+        ),
+    )
+
+
+def _product_into(computed: str) -> Any:
+    """The function of the routine `product_into`."""
     letter, scalar = _ITEM[computed]
     gemm = routine(f"{letter}gemm")
     one, zero = scalar(1), scalar(0)

@@ -22,11 +22,16 @@ from xla_server.codegen.lower.direct_convolution import (
     is_last,
     lower_directly,
 )
+from xla_server.codegen.lower.epilogue import EpilogueFusion, used
+from xla_server.codegen.lower.epilogue_text import (
+    NO_EPILOGUE_TEXT,
+    EpilogueText,
+    with_epilogue_text,
+)
 from xla_server.codegen.lower.exact_sums import can_sum_exactly, exact_call, is_exact
 from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.lower.patches import Axis, Line, Matrix, gather_lines, index_lines
-from xla_server.codegen.lower.tail import NO_TAIL, Tail, TailText, used, with_tail
 from xla_server.codegen.trace.elementwise import literal
 from xla_server.ir.module import HloInstruction
 from xla_server.target.capability import BLAS_TYPES
@@ -61,10 +66,10 @@ def lower_convolution_fusion(lowering: Lowering, fusion: HloInstruction, i: HloI
     """A convolution whose blocks go through the fusion's tail as soon as they are there."""
     phases, plan = _division(lowering.machine, i)
     if phases is not None and is_last(i.attributes.dimension_numbers.output_order):
-        tail = Tail.of(lowering, fusion, i, is_apart=do_overlap(phases))
+        tail = EpilogueFusion.of(lowering, fusion, i, is_apart=do_overlap(phases))
         lower_directly(lowering, i, phases, tail)
     elif plan is not None:
-        tail = Tail.of(lowering, fusion, i)
+        tail = EpilogueFusion.of(lowering, fusion, i)
         _lower_patches(lowering, i, plan, tail)
     else:
         return lower_loop(lowering, fusion)
@@ -86,7 +91,7 @@ def _division(machine: Machine, i: HloInstruction) -> tuple[list[Phase] | None, 
 
 
 def _lower_patches(
-    lowering: Lowering, i: HloInstruction, plan: "_Plan", tail: Tail | None = None
+    lowering: Lowering, i: HloInstruction, plan: "_Plan", tail: EpilogueFusion | None = None
 ) -> Tree:
     """Products of patches with the kernel."""
     if tail is None:
@@ -110,7 +115,7 @@ def _lower_patches(
     rows, columns = plan.batches * features, plan.rows
     if plan.features_last:
         rows, columns = plan.rows, features
-    places, text, arguments = with_tail(tail, values, rows, columns)
+    places, text, arguments = with_epilogue_text(tail, values, rows, columns)
     block = plan.block_rows * plan.columns * -(-tasks // trips)
     lowering.add(
         KernelThunk(
@@ -323,7 +328,7 @@ def _packed_kernel(lowering: Lowering, i: HloInstruction, matrix: Matrix, kernel
     return packed
 
 
-def _kernel(i: HloInstruction, lines: Sequence[str], tail: TailText = NO_TAIL) -> str:
+def _kernel(i: HloInstruction, lines: Sequence[str], tail: EpilogueText = NO_EPILOGUE_TEXT) -> str:
     element_type = i.shape.element_type
     nothing = constant_text(literal(element_type.dtype.type(0), element_type).constant)
     body = "\n".join(f"    {line}" for line in lines)
@@ -336,7 +341,7 @@ def _source(
     plan: _Plan,
     counts: tuple[int, int, int],
     places: Sequence[int],
-    tail: TailText,
+    tail: EpilogueText,
 ) -> str:
     """The kernel that does a trip's share of all blocks, one after the other.
 
@@ -387,7 +392,7 @@ def _exact_lines(i: HloInstruction, plan: _Plan) -> list[str]:
     return [line.replace("weights", "original", 1) for line in call]
 
 
-def _tail_lines(plan: _Plan, features: int, tail: TailText) -> list[str]:
+def _tail_lines(plan: _Plan, features: int, tail: EpilogueText) -> list[str]:
     """What is done to a block of the result, which is a matrix of features and places."""
     group = f"group * {plan.columns}"
     if plan.features_last:

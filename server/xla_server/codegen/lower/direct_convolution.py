@@ -14,10 +14,11 @@ from xla_server.codegen.lower.convolution_phases import (
     scratch,
 )
 from xla_server.codegen.lower.direct_convolution_text import packing_source, phases_source
+from xla_server.codegen.lower.epilogue import EpilogueFusion, used
+from xla_server.codegen.lower.epilogue_text import with_epilogue_text
 from xla_server.codegen.lower.exact_sums import exact_call
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.lower.patches import Axis, Matrix, gather_lines
-from xla_server.codegen.lower.tail import Tail, used, with_tail
 from xla_server.codegen.lower.transpose import transposition, transposition_kernel
 from xla_server.codegen.lower.winograd import Tiled, fits, kernel_source, tiled_source
 from xla_server.codegen.routines.winograd_transforms import SIDE
@@ -111,7 +112,10 @@ def is_last(order: Sequence[int]) -> bool:
 
 
 def lower_directly(
-    lowering: Lowering, i: HloInstruction, phases: Sequence[Phase], tail: Tail | None = None
+    lowering: Lowering,
+    i: HloInstruction,
+    phases: Sequence[Phase],
+    tail: EpilogueFusion | None = None,
 ) -> Value:
     """Kernels for the phases, which share the result, and what brings arrays into order.
 
@@ -191,7 +195,7 @@ def _add_phases(
     phases: Sequence[Phase],
     operands: tuple[Value, Value, Value],
     result: Value,
-    tail: Tail | None,
+    tail: EpilogueFusion | None,
 ) -> None:
     """The kernel of a convolution by tiles of registers.
 
@@ -201,7 +205,7 @@ def _add_phases(
     if room := scratch(phases):
         shape = Shape.array(result.shape.element_type, (room,))
         values.append(lowering.new(shape, f"{result.name}.box"))
-    places, text, arguments = with_tail(tail, values, *_matrix(i))
+    places, text, arguments = with_epilogue_text(tail, values, *_matrix(i))
     tail_work = text.work * result.shape.element_count // phases[0].trips
     lowering.add(
         KernelThunk(
@@ -234,12 +238,12 @@ def _add_tiled(
     tiled: Tiled,
     operands: tuple[Value, ...],
     result: Value,
-    tail: Tail | None,
+    tail: EpilogueFusion | None,
 ) -> None:
     """The kernel of a convolution by tiles: of the input, transformed weights, and weights."""
     shape = Shape.array(result.shape.element_type, (tiled.scratch,))
     room = lowering.new(shape, f"{result.name}.tiles")
-    places, text, arguments = with_tail(tail, [*operands, result, room], *_matrix(i))
+    places, text, arguments = with_epilogue_text(tail, [*operands, result, room], *_matrix(i))
     exact = _exact_lines(i, "first_row", "last_row")
     lowering.add(
         KernelThunk(

@@ -14,7 +14,7 @@ from xla_server.codegen.lower.convolution_phases import (
     scratch,
     tiles,
 )
-from xla_server.codegen.lower.tail import NO_TAIL, TailText
+from xla_server.codegen.lower.epilogue_text import NO_EPILOGUE_TEXT, EpilogueText
 from xla_server.codegen.routines.direct_block import PARAMETERS
 from xla_server.codegen.routines.product_tiles import LEVELS, tile_name
 
@@ -22,7 +22,7 @@ from xla_server.codegen.routines.product_tiles import LEVELS, tile_name
 def phases_source(
     phases: Sequence[Phase],
     places: Sequence[int] = (0, 1, 2, 3, 4),
-    tail: TailText = NO_TAIL,
+    tail: EpilogueText = NO_EPILOGUE_TEXT,
     exact: Sequence[str] = (),
 ) -> str:
     """The text of the kernel of all phases, with what is done to each block's results.
@@ -83,7 +83,7 @@ def _row_lines(phase: Phase, start: str) -> list[str]:
     ]
 
 
-def _tail_lines(phase: Phase, tail: TailText) -> list[str]:
+def _tail_lines(phase: Phase, tail: EpilogueText) -> list[str]:
     """Return the statements for a block, which is a number of rows of the result."""
     return [
         *_row_lines(phase, f"block * {phase.lines[0].apart}"),

@@ -8,13 +8,30 @@ from types import MappingProxyType
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
-from xla_server.codegen.kernel_ir.kernel import SourceKernel
-from xla_server.codegen.loops.stopping import stop_lines
-from xla_server.codegen.lower.gemm import Gemm, Side, layout_source, product_source
+from xla_server.codegen.instructions.products import product_into
+from xla_server.codegen.kernel_ir.builder import Items, Loop
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.expressions import (
+    START,
+    STOP,
+    Address,
+    Role,
+    integer_op,
+    is_positive,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.routine import Operands
+from xla_server.codegen.kernel_ir.statements import Stop
+from xla_server.codegen.lower.epilogue import (
+    NO_EPILOGUE,
+    Epilogue,
+    EpilogueFusion,
+    EpilogueKernel,
+)
+from xla_server.codegen.lower.gemm import Gemm, Side, layout_kernel, product_kernel
 from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
-from xla_server.codegen.lower.tail import NO_TAIL, Tail, TailText
-from xla_server.codegen.lower.thin_product import ThinProduct, thin_source
+from xla_server.codegen.lower.thin_product import ThinProduct, thin_kernel
 from xla_server.codegen.lower.transpose import transposition, transposition_kernel
 from xla_server.codegen.routines.gemm_tiles import KINDS
 from xla_server.codegen.routines.matrix_blocks import PIECE_WORK
@@ -40,22 +57,22 @@ def lower_dot(lowering: Lowering, i: HloInstruction) -> Tree:
         return result
     a, b = (lowering.array(operand) for operand in i.operands)
     values = a, b, result
-    _add(lowering, _Product(i, i.name, values, NO_TAIL, values, (a, b), (result,)))
+    _add(lowering, _Product(i, i.name, values, NO_EPILOGUE, values, (a, b), (result,)))
     return result
 
 
 def lower_dot_fusion(lowering: Lowering, fusion: HloInstruction, dot: HloInstruction) -> Tree:
-    """A product whose pieces go through the fusion's tail as soon as they are there."""
+    """A product whose pieces go through the fusion's epilogue as soon as they are there."""
     if not is_by_blas(dot) or not dot.shape.element_count:
         return lower_loop(lowering, fusion)
-    tail = Tail.of(lowering, fusion, dot)
+    both = EpilogueFusion.of(lowering, fusion, dot)
     columns = dot.shape.dimensions[-1]
-    text = tail.text(dot.shape.element_count // columns, columns)
-    a, b = (tail.arguments[tail.argument(part)] for part in dot.operands)
-    values = (a, b, tail.product)
-    made = _Product(dot, fusion.name, values, text, tail.arguments, tail.reads, tail.writes)
+    epilogue = both.epilogue(dot.shape.element_count // columns, columns)
+    a, b = (both.arguments[both.argument(part)] for part in dot.operands)
+    values = (a, b, both.product)
+    made = _Product(dot, fusion.name, values, epilogue, both.arguments, both.reads, both.writes)
     _add(lowering, made)
-    return tail.tree
+    return both.tree
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,18 +86,18 @@ class _Product:
     dot: HloInstruction
     name: str
     values: tuple[Value, Value, Value]
-    tail: TailText
+    epilogue: Epilogue
     arguments: tuple[Value, ...]
     reads: tuple[Value, ...]
     writes: tuple[Value, ...]
 
     @property
-    def without_tail(self) -> "_Product":
+    def without_epilogue(self) -> "_Product":
         """The product alone."""
         a, b, product = self.values
         return dataclasses.replace(
             self,
-            tail=NO_TAIL,
+            epilogue=NO_EPILOGUE,
             arguments=tuple(dict.fromkeys(self.values)),
             reads=tuple(dict.fromkeys((a, b))),
             writes=(product,),
@@ -91,21 +108,22 @@ def _add(lowering: Lowering, made: _Product) -> None:
     """Add the kernels of a product."""
     machine = lowering.machine
     thin = thin_dot(made.dot, tuning_of(machine).thin_dots) if is_canonical(made.dot) else None
-    gemm = None if thin is not None else gemm_of(machine, made.dot, made.tail.needs_rows)
-    if made.tail.needs_rows and _is_divided_more(machine, made.dot, thin, gemm):
-        _add(lowering, made.without_tail)
-        _add_tail(lowering, made)
+    gemm = None if thin is not None else gemm_of(machine, made.dot, made.epilogue.needs_rows)
+    if made.epilogue.needs_rows and _is_divided_more(machine, made.dot, thin, gemm):
+        _add(lowering, made.without_epilogue)
+        _add_epilogue(lowering, made)
     elif thin is not None:
         _add_thin(lowering, made, thin)
     elif gemm is not None:
         _add_gemm(lowering, made, gemm)
     else:
-        blocks = _blocks(lowering.machine, made.dot, made.tail.needs_rows)
+        blocks = _blocks(machine, made.dot, made.epilogue.needs_rows)
+        min_piece = tuning_of(machine).blas.min_piece_size
         _add_kernel(
             lowering,
             made,
             made.values,
-            lambda places: _source(lowering.machine, made.dot, places, made.tail, blocks),
+            lambda places: _blas_kernel(made.dot, places, made.epilogue, blocks, min_piece),
         )
 
 
@@ -125,18 +143,17 @@ def _add_kernel(
     lowering: Lowering,
     made: _Product,
     values: tuple[Value, Value, Value],
-    source: Callable[[Sequence[int]], tuple[str, int, int]],
+    build: Callable[[Sequence[int]], tuple[Kernel, int]],
 ) -> None:
-    """Add the kernel whose text, work items and work `source` gives.
+    """Add the kernel that `build` returns with its work.
 
     It is told the numbers of `values` and of the cancellation flag among the kernel's arguments.
     """
     arguments = tuple(dict.fromkeys([*made.arguments, *values, CANCELLATION]))
     places = tuple(arguments.index(value) for value in (*values, CANCELLATION))
-    text, trips, work = source(places)
-    kernel = SourceKernel(text)
+    kernel, work = build(places)
     reads = (*made.reads, *(value for value in values if value not in made.arguments))
-    lowering.add(KernelThunk(made.name, kernel, trips, work, arguments, reads, made.writes))
+    lowering.add(KernelThunk(made.name, kernel, kernel.items, work, arguments, reads, made.writes))
 
 
 def _add_gemm(lowering: Lowering, made: _Product, gemm: Gemm) -> None:
@@ -146,12 +163,12 @@ def _add_gemm(lowering: Lowering, made: _Product, gemm: Gemm) -> None:
         width = made.dot.shape.element_type.byte_width
         shape = Shape.array(made.dot.shape.element_type, (gemm.batch * gemm.right_bytes // width,))
         panels = lowering.new(shape, f"{made.name}.panels")
-        text, trips, work = layout_source(gemm)
-        kernel = SourceKernel(text)
-        lowering.add(KernelThunk(panels.name, kernel, trips, work, (b, panels), (b,), (panels,)))
+        kernel, work = layout_kernel(gemm)
+        uses = (b, panels), (b,), (panels,)
+        lowering.add(KernelThunk(panels.name, kernel, kernel.items, work, *uses))
         b = panels
     _add_kernel(
-        lowering, made, (a, b, product), lambda places: product_source(gemm, places, made.tail)
+        lowering, made, (a, b, product), lambda places: product_kernel(gemm, places, made.epilogue)
     )
 
 
@@ -175,7 +192,7 @@ def _add_thin(lowering: Lowering, made: _Product, dot: ThinDot) -> None:
         lowering,
         made,
         (matrix, vectors, product),
-        lambda places: thin_source(thin, places, made.tail, is_right=dot.is_right),
+        lambda places: thin_kernel(thin, places, made.epilogue, is_right=dot.is_right),
     )
 
 
@@ -194,26 +211,21 @@ def _thin_product(machine: Machine, i: HloInstruction, dot: ThinDot) -> ThinProd
     )
 
 
-def _add_tail(lowering: Lowering, made: _Product) -> None:
+def _add_epilogue(lowering: Lowering, made: _Product) -> None:
     """Add the epilogue of a product that is there as a kernel of its own, which divides rows."""
     product = made.values[2]
     columns = made.dot.shape.dimensions[-1]
-    lines = [
-        *made.tail.first,
-        "first_row = start",
-        "last_row = stop",
-        "first_column = 0",
-        f"last_column = {columns}",
-        *made.tail.loops,
-    ]
-    body = "\n".join(f"    {line}" for line in lines)
+    building = EpilogueKernel(made.epilogue)
+    with Items(building.body, made.dot.shape.element_count // columns, None) as rows:
+        made.epilogue.emit(rows, (START, STOP), (0, columns))
+    kernel = building.built(Effort.OPTIMISED)
     results = tuple(value for value in made.writes if value is not product)
     lowering.add(
         KernelThunk(
-            f"{made.name}.tail",
-            SourceKernel(f"{made.tail.constants}def kernel(buffers, start, stop):\n{body}\n"),
-            made.dot.shape.element_count // columns,
-            columns * made.tail.work,
+            f"{made.name}.epilogue",
+            kernel,
+            kernel.items,
+            columns * made.epilogue.work,
             made.arguments,
             (*made.reads, product) if results else made.reads,
             results or (product,),
@@ -253,17 +265,18 @@ def gemm_of(machine: Machine, i: HloInstruction, whole_rows: bool = False) -> Ge
     return None if copied > gemm.tuning.max_packed_bytes and is_by_blas(i) else gemm
 
 
-def _source(
-    machine: Machine,
+def _blas_kernel(
     i: HloInstruction,
     places: Sequence[int],
-    tail: TailText,
+    epilogue: Epilogue,
     block: tuple[int, int],
-) -> tuple[str, int, int]:
-    """Text, trips and work of the kernel of a product.
+    min_piece: int,
+) -> tuple[Kernel, int]:
+    """Return the kernel of a product by BLAS, and its work.
 
-    `places` are the numbers of both operands, the product and the word that cancels among its
-    arguments, `block` are the columns and rows of a piece.
+    `places` are the numbers of both operands, the product and the cancellation flag among its
+    arguments, `block` are the columns and rows of a piece. At least `min_piece` products of a sum
+    are added at a time.
     """
     numbers = i.attributes.dimension_numbers
     lhs, rhs = (operand.shape for operand in i.operands)
@@ -271,51 +284,51 @@ def _source(
     left_transposed = numbers.lhs_contracting_dimensions[0] == lhs.rank - 2
     right_transposed = numbers.rhs_contracting_dimensions[0] == rhs.rank - 1
     rows, columns = i.shape.dimensions[-2:]
-    depth = _depth(i)
-    width = i.shape.element_type.byte_width
+    depth, width = _depth(i), i.shape.element_type.byte_width
     computed = KERNEL_TYPE[i.shape.element_type].computed
     across, down = block
     row_count, column_count = -(-rows // down), -(-columns // across)
-    left_ahead, right_ahead = (rows if left_transposed else depth), columns
-    if right_transposed:
-        right_ahead = depth
-    a, b, c, cancelled = places
     left_step, right_step = (rows if left_transposed else 1), (1 if right_transposed else columns)
     # Of deep sums a part is added at a time, so that the execution can be stopped in between.
-    at_once = min(
-        depth, max(tuning_of(machine).blas.min_piece_size, PIECE_WORK[computed] // (down * across))
-    )
-    looks = "\n".join(stop_lines(3)) if depth > at_once else "            pass"
-    source = f"""{tail.constants}def kernel(buffers, start, stop):
-    b0 = peek_i64(buffers, {a})
-    b1 = peek_i64(buffers, {b})
-    b2 = peek_i64(buffers, {c})
-    cancelled = peek_i64(buffers, {cancelled})
-{tail.first_lines(1)}    for trip in range(start, stop):
-        rest = whole_div(trip, {column_count})
-        column = whole_mod(trip, {column_count}) * {across}
-        row = whole_mod(rest, {row_count}) * {down}
-        t = whole_div(rest, {row_count})
-        left = b0 + (t * {rows * depth} + row * {1 if left_transposed else depth}) * {width}
-        right = b1 + (t * {depth * columns} + column * {depth if right_transposed else 1}) * {width}
-        result = b2 + (t * {rows * columns} + row * {columns} + column) * {width}
-        for step in range(0, {depth}, {at_once}):
-{looks}
-            product_into_{computed}(
-                left + step * {left_step * width}, {left_ahead}, {left_transposed},
-                right + step * {right_step * width}, {right_ahead}, {right_transposed},
-                result, {columns},
-                minimum(row + {down}, {rows}) - row, minimum(column + {across}, {columns}) - column,
-                minimum(step + {at_once}, {depth}) - step, step > 0)
-"""
-    if tail.loops:
-        source += f"""        first_row = t * {rows} + row
-        last_row = t * {rows} + minimum(row + {down}, {rows})
-        first_column = column
-        last_column = minimum(column + {across}, {columns})
-{tail.loop_lines(2)}"""
-    work = down * across * (depth + tail.work)
-    return source, batch * row_count * column_count, work
+    at_once = min(depth, max(min_piece, PIECE_WORK[computed] // (down * across)))
+    building = EpilogueKernel(epilogue)
+    roles = (Role.READ, Role.READ, Role.WRITE, Role.WORD)
+    left, right, result, word = map(building.buffer, places, roles)
+    with Items(building.body, batch * row_count * column_count, "item") as items:
+        rest = items.let("rest", items.axis // column_count)
+        column = items.let("column", items.axis % column_count * across)
+        row = items.let("row", rest % row_count * down)
+        pair = items.let("pair", rest // row_count)
+        ahead = pair * (rows * depth) + row * (1 if left_transposed else depth)
+        a = items.let("a", Address(left) + ahead * width)
+        ahead = pair * (depth * columns) + column * (depth if right_transposed else 1)
+        b = items.let("b", Address(right) + ahead * width)
+        ahead = pair * (rows * columns) + row * columns + column
+        c = items.let("c", Address(result) + ahead * width)
+        last_row = integer_op("minimum", row + down, rows)
+        last_column = integer_op("minimum", column + across, columns)
+        with Loop(items, "step", depth, step=at_once) as steps:
+            step = steps.axis
+            if depth > at_once:
+                steps.add(Stop(word))
+            operands: Operands = {
+                "a": a + step * (left_step * width),
+                "a_ahead": rows if left_transposed else depth,
+                "a_is_transposed": int(left_transposed),
+                "b": b + step * (right_step * width),
+                "b_ahead": depth if right_transposed else columns,
+                "b_is_transposed": int(right_transposed),
+                "c": c,
+                "c_ahead": columns,
+                "m": last_row - row,
+                "n": last_column - column,
+                "k": integer_op("minimum", step + at_once, depth) - step,
+                "adds": is_positive(step),
+            }
+            steps.call_routine(product_into(computed), operands)
+        first = pair * rows
+        epilogue.emit(items, (first + row, first + last_row), (column, last_column))
+    return building.built(Effort.OPTIMISED), down * across * (depth + epilogue.work)
 
 
 def _blocks(machine: Machine, i: HloInstruction, whole_rows: bool = False) -> tuple[int, int]:

@@ -1,12 +1,27 @@
-"""Products of matrices by panels and tiles: how they are divided, and the text of their kernels."""
+"""Products of matrices by panels and tiles: how they are divided, and their kernels."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 
-from xla_server.codegen.loops.stopping import is_long, stop_lines
-from xla_server.codegen.lower.tail import TailText
+from xla_server.codegen.kernel_ir.builder import Items
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.expressions import (
+    START,
+    STOP,
+    Address,
+    Expression,
+    Role,
+    integer_op,
+    whole,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.routine import Operands, function_address
+from xla_server.codegen.kernel_ir.statements import Stop
+from xla_server.codegen.loops.stopping import is_long
+from xla_server.codegen.lower.epilogue import NO_EPILOGUE, Epilogue, EpilogueKernel
 from xla_server.codegen.routines.gemm_functions import panel_name, tile_name
-from xla_server.codegen.routines.gemm_loops import BAND_OPERANDS, LAYOUT_OPERANDS
+from xla_server.codegen.routines.gemm_loops import BAND, BAND_BY_ROWS, LAYOUT
 from xla_server.codegen.routines.gemm_panels import SLACK, SOURCES
 from xla_server.codegen.routines.gemm_tiles import VECTORS, Kind, heights
 from xla_server.target.machine import Machine
@@ -181,112 +196,123 @@ class Gemm:
         return self.batch, -(-self.tiles // tiles), -(-self.panels // panels)
 
 
-def layout_source(gemm: Gemm) -> tuple[str, int, int]:
-    """Text, trips and work of the kernel that lays out right matrices: from one to the other."""
+def layout_kernel(gemm: Gemm) -> tuple[Kernel, int]:
+    """Return the kernel that packs right matrices from one buffer to the other, and its work."""
     side = gemm.right
     packed = gemm.tuning.panels_per_item
     groups = -(-gemm.panels // packed)
     member, step = side.strides(gemm.columns, gemm.depth)
     panel = gemm.panel_bytes(gemm.panel_columns, gemm.depth)
     members = packed * gemm.panel_columns
-    operands: dict[str, str | int] = {
-        "start": "start",
-        "stop": "stop",
-        "groups": groups,
-        "lay_out": _address(gemm, side, gemm.panel_columns),
-        "source": "peek_i64(buffers, 0)",
-        "matrix_ahead": gemm.columns * gemm.depth * side.width,
-        "group_ahead": members * member,
-        "panel_ahead": gemm.panel_columns * member,
-        "ahead": side.ahead(gemm.columns, gemm.depth),
-        "step_ahead": step,
-        "target": "peek_i64(buffers, 1)",
-        "matrix_bytes": gemm.right_bytes,
-        "group_bytes": packed * panel,
-        "panel_bytes": panel,
-        "step_bytes": _step_bytes(gemm),
-        "members": gemm.columns,
-        "group": members,
-        "height": gemm.panel_columns,
-        "depth": gemm.depth,
-        "run": gemm.tuning.packing_steps,
-    }
-    lines = _call_lines("gemm_layout", LAYOUT_OPERANDS, operands)
-    return _kernel(lines), gemm.batch * groups, members * gemm.depth
+    building = EpilogueKernel(NO_EPILOGUE)
+    source, target = building.buffer(0, Role.READ), building.buffer(1, Role.WRITE)
+    with Items(building.body, gemm.batch * groups, None) as items:
+        operands: Operands = {
+            "start": START,
+            "stop": STOP,
+            "groups": groups,
+            "lay_out": _address(gemm, side, gemm.panel_columns),
+            "source": Address(source),
+            "matrix_ahead": gemm.columns * gemm.depth * side.width,
+            "group_ahead": members * member,
+            "panel_ahead": gemm.panel_columns * member,
+            "ahead": side.ahead(gemm.columns, gemm.depth),
+            "step_ahead": step,
+            "target": Address(target),
+            "matrix_bytes": gemm.right_bytes,
+            "group_bytes": packed * panel,
+            "panel_bytes": panel,
+            "step_bytes": _step_bytes(gemm),
+            "members": gemm.columns,
+            "group": members,
+            "height": gemm.panel_columns,
+            "depth": gemm.depth,
+            "run": gemm.tuning.packing_steps,
+        }
+        items.call_routine(LAYOUT, operands)
+    return building.built(Effort.UNOPTIMISED), members * gemm.depth
 
 
-def product_source(gemm: Gemm, places: Sequence[int], tail: TailText) -> tuple[str, int, int]:
-    """Text, trips and work of the kernel of products.
+def product_kernel(gemm: Gemm, places: Sequence[int], epilogue: Epilogue) -> tuple[Kernel, int]:
+    """Return the kernel of products, and its work.
 
     `places` are the numbers of the left matrix, of the right one (or of its panels, where they are
-    laid out ahead), of the product and of the word that cancels among its arguments.
+    packed ahead), of the product and of the cancellation flag among its arguments.
     """
-    kind, height = gemm.kind, gemm.height
+    height = gemm.height
     tiles, panels = gemm.division
-    batch, down, across = gemm.trips
-    operands: dict[str, str | int] = {
+    work = tiles * height * panels * gemm.panel_columns * (gemm.depth + epilogue.work)
+    building = EpilogueKernel(epilogue)
+    roles = (Role.READ, Role.READ, Role.WRITE, Role.WORD)
+    buffers = tuple(map(building.buffer, places, roles))
+    band = building.stack_array("band", tiles * gemm.panel_bytes(height, gemm.run) + SLACK)
+    room: int | Expression = 0
+    if not gemm.is_laid_out_ahead:
+        panel = gemm.panel_bytes(gemm.panel_columns, gemm.run)
+        room = Address(building.stack_array("room", panel + SLACK))
+    has_epilogue = bool(epilogue.loops)
+    with Items(building.body, math.prod(gemm.trips), "item" if has_epilogue else None) as items:
+        operands = {
+            **_operands(gemm, *map(Address, buffers)),
+            "start": items.axis if has_epilogue else START,
+            "stop": items.axis + 1 if has_epilogue else STOP,
+            "band": Address(band),
+            "room": room,
+        }
+        items.call_routine(BAND_BY_ROWS if gemm.is_by_rows else BAND, operands)
+        if has_epilogue:
+            if is_long(work):
+                items.add(Stop(buffers[3]))
+            _emit_epilogue(gemm, items, epilogue)
+    return building.built(Effort.UNOPTIMISED), work
+
+
+def _emit_epilogue(gemm: Gemm, items: Items, epilogue: Epilogue) -> None:
+    """Append the epilogue of a work item's part of the product."""
+    tiles, panels = gemm.division
+    _, down, across = gemm.trips
+    rows, columns = tiles * gemm.height, panels * gemm.panel_columns
+    first_column = items.let("column", items.axis % across * columns)
+    last_column = integer_op("minimum", first_column + columns, gemm.columns)
+    rest = items.let("rest", items.axis // across)
+    row = items.let("row", rest % down * rows)
+    first_row = items.let("first", rest // down * gemm.rows + row)
+    last_row = first_row + integer_op("minimum", whole(gemm.rows) - row, rows)
+    epilogue.emit(items, (first_row, last_row), (first_column, last_column))
+
+
+def _operands(
+    gemm: Gemm, left: Expression, right: Expression, result: Expression, cancelled: Expression
+) -> Operands:
+    """Return the operands of a band but for its range and its memory."""
+    tiles, panels = gemm.division
+    _, down, across = gemm.trips
+    return {
         **_left_operands(gemm),
         **_right_operands(gemm),
-        "start": "trip" if tail.loops else "start",
-        "stop": "trip + 1" if tail.loops else "stop",
         "across": across,
         "down": down,
-        "tile": f"{tile_name(kind, height, gemm.vectors)}_address()",
-        "left": f"peek_i64(buffers, {places[0]})",
-        "right": f"peek_i64(buffers, {places[1]})",
-        "result": f"peek_i64(buffers, {places[2]})",
-        "pitch": gemm.columns * kind.width,
-        "width": kind.width,
+        "tile": function_address(tile_name(gemm.kind, gemm.height, gemm.vectors)),
+        "left": left,
+        "right": right,
+        "result": result,
+        "pitch": gemm.columns * gemm.kind.width,
+        "width": gemm.kind.width,
         "rows": gemm.rows,
-        "band_rows": tiles * height,
-        "height": height,
+        "band_rows": tiles * gemm.height,
+        "height": gemm.height,
         "columns": gemm.columns,
         "block_columns": panels * gemm.panel_columns,
         "panel_columns": gemm.panel_columns,
         "depth": gemm.depth,
         "run": gemm.run,
         "per_step": gemm.per_step,
-        "band": "band",
-        "band_panel_bytes": gemm.panel_bytes(height, gemm.run),
-        "room": "room",
-        "cancelled": "cancelled",
+        "band_panel_bytes": gemm.panel_bytes(gemm.height, gemm.run),
+        "cancelled": cancelled,
     }
-    room = 0 if gemm.is_laid_out_ahead else gemm.panel_bytes(gemm.panel_columns, gemm.run)
-    lines = [
-        f"band = room_for({tiles * gemm.panel_bytes(height, gemm.run) + SLACK})",
-        f"room = {f'room_for({room + SLACK})' if room else 0}",
-        f"cancelled = peek_i64(buffers, {places[3]})",
-    ]
-    function = "gemm_band_by_rows" if gemm.is_by_rows else "gemm_band"
-    call = _call_lines(function, BAND_OPERANDS, operands)
-    work = tiles * height * panels * gemm.panel_columns * (gemm.depth + tail.work)
-    if tail.loops:
-        looks = stop_lines(0) if is_long(work) else []
-        call = [*call, *looks, *_tail_lines(gemm, tail)]
-        lines += [*tail.first, "for trip in range(start, stop):"]
-        lines += [f"    {line}" for line in call]
-    else:
-        lines += call
-    return tail.constants + _kernel(lines), batch * down * across, work
 
 
-def _tail_lines(gemm: Gemm, tail: TailText) -> list[str]:
-    """The tail of a trip's part of the product."""
-    tiles, panels = gemm.division
-    _, down, across = gemm.trips
-    rows, columns = tiles * gemm.height, panels * gemm.panel_columns
-    return [
-        f"first_column = whole_mod(trip, {across}) * {columns}",
-        f"last_column = minimum(first_column + {columns}, {gemm.columns})",
-        f"rest = whole_div(trip, {across})",
-        f"row = whole_mod(rest, {down}) * {rows}",
-        f"first_row = whole_div(rest, {down}) * {gemm.rows} + row",
-        f"last_row = first_row + minimum({gemm.rows} - row, {rows})",
-        *tail.loops,
-    ]
-
-
-def _left_operands(gemm: Gemm) -> dict[str, str | int]:
+def _left_operands(gemm: Gemm) -> Operands:
     """What a band is told of the left side."""
     side = gemm.left
     member, step = side.strides(gemm.rows, gemm.depth)
@@ -299,7 +325,7 @@ def _left_operands(gemm: Gemm) -> dict[str, str | int]:
     }
 
 
-def _right_operands(gemm: Gemm) -> dict[str, str | int]:
+def _right_operands(gemm: Gemm) -> Operands:
     """What a band is told of the right side."""
     kind, side = gemm.kind, gemm.right
     _, panels = gemm.division
@@ -330,22 +356,10 @@ def _right_operands(gemm: Gemm) -> dict[str, str | int]:
     }
 
 
-def _call_lines(
-    function: str, names: Sequence[str], operands: Mapping[str, str | int]
-) -> list[str]:
-    """A call, whose many numbers would say nothing without their names."""
-    return [f"{function}(", *(f"    {operands[name]},  # {name}" for name in names), ")"]
-
-
-def _address(gemm: Gemm, side: Side, height: int) -> str:
-    name = panel_name(gemm.kind, side.source, height, is_across=side.is_across)
-    return f"{name}_address()"
+def _address(gemm: Gemm, side: Side, height: int) -> Expression:
+    return function_address(panel_name(gemm.kind, side.source, height, is_across=side.is_across))
 
 
 def _step_bytes(gemm: Gemm) -> int:
     """Of an element's step in a panel of the right side."""
     return gemm.panel_columns * gemm.kind.width // gemm.per_step
-
-
-def _kernel(lines: Sequence[str]) -> str:
-    return "\n".join(["def kernel(buffers, start, stop):", *(f"    {x}" for x in lines)]) + "\n"

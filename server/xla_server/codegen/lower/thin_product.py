@@ -1,15 +1,20 @@
-"""Products with a matrix of few rows or columns: how they are divided, and the text of kernels."""
+"""Products with a matrix of few rows or columns: how they are divided, and their kernels."""
 
 import dataclasses
 from collections.abc import Sequence
 
-from xla_server.codegen.loops.stopping import stop_lines
-from xla_server.codegen.lower.tail import TailText
+from xla_server.codegen.kernel_ir.builder import Items, Loop
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.expressions import Address, Role, integer_op, is_positive, whole
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.routine import Operands
+from xla_server.codegen.kernel_ir.statements import Stop
+from xla_server.codegen.lower.epilogue import Ends, Epilogue, EpilogueKernel
 from xla_server.codegen.routines.gemm_tiles import KINDS
 from xla_server.codegen.routines.thin_products import (
-    INNER_OPERANDS,
+    INNER,
+    OUTER,
     OUTER_HEIGHTS,
-    OUTER_OPERANDS,
     ROWS,
     inner_heights,
     streamed_name,
@@ -95,71 +100,58 @@ class ThinProduct:
         return -(-self.depth // (runs * lanes)) * lanes
 
 
-def thin_source(
-    thin: ThinProduct, places: Sequence[int], tail: TailText, *, is_right: bool
-) -> tuple[str, int, int]:
-    """Return text, work items and work of each of the kernel of a product.
+def thin_kernel(
+    thin: ThinProduct, places: Sequence[int], epilogue: Epilogue, *, is_right: bool
+) -> tuple[Kernel, int]:
+    """Return the kernel of a product, and the work of a work item.
 
     Args:
         thin: The product.
         places: The numbers of the matrix, of the vectors, of the product and of the cancellation
             flag among the kernel's arguments.
-        tail: The epilogue of a block of the product.
+        epilogue: What follows a block of the product.
         is_right: Whether the matrix is the right operand, so that blocks are columns.
     """
-    width, block = thin.width, thin.block
-    pair = thin.count * thin.depth * width
+    width, block, blocks = thin.width, thin.block, thin.blocks
     matrix_row = thin.depth if thin.is_inner else thin.count
     of_block, of_step = (matrix_row, 1) if thin.is_inner else (1, matrix_row)
     vector, element = thin.vector_strides
     result, ahead = thin.result_strides
-    common = {
-        "matrix": f"matrix + step * {of_step * width}",
-        "ahead": matrix_row * width,
-        "vectors": f"vectors + step * {element * width}",
-        "vector_ahead": vector * width,
-        "vector_count": thin.vectors,
-        "result": "result",
-        "result_ahead": ahead * width,
-        "steps": f"minimum({thin.run}, {thin.depth} - step)",
-        "adds": "to_i64(step > 0)",
-    }
-    if thin.is_inner:
-        names, operands = INNER_OPERANDS, {"count": "count", "row_ahead": result * width}
-    else:
-        names, operands = OUTER_OPERANDS, {"columns": "count", "element_ahead": element * width}
-    operands = {**common, **operands}
-    function = thin.function
-    a, b, c, cancelled = places
     of_pair = thin.vectors * thin.depth * width, thin.vectors * thin.count * width
-    lines = [
-        f"cancelled = peek_i64(buffers, {cancelled})",
-        *tail.first,
-        "for trip in range(start, stop):",
-        f"    first = whole_mod(trip, {thin.blocks}) * {block}",
-        f"    pair = whole_div(trip, {thin.blocks})",
-        f"    count = minimum({block}, {thin.count} - first)",
-        f"    matrix = peek_i64(buffers, {a}) + pair * {pair} + first * {of_block * width}",
-        f"    vectors = peek_i64(buffers, {b}) + pair * {of_pair[0]}",
-        f"    result = peek_i64(buffers, {c}) + pair * {of_pair[1]} + first * {result * width}",
-        f"    for step in range(0, {thin.depth}, {thin.run}):",
-        *stop_lines(2),
-        f"        {function}(",
-        *(f"            {operands[name]},  # {name}" for name in names),
-        "        )",
-    ]
-    if tail.loops:
-        spans = ["first", "first + count"], ["0", str(thin.vectors)]
-        columns, rows = spans if is_right else spans[::-1]
-        rows_of_pair = thin.vectors if is_right else thin.count
-        lines += [
-            f"    first_row = pair * {rows_of_pair} + {rows[0]}",
-            f"    last_row = pair * {rows_of_pair} + {rows[1]}",
-            f"    first_column = {columns[0]}",
-            f"    last_column = {columns[1]}",
-            *(f"    {line}" for line in tail.loops),
-        ]
-    body = "\n".join(f"    {line}" for line in lines)
-    text = f"{tail.constants}def kernel(buffers, start, stop):\n{body}\n"
-    work = block * max(thin.vectors, ROWS) * (thin.depth + tail.work)
-    return text, thin.batch * thin.blocks, work
+    building = EpilogueKernel(epilogue)
+    roles = (Role.READ, Role.READ, Role.WRITE, Role.WORD)
+    a, b, c, word = map(building.buffer, places, roles)
+    with Items(building.body, thin.batch * blocks, "item") as items:
+        first = items.let("first", items.axis % blocks * block)
+        pair = items.let("pair", items.axis // blocks)
+        count = items.let("count", integer_op("minimum", block, whole(thin.count) - first))
+        matrix = Address(a) + pair * (thin.count * thin.depth * width) + first * (of_block * width)
+        matrix = items.let("matrix", matrix)
+        vectors = items.let("vectors", Address(b) + pair * of_pair[0])
+        target = items.let("target", Address(c) + pair * of_pair[1] + first * (result * width))
+        with Loop(items, "step", thin.depth, step=thin.run) as run:
+            run.add(Stop(word))
+            step = run.axis
+            common: Operands = {
+                "matrix": matrix + step * (of_step * width),
+                "ahead": matrix_row * width,
+                "vectors": vectors + step * (element * width),
+                "vector_ahead": vector * width,
+                "vector_count": thin.vectors,
+                "result": target,
+                "result_ahead": ahead * width,
+                "steps": integer_op("minimum", thin.run, whole(thin.depth) - step),
+                "adds": integer_op("to_i64", is_positive(step)),
+            }
+            if thin.is_inner:
+                own: Operands = {"count": count, "row_ahead": result * width}
+            else:
+                own = {"columns": count, "element_ahead": element * width}
+            routine = INNER if thin.is_inner else OUTER
+            run.call_routine(routine.named(thin.function), {**common, **own})
+        spans: tuple[Ends, Ends] = (first, first + count), (0, thin.vectors)
+        columns, (low, high) = spans if is_right else spans[::-1]
+        before = pair * (thin.vectors if is_right else thin.count)
+        epilogue.emit(items, (before + low, before + high), columns)
+    work = block * max(thin.vectors, ROWS) * (thin.depth + epilogue.work)
+    return building.built(Effort.UNOPTIMISED), work

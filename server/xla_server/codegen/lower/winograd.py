@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_server.codegen.lower.convolution_phases import Phase, panels
-from xla_server.codegen.lower.tail import NO_TAIL, TailText
+from xla_server.codegen.lower.epilogue_text import NO_EPILOGUE_TEXT, EpilogueText
 from xla_server.codegen.routines.product_tiles import tallest, tile_name
 from xla_server.codegen.routines.winograd_block import panel_width
 from xla_server.codegen.routines.winograd_transforms import RESULTS, SIDE, TAPS
@@ -133,7 +133,7 @@ def kernel_source(phase: Phase) -> str:
 def tiled_source(
     tiled: Tiled,
     places: Sequence[int] = (0, 1, 2, 3, 4),
-    tail: TailText = NO_TAIL,
+    tail: EpilogueText = NO_EPILOGUE_TEXT,
     exact: Sequence[str] = (),
 ) -> str:
     """The kernel's text, with what is done to each tile's results.
@@ -159,7 +159,7 @@ def tiled_source(
     )
 
 
-def _row_lines(tiled: Tiled, tail: TailText, exact: Sequence[str]) -> list[str]:
+def _row_lines(tiled: Tiled, tail: EpilogueText, exact: Sequence[str]) -> list[str]:
     """What is done to the results of a block, row by row of each tile."""
     if not tail.loops and not exact:
         return []

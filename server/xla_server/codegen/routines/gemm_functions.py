@@ -2,15 +2,17 @@
 
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
 from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.routines.assembly_tiles import gemm_along, gemm_tile, has_assembly
 from xla_server.codegen.routines.gemm_loops import (
-    BAND_OPERANDS,
-    LAYOUT_OPERANDS,
+    BAND,
+    BAND_BY_ROWS,
+    LAYOUT,
     band_by_rows_text,
     band_text,
     layout_text,
@@ -33,8 +35,9 @@ def panel_name(kind: Kind, source: str, height: int, *, is_across: bool) -> str:
     return f"gemm_{'across' if is_across else 'along'}_{kind.name}_{source}_{height}"
 
 
-def _glue(name: str, operands: Sequence[str], text: Callable[[str], str]) -> SharedFunction:
-    return TextFunction(name, len(operands), text, Effort.UNOPTIMISED, is_long=True)
+def _loops(routine: Routine, text: Callable[[str], str]) -> SharedFunction:
+    count = len(routine.parameters)
+    return TextFunction(routine.name, count, text, Effort.UNOPTIMISED, is_long=True)
 
 
 def _tile(machine: Machine, kind: Kind, rows: int, vectors: int) -> SharedFunction:
@@ -77,7 +80,7 @@ def gemm_functions(machine: Machine) -> dict[str, Any]:
     return {
         **called,
         **{f"{name}_address": function.address() for name, function in called.items()},
-        "gemm_layout": _glue("gemm_layout", LAYOUT_OPERANDS, layout_text),
-        "gemm_band": _glue("gemm_band", BAND_OPERANDS, band_text),
-        "gemm_band_by_rows": _glue("gemm_band_by_rows", BAND_OPERANDS, band_by_rows_text),
+        LAYOUT.name: _loops(LAYOUT, layout_text),
+        BAND.name: _loops(BAND, band_text),
+        BAND_BY_ROWS.name: _loops(BAND_BY_ROWS, band_by_rows_text),
     }

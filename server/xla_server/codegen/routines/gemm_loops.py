@@ -3,93 +3,74 @@
 from collections.abc import Callable
 
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 
-LAYOUT_OPERANDS = (
-    # Trips to be done, and how many are one matrix.
-    "start",
-    "stop",
-    "groups",
-    # The address of the function for a panel.
-    "lay_out",
-    # Matrices, and bytes from one to the next, from group to group of panels, from panel to panel,
-    # from stored row to stored row and from step to step.
-    "source",
-    "matrix_ahead",
-    "group_ahead",
-    "panel_ahead",
-    "ahead",
-    "step_ahead",
-    # Memory, and bytes of the panels of a matrix, of a group, of a panel and for a step.
-    "target",
-    "matrix_bytes",
-    "group_bytes",
-    "panel_bytes",
-    "step_bytes",
-    # Members in all, of a group and of a panel; steps in all and of those done at a time.
-    "members",
-    "group",
-    "height",
-    "depth",
-    "run",
+LAYOUT = Routine(
+    "gemm_layout",
+    (
+        # Work items to be done, and how many are one matrix.
+        *parameters(Unit.COUNT, "start", "stop", "groups"),
+        # The function for a panel.
+        *parameters(Unit.FUNCTION, "lay_out"),
+        # Matrices, and from one to the next, from group to group of panels, from panel to panel,
+        # from stored row to stored row and from step to step.
+        *parameters(Unit.READ, "source"),
+        *parameters(Unit.OFFSET, "matrix_ahead", "group_ahead", "panel_ahead"),
+        *parameters(Unit.OFFSET, "ahead", "step_ahead"),
+        # Memory, and bytes of the panels of a matrix, of a group, of a panel and for a step.
+        *parameters(Unit.WRITE, "target"),
+        *parameters(Unit.OFFSET, "matrix_bytes", "group_bytes", "panel_bytes", "step_bytes"),
+        # Members in all, of a group and of a panel; steps in all and of those done at a time.
+        *parameters(Unit.COUNT, "members", "group", "height", "depth", "run"),
+    ),
 )
-"""What the function that lays out panels is told. A trip is a group of panels of a matrix."""
+"""Packs panels. A work item is a group of panels of a matrix."""
 
-BAND_OPERANDS = (
-    # Trips to be done, and how many there are across and down a product.
-    "start",
-    "stop",
-    "across",
-    "down",
-    # Addresses of the functions for a tile and for panels of both sides.
-    "tile",
-    "lay_out_left",
-    "lay_out_right",
-    # Left matrices, and bytes from one to the next, from stored row to stored row, from member to
-    # member and from step to step.
-    "left",
-    "left_batch_ahead",
-    "left_ahead",
-    "member_ahead",
-    "step_ahead",
-    # Right matrices, or their panels, and bytes from one to the next, from trip to trip, from
-    # panel to panel, from stored row to stored row and from step to step.
-    "right",
-    "right_batch_ahead",
-    "block_ahead",
-    "panel_ahead",
-    "right_ahead",
-    "right_step_ahead",
-    # Below how many columns a panel is laid out in the room, and bytes of a tile's step there.
-    "narrow",
-    "laid_out_ahead",
-    # Products, bytes from row to row and of an element.
-    "result",
-    "pitch",
-    "width",
-    # Rows in all, of a trip and of a tile; columns in all, of a trip and of a panel.
-    "rows",
-    "band_rows",
-    "height",
-    "columns",
-    "block_columns",
-    "panel_columns",
-    # Steps in all and at a time, and how many are one of a tile.
-    "depth",
-    "run",
-    "per_step",
-    # Memory for the panels of a trip's rows, the bytes of one, and memory for a panel of columns.
-    "band",
-    "band_panel_bytes",
-    "room",
-    # The address of the word that cancels: all is left as it is once that is not 0.
-    "cancelled",
+BAND = Routine(
+    "gemm_band",
+    (
+        # Work items to be done, and how many there are across and down a product.
+        *parameters(Unit.COUNT, "start", "stop", "across", "down"),
+        # The functions for a tile and for panels of both sides.
+        *parameters(Unit.FUNCTION, "tile", "lay_out_left", "lay_out_right"),
+        # Left matrices, and from one to the next, from stored row to stored row, from member to
+        # member and from step to step.
+        *parameters(Unit.READ, "left"),
+        *parameters(Unit.OFFSET, "left_batch_ahead", "left_ahead", "member_ahead", "step_ahead"),
+        # Right matrices, or their panels, and from one to the next, from work item to work item,
+        # from panel to panel, from stored row to stored row and from step to step.
+        *parameters(Unit.READ, "right"),
+        *parameters(Unit.OFFSET, "right_batch_ahead", "block_ahead", "panel_ahead"),
+        *parameters(Unit.OFFSET, "right_ahead", "right_step_ahead"),
+        # Below how many columns a panel is packed in `room`, and a tile's step there.
+        *parameters(Unit.COUNT, "narrow"),
+        *parameters(Unit.OFFSET, "laid_out_ahead"),
+        # Products, from row to row and the bytes of an element.
+        *parameters(Unit.UPDATE, "result"),
+        *parameters(Unit.OFFSET, "pitch", "width"),
+        # Rows in all, of a work item and of a tile; columns in all, of a work item and of a panel.
+        *parameters(Unit.COUNT, "rows", "band_rows", "height"),
+        *parameters(Unit.COUNT, "columns", "block_columns", "panel_columns"),
+        # Steps in all and at a time, and how many are one of a tile.
+        *parameters(Unit.COUNT, "depth", "run", "per_step"),
+        # Memory for the panels of a work item's rows, the bytes of one, and memory for a panel of
+        # columns.
+        *parameters(Unit.WRITE, "band"),
+        *parameters(Unit.OFFSET, "band_panel_bytes"),
+        *parameters(Unit.WRITE, "room"),
+        # The cancellation flag: all is left as it is once that is not 0.
+        *parameters(Unit.READ, "cancelled"),
+    ),
 )
-"""What the function that multiplies is told. A trip is a band of rows with a block of columns."""
+"""Multiplies. A work item is a band of rows with a block of columns."""
+
+BAND_BY_ROWS = BAND.named("gemm_band_by_rows")
+"""Multiplies one row of tiles after the other."""
 
 
 def layout_text(symbol: str) -> str:
     """The function that lays out panels, a run of steps of a group's after the other."""
-    f = FunctionText(symbol, LAYOUT_OPERANDS)
+    f = FunctionText(symbol, LAYOUT.names)
     function = f.pointer("%lay_out")
     trip = Loop(f, "%start", "%stop", 1, [])
     group, matrix = f.divided(trip.number, "%groups")
@@ -134,7 +115,7 @@ _Multiply = Callable[[FunctionText, str, str, str, str, str, str, str, str], Non
 
 
 def _band_text(symbol: str, multiply: _Multiply) -> str:
-    f = FunctionText(symbol, BAND_OPERANDS)
+    f = FunctionText(symbol, BAND.names)
     tile, on_left, on_right = map(f.pointer, ("%tile", "%lay_out_left", "%lay_out_right"))
     trip = Loop(f, "%start", "%stop", 1, [])
     block, rest = f.divided(trip.number, "%across")

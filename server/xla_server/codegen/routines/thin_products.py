@@ -11,46 +11,51 @@ from collections.abc import Callable, Iterator, Sequence
 
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop, lanes_of
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.routines.gemm_tiles import KINDS, Kind
 from xla_server.target.machine import Machine
 
-INNER_OPERANDS = (
-    # The matrix: rows of `steps` elements, bytes from row to row, and how many rows.
-    "matrix",
-    "ahead",
-    "count",
-    # The vectors: bytes from one to the next, and how many.
-    "vectors",
-    "vector_ahead",
-    "vector_count",
-    # The result: bytes between results of neighbouring rows and of neighbouring vectors.
-    "result",
-    "row_ahead",
-    "result_ahead",
-    # Products of a sum, and whether to add to the result (1) or set it (0).
-    "steps",
-    "adds",
+INNER = Routine(
+    "thin_inner",
+    (
+        # The matrix: rows of `steps` elements, from row to row, and how many rows.
+        *parameters(Unit.READ, "matrix"),
+        *parameters(Unit.OFFSET, "ahead"),
+        *parameters(Unit.COUNT, "count"),
+        # The vectors: from one to the next, and how many.
+        *parameters(Unit.READ, "vectors"),
+        *parameters(Unit.OFFSET, "vector_ahead"),
+        *parameters(Unit.COUNT, "vector_count"),
+        # The result: between results of neighbouring rows and of neighbouring vectors.
+        *parameters(Unit.UPDATE, "result"),
+        *parameters(Unit.OFFSET, "row_ahead", "result_ahead"),
+        # Products of a sum, and whether to add to the result or set it.
+        *parameters(Unit.COUNT, "steps"),
+        *parameters(Unit.FLAG, "adds"),
+    ),
 )
-"""Operands of the functions that multiply rows of a matrix with vectors."""
+"""Multiplies rows of a matrix with vectors. There is one for each type and number of vectors."""
 
-OUTER_OPERANDS = (
-    # The matrix: `steps` rows, and bytes from row to row.
-    "matrix",
-    "ahead",
-    # The vectors: bytes from one to the next and from element to element, and how many.
-    "vectors",
-    "vector_ahead",
-    "element_ahead",
-    "vector_count",
-    # The result: a row of `columns` for each vector, and bytes from row to row.
-    "result",
-    "result_ahead",
-    "columns",
-    # Products of a sum, and whether to add to the result (1) or set it (0).
-    "steps",
-    "adds",
+OUTER = Routine(
+    "thin_outer",
+    (
+        # The matrix: `steps` rows, and from row to row.
+        *parameters(Unit.READ, "matrix"),
+        *parameters(Unit.OFFSET, "ahead"),
+        # The vectors: from one to the next and from element to element, and how many.
+        *parameters(Unit.READ, "vectors"),
+        *parameters(Unit.OFFSET, "vector_ahead", "element_ahead"),
+        *parameters(Unit.COUNT, "vector_count"),
+        # The result: a row of `columns` for each vector, and from row to row.
+        *parameters(Unit.UPDATE, "result"),
+        *parameters(Unit.OFFSET, "result_ahead"),
+        *parameters(Unit.COUNT, "columns"),
+        # Products of a sum, and whether to add to the result or set it.
+        *parameters(Unit.COUNT, "steps"),
+        *parameters(Unit.FLAG, "adds"),
+    ),
 )
-"""Operands of the functions that multiply columns of a matrix with vectors."""
+"""Multiplies columns of a matrix with vectors. There is one for each type and number of vectors."""
 
 ROWS = 4
 """Rows of the matrix that are multiplied at the same time where sums are along rows.
@@ -86,7 +91,7 @@ def streamed_name(kind: str) -> str:
 
 def inner_text(symbol: str, machine: Machine, kind: Kind, height: int) -> str:
     """Return the function of sums along rows, for `height` vectors at a time."""
-    f = FunctionText(symbol, INNER_OPERANDS)
+    f = FunctionText(symbol, INNER.names)
     lanes, vector = machine.lanes(kind.width), _vector(machine, kind)
     last_row, last_vector = f.minus("%count", "1"), f.minus("%vector_count", "1")
     # The last vector of elements is read under a mask, and has one element at least.
@@ -144,7 +149,7 @@ def streamed_text(symbol: str, machine: Machine, kind: Kind) -> str:
     The processor's prefetching then sees one stream of memory, not `ROWS` of them. A row has
     `_SUMS` partial sums, as one would wait for its own last addition.
     """
-    f = FunctionText(symbol, INNER_OPERANDS)
+    f = FunctionText(symbol, INNER.names)
     lanes, vector = machine.lanes(kind.width), _vector(machine, kind)
     whole = f.let(f"and i64 {f.minus('%steps', '1')}, {-lanes}")
     mask = f.mask(lanes, 0, f.minus("%steps", whole))
@@ -255,7 +260,7 @@ class _Outer:
     """The function of sums along columns while it is written."""
 
     def __init__(self, symbol: str, machine: Machine, kind: Kind, height: int) -> None:
-        self._f = FunctionText(symbol, OUTER_OPERANDS)
+        self._f = FunctionText(symbol, OUTER.names)
         self._kind, self._height = kind, height
         self._vector, self._lanes = _vector(machine, kind), machine.lanes(kind.width)
         # Half of the registers, as each row of the matrix has one, and each factor.
@@ -364,12 +369,12 @@ def thin_products(machine: Machine) -> dict[str, SharedFunction]:
         for height in inner_heights(machine):
             text = functools.partial(inner_text, machine=machine, kind=KINDS[name], height=height)
             symbol = thin_name(name, height, is_inner=True)
-            found.append(TextFunction(symbol, len(INNER_OPERANDS), text, is_long=True))
+            found.append(TextFunction(symbol, len(INNER.names), text, is_long=True))
         text = functools.partial(streamed_text, machine=machine, kind=KINDS[name])
         symbol = streamed_name(name)
-        found.append(TextFunction(symbol, len(INNER_OPERANDS), text, is_long=True))
+        found.append(TextFunction(symbol, len(INNER.names), text, is_long=True))
         for height in OUTER_HEIGHTS:
             text = functools.partial(outer_text, machine=machine, kind=KINDS[name], height=height)
             symbol = thin_name(name, height, is_inner=False)
-            found.append(TextFunction(symbol, len(OUTER_OPERANDS), text, is_long=True))
+            found.append(TextFunction(symbol, len(OUTER.names), text, is_long=True))
     return {function.__name__: function for function in found}

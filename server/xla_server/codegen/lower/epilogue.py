@@ -1,16 +1,21 @@
-"""What is done with a product as soon as a block of it is there: the tail of an output fusion.
+"""What follows a product while a block of it is in the cache: the epilogue of an output fusion.
 
 The fusion's computation holds one dot or convolution, the producer. Whoever lowers that writes
-blocks of the product to memory; the tail reads them there while they are in the cache and
-writes the fusion's result, to the same place where both are of one type.
+blocks of the product to memory; the epilogue reads them there and writes the fusion's result, to
+the same memory where both are of one type.
 """
 
 import dataclasses
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from xla_server.buffers.code import Value
+from xla_server.codegen.kernel_ir.builder import Body
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.expressions import Buffer, Expression, Role, StackArray, whole
 from xla_server.codegen.kernel_ir.expressions import Value as Bound
-from xla_server.codegen.kernel_ir.numba_text import NumbaText
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import Let, Statement
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.loop_builder import Nest, close
 from xla_server.codegen.loops.rows import RowBuilder
@@ -27,38 +32,76 @@ from xla_server.evaluator.cost import Cost
 from xla_server.evaluator.evaluation_cost import instruction_cost_once
 from xla_server.ir.module import HloInstruction
 
+Ends: TypeAlias = tuple[int | Expression, int | Expression]
+"""The first of some rows or columns, and the one behind the last."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class TailText:
-    """Parts of a kernel's text: constants before it, its first lines, the loops behind a block.
+class Epilogue:
+    """The statements of a kernel that follow a block of a product.
 
-    `work` is what the tail takes for one element; `needs_rows` says that results depend on whole
-    rows of the product.
+    `prologue` is executed once for each call of the kernel, `loops` behind each block, whose first
+    and last row and column are `bounds`. `work` are the operations for one element; `needs_rows`
+    says that results depend on whole rows of the product. Without statements there is none.
     """
 
-    constants: str
-    first: tuple[str, ...]
-    loops: tuple[str, ...]
-    work: int
-    needs_rows: bool
+    buffers: tuple[Buffer, ...] = ()
+    stack: tuple[StackArray, ...] = ()
+    prologue: tuple[Statement, ...] = ()
+    loops: tuple[Statement, ...] = ()
+    bounds: tuple[Bound, ...] = ()
+    work: int = 0
+    needs_rows: bool = False
     cost: Cost = Cost()  # noqa: RUF009
 
-    def first_lines(self, depth: int) -> str:
-        """What comes before all loops, at a depth of indentation."""
-        return "".join(f"{'    ' * depth}{line}\n" for line in self.first)
+    def emit(self, body: Body, rows: Ends, columns: Ends) -> None:
+        """Append the loops over a block, where a product has an epilogue."""
+        if self.loops:
+            for value, end in zip(self.bounds, (*rows, *columns), strict=True):
+                body.add(Let(value, whole(end)))
+            body.add(*self.loops)
 
-    def loop_lines(self, depth: int) -> str:
-        """What comes after a block was written, at a depth of indentation."""
-        return "".join(f"{'    ' * depth}{line}\n" for line in self.loops)
+
+class EpilogueKernel:
+    """A kernel while it is built that has an epilogue, or none.
+
+    Numbers are those of its arguments; an argument that both use has one buffer.
+    """
+
+    def __init__(self, epilogue: Epilogue) -> None:
+        self.epilogue, self.body = epilogue, Body()
+        self._known = {buffer.number: buffer for buffer in epilogue.buffers}
+        self._buffers: list[Buffer] = []
+        self._stack: list[StackArray] = []
+        self.body.add(*epilogue.prologue)
+
+    def buffer(self, number: int, role: Role) -> Buffer:
+        """Return the buffer of an argument."""
+        found = self._known.setdefault(number, Buffer(number, role))
+        self._buffers.append(found)
+        return found
+
+    def stack_array(self, name: str, byte_size: int) -> StackArray:
+        """Allocate memory on the stack."""
+        found = StackArray(name, byte_size)
+        self._stack.append(found)
+        return found
+
+    def built(self, effort: Effort) -> Kernel:
+        """Return the kernel. One with an epilogue is optimised, whatever the effort is else."""
+        buffers = tuple(dict.fromkeys([*self._buffers, *self.epilogue.buffers]))
+        stack = (*self._stack, *self.epilogue.stack)
+        effort = Effort.OPTIMISED if self.epilogue.loops else effort
+        return Kernel(buffers, stack, tuple(self.body.statements), effort)
 
 
-NO_TAIL = TailText("", (), (), 0, False)
+NO_EPILOGUE = Epilogue()
 """Of a product that stands for itself."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Tail:
-    """The tail of a fusion, while its producer is lowered.
+class EpilogueFusion:
+    """A fusion of a product and its epilogue, while the producer is lowered.
 
     `arguments` are the kernel's: each operand of the fusion once, then `product`, where the
     producer writes, and `result`, which are often the same. A fusion of two results gives the
@@ -80,8 +123,8 @@ class Tail:
         fusion: HloInstruction,
         producer: HloInstruction,
         is_apart: bool = False,
-    ) -> "Tail":
-        """The tail of a fusion's producer, whose results are new values.
+    ) -> "EpilogueFusion":
+        """Return a fusion around a producer, whose results are new values.
 
         `is_apart` has the product kept for itself, where its blocks overlap.
         """
@@ -115,11 +158,10 @@ class Tail:
         """The values that it reads and does not write."""
         return tuple(value for value in self.arguments if value not in self.writes)
 
-    def text(self, rows: int, columns: int) -> TailText:
-        """The tail of the product seen as one matrix of these sizes.
+    def epilogue(self, rows: int, columns: int) -> Epilogue:
+        """Return the epilogue of the product seen as one matrix of these sizes.
 
-        The kernel says what is to be done by its variables first_row, last_row, first_column and
-        last_column. Where it needs rows, a block must have all columns.
+        Where it needs rows, a block must have all columns.
         """
         numbers = {**self.numbers, self.producer: self.arguments.index(self.product)}
         loops = (Variable(rows, "i"), Variable(columns, "i"))
@@ -132,43 +174,45 @@ class Tail:
             place,
             Tracer(RULES, numbers, origins).value(self.fusion, index),
         )
-        text = _TailBuilder(Nest(loops, (store,)), {numbers[self.producer]}).tail(origins)
-        self.costs[self.fusion] = instruction_cost_once(self.producer) + text.cost
-        return text
+        nest = Nest(loops, (store,))
+        found = _EpilogueBuilder(nest, {numbers[self.producer]}).epilogue(origins)
+        self.costs[self.fusion] = instruction_cost_once(self.producer) + found.cost
+        return found
 
 
-def with_tail(
-    tail: Tail | None, values: Sequence[Value], rows: int, columns: int
-) -> tuple[list[int], TailText, tuple[Value, ...]]:
-    """The numbers of values among a kernel's arguments, its tail's text, and the arguments.
+def with_epilogue(
+    fusion: EpilogueFusion | None, values: Sequence[Value], rows: int, columns: int
+) -> tuple[list[int], Epilogue, tuple[Value, ...]]:
+    """The numbers of values among a kernel's arguments, its epilogue, and the arguments.
 
     The product is seen as a matrix of `rows` by `columns`.
     """
-    arguments = tuple(dict.fromkeys([*(tail.arguments if tail else ()), *values]))
-    text = tail.text(rows, columns) if tail else NO_TAIL
-    return [arguments.index(value) for value in values], text, arguments
+    arguments = tuple(dict.fromkeys([*(fusion.arguments if fusion else ()), *values]))
+    epilogue = fusion.epilogue(rows, columns) if fusion else NO_EPILOGUE
+    return [arguments.index(value) for value in values], epilogue, arguments
 
 
 def used(
-    arguments: Sequence[Value], written: Sequence[Value], tail: Tail | None
+    arguments: Sequence[Value], written: Sequence[Value], fusion: EpilogueFusion | None
 ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
     """The values that a kernel only reads, and those that it writes."""
-    writes = tuple(dict.fromkeys([*written, *(tail.writes if tail else ())]))
+    writes = tuple(dict.fromkeys([*written, *(fusion.writes if fusion else ())]))
     return tuple(value for value in arguments if value not in writes), writes
 
 
-class _TailBuilder(RowBuilder):
+class _EpilogueBuilder(RowBuilder):
     """Builds the loops over a block of rows and columns."""
 
-    def tail(self, origins: Origins) -> TailText:
-        """The text."""
+    def epilogue(self, origins: Origins) -> Epilogue:
+        """Return the epilogue."""
         row, column = self._nest.loops
         self._allocate_rows()
-        first_row, last_row, first_column, last_column = (
+        bounds = tuple(
             Bound(f"{end}_{axis}", Type.I64)
             for axis in ("row", "column")
             for end in ("first", "last")
         )
+        first_row, last_row, first_column, last_column = bounds
         body = self._open(row, self._top, last_row, first_row, row.size)
         inner = self._open(column, body, last_column, first_column, column.size)
         if row.size == 1:
@@ -178,16 +222,14 @@ class _TailBuilder(RowBuilder):
         close([body, inner])
         work = self._work(self._nest.loops)
         found = self._scheduled(work)
-        text = NumbaText()
-        *first, loops = found.kernel.body
-        lines = text.lines(first) if first else []
-        loop_lines = text.lines([loops])
-        needs_rows = any(isinstance(node, Folded) for node in all_nodes(self._nest.stores))
-        return TailText(
-            "".join(f"{line}\n" for line in text.constants),
-            (*text.memory(found.kernel.buffers, found.kernel.stack), *lines),
-            tuple(loop_lines),
+        *prologue, loops = found.kernel.body
+        return Epilogue(
+            found.kernel.buffers,
+            found.kernel.stack,
+            tuple(prologue),
+            (loops,),
+            bounds,
             work,
-            needs_rows,
-            cost_of_evaluations(evaluated_instructions(found.evaluations, origins)),
+            needs_rows=any(isinstance(node, Folded) for node in all_nodes(self._nest.stores)),
+            cost=cost_of_evaluations(evaluated_instructions(found.evaluations, origins)),
         )
