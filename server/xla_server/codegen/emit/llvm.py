@@ -12,12 +12,20 @@ from llvmlite import ir
 
 from xla_server.codegen.compiler.blocks import Blocks, module_of
 from xla_server.codegen.compiler.direct_unrolling import write_out
-from xla_server.codegen.compiler.direct_values import FORMS, WORD, Typed, constant, whole
+from xla_server.codegen.compiler.direct_values import (
+    FORMS,
+    WORD,
+    Typed,
+    constant,
+    parts,
+    whole,
+)
 from xla_server.codegen.compiler.direct_vectors import wish_for, wish_for_vectors
 from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.instructions.instruction import Instruction
 from xla_server.codegen.instructions.memory import COMPUTED
 from xla_server.codegen.kernel_ir.expressions import (
+    BUFFERS,
     START,
     STOP,
     Address,
@@ -29,6 +37,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Load,
     Memory,
     Quotient,
+    Region,
     Remainder,
     Value,
     known,
@@ -82,8 +91,8 @@ class _Emitter(Blocks):
     ) -> None:
         super().__init__(builder, {first})
         self._kernel, self._names, self._machine = kernel, names, machine
-        self._table, *limits = ((COMPUTED["i64"], argument) for argument in args)
-        self._values: dict[Value, Typed] = dict(zip((START, STOP), limits, strict=True))
+        given = [(COMPUTED["i64"], argument) for argument in args]
+        self._values: dict[Value, Typed] = dict(zip((BUFFERS, START, STOP), given, strict=True))
         self._cells: dict[Cell, tuple[Any, Any]] = {}
         self._memory: dict[Memory, Typed] = {}
         self._leaving: list[Any] = []
@@ -91,8 +100,9 @@ class _Emitter(Blocks):
 
     def write(self) -> None:
         """Write all of it, but for the return."""
+        table = self._values[BUFFERS]
         for buffer in self._kernel.buffers:
-            self._memory[buffer] = self._apply("peek_i64", self._table, whole(buffer.number))
+            self._memory[buffer] = self._apply("peek_i64", table, whole(buffer.number))
         for array in self._kernel.stack:
             self._memory[array] = self._apply("room_for", whole(array.byte_size))
         self._write_all(self._kernel.body)
@@ -133,16 +143,25 @@ class _Emitter(Blocks):
                 self._loop(statement)
             case While(test=test, body=body):
                 self._repeat(test, body)
-            case If(test=test, body=body):
-                self._choose(self._value(test)[1], lambda: self._write_all(body))
+            case If(test=test, body=body, orelse=orelse):
+                self._choose(
+                    self._value(test)[1],
+                    lambda: self._write_all(body),
+                    lambda: self._write_all(orelse),
+                )
+            case Part(is_range=True, body=body):
+                self._write_all(body)
             case Part():
                 self._part(statement)
             case Stop(word=word):
                 _, stopped = self._apply("watch_i64", self._memory[word])
                 is_stopped = self._builder.icmp_signed("!=", stopped, ir.Constant(WORD, 0))
                 self._choose(is_stopped, lambda: self._go_to(self._end))
-            case Call(routine=routine, operands=operands):
-                self._apply(routine, *map(self._value, operands))
+            case Call(routine=routine, operands=operands, results=results):
+                found = self._apply(routine, *map(self._value, operands))
+                bound = parts(found) if len(results) > 1 else [found][: len(results)]
+                for value, result in zip(results, bound, strict=True):
+                    self._values[value] = self._of_type(result, value)
             case Break():
                 self._go_to(self._leaving[-1])
 
@@ -155,8 +174,11 @@ class _Emitter(Blocks):
         self._builder.store(code, self._cells[cell][1])
 
     def _store(self, store: Store) -> None:
-        place, value = self._value(store.index), self._value(store.value)
-        self._apply(f"{store.memory.store}_{store.type}", self._memory[store.memory], place, value)
+        operands = self._base(store.memory), self._value(store.index), self._value(store.value)
+        self._apply(f"{store.memory.store}_{store.type}", *operands)
+
+    def _base(self, memory: Memory) -> Typed:
+        return self._value(memory.address) if isinstance(memory, Region) else self._memory[memory]
 
     def _value(self, expression: Expression) -> Typed:
         match expression:
@@ -172,19 +194,20 @@ class _Emitter(Blocks):
             case Apply(function=function, operands=operands):
                 return self._apply(function, *map(self._value, operands))
             case Load(memory=memory, type=kind, index=index, guard=guard):
+                base = self._base(memory)
                 if guard is None:
                     place = self._value(index)
                 else:
                     place = self._apply("select", self._value(guard), self._value(index), whole(0))
-                return self._apply(f"{memory.load}_{kind}", self._memory[memory], place)
+                return self._apply(f"{memory.load}_{kind}", base, place)
             case Address(memory=memory, index=index, byte_size=byte_size):
-                number = known(index)
+                number, base = known(index), self._base(memory)
                 if number == 0:
-                    return self._memory[memory]
+                    return base
                 if number is not None:
-                    return self._apply("add", self._memory[memory], whole(number * byte_size))
+                    return self._apply("add", base, whole(number * byte_size))
                 ahead = self._apply("mul", self._value(index), whole(byte_size))
-                return self._apply("add", self._memory[memory], ahead)
+                return self._apply("add", base, ahead)
             case Quotient(operand=operand, divisor=divisor):
                 return self._apply("whole_div", self._value(operand), whole(divisor))
             case Remainder(operand=operand, divisor=divisor):

@@ -1,5 +1,6 @@
 """Building the loop IR: statements in the order that they are executed in, inside of open loops."""
 
+import abc
 import dataclasses
 from typing import Self
 
@@ -11,7 +12,17 @@ from xla_server.codegen.kernel_ir.expressions import (
     known,
     whole,
 )
-from xla_server.codegen.kernel_ir.statements import Declare, For, Let, Set, Statement, Store
+from xla_server.codegen.kernel_ir.statements import (
+    Declare,
+    For,
+    If,
+    Let,
+    Part,
+    Set,
+    Statement,
+    Store,
+    While,
+)
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.unrolling import is_unrolled
 
@@ -62,8 +73,71 @@ class Body:
         self.statements.append(Store(memory, Type(type), index, value))
 
 
-class Loop(Body):
-    """The body of a serial loop, which stands in the body around it once it is closed."""
+class Block(Body, abc.ABC):
+    """The body of a statement, which stands in the body around it once it is closed."""
+
+    def __init__(self, outside: Body) -> None:
+        super().__init__(outside)
+        self._around = outside
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Append the statement to the body around it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is None:
+            self.close()
+
+
+class Items(Block):
+    """The body of a parallel loop over work items, or of a range of them: then without `axis`."""
+
+    def __init__(self, outside: Body, items: int, name: str | None = "t") -> None:
+        super().__init__(outside)
+        self._items, self._axis = items, None if name is None else Value(name, Type.I64)
+
+    @property
+    def axis(self) -> Value:
+        """The number of the work item."""
+        assert self._axis is not None
+        return self._axis
+
+    def close(self) -> None:
+        """Append the loop."""
+        body, is_range = tuple(self.statements), self._axis is None
+        self._around.add(Part(self._axis, self._items, body, is_range=is_range))
+
+
+class Branch(Block):
+    """Statements under a condition, and in `orelse` those where it does not hold."""
+
+    def __init__(self, outside: Body, test: Expression) -> None:
+        super().__init__(outside)
+        self._test = test
+        self.orelse = Body(outside)
+
+    def close(self) -> None:
+        """Append the branch."""
+        self._around.add(If(self._test, tuple(self.statements), tuple(self.orelse.statements)))
+
+
+class Repeat(Block):
+    """The body of a loop under a condition, with about so many iterations."""
+
+    def __init__(self, outside: Body, test: Expression, expected: float) -> None:
+        super().__init__(outside)
+        self._test, self._expected = test, expected
+
+    def close(self) -> None:
+        """Append the loop."""
+        self._around.add(While(self._test, tuple(self.statements), self._expected))
+
+
+class Loop(Block):
+    """The body of a serial loop."""
 
     def __init__(
         self,
@@ -77,7 +151,7 @@ class Loop(Body):
     ) -> None:
         super().__init__(outside)
         self.axis = Value(name, Type.I64)
-        self._around, self._step = outside, step
+        self._step = step
         self._low, self._high = whole(low), whole(high)
         if iterations is None:
             first, end = known(self._low), known(self._high)
@@ -87,14 +161,7 @@ class Loop(Body):
         self._iterations = iterations
 
     def close(self) -> None:
-        """Append the loop to the body around it."""
+        """Append the loop, unrolled where it is short."""
         body = tuple(self.statements)
         loop = For(self.axis, self._low, self._high, body, self._iterations, self._step)
         self._around.add(dataclasses.replace(loop, unrolled=True) if is_unrolled(loop) else loop)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if kind is None:
-            self.close()

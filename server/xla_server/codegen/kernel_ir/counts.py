@@ -43,6 +43,8 @@ def _executions(loop: Statement, around: float, calls: int) -> float:
     match loop:
         case For(iterations=iterations) | While(expected=iterations):
             return around * iterations
+        case Part(is_range=True):
+            return around
         case Part(items=items, step=1):
             return float(items)
         case Part(items=items, step=step):

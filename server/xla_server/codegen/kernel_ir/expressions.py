@@ -12,14 +12,26 @@ from xla_server.codegen.kernel_ir.types import Type
 
 
 class Role(enum.Enum):
-    """The use of a buffer: loads of READ buffers may be moved across stores to WRITE buffers.
+    """The use of memory: loads of READ memory may be moved across stores to WRITE memory.
 
-    WORD is the cancellation flag.
+    SCRATCH is memory that the kernel reads and writes, whose accesses keep their order. WORD is the
+    cancellation flag.
     """
 
     READ = "read"
     WRITE = "write"
+    SCRATCH = "scratch"
     WORD = "word"
+
+    @property
+    def load(self) -> str:
+        """The instruction of loads: LLVM must not move those of what the kernel itself stores."""
+        return {Role.WRITE: "reload", Role.SCRATCH: "peek"}.get(self, "load")
+
+    @property
+    def store(self) -> str:
+        """The instruction of stores."""
+        return "poke" if self is Role.SCRATCH else "store"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -36,13 +48,31 @@ class Buffer:
 
     @property
     def load(self) -> str:
-        """The instruction of loads: LLVM must not move those of what the kernel itself stores."""
-        return "reload" if self.role is Role.WRITE else "load"
+        """The instruction of loads."""
+        return self.role.load
 
     @property
     def store(self) -> str:
         """The instruction of stores."""
-        return "store"
+        return self.role.store
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Region:
+    """Memory from an address on that the kernel computes, such as a part of a buffer."""
+
+    address: "Expression"
+    role: Role
+
+    @property
+    def load(self) -> str:
+        """The instruction of loads."""
+        return self.role.load
+
+    @property
+    def store(self) -> str:
+        """The instruction of stores."""
+        return self.role.store
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +85,7 @@ class StackArray:
     store: ClassVar[str] = "keep"
 
 
-Memory: TypeAlias = Buffer | StackArray
+Memory: TypeAlias = Buffer | Region | StackArray
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +106,9 @@ class Cell:
 
 START, STOP = Value("start", Type.I64), Value("stop", Type.I64)
 """The range of work items of one call."""
+
+BUFFERS = Value("buffers", Type.I64)
+"""The address of the table of buffer addresses that a call is given."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -154,14 +187,19 @@ def operands_of(expression: Expression) -> tuple[Expression, ...]:
         case Apply():
             return expression.operands
         case Load(guard=None) | Address():
-            return (expression.index,)
+            return *addresses_of(expression.memory), expression.index
         case Load(index=index, guard=guard) if guard is not None:
-            return index, guard
+            return *addresses_of(expression.memory), index, guard
         case Index():
             return tuple(term for term, _ in expression.terms)
         case Quotient() | Remainder():
             return (expression.operand,)
     return ()
+
+
+def addresses_of(memory: Memory) -> tuple[Expression, ...]:
+    """Return the expressions that say where memory is."""
+    return (memory.address,) if isinstance(memory, Region) else ()
 
 
 def whole(number: "int | Expression") -> Expression:
@@ -177,6 +215,14 @@ def known(expression: Expression) -> int | None:
 def integer_op(function: str, *operands: "int | Expression") -> Apply:
     """Return an i64 instruction applied to integers."""
     return Apply(function, tuple(map(whole, operands)), Type.I64)
+
+
+def opaque(number: int) -> Const:
+    """Return an integer that `known` does not see.
+
+    A loop up to it is neither unrolled nor made of vectors where it is short.
+    """
+    return Const(Type.I64, (number,))
 
 
 def plus(left: "int | Expression", right: "int | Expression") -> Expression:

@@ -20,7 +20,9 @@ from xla_server.codegen.kernel_ir.expressions import (
     Expression,
     Index,
     Load,
+    Memory,
     Quotient,
+    Region,
     Remainder,
     Value,
     known,
@@ -57,6 +59,9 @@ def _lines(body: Sequence[Statement], depth: int) -> Iterator[str]:
         yield "  " * depth + _line(statement)
         if isinstance(statement, For | While | If | Part):
             yield from _lines(statement.body, depth + 1)
+        if isinstance(statement, If) and statement.orelse:
+            yield "  " * depth + "else:"
+            yield from _lines(statement.orelse, depth + 1)
 
 
 def _line(statement: Statement) -> str:
@@ -69,7 +74,7 @@ def _line(statement: Statement) -> str:
             total = f"{cell.name} = {function}({cell.name}, {_text(operand)})"
             return f"{total}    {order.value} order"
         case Store():
-            place = f"{statement.memory.name}.{statement.type}[{_text(statement.index)}]"
+            place = f"{_base(statement.memory)}.{statement.type}[{_text(statement.index)}]"
             guard = "" if statement.guard is None else f"    if {_text(statement.guard)}"
             return f"{place} = {_text(statement.value)}{guard}"
         case For(axis=axis, low=low, high=high, step=step):
@@ -82,6 +87,8 @@ def _line(statement: Statement) -> str:
             return f"while {_text(test)}:"
         case If(test=test):
             return f"if {_text(test)}:"
+        case Part(is_range=True, items=items):
+            return f"each call, of {items}:"
         case Part(axis=None):
             return "once:"
         case Part(axis=Value() as axis, items=items, first=first, step=step):
@@ -89,8 +96,9 @@ def _line(statement: Statement) -> str:
             return f"parallel {before}{axis.name} < {first + items}{by}:"
         case Stop(word=word):
             return f"stop if {word.name}"
-        case Call(routine=routine, operands=operands):
-            return f"call {routine}({', '.join(map(_text, operands))})"
+        case Call(routine=routine, operands=operands, results=results):
+            bound = f"{', '.join(each.name for each in results)} = " if results else ""
+            return f"{bound}call {routine}({', '.join(map(_text, operands))})"
         case Break():
             return "break"
     raise AssertionError(f"no notation for {type(statement).__name__}")
@@ -106,10 +114,10 @@ def _text(expression: Expression) -> str:
             return f"{function}({', '.join(map(_text, operands))})"
         case Load(memory=memory, type=kind, index=index, guard=guard):
             given = "" if guard is None else f" if {_text(guard)}"
-            return f"{memory.name}.{kind}[{_text(index)}{given}]"
+            return f"{_base(memory)}.{kind}[{_text(index)}{given}]"
         case Address(memory=memory, index=index, byte_size=byte_size):
             at = f"{byte_size} bytes * ({_text(index)})"
-            return f"&{memory.name}" if known(index) == 0 else f"&{memory.name} + {at}"
+            return f"&{_base(memory)}" if known(index) == 0 else f"&{_base(memory)} + {at}"
         case Quotient(operand=operand, divisor=divisor):
             return f"({_text(operand)}) / {divisor}"
         case Remainder(operand=operand, divisor=divisor):
@@ -119,6 +127,10 @@ def _text(expression: Expression) -> str:
             parts_of += [_text(t) if f == 1 else f"{f} {_text(t)}" for t, f in terms]
             return " + ".join(parts_of)
     raise AssertionError(f"no notation for {type(expression).__name__}")
+
+
+def _base(memory: Memory) -> str:
+    return f"({_text(memory.address)})" if isinstance(memory, Region) else memory.name
 
 
 def _number(kind: Type, part: int) -> str:

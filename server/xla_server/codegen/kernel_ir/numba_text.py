@@ -16,6 +16,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Load,
     Memory,
     Quotient,
+    Region,
     Remainder,
     StackArray,
     Value,
@@ -95,19 +96,25 @@ class NumbaText:
                     line = f"if {text(statement.guard)}:\n{'    ' * (depth + 1)}"
                 else:
                     line = ""
-                place = f"{statement.memory.name}, {text(statement.index)}"
+                place = f"{self._base(statement.memory)}, {text(statement.index)}"
                 line += (
                     f"{statement.memory.store}_{statement.type}({place}, {text(statement.value)})"
                 )
-            case Call(routine=routine, operands=operands):
-                line = f"{routine}({', '.join(map(text, operands))})"
+            case Call(routine=routine, operands=operands, results=results):
+                line = f"{', '.join(each.name for each in results)} = " if results else ""
+                line += f"{routine}({', '.join(map(text, operands))})"
             case Stop(word=word):
                 line = f"if watch_i64({word.name}) != 0:\n{'    ' * (depth + 1)}return"
             case Break():
                 line = "break"
+            case Part(is_range=True):
+                return self.lines(statement.body, depth)
             case _:
                 head = self._head(statement)
-                return ["    " * depth + head, *self.lines(statement.body, depth + 1)]
+                found = ["    " * depth + head, *self.lines(statement.body, depth + 1)]
+                if isinstance(statement, If) and statement.orelse:
+                    found += ["    " * depth + "else:", *self.lines(statement.orelse, depth + 1)]
+                return found
         return ["    " * depth + line]
 
     def _head(self, statement: For | While | If | Part) -> str:
@@ -144,7 +151,7 @@ class NumbaText:
                 place = self.expression(index)
                 if guard is not None:
                     place = f"select({self.expression(guard)}, {place}, 0)"
-                return f"{memory.load}_{type}({memory.name}, {place})"
+                return f"{memory.load}_{type}({self._base(memory)}, {place})"
             case Address(memory=memory, index=index, byte_size=byte_size):
                 return self._address(memory, index, byte_size)
             case Quotient(operand=operand, divisor=divisor):
@@ -163,12 +170,15 @@ class NumbaText:
             found = f"add({found}, {text})" if found else text
         return found
 
+    def _base(self, memory: Memory) -> str:
+        return self.expression(memory.address) if isinstance(memory, Region) else memory.name
+
     def _address(self, memory: Memory, index: Expression, byte_size: int) -> str:
-        number = known(index)
+        number, base = known(index), self._base(memory)
         if number is not None:
-            return f"add({memory.name}, {number * byte_size})" if number else memory.name
+            return f"add({base}, {number * byte_size})" if number else base
         place = self.expression(index)
-        return f"add({memory.name}, mul({place}, {byte_size}))"
+        return f"add({base}, mul({place}, {byte_size}))"
 
     def _constant(self, constant: Const) -> str:
         name = f"{self._prefix}{len(self._constants)}"

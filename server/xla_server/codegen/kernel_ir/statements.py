@@ -10,6 +10,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Expression,
     Memory,
     Value,
+    addresses_of,
 )
 from xla_server.codegen.kernel_ir.types import Type
 
@@ -97,10 +98,11 @@ class While:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class If:
-    """Statements that are executed if `test` holds."""
+    """Statements that are executed if `test` holds, and others if it does not."""
 
     test: Expression
     body: "tuple[Statement, ...]"
+    orelse: "tuple[Statement, ...]" = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -117,17 +119,19 @@ class Stop:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Call:
-    """Call a routine that returns nothing, by its name in kernels."""
+    """Call a routine or an instruction by its name in kernels, and bind its results if any."""
 
     routine: str
     operands: tuple[Expression, ...]
+    results: tuple[Value, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Part:
     """The parallel loop over `items` work items from number `first` on, `step` at once.
 
-    Each call does those in its range. Without `axis` there is one item and no loop.
+    Each call does those in its range. Without `axis` there is one item and no loop. Where it
+    `is_range`, the body is executed once for each call, and itself goes through START to STOP.
     """
 
     axis: Value | None
@@ -135,6 +139,7 @@ class Part:
     body: "tuple[Statement, ...]"
     first: int = 0
     step: int = 1
+    is_range: bool = False
 
 
 Statement: TypeAlias = (
@@ -144,7 +149,9 @@ Statement: TypeAlias = (
 
 def blocks_of(statement: Statement) -> tuple[Statement, ...]:
     """Return the statements directly inside of one."""
-    return statement.body if isinstance(statement, For | While | If | Part) else ()
+    if isinstance(statement, If):
+        return statement.body + statement.orelse
+    return statement.body if isinstance(statement, For | While | Part) else ()
 
 
 def expressions_of(statement: Statement) -> tuple[Expression, ...]:
@@ -158,7 +165,8 @@ def expressions_of(statement: Statement) -> tuple[Expression, ...]:
             return (statement.operand,)
         case Store():
             guard = () if statement.guard is None else (statement.guard,)
-            return statement.index, statement.value, *guard
+            address = addresses_of(statement.memory)
+            return *address, statement.index, statement.value, *guard
         case For():
             return statement.low, statement.high
         case While() | If():

@@ -60,8 +60,8 @@ def _shape_of(statement: Statement) -> Shape:
             return LoopShape(constant_iterations(statement), [_shape_of(each) for each in body])
         case While(body=body):
             return LoopShape(None, [_shape_of(each) for each in body])
-        case If(body=body):
-            return BranchShape([_shape_of(each) for each in body])
+        case If():
+            return BranchShape([_shape_of(each) for each in blocks_of(statement)])
     return None
 
 

@@ -4,21 +4,23 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from xla_server.codegen.kernel_ir.expressions import (
+    BUFFERS,
     START,
     STOP,
     Address,
     Apply,
-    Buffer,
     Cell,
     Expression,
     Index,
     Load,
     Memory,
     Quotient,
+    Region,
     Remainder,
     Role,
     StackArray,
     Value,
+    addresses_of,
     known,
     operands_of,
 )
@@ -26,6 +28,7 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
     Break,
+    Call,
     Declare,
     For,
     If,
@@ -61,7 +64,7 @@ def verify(kernel: Kernel) -> None:
 
 def _bound(kernel: Kernel) -> Iterator[str]:
     """Values and cells are bound once, and used inside of the block that binds them, after that."""
-    bound: dict[Value | Cell, Path] = {START: (), STOP: ()}
+    bound: dict[Value | Cell, Path] = {START: (), STOP: (), BUFFERS: ()}
     for statement, path in walk(kernel.body):
         for used in (*_used(statement), *_changed(statement)):
             if used not in bound:
@@ -72,6 +75,13 @@ def _bound(kernel: Kernel) -> Iterator[str]:
             if new in bound:
                 yield f"a value must be bound once, got {new.name} twice"
             bound[new] = inside
+        if isinstance(statement, If):
+            inside_of_one = {
+                new for each, at in walk(statement.body) for new, _ in _binds(each, at)
+            }
+            for each, _ in walk(statement.orelse):
+                for used in inside_of_one.intersection((*_used(each), *_changed(each))):
+                    yield f"a value must be used inside of the block that binds it, got {used.name}"
 
 
 def _used(statement: Statement) -> Iterator[Value | Cell]:
@@ -88,6 +98,8 @@ def _binds(statement: Statement, path: Path) -> Iterator[tuple[Value | Cell, Pat
             yield value, path
         case Declare(cell=cell):
             yield cell, path
+        case Call(results=results):
+            yield from ((each, path) for each in results)
         case For(axis=axis) | Part(axis=Value() as axis):
             yield axis, (*path, statement)
 
@@ -110,6 +122,7 @@ def _expected(statement: Statement) -> Iterator[tuple[Expression, Type]]:
         case Accumulate(cell=cell, operand=operand):
             yield operand, cell.type
         case Store():
+            yield from ((each, Type.I64) for each in addresses_of(statement.memory))
             yield statement.index, Type.I64
             yield statement.value, statement.type
             if statement.guard is not None:
@@ -128,6 +141,8 @@ def _expected(statement: Statement) -> Iterator[tuple[Expression, Type]]:
             case Index() | Quotient() | Remainder() | Address():
                 for operand in operands_of(expression):
                     yield operand, Type.I64
+        if isinstance(expression, Load):
+            yield from ((address, Type.I64) for address in addresses_of(expression.memory))
 
 
 def _inside(kernel: Kernel) -> Iterator[str]:
@@ -173,7 +188,7 @@ def _range(expression: Expression, axes: dict[Value, For]) -> tuple[int, int] | 
 
 
 def _used_as_declared(kernel: Kernel) -> Iterator[str]:
-    """Memory is declared once; only WRITE buffers and stack arrays are stored to."""
+    """Memory is declared once; what is READ is not stored to, nor the cancellation flag."""
     declared: list[Memory] = [*kernel.buffers, *kernel.stack]
     names = [memory.name for memory in declared]
     if len(set(names)) < len(names):
@@ -183,48 +198,57 @@ def _used_as_declared(kernel: Kernel) -> Iterator[str]:
         match statement:
             case Store(memory=memory):
                 accessed.append(memory)
-                if isinstance(memory, Buffer) and memory.role is not Role.WRITE:
-                    yield f"a store must be to a buffer that is written, got {memory.name}"
+                if not isinstance(memory, StackArray) and memory.role in (Role.READ, Role.WORD):
+                    yield f"a store must be to memory that is written, got {_memory(memory)}"
             case Stop(word=word):
                 accessed.append(word)
                 if word.role is not Role.WORD:
                     yield f"a stop must test the cancellation flag, got {word.name}"
         for memory in accessed:
-            if memory not in declared:
+            if not isinstance(memory, Region) and memory not in declared:
                 yield f"memory must be declared by its kernel, got {memory.name}"
 
 
 def _parallel(kernel: Kernel) -> Iterator[str]:
     """Parallel loops follow each other at the outermost level, and share nothing but memory.
 
-    Each item stores to elements of its own: their index varies with it.
+    Each item stores to elements of its own: their index or address varies with it, or the store is
+    under a test of the item's number.
     """
     before = 0
     for part in kernel.parts:
         if part.first != before:
             yield f"a parallel loop must begin behind the one before, at {before}, got {part.first}"
         before += part.items
-        if part.axis is None and part.items != 1:
+        if part.axis is None and part.items != 1 and not part.is_range:
             yield f"a parallel loop without a variable must have one item, got {part.items}"
+        if part.is_range and (part.axis is not None or len(kernel.parts) > 1):
+            yield f"a body that goes through the range itself must be alone, got {part.items} items"
     for statement, path in walk(kernel.body):
         if isinstance(statement, Part) and path:
             yield "a parallel loop must be at the outermost level"
     for part in kernel.parts:
         declared = {s.cell for s, _ in walk(part.body) if isinstance(s, Declare)}
-        varying: set[Value | Cell] = {part.axis} if part.axis is not None else set()
+        numbers: set[Value | Cell] = {START, STOP} if part.axis is None else {part.axis}
+        varying = set(numbers)
         for statement, path in walk(part.body):
             for cell in _changed(statement):
                 if cell not in declared:
                     yield f"a work item must change cells of its own, got {cell.name}"
             is_varying = any(_varies(each, varying) for each in expressions_of(statement))
             if is_varying:
-                varying |= {new for new, _ in _binds(statement, path)}
-            if isinstance(statement, Store) and isinstance(statement.memory, Buffer):
-                parts = (statement.index, *(() if statement.guard is None else (statement.guard,)))
-                if part.items > 1 and not any(_varies(each, varying) for each in parts):
+                varying |= {new for new, _ in _binds(statement, path)} | {*_changed(statement)}
+            if isinstance(statement, Store) and not isinstance(statement.memory, StackArray):
+                parts = [*addresses_of(statement.memory), statement.index]
+                parts += [] if statement.guard is None else [statement.guard]
+                is_owned = any(
+                    isinstance(each, If) and _varies(each.test, numbers) for each in path
+                )
+                is_own = is_owned or any(_varies(each, varying) for each in parts)
+                if part.items > 1 and not is_own:
                     yield (
                         "the index of a store must vary with the work item, "
-                        f"got {statement.memory.name} element {statement.index}"
+                        f"got {_memory(statement.memory)} element {statement.index}"
                     )
 
 
@@ -251,6 +275,10 @@ def _bounded(kernel: Kernel) -> Iterator[str]:
                 yield f"a loop must have a number of iterations, got {count}"
             case Break() if not any(isinstance(each, For | While) for each in path):
                 yield "a break must be inside of a loop"
+
+
+def _memory(memory: Memory) -> str:
+    return f"memory at {memory.address}" if isinstance(memory, Region) else memory.name
 
 
 def _name(statement: Statement) -> str:

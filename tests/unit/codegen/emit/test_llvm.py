@@ -20,6 +20,8 @@ from xla_server.codegen.emit.llvm import kernel_module
 from xla_server.codegen.kernel import module_of
 from xla_server.codegen.kernel_ir.builder import Body, Loop
 from xla_server.codegen.kernel_ir.expressions import (
+    BUFFERS,
+    START,
     STOP,
     Address,
     Apply,
@@ -28,7 +30,9 @@ from xla_server.codegen.kernel_ir.expressions import (
     Index,
     Load,
     Quotient,
+    Region,
     Remainder,
+    Role,
     Value,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel, SourceKernel
@@ -37,6 +41,7 @@ from xla_server.codegen.kernel_ir.statements import (
     Break,
     Call,
     Declare,
+    For,
     If,
     Let,
     Order,
@@ -53,6 +58,9 @@ from xla_server.target.machine import Machine
 TRUE = Const(Type.B1, (1,))
 GOING = Cell("going", Type.B1)
 OTHER = Value("u", Type.I64)
+SEED = Const(Type.U64, (7,))
+LOW, HIGH, BOTH = (Value(name, Type.U64) for name in ("low", "high", "both"))
+_STORE = Store(WRITE, Type.I64, OTHER, OTHER)
 
 
 def _loop(count: int, *, is_carried: bool = False) -> Kernel:
@@ -110,6 +118,37 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "addresses": lambda: kernel_of(
         Call("copy_bytes", (Address(WRITE), Address(READ, Index(3), 4), Index(8))),
         parallel(Call("copy_bytes", (Address(WRITE, ITEM, 8), Address(ROW, ITEM), Index(8)))),
+    ),
+    "regions": lambda: kernel_of(
+        parallel(
+            Let(OTHER, Load(Region(BUFFERS, Role.READ), Type.I64, Index(1))),
+            Store(
+                Region(Address(WRITE, ITEM, 8), Role.SCRATCH),
+                Type.I64,
+                Index(0),
+                Load(Region(OTHER, Role.SCRATCH), Type.I64, ITEM),
+            ),
+            Call("copy_bytes", (Address(Region(OTHER, Role.WRITE), ITEM, 4), OTHER, Index(8))),
+        )
+    ),
+    "either way": lambda: kernel_of(
+        parallel(
+            If(
+                Apply("lt", (ITEM, Index(3)), Type.B1),
+                (Store(WRITE, Type.I64, ITEM, ITEM),),
+                (Store(WRITE, Type.I64, ITEM, Index(7)),),
+            )
+        )
+    ),
+    "results": lambda: kernel_of(
+        parallel(
+            Call("philox", (SEED, SEED, SEED), (LOW, HIGH)),
+            Call("bit_xor", (LOW, HIGH), (BOTH,)),
+            Store(WRITE, Type.U64, ITEM, BOTH),
+        )
+    ),
+    "a range": lambda: kernel_of(
+        Part(None, 9, (For(OTHER, START, STOP, (_STORE,), 9),), is_range=True)
     ),
     "complex": lambda: kernel_of(
         Store(WRITE, Type.C64, Index(0), Const(Type.C64, (1 << 31, 0x3F800000)))

@@ -13,10 +13,12 @@ from tests.unit.codegen.kernel_ir.kernels import (
     parallel,
     sums_of_rows,
 )
-from xla_server.codegen.kernel_ir.builder import Body, Loop, Names
+from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names, Repeat
 from xla_server.codegen.kernel_ir.counts import evaluations
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import (
+    BUFFERS,
+    START,
     STOP,
     Address,
     Apply,
@@ -26,8 +28,11 @@ from xla_server.codegen.kernel_ir.expressions import (
     Index,
     Load,
     Quotient,
+    Region,
     Remainder,
+    Role,
     Value,
+    opaque,
     plus,
     times,
 )
@@ -93,6 +98,23 @@ def test_a_kernel_in_both_notations() -> None:
         ),
         (Stop(WORD), "if watch_i64(cancelled) != 0:\n    return", "stop if cancelled"),
         (Break(), "break", "break"),
+        (
+            If(TRUE, (Break(),), (Stop(WORD),)),
+            "if k0:\n    break\nelse:\n    if watch_i64(cancelled) != 0:\n        return",
+            "if b1 1:\n  break\nelse:\n  stop if cancelled",
+        ),
+        (
+            Let(AXIS, Load(Region(BUFFERS, Role.SCRATCH), Type.I64, Index(2))),
+            "i = peek_i64(buffers, 2)",
+            "i = (buffers).i64[2]",
+        ),
+        (
+            Store(Region(AXIS, Role.WRITE), Type.U8, Index(2), TRUE),
+            "store_u8(i, 2, k0)",
+            "(i).u8[2] = b1 1",
+        ),
+        (Call("f", (), (AXIS, ITEM)), "i, t = f()", "i, t = call f()"),
+        (Part(None, 9, (Break(),), is_range=True), "break", "each call, of 9:\n  break"),
         (
             Call("copy_bytes", (Address(WRITE, AXIS, 4), Address(READ), Index(8))),
             "copy_bytes(add(buffer1, mul(i, 4)), buffer0, 8)",
@@ -192,11 +214,36 @@ def test_evaluations_are_counted_by_the_loops_around() -> None:
     blocks = Part(ITEM, 100, (value,), step=8)
     # Each of four calls has 25 items, in four steps.
     assert evaluations(kernel_of(blocks), 4) == {3: 16}
+    # What goes through its range itself is executed once by each call.
+    loop = For(AXIS, START, STOP, (value,), 25)
+    assert evaluations(kernel_of(Part(None, 100, (loop,), is_range=True)), 4) == {3: 100}
 
 
 def test_a_loop_of_unknown_bounds_must_have_iterations() -> None:
     with pytest.raises(ValueError, match="a loop of unknown bounds must have iterations, got i"):
         Loop(Body(), "i", STOP)
+
+
+def test_a_loop_up_to_an_opaque_number_is_not_unrolled() -> None:
+    body = Body()
+    Loop(body, "i", 3).close()
+    Loop(body, "j", opaque(3), iterations=3).close()
+    assert [each.unrolled for each in body.statements if isinstance(each, For)] == [True, False]
+
+
+def test_blocks_stand_in_the_body_around_them() -> None:
+    body = Body()
+    with Items(body, 5) as items, Branch(items, TRUE) as branch:
+        with Repeat(branch, TRUE, 2) as loop:
+            loop.add(Break())
+        branch.orelse.add(Stop(WORD))
+    with Items(body, 7, None) as call:
+        call.add(Stop(WORD))
+    part, whole = body.statements
+    assert isinstance(part, Part)
+    assert (part.axis, part.items) == (items.axis, 5)
+    assert part.body == (If(TRUE, (While(TRUE, (Break(),), 2),), (Stop(WORD),)),)
+    assert whole == Part(None, 7, (Stop(WORD),), is_range=True)
 
 
 def test_a_loop_that_fails_is_not_closed() -> None:

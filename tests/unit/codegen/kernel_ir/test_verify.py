@@ -17,6 +17,9 @@ from tests.unit.codegen.kernel_ir.kernels import (
 )
 from xla_server.codegen.kernel_ir import verify as rules
 from xla_server.codegen.kernel_ir.expressions import (
+    START,
+    STOP,
+    Address,
     Apply,
     Buffer,
     Cell,
@@ -24,6 +27,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Index,
     Load,
     Quotient,
+    Region,
     Role,
     StackArray,
     Value,
@@ -32,6 +36,7 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
     Break,
+    Call,
     Declare,
     For,
     If,
@@ -39,6 +44,7 @@ from xla_server.codegen.kernel_ir.statements import (
     Order,
     Part,
     Set,
+    Statement,
     Stop,
     Store,
     While,
@@ -48,8 +54,9 @@ from xla_server.codegen.kernel_ir.verify import MAX_STACK_BYTES, InvalidKernelEr
 
 F32, I64, B1 = Type.F32, Type.I64, Type.B1
 V, AXIS, ONE = Value("v", F32), Value("i", I64), Const(I64, (1,))
-A = Cell("a", F32)
+A, N = Cell("a", F32), Cell("n", I64)
 TRUE = Const(B1, (1,))
+ITEM_ADDRESS = Address(WRITE, Index(3), 8)
 LET = Let(V, ZERO)
 
 
@@ -71,6 +78,14 @@ BROKEN: dict[str, tuple[Callable[[], Kernel], str]] = {
     "variable outside": (
         lambda: kernel_of(_loop(), Let(V, Load(READ, F32, AXIS))),
         "used inside of the block that binds it, got i",
+    ),
+    "used where it does not hold": (
+        lambda: kernel_of(If(TRUE, (LET,), (_store(Index(0), V),))),
+        "used inside of the block that binds it, got v",
+    ),
+    "a result twice": (
+        lambda: kernel_of(LET, Call("f", (), (V,))),
+        "bound once, got v twice",
     ),
     "bound twice": (lambda: kernel_of(LET, LET), "bound once, got v twice"),
     "type of a value": (lambda: kernel_of(Let(V, ONE)), "let must be f32, got i64"),
@@ -104,6 +119,14 @@ BROKEN: dict[str, tuple[Callable[[], Kernel], str]] = {
         lambda: kernel_of(_store(Index(0, ((ZERO, 2),)))),
         "store must be i64, got f32",
     ),
+    "type of an address": (
+        lambda: kernel_of(_store(Index(0), memory=Region(ZERO, Role.WRITE))),
+        "store must be i64, got f32",
+    ),
+    "type of a load's address": (
+        lambda: kernel_of(Let(V, Load(Region(ZERO, Role.READ), F32, Index(0)))),
+        "let must be i64, got f32",
+    ),
     "type of a bound": (lambda: kernel_of(_loop(high=ZERO)), "for must be i64, got f32"),
     "type of a test": (lambda: kernel_of(If(ONE, ())), "if must be b1, got i64"),
     "type of a loop's test": (lambda: kernel_of(While(ONE, (), 1)), "while must be b1, got i64"),
@@ -125,7 +148,11 @@ BROKEN: dict[str, tuple[Callable[[], Kernel], str]] = {
     ),
     "stored to what is read": (
         lambda: kernel_of(_store(Index(0), memory=READ)),
-        "a store must be to a buffer that is written, got buffer0",
+        "a store must be to memory that is written, got buffer0",
+    ),
+    "stored to a region that is read": (
+        lambda: kernel_of(_store(Index(0), memory=Region(ITEM_ADDRESS, Role.READ))),
+        "a store must be to memory that is written, got memory at",
     ),
     "no cancellation flag": (
         lambda: kernel_of(Stop(READ)),
@@ -147,6 +174,14 @@ BROKEN: dict[str, tuple[Callable[[], Kernel], str]] = {
         lambda: kernel_of(parallel(axis=None)),
         "a parallel loop without a variable must have one item, got 4",
     ),
+    "a range beside others": (
+        lambda: kernel_of(parallel(), Part(None, 3, (), first=4, is_range=True)),
+        "goes through the range itself must be alone, got 3 items",
+    ),
+    "a range with a variable": (
+        lambda: kernel_of(Part(ITEM, 3, (), is_range=True)),
+        "goes through the range itself must be alone, got 3 items",
+    ),
     "a parallel loop inside": (
         lambda: kernel_of(If(TRUE, (parallel(),))),
         "a parallel loop must be at the outermost level",
@@ -157,6 +192,18 @@ BROKEN: dict[str, tuple[Callable[[], Kernel], str]] = {
     ),
     "one element of all items": (
         lambda: kernel_of(parallel(_store(Quotient(Index(3), 2)))),
+        "the index of a store must vary with the work item",
+    ),
+    "one address of all items": (
+        lambda: kernel_of(parallel(_store(Index(0), memory=Region(Address(WRITE), Role.SCRATCH)))),
+        "the index of a store must vary with the work item, got memory at",
+    ),
+    "one element of all ranges": (
+        lambda: kernel_of(Part(None, 3, (_store(Index(0)),), is_range=True)),
+        "the index of a store must vary with the work item",
+    ),
+    "a test that is the same for all": (
+        lambda: kernel_of(parallel(If(TRUE, (_store(Index(0)),)))),
         "the index of a store must vary with the work item",
     ),
     "too much of the stack": (
@@ -213,3 +260,21 @@ def test_what_obeys_all_rules_passes() -> None:
             Part(None, 1, (_store(Index(0)),), first=4),
         )
     )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        (_loop(_store(Index(0, ((AXIS, 1), (START, 1))))),),
+        (For(AXIS, START, STOP, (_store(AXIS),), 3),),
+        (If(Apply("eq", (START, Index(0)), B1), (_store(Index(0)),)),),
+        (Declare(N, START), _store(N)),
+        (_store(Index(0), memory=Region(Address(WRITE, START, 8), Role.SCRATCH)),),
+    ],
+)
+def test_ranges_store_where_they_are(body: tuple[Statement, ...]) -> None:
+    verify(kernel_of(Part(None, 3, body, is_range=True)))
+
+
+def test_a_cell_that_varies_is_an_index_of_ones_own() -> None:
+    verify(kernel_of(parallel(Declare(N, Index(0)), Set(N, ITEM), _store(N))))
