@@ -13,8 +13,10 @@ import pytest
 from numpy._core import _multiarray_umath
 
 from xla_server.target.machine import Machine
+from xla_server.target.target import Target
 
 HOST = Machine.host()
+TARGET = Target.of(HOST)
 MACHINES: Mapping[str, Machine] = {
     "sse2": Machine.sse2(cores=2),
     "avx2": Machine.avx2(cores=2),

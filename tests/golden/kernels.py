@@ -7,6 +7,7 @@ from tests.processors import MACHINES
 from xla_server.backends.compilation import compile_module
 from xla_server.buffers.code import CopyThunk, KernelThunk
 from xla_server.ir.text.parser import parse_module
+from xla_server.target.target import Target
 
 HERE = Path(__file__).parent
 WIDTHS = ("avx512", "avx2")
@@ -17,7 +18,7 @@ PROGRAMS: Mapping[str, Path] = {path.stem: path for path in sorted(HERE.glob("*.
 def generated(name: str, width: str) -> str:
     """The rows that compute in a program, in their order, with the text of each kernel once."""
     module = parse_module(PROGRAMS[name].read_text())
-    code = compile_module(module, machine=MACHINES[width]).code
+    code = compile_module(module, target=Target.of(MACHINES[width])).code
     parts, seen = [], set()
     for row in code.rows:
         if isinstance(row, KernelThunk):

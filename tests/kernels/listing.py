@@ -18,6 +18,7 @@ from xla_server.codegen import kernel
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.target.machine import Machine
+from xla_server.target.target import Target
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ def listed(corpora: Sequence[str], *, objects: bool) -> Listing:
         for program, module in CORPORA[corpus]():
             if has_dynamic_shapes(module):
                 continue
-            thunks = kernels_of(compile_module(module, machine=machine).code)
+            thunks = kernels_of(compile_module(module, target=Target.of(machine)).code)
             for number, thunk in enumerate(thunks):
                 text = named(thunk.source)
                 row = {

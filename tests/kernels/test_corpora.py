@@ -13,6 +13,7 @@ from xla_server.codegen.kernel_ir.kernel import Kernel, SourceKernel
 from xla_server.codegen.kernel_ir.verify import verify
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
+from xla_server.target.target import Target
 
 _FOREIGN = "k0 = f32(0x0)\ndef kernel(buffers, start, stop):\n    x = start ** 2\n"
 
@@ -23,7 +24,7 @@ def test_kernels_obey_the_rules_and_need_no_front_end_of_numba(corpus: str) -> N
     seen = {}
     for _, module in CORPORA[corpus]():
         if not has_dynamic_shapes(module):
-            for thunk in kernels_of(compile_module(module, machine=HOST).code):
+            for thunk in kernels_of(compile_module(module, target=Target.of(HOST)).code):
                 seen[thunk.kernel.key] = thunk.kernel
     for code in seen.values():
         # It raises where only numba's front end could compile the kernel.
@@ -43,7 +44,7 @@ def test_kernels_of_complex_numbers_need_no_front_end_of_numba(kind: ElementType
         shape, result = f"{kind.text}[8]", f"{rule.result_type(kind).text}[8]"
         operands = ", ".join(f"x{n}" for n in range(opcode.arity))
         module = stated([shape] * opcode.arity, f"{result} {opcode}({operands})")
-        for thunk in kernels_of(compile_module(module, machine=HOST).code):
+        for thunk in kernels_of(compile_module(module, target=Target.of(HOST)).code):
             kernel.module_of(thunk.kernel, "kernel", HOST)
 
 

@@ -11,8 +11,9 @@ from tests.operations_page.probing import KINDS, Accepted, ProbeError, Runner, a
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops import registry as contract
-from xla_server.app.config import Platform, Settings
-from xla_server.app.wiring import PLATFORMS
+from xla_server.app.config import Settings
+from xla_server.app.platform_names import Platform
+from xla_server.app.platforms import PLATFORMS
 from xla_server.ops import registry as server
 
 ROOT = Path(__file__).parents[2]

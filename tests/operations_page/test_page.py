@@ -7,8 +7,9 @@ from tests.operations_page.probing import KINDS, ProbeError, Runner, Subject, ac
 from xla_client import ops
 from xla_contract.opcode import Opcode
 from xla_contract.ops.registry import DEFINITION
-from xla_server.app.config import Platform, Settings
-from xla_server.app.wiring import PLATFORMS
+from xla_server.app.config import Settings
+from xla_server.app.platform_names import Platform
+from xla_server.app.platforms import PLATFORMS
 
 SAMPLE = (Opcode.ADD, Opcode.DOT, Opcode.REDUCE, Opcode.SORT, Opcode.SET_DIMENSION_SIZE)
 """What is compiled for every element type here; `make operations` compiles everything."""

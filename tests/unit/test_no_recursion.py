@@ -162,7 +162,7 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
     "codegen/trace/affine.py": (SIZE, {"_joined", "_sum"}),
     "codegen/trace/elementwise.py": (ONCE, {"converted"}),
     "runtime/host.py": (SHAPE, {"_copied"}),
-    "backends/cpu.py": (SHAPE, {"_add_leaves", "_assembled"}),
+    "backends/compiled_executable.py": (SHAPE, {"_add_leaves", "_assembled"}),
     "backends/host_buffer.py": (SHAPE, {"HostBuffer.placed", "_literal_of", "value_of"}),
     "backends/signature.py": (SHAPE, {"_laid_out", "owned"}),
     "xla_client/coercion/checked.py": (ONCE, {"_taker_of"}),

@@ -179,10 +179,13 @@ def compile_program(
     """
     from xla_contract.errors import XlaError
     from xla_server.app.compile import compile_file
+    from xla_server.app.config import ConfigurationError
 
     try:
         for line in compile_file(program, dump_to, is_run=is_run, profile_to=profile):
             typer.echo(line)
+    except ConfigurationError as error:
+        fail(str(error), EXIT_USAGE)
     except XlaError as error:
         fail(" ".join(error.message.split()), EXIT_USAGE)
     except OSError as error:

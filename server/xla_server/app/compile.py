@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xla_contract.errors import UnimplementedError
+from xla_server.app.config import load_settings
 from xla_server.app.modules import load_module
+from xla_server.app.platforms import create_backend
 from xla_server.app.trial import trial_run
 from xla_server.backends.compilation import Compilation, compile_module
 from xla_server.backends.dump import Dump
@@ -31,8 +33,9 @@ def compile_file(
 
     With `dump_to`, a directory that is made where it is missing, writes there the module as it
     was read and before and after each pass that changed it, the kernels, the buffers and graphs.
-    With `is_run` or `profile_to` runs it as `trial_run` says. Raises as `load_module` and
-    `trial_run`, and UnimplementedError for what has no kernel and for programs of dynamic shape.
+    With `is_run` or `profile_to` runs it as `trial_run` says, on the platform that servers have.
+    Raises as `load_module`, `create_backend` and `trial_run`, and UnimplementedError for what has
+    no kernel and for programs of dynamic shape.
     """
     module = load_module(path)
     if has_dynamic_shapes(module):
@@ -51,7 +54,8 @@ def compile_file(
     if dump_to is not None:
         yield f"written to {dump_to}"
     if is_run or profile_to is not None:
-        yield from trial_run(module, None if profile_to is None else _files(profile_to))
+        profile = None if profile_to is None else _files(profile_to)
+        yield from trial_run(create_backend(load_settings({})), module, profile)
         if profile_to is not None:
             yield f"profile written to {profile_to}"
 

@@ -18,6 +18,7 @@ from pydantic_settings import (
 
 from xla_server.app.memory import available_memory
 from xla_server.app.mistakes import nearest, origin, unknown_variables
+from xla_server.app.platform_names import DEFAULT, Platform
 from xla_server.app.sizes import format_size, parse_size
 
 ENVIRONMENT_PREFIX = "XLA_SERVER_"
@@ -30,13 +31,6 @@ MAX_MESSAGE_BYTES = 2**31 - 1
 
 class ConfigurationError(Exception):
     """The options are wrong; the message says which and why, one line each."""
-
-
-class Platform(enum.StrEnum):
-    """What runs the programs."""
-
-    INTERPRETER = "interpreter"
-    CPU = "cpu"
 
 
 class SocketMode(enum.StrEnum):
@@ -92,7 +86,7 @@ class Settings(BaseSettings):
         min_length=1,
         description="HOST:PORT, [IPV6]:PORT or unix:PATH; several, or commas between, for more",
     )
-    platform: Platform = Field(Platform.CPU, description="what runs the programs")
+    platform: Platform = Field(DEFAULT, description="what runs the programs")
     devices: int = Field(1, ge=1, le=4096, description="devices of the platform")
     grace_seconds: float = Field(
         30.0, ge=0, le=86_400, description="how long calls may go on after SIGTERM"

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from xla_contract.element_type import ElementType
+from xla_contract.errors import UnimplementedError
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
-from xla_server.backends.backend import Execution
-from xla_server.backends.cpu import Cpu, CpuExecutable
+from xla_server.backends.backend import Backend, Execution
+from xla_server.backends.compiled_executable import CompiledExecutable
 from xla_server.backends.dump import Dump
 from xla_server.backends.dump_directory import DumpFiles
 from xla_server.backends.options import DumpOptions
@@ -21,17 +22,20 @@ from xla_server.ir.module import HloModule
 SEED = 0
 
 
-def trial_run(module: HloModule, profile: DumpFiles | None) -> Iterator[str]:
+def trial_run(platform: Backend, module: HloModule, profile: DumpFiles | None) -> Iterator[str]:
     """Run a program of static shape twice, the second time measured; what came of it, in lines.
 
     Its arguments are random: floats from the standard normal distribution, integers from 0 to 9,
     truth values, always the same ones. The times of its rows are written to `profile`, as a table
-    and as a trace. There is nothing in the feeds. Raises what compiling and running it raises.
+    and as a trace. There is nothing in the feeds. Raises what compiling and running it raises, and
+    UnimplementedError for a platform that does not compile.
     """
-    platform = Cpu()
     device = platform.devices[0]
     executable = platform.compile(module, module.entry_program_shape)
-    assert isinstance(executable, CpuExecutable), "what has dynamic dimensions is refused before"
+    if not isinstance(executable, CompiledExecutable):
+        raise UnimplementedError(
+            f"a program must run on a platform that compiles it, got {platform.platform}"
+        )
     random = np.random.default_rng(SEED)
     arguments = [
         platform.to_device(drawn(shape, random), device)

@@ -1,24 +1,12 @@
-"""Putting a server together. The only place that names concrete platforms."""
+"""Putting a server together."""
 
 import contextlib
-import os
-import stat
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from types import MappingProxyType
+from collections.abc import Iterator
 
-from xla_contract.errors import InvalidArgumentError
 from xla_server.app.access import Access, prepare_access
-from xla_server.app.config import ConfigurationError, Platform, Settings, incident_directory
+from xla_server.app.config import Settings
+from xla_server.app.platforms import create_backend
 from xla_server.backends.backend import Backend
-from xla_server.backends.deferred import DeferredBackend
-from xla_server.backends.dump_directory import DumpDirectory
-from xla_server.backends.incidents import Incidents
-from xla_server.backends.interpreter import Interpreter
-from xla_server.backends.private_files import make_directories, others_may_write
-from xla_server.codegen.compiler.cache_directory import open_directory
-from xla_server.custom_calls.builtin import builtin_registry
-from xla_server.custom_calls.registry import Registry
 from xla_server.rpc.places import PlaceLimits
 from xla_server.rpc.pools import PoolSizes
 from xla_server.rpc.server import RpcOptions, RpcServer, serving
@@ -28,7 +16,6 @@ from xla_server.sessions.engine import Engine
 from xla_server.sessions.quotas import COMPILE_WINDOW_SECONDS, Quotas
 from xla_server.sessions.records import Limits
 from xla_server.sessions.registry import SessionRegistry
-from xla_server.target.machine import Machine
 
 
 @contextlib.contextmanager
@@ -107,83 +94,3 @@ def create_server(
     sessions = SessionRegistry(engine, grace_seconds=settings.session_grace_seconds)
     with serving(sessions, options) as server:
         yield server
-
-
-def _interpreter(settings: Settings) -> Backend:
-    return Interpreter(
-        settings.devices,
-        max_value_bytes=settings.max_device_bytes,
-        custom_calls=_custom_calls(settings),
-        dumps=_dumps(settings),
-    )
-
-
-def _cpu(settings: Settings) -> Backend:
-    custom_calls, dumps = _custom_calls(settings), _dumps(settings)
-    directory = settings.compilation_cache_dir
-    try:
-        if directory:
-            open_directory(Path(directory))
-    except InvalidArgumentError as error:
-        raise ConfigurationError(f"compilation_cache_dir: {error.message}") from error
-
-    def load() -> Backend:
-        # The compiler takes longer to load than all else together: the port is open before.
-        from xla_server.backends.cpu import Cpu
-
-        return Cpu(
-            settings.devices,
-            machine=Machine.host(),
-            max_value_bytes=settings.max_device_bytes,
-            custom_calls=custom_calls,
-            compilation_cache_dir=directory,
-            dumps=dumps,
-            incidents=Incidents(incident_directory(settings.dump_dir)),
-        )
-
-    return DeferredBackend(Platform.CPU, settings.devices, load)
-
-
-PLATFORMS: Mapping[Platform, Callable[[Settings], Backend]] = MappingProxyType(
-    {Platform.INTERPRETER: _interpreter, Platform.CPU: _cpu}
-)
-"""What makes the backend of each platform there is; raises ConfigurationError."""
-
-
-def create_backend(settings: Settings) -> Backend:
-    """The platform of `settings`.
-
-    Raises ConfigurationError for a module of custom calls that cannot be loaded.
-    """
-    return PLATFORMS[settings.platform](settings)
-
-
-def _dumps(settings: Settings) -> DumpDirectory:
-    if not settings.dump_dir:
-        return DumpDirectory()
-    root = Path(settings.dump_dir)
-    try:
-        make_directories(root)
-    except OSError as error:
-        raise ConfigurationError(f"dump_dir: {root}: {error.strerror}") from error
-    if not os.access(root, os.W_OK | os.X_OK):
-        raise ConfigurationError(f"dump_dir: {root}: the server must be able to write there")
-    if others_may_write(root):
-        mode = stat.S_IMODE(root.stat().st_mode)
-        raise ConfigurationError(
-            f"dump_dir: {root}: others must not be able to replace what is written, got mode "
-            f"{mode:o}"
-        )
-    return DumpDirectory(root)
-
-
-def _custom_calls(settings: Settings) -> Registry:
-    registry = builtin_registry()
-    for name in settings.custom_calls:
-        try:
-            registry.load(name)
-        except Exception as error:
-            raise ConfigurationError(
-                f"custom_calls: module {name}: {type(error).__name__}: {error}"
-            ) from error
-    return registry

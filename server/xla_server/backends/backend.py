@@ -142,7 +142,7 @@ class Backend(Protocol):
 
     @property
     def platform(self) -> str:
-        """The platform's name: interpreter or cpu."""
+        """The name that operators choose the platform by."""
 
     @property
     def devices(self) -> tuple[Device, ...]:

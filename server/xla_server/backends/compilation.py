@@ -1,6 +1,7 @@
 """From a verified module to code with places: the steps of every compilation, in their order."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -18,16 +19,17 @@ from xla_server.ir.module import HloModule
 from xla_server.passes.call_inliner import require_inlinable
 from xla_server.passes.edit import copy_module
 from xla_server.passes.fixpoint import Pass, Watcher, run_once
-from xla_server.passes.pipeline import NEEDED, PIPELINE
+from xla_server.passes.pipeline import NEEDED, pipeline
 from xla_server.passes.selection import PassOptions, selected
 from xla_server.target.machine import Machine
+from xla_server.target.target import Target
 
-_FUSIONS = fusions(LoopNestCosts())
 
-STEPS: tuple[Pass, ...] = (*PIPELINE, *_FUSIONS)
-"""Everything that changes the module, in order."""
-
-FUSIONS = frozenset(step.name for step in _FUSIONS)
+@functools.cache
+def steps_of(target: Target) -> tuple[tuple[Pass, ...], frozenset[str]]:
+    """Return everything that changes a module, in order, and the names of what fuses."""
+    fusing = fusions(target, LoopNestCosts())
+    return (*pipeline(target), *fusing), frozenset(step.name for step in fusing)
 
 
 class Observer(Watcher, Protocol):
@@ -61,13 +63,13 @@ def compile_module(
     module: HloModule,
     options: PassOptions = PassOptions(),  # noqa: B008
     *,
-    machine: Machine | None = None,
+    target: Target | None = None,
     lowerings: Mapping[Opcode, Lower] = LOWERINGS,
     custom_calls: Registry = BUILTIN,
     observer: Observer | None = None,
     fuses: bool = True,
 ) -> Compilation:
-    """Compile a copy of `module` for `machine`, by default the host, up to the text of kernels.
+    """Compile a copy of `module` for `target`, by default the host, up to the text of kernels.
 
     Without `fuses`, instructions inside of fusions have kernels of their own.
 
@@ -76,17 +78,19 @@ def compile_module(
     is too long once its calls are inlined.
     """
     require_inlinable(module)
-    steps = selected(STEPS, options, NEEDED, FUSIONS)
+    target = target or Target.of(Machine.host())
+    every, fusing = steps_of(target)
+    steps = selected(every, options, NEEDED, fusing)
     changing = copy_module(module)
     watch = _Watch(observer)
     if observer is not None:
         observer.begin(changing)
-    run_once([step for step in steps if step.name not in FUSIONS], changing, watch)
+    run_once([step for step in steps if step.name not in fusing], changing, watch)
     once = work_once(changing)
-    run_once([step for step in steps if step.name in FUSIONS], changing, watch)
+    run_once([step for step in steps if step.name in fusing], changing, watch)
     if observer is not None:
         observer.optimised(changing)
-    code = lower(changing, lowerings, machine or Machine.host(), custom_calls, fuses=fuses)
+    code = lower(changing, lowerings, target.machine, custom_calls, fuses=fuses)
     assignment = assign(code)
     if observer is not None:
         observer.lowered(code, assignment)

@@ -1,6 +1,7 @@
 """What callers see of a program: the shapes that its arguments and its result have."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -8,6 +9,7 @@ from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.opcode import Opcode
 from xla_contract.shape import ProgramShape, Shape
 from xla_server.backends.backend import Buffer
+from xla_server.backends.device_buffer import DeviceBuffer
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.ir.module import HloModule
 from xla_server.ops.bounds import plain
@@ -55,7 +57,14 @@ def constant_bytes(module: HloModule) -> int:
     )
 
 
-def argument_values(arguments: Sequence[Buffer], parameters: Sequence[Shape]) -> list[Value]:
+B = TypeVar("B", bound=Buffer)
+
+
+def argument_values(
+    arguments: Sequence[Buffer],
+    parameters: Sequence[Shape],
+    buffers: type[DeviceBuffer] = HostBuffer,
+) -> list[Value]:
     """The values of arguments, which must fit the parameters.
 
     Raises InvalidArgumentError for another number of them or for one that is elsewhere, ShapeError
@@ -66,14 +75,14 @@ def argument_values(arguments: Sequence[Buffer], parameters: Sequence[Shape]) ->
             f"the program takes {len(parameters)} arguments, got {len(arguments)}"
         )
     return [
-        argument_buffer(number, argument, shape).value
+        argument_buffer(number, argument, shape, buffers).value
         for number, (argument, shape) in enumerate(zip(arguments, parameters, strict=True))
     ]
 
 
-def argument_buffer(number: int, argument: Buffer, shape: Shape) -> HostBuffer:
-    """An argument that fits its parameter; raises as `argument_values`."""
-    if not isinstance(argument, HostBuffer):
+def argument_buffer(number: int, argument: Buffer, shape: Shape, buffers: type[B]) -> B:
+    """Return an argument that fits its parameter; raises as `argument_values`."""
+    if not isinstance(argument, buffers):
         raise InvalidArgumentError(
             f"arguments must be on the program's platform, got argument {number} on "
             f"{argument.device}"

@@ -7,21 +7,21 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
+from xla_server.backends.loaded_program import LoadedProgram
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.plan import Step
 from xla_server.ir.module import HloInstruction, HloModule
-from xla_server.ops.evaluation import Array, Value
+from xla_server.ops.evaluation import Value
 from xla_server.passes.known_sizes import Place
 from xla_server.passes.size_segments import Segment, first_segment
 from xla_server.passes.sized import arrays_of, extents_of, value_of
 from xla_server.runtime.host import HostRun
-from xla_server.runtime.program import Program
 from xla_server.runtime.row_times import RowTimes
 
 KEPT = 64
 """Programs that are kept, the last used; each is small beside what it computes on."""
 
-Compile: TypeAlias = Callable[[HloModule, str], Program]
+Compile: TypeAlias = Callable[[HloModule, str], LoadedProgram]
 """Makes a program of a module of static shape, under a name."""
 
 
@@ -33,7 +33,7 @@ class SizedProgram:
     """
 
     segment: Segment
-    program: Program | None
+    program: LoadedProgram | None
     name: str
 
     def run(
@@ -51,16 +51,8 @@ class SizedProgram:
         assert program is not None
         assert segment.module is not None
         arrays = [array for slot in segment.inputs for array in arrays_of(values[slot])]
-        addresses = [array.ctypes.data for array in arrays]
-        blocks, cycles = program.run(addresses, cancellation, lambda: host, times)
-        results: list[Array] = []
         shapes = segment.module.entry.root.shape.tuple_shapes
-        for place, shape in zip(program.results, shapes, strict=True):
-            if place.kind == "parameter":
-                results.append(arrays[place.number].reshape(shape.dimensions))
-            else:
-                owners = blocks if place.kind == "result" else program.constants
-                results.append(owners[place.number].array(shape))
+        results, cycles = program.run_on_arrays(arrays, shapes, cancellation, host, times)
         given = iter(results)
         return {slot: value_of(extents, given) for slot, extents in segment.outputs}, cycles
 

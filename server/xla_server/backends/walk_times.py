@@ -4,8 +4,8 @@ import contextlib
 import time
 from collections.abc import Iterator
 
+from xla_server.backends.loaded_program import LoadedProgram
 from xla_server.backends.profile import Event, Measured, Timed, measured_rows
-from xla_server.runtime.program import Program
 from xla_server.runtime.row_times import MAX_SPANS, RowTimes
 
 _SPANS = MAX_SPANS // 16
@@ -21,7 +21,7 @@ class WalkTimes:
     def __init__(self) -> None:
         self._steps: dict[tuple[str, str, str], Timed] = {}
         self._events: list[Event] = []
-        self._programs: dict[str, tuple[Program, RowTimes]] = {}
+        self._programs: dict[str, tuple[LoadedProgram, RowTimes]] = {}
         # Nanoseconds of what was inside of each thing that is being done.
         self._inside = [0]
 
@@ -45,7 +45,7 @@ class WalkTimes:
                 self._events.append(Event(timed, begun, ended))
 
     @contextlib.contextmanager
-    def program(self, name: str, program: Program) -> Iterator[RowTimes]:
+    def program(self, name: str, program: LoadedProgram) -> Iterator[RowTimes]:
         """A run of a program: where the times of its rows belong."""
         if name not in self._programs:
             self._programs[name] = (program, RowTimes(len(program.rows), _SPANS))

@@ -44,6 +44,14 @@ class KernelCode(Protocol):
         """The text, with all else that the machine code depends on."""
 
 
+class KernelError(Exception):
+    """A kernel cannot be compiled; the cause says why."""
+
+    def __init__(self, kernel: KernelCode) -> None:
+        super().__init__(kernel.text)
+        self.kernel = kernel
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class KernelThunk:
     """Call a kernel over its whole range.

@@ -17,7 +17,7 @@ from typing import Any
 
 from numba import types
 
-from xla_server.buffers.code import KernelCode
+from xla_server.buffers.code import KernelCode, KernelError
 from xla_server.codegen.compiler.direct_compiler import function_module, kernel_module
 from xla_server.codegen.compiler.direct_values import UnsupportedError
 from xla_server.codegen.compiler.kernel_cache import KernelCache
@@ -44,14 +44,6 @@ class LoadedKernel:
     address: int
     library: Loader
     byte_size: int
-
-
-class KernelError(Exception):
-    """A kernel cannot be compiled; the cause says why."""
-
-    def __init__(self, kernel: KernelCode) -> None:
-        super().__init__(kernel.text)
-        self.kernel = kernel
 
 
 class Fallbacks:

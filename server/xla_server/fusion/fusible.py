@@ -5,7 +5,7 @@ from xla_server.fusion.running_window import running_axis
 from xla_server.ir.index_maps import MAPPED
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE, EXPENSIVE
-from xla_server.target.capability import is_tiled_transpose
+from xla_server.target.target import Capability
 
 COSTLY = EXPENSIVE | {Opcode.MAP}
 """Operations that are not worth computing twice."""
@@ -31,10 +31,6 @@ ONE_TO_ONE = ELEMENTWISE | {Opcode.COPY, Opcode.MAP}
 FUSIBLE = ONE_TO_ONE | MOVEMENT | {Opcode.REDUCE, Opcode.REDUCE_WINDOW}
 """Everything that may stand in a fusion."""
 
-MANY_OPERANDS = 4
-"""Operands up to which a concatenate may be computed at single elements of other loops, where all
-of its operands are computed to choose one."""
-
 
 def is_fusible(instruction: HloInstruction) -> bool:
     """Whether an instruction may stand in a fusion."""
@@ -58,8 +54,8 @@ def is_trivial(instruction: HloInstruction) -> bool:
     return False
 
 
-def is_tiled(instruction: HloInstruction) -> bool:
-    """Whether an instruction is a transpose done by tiles: large, and no runs stay together."""
+def is_tiled(instruction: HloInstruction, capability: Capability) -> bool:
+    """Return whether an instruction is a large transpose by tiles, in which no runs stay."""
     if instruction.opcode is not Opcode.TRANSPOSE:
         return False
     (operand,) = instruction.operands
@@ -67,7 +63,7 @@ def is_tiled(instruction: HloInstruction) -> bool:
     return (
         shape.rank > 0
         and instruction.attributes.permutation[-1] != shape.rank - 1
-        and is_tiled_transpose(
+        and capability.is_tiled_transpose(
             shape.element_count, operand.shape.dimensions[-1], shape.dimensions[-1]
         )
     )
@@ -78,8 +74,11 @@ def moves_only(instruction: HloInstruction) -> bool:
     return instruction.opcode in MAPPED or instruction.opcode is Opcode.RESHAPE
 
 
-def repeats(reader: HloInstruction, operand: HloInstruction) -> bool:
-    """Whether a reader asks for the same element of an operand many times."""
+def repeats(reader: HloInstruction, operand: HloInstruction, max_selected_operands: int) -> bool:
+    """Return whether a reader reads the same element of an operand many times.
+
+    A concatenate of more than `max_selected_operands` counts as one that does.
+    """
     if reader.opcode is Opcode.BROADCAST:
         # What is the same along a row is computed once at its head.
         is_row = bool(operand.shape.rank) and reader.attributes.dimensions == tuple(
@@ -92,5 +91,5 @@ def repeats(reader: HloInstruction, operand: HloInstruction) -> bool:
             for d in reader.attributes.window.dimensions
         )
     if reader.opcode is Opcode.CONCATENATE:
-        return len(reader.operands) > MANY_OPERANDS
+        return len(reader.operands) > max_selected_operands
     return reader.opcode is Opcode.GATHER

@@ -16,7 +16,6 @@ from xla_contract.ops.fusion import FusionAttributes, FusionKind
 from xla_contract.ops.parameter import ParameterAttributes
 from xla_server.fusion.fusible import (
     COSTLY,
-    MANY_OPERANDS,
     ONE_TO_ONE,
     is_fusible,
     is_tiled,
@@ -28,49 +27,7 @@ from xla_server.fusion.index_maps import IndexMaps, Place, copies
 from xla_server.fusion.windows import has_free_order, is_short_window
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.edit import Editor, rearrange, rewrite, users
-from xla_server.target.capability import MAX_UNROLLED_ITERATIONS, MIN_TILED_TRANSPOSE
-
-LARGEST = 160
-"""Instructions of one fusion, and so the length of its longest chain. LLVM's time grows faster than
-the length of a kernel."""
-
-SCALARS = 320
-"""Elements that a fusion computes for one of its result, some instructions at several places."""
-
-MAX_INDEX_DEPTH = 6
-"""Computations of an index from other indices that may be nested in a fusion: reshapes that split
-or merge dimensions, gathers, dynamic slices, concatenates. The text of an index can double with
-each: with 8, chains of reshapes took three times as long to compile."""
-
-PLACES = 4
-"""Places at which one loop may compute the same cheap instruction."""
-
-TESTED_PLACES = 2
-"""The same where operands of pads and concatenates are: tests of indices keep loops scalar."""
-
-COPIES = 3
-"""Fusions that may each compute the same cheap instruction."""
-
-DUPLICATE_OPERATIONS = 8
-"""Operations for each element that fusions may repeat rather than store it and load it again."""
-
-CONTEXTS = 2
-"""Places in all loops of a fusion at which the same expensive instruction may be computed."""
-
-JOINED = 16
-"""Operands of all concatenates whose results one kernel goes on with, where one of them has many:
-each of them has a loop for all that the kernel does."""
-
-MAX_TESTED_ELEMENTS = 1024
-"""Largest pad or concatenate, in elements, that a reduction computes though it tests the index of
-each: a scalar iteration is about four additions longer than a vector's share, and storing the
-result costs one more launch, 4096 additions."""
-
-VECTOR = 16
-"""Elements of a loop from which functions are computed for several at once."""
-
-FEW_ROWS = 16
-SMALL = 1 << 15
+from xla_server.target.target import Target
 
 Set = frozenset[HloInstruction]
 
@@ -83,6 +40,7 @@ class LoopFusion:
     softmax and normalisations pass over memory once.
     """
 
+    target: Target
     name: str = "loop-fusion"
 
     def apply(self, module: HloModule) -> bool:
@@ -93,7 +51,7 @@ class LoopFusion:
         changed = False
         for computation in module.sequential():
             bodies[computation] = []
-            changed |= _fuse(computation, editor, ids, bodies[computation])
+            changed |= _fuse(computation, self.target, editor, ids, bodies[computation])
         module.computations = [
             each for part in module.computations for each in (*bodies.get(part, ()), part)
         ]
@@ -103,7 +61,9 @@ class LoopFusion:
 class _Plan:
     """Where each instruction is computed: in which fusions, and in which of their loops."""
 
-    def __init__(self, computation: HloComputation) -> None:
+    def __init__(self, computation: HloComputation, target: Target) -> None:
+        self._tuning = target.tuning.fusions
+        self._capability = target.capability
         self.readers = users(computation)
         self.fusible = {i for i in computation.instructions if is_fusible(i)}
         # The users of each instruction, with the number of the operand that it is.
@@ -123,7 +83,7 @@ class _Plan:
         self.places: dict[HloInstruction, frozenset[Place]] = {}
         self.windows: dict[HloInstruction, Window] = {}
         self.root = computation.root
-        self._chains = _chains(computation)
+        self._chains = _chains(computation, self._tuning.max_repeated_operations)
         for instruction in reversed(computation.instructions):
             self._decide(instruction)
 
@@ -168,7 +128,7 @@ class _Plan:
         tiles of a transpose are read as they lie.
         """
         is_alias = reader.opcode is Opcode.RESHAPE and self.is_stored(reader)
-        return reader in self.fusible and not is_alias and not is_tiled(reader)
+        return reader in self.fusible and not is_alias and not is_tiled(reader, self._capability)
 
     def _union(self, sets: dict[HloInstruction, Set], readers: list[HloInstruction]) -> Set:
         return frozenset[HloInstruction]().union(*(sets[reader] for reader in readers))
@@ -191,24 +151,28 @@ class _Plan:
 
     def _are_few(self, i: HloInstruction, places: frozenset[Place]) -> bool:
         """Whether a kernel may compute an instruction at all these places."""
-        if any(place.depth > MAX_INDEX_DEPTH for place in places):
+        tuning = self._tuning
+        if any(place.depth > tuning.max_index_depth for place in places):
             return False
         added = collections.Counter(place.kernel for place in places)
         if any(
-            self.scalars[kernel] + more > SCALARS * self._parts(kernel)
+            self.scalars[kernel] + more > tuning.max_scalars * self._parts(kernel)
             for kernel, more in added.items()
         ):
             return False
         if i.opcode in COSTLY:
-            return len(places) <= CONTEXTS
+            return len(places) <= tuning.max_contexts
         is_tested = any(place.guard is not None for place in places)
-        return moves_only(i) or copies(places) <= (TESTED_PLACES if is_tested else PLACES)
+        most = tuning.max_tested_copies if is_tested else tuning.max_copies
+        return moves_only(i) or copies(places) <= most
 
     def _repeated(self, i: HloInstruction, readers: list[HloInstruction]) -> bool:
         if i.opcode is Opcode.REDUCE:
             return False
+        most = self._tuning.max_selected_operands
         return any(
-            self.is_repeated[reader] or (repeats(reader, i) and not self._has_loops(reader, i))
+            self.is_repeated[reader]
+            or (repeats(reader, i, most) and not self._has_loops(reader, i))
             for reader in readers
         )
 
@@ -216,12 +180,14 @@ class _Plan:
         """Return whether a reader's operands are computed by loops of their own, with vectors."""
         if reader.opcode is not Opcode.CONCATENATE or not self.is_stored(reader):
             return False
-        return math.prod(operand.shape.dimensions[reader.attributes.dimension :]) >= VECTOR
+        elements = math.prod(operand.shape.dimensions[reader.attributes.dimension :])
+        return elements >= self._tuning.min_vector_elements
 
     def _parts(self, kernel: HloInstruction) -> int:
         """Return how many kernels of the largest size a fusion's loops may be."""
-        is_joined = kernel.opcode is Opcode.CONCATENATE
-        return max(1, len(kernel.operands) // MANY_OPERANDS) if is_joined else 1
+        if kernel.opcode is not Opcode.CONCATENATE:
+            return 1
+        return max(1, len(kernel.operands) // self._tuning.max_selected_operands)
 
     def _is_cut(self, i: HloInstruction, kernels: Set) -> bool:
         """Return whether a concatenate is computed by a loop for each of its operands.
@@ -229,7 +195,8 @@ class _Plan:
         Where the kernel's loops are not the concatenate's, each element of each operand would be
         tested for, and computed, at each element of the kernel.
         """
-        if len(i.operands) <= MANY_OPERANDS:
+        tuning = self._tuning
+        if len(i.operands) <= tuning.max_selected_operands:
             return True
         (kernel, *others) = kernels
         return (
@@ -237,8 +204,8 @@ class _Plan:
             and kernel.shape.dimensions == i.shape.dimensions
             and kernel.opcode in ONE_TO_ONE
             and self._places_of(i) == {self.maps.start(kernel, i.shape.rank)}
-            and self.joined[kernel] + len(i.operands) <= JOINED
-            and len(i.operands) * self.sizes[kernel] <= LARGEST
+            and self.joined[kernel] + len(i.operands) <= tuning.max_joined_operands
+            and len(i.operands) * self.sizes[kernel] <= tuning.max_instructions
         )
 
     def _is_reshaped(self, i: HloInstruction) -> bool:
@@ -255,11 +222,36 @@ class _Plan:
                     waiting.append(reader)
         return False
 
+    def _tests_each_element(self, i: HloInstruction) -> bool:
+        """Return whether a reduction of a large pad or concatenate tests the index of each element.
+
+        A nest of loops over the result is cut where the parts meet, so that no loop has tests. The
+        loop of a reduction is not: there a test keeps it scalar, unless it is the same for many
+        elements in a row. In the loops of a reshape, rows are others. Along a dimension that is
+        short enough to be unrolled, tests are constants.
+        """
+        if i.shape.element_count <= self._tuning.max_tested_elements:
+            return False
+        if i.opcode is Opcode.CONCATENATE:
+            last = i.attributes.dimension
+        else:
+            padded = (
+                d
+                for d, padding in enumerate(i.attributes.config.dimensions)
+                if padding.low or padding.high or padding.interior
+            )
+            last = max(padded, default=-1)
+        if last < 0 or i.shape.dimensions[last] <= self._capability.MAX_UNROLLED_ITERATIONS:
+            return False
+        elements = math.prod(i.shape.dimensions[last + 1 :])
+        return self._is_reshaped(i) or elements < self._tuning.min_vector_elements
+
     def _may_inline(self, i: HloInstruction, readers: list[HloInstruction]) -> bool:
         if is_trivial(i):
             return True
-        kernels = self._union(self.kernels, readers)
-        if any(self.sizes[kernel] >= LARGEST * self._parts(kernel) for kernel in kernels):
+        tuning, kernels = self._tuning, self._union(self.kernels, readers)
+        most = tuning.max_instructions
+        if any(self.sizes[kernel] >= most * self._parts(kernel) for kernel in kernels):
             return False
         if i.opcode is Opcode.CONCATENATE and not self._is_cut(i, kernels):
             return False
@@ -268,23 +260,24 @@ class _Plan:
         if (
             i.opcode in (Opcode.CONCATENATE, Opcode.PAD)
             and any(context.opcode is Opcode.REDUCE for context in self._contexts_of(readers))
-            and _tests_each_element(i, is_reshaped=self._is_reshaped(i))
+            and self._tests_each_element(i)
         ):
             return False
         if i.opcode is Opcode.REDUCE:
             return len(kernels) == 1 and self._is_row(i, readers, next(iter(kernels)))
         if i.opcode is Opcode.REDUCE_WINDOW:
             return self._is_finished(i, readers, kernels)
-        if i.opcode is Opcode.TRANSPOSE and i.shape.element_count >= MIN_TILED_TRANSPOSE:
+        is_large = i.shape.element_count >= self._capability.MIN_TILED_TRANSPOSE
+        if i.opcode is Opcode.TRANSPOSE and is_large:
             return False
         if i.opcode in COSTLY:
             return (
                 len(kernels) == 1
                 and not self._repeated(i, readers)
-                and len(self._contexts_of(readers)) <= CONTEXTS
+                and len(self._contexts_of(readers)) <= tuning.max_contexts
             )
         repeated = (len(kernels) - 1) * len(self._chains[i])
-        return len(kernels) <= COPIES and repeated <= DUPLICATE_OPERATIONS
+        return len(kernels) <= tuning.max_fusions and repeated <= tuning.max_repeated_operations
 
     def _is_finished(self, i: HloInstruction, readers: list[HloInstruction], kernels: Set) -> bool:
         """Whether all that becomes of a window's results are results at the same places.
@@ -313,7 +306,9 @@ class _Plan:
         rank = i.shape.rank
         if sorted(i.attributes.dimensions) != list(range(rank, len(source))):
             return False
-        if i.shape.element_count < FEW_ROWS and i.operands[0].shape.element_count > SMALL:
+        elements = i.operands[0].shape.element_count
+        is_large = elements > self._tuning.max_unshared_elements
+        if is_large and i.shape.element_count < self._tuning.min_rows:
             return False
         if kernel.shape.dimensions not in (source, i.shape.dimensions):
             return False
@@ -372,35 +367,11 @@ class _Plan:
         return True
 
 
-def _tests_each_element(i: HloInstruction, *, is_reshaped: bool) -> bool:
-    """Return whether a reduction of a large pad or concatenate tests the index of each element.
-
-    A nest of loops over the result is cut where the parts meet, so that no loop has tests. The loop
-    of a reduction is not: there a test keeps it scalar, unless it is the same for many elements in
-    a row. In the loops of a reshape, rows are others. Along a dimension that is short enough to be
-    unrolled, tests are constants.
-    """
-    if i.shape.element_count <= MAX_TESTED_ELEMENTS:
-        return False
-    if i.opcode is Opcode.CONCATENATE:
-        last = i.attributes.dimension
-    else:
-        padded = (
-            d
-            for d, padding in enumerate(i.attributes.config.dimensions)
-            if padding.low or padding.high or padding.interior
-        )
-        last = max(padded, default=-1)
-    if last < 0 or i.shape.dimensions[last] <= MAX_UNROLLED_ITERATIONS:
-        return False
-    return is_reshaped or math.prod(i.shape.dimensions[last + 1 :]) < VECTOR
-
-
-def _chains(computation: HloComputation) -> dict[HloInstruction, Set]:
+def _chains(computation: HloComputation, max_operations: int) -> dict[HloInstruction, Set]:
     """Return what computes an element of each instruction from loads, as far as it is cheap.
 
     Instructions that are expensive, or that no loop computes, are loaded. Chains of more than
-    DUPLICATE_OPERATIONS are cut off there.
+    `max_operations` are cut off there.
     """
     found: dict[HloInstruction, Set] = {}
     for i in computation.instructions:
@@ -410,20 +381,21 @@ def _chains(computation: HloComputation) -> dict[HloInstruction, Set]:
             for operand in i.operands:
                 # Few elements of a small operand are computed for many of a result.
                 is_small = 2 * operand.shape.element_count < i.shape.element_count
-                if not is_small and len(chain) <= DUPLICATE_OPERATIONS:
+                if not is_small and len(chain) <= max_operations:
                     chain |= found[operand]
         # All that matters of a longer one is that it is longer.
-        found[i] = frozenset(itertools.islice(chain, DUPLICATE_OPERATIONS + 1))
+        found[i] = frozenset(itertools.islice(chain, max_operations + 1))
     return found
 
 
 def _fuse(
     computation: HloComputation,
+    target: Target,
     editor: Editor,
     ids: Iterator[int],
     bodies: list[HloComputation],
 ) -> bool:
-    plan = _Plan(computation)
+    plan = _Plan(computation, target)
 
     def fused(i: HloInstruction) -> HloInstruction | None:
         if i not in plan.fusible or not plan.is_stored(i) or i.opcode is Opcode.RESHAPE:

@@ -12,18 +12,13 @@ from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.fusion.fusible import is_fusible, is_trivial
 from xla_server.fusion.index_maps import scalars
 from xla_server.fusion.levels import ALIASES, levels_from_parameters, levels_from_root
-from xla_server.fusion.loop_fusion import LARGEST, SCALARS
 from xla_server.fusion.places import keeps_place
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.call_inliner import drop_unused
 from xla_server.passes.cse import CommonSubexpressions
 from xla_server.passes.edit import Editor, users
-
-RESULTS = 4
-"""Of one kernel: more would need too many tests of whether they overlap to become vector code."""
-
-ROUNDS = 8
-"""How long chains may become of loops that each read the one before."""
+from xla_server.target.fusion_tuning import Fusions
+from xla_server.target.target import Target
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,16 +31,18 @@ class MultiOutputFusion:
     no cycle can arise.
     """
 
+    target: Target
     name: str = "multi-output-fusion"
 
     def apply(self, module: HloModule) -> bool:
         """Fuse in the entry and in the computations of its loops and branches."""
-        changed = False
+        changed, tuning = False, self.target.tuning.fusions
         for computation in module.sequential():
             for levels in (levels_from_parameters, levels_from_root):
-                changed |= _merge(module, computation, _siblings(computation, levels(computation)))
-            for _ in range(ROUNDS):
-                if not _merge(module, computation, _chains(computation)):
+                groups = _siblings(computation, levels(computation), tuning)
+                changed |= _merge(module, computation, groups)
+            for _ in range(tuning.max_producer_rounds):
+                if not _merge(module, computation, _chains(computation, tuning)):
                     break
                 changed = True
         if changed:
@@ -99,7 +96,7 @@ def _scalars(i: HloInstruction) -> int:
 
 
 def _siblings(
-    computation: HloComputation, levels: Mapping[HloInstruction, int]
+    computation: HloComputation, levels: Mapping[HloInstruction, int], tuning: Fusions
 ) -> list[list[HloInstruction]]:
     """Loops over the same space, of the same level, with a large array that all of them read."""
     groups: dict[tuple[int, _Space, HloInstruction], list[HloInstruction]] = {}
@@ -118,9 +115,10 @@ def _siblings(
         for i in group:
             if i in taken:
                 continue
-            if len(part) == RESULTS or sum(map(_size, part)) + _size(i) > LARGEST:
+            size, count = (sum(map(each, (*part, i))) for each in (_size, _scalars))
+            if len(part) == tuning.max_results or size > tuning.max_instructions:
                 break
-            if sum(map(_scalars, part)) + _scalars(i) > SCALARS:
+            if count > tuning.max_scalars:
                 break
             part.append(i)
         if len(part) > 1:
@@ -136,12 +134,13 @@ def _origin(operand: HloInstruction) -> HloInstruction:
     return operand
 
 
-def _chains(computation: HloComputation) -> list[list[HloInstruction]]:
+def _chains(computation: HloComputation, tuning: Fusions) -> list[list[HloInstruction]]:
     """Pairs of a loop and one that reads its result at the same places, one pair for each level.
 
     Of two pairs of one level each might need the other's result.
     """
     levels, readers = levels_from_parameters(computation), users(computation)
+    most = tuning.max_results
     found: dict[int, list[HloInstruction]] = {}
     taken: set[HloInstruction] = set()
     for reader in computation.instructions:
@@ -152,8 +151,8 @@ def _chains(computation: HloComputation) -> list[list[HloInstruction]]:
                 or levels[reader] != level + 1
                 or {reader, producer} & taken
                 or not _is_loop(reader)
-                or not (_is_loop(producer) or _has_room(producer, readers[producer]))
-                or not _continues(reader, producer)
+                or not (_is_loop(producer) or _has_room(producer, readers[producer], most))
+                or not _continues(reader, producer, tuning)
             ):
                 continue
             found[level] = [producer, reader]
@@ -167,24 +166,25 @@ def _kernel_of(operand: HloInstruction) -> HloInstruction:
     return operand.operands[0] if operand.opcode is Opcode.GET_TUPLE_ELEMENT else operand
 
 
-def _has_room(i: HloInstruction, readers: Sequence[HloInstruction]) -> bool:
+def _has_room(i: HloInstruction, readers: Sequence[HloInstruction], max_results: int) -> bool:
     """Whether an instruction is a loop of several results that may have one more."""
     return (
         i.opcode is Opcode.FUSION
         and i.attributes.kind is FusionKind.LOOP
         and i.shape.is_tuple
-        and len(i.shape.tuple_shapes) < RESULTS
+        and len(i.shape.tuple_shapes) < max_results
         and not i.control_predecessors
         and all(reader.opcode is Opcode.GET_TUPLE_ELEMENT for reader in readers)
     )
 
 
-def _continues(reader: HloInstruction, producer: HloInstruction) -> bool:
+def _continues(reader: HloInstruction, producer: HloInstruction, tuning: Fusions) -> bool:
     """Whether a reader can be computed in its producer's loop."""
     space = _space(reader)
     if space.kind != "loop" or space != _space(producer):
         return False
-    if _size(reader) + _size(producer) > LARGEST or _reads_alias(reader, producer):
+    size = _size(reader) + _size(producer)
+    if size > tuning.max_instructions or _reads_alias(reader, producer):
         return False
     if reader.opcode is not Opcode.FUSION:
         return all(part.shape.dimensions == reader.shape.dimensions for part in reader.operands)
@@ -207,7 +207,7 @@ def _continues(reader: HloInstruction, producer: HloInstruction) -> bool:
     # Sums along rows compute the producer once more.
     counts = scalars(called)
     repeated = sum(counts[start] for start in starts)
-    return _scalars(reader) + repeated * _scalars(producer) <= SCALARS
+    return _scalars(reader) + repeated * _scalars(producer) <= tuning.max_scalars
 
 
 def _reads_alias(reader: HloInstruction, producer: HloInstruction) -> bool:

@@ -13,11 +13,7 @@ from xla_server.fusion.places import keeps_place
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.call_inliner import drop_unused
 from xla_server.passes.edit import Editor, users
-from xla_server.target.capability import BLAS_TYPES
-
-MAX_REDUCED = 1024
-"""Largest reduction in an epilogue, in elements, whose operand is not the product: a product's
-kernel has some dozen calls, and its operations are that many times these."""
+from xla_server.target.target import Target
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +25,7 @@ class OutputFusion:
     over each block of the product that is in the cache because it was just computed.
     """
 
+    target: Target
     name: str = "output-fusion"
     producers: Collection[Opcode] = (Opcode.DOT, Opcode.CONVOLUTION)
 
@@ -42,6 +39,7 @@ class OutputFusion:
         return changed
 
     def _fuse(self, module: HloModule, computation: HloComputation) -> bool:
+        most = self.target.tuning.fusions.max_reduced_elements
         readers, levels = users(computation), levels_from_parameters(computation)
         editor = Editor(module)
         replaced: dict[HloInstruction, HloInstruction] = {}
@@ -52,7 +50,7 @@ class OutputFusion:
             others = [part for part in i.operands if part is not producer]
             is_only = readers[producer] == [i] and producer is not computation.root
             # Else what the tail reads must be there before the product: then no cycle can arise.
-            return _is_tail(i, producer) and (
+            return _is_tail(i, producer, most) and (
                 is_only or all(levels[part] < levels[producer] for part in others)
             )
 
@@ -89,11 +87,11 @@ class OutputFusion:
         if i.opcode is Opcode.CONVOLUTION:
             return True
         types = {i.shape.element_type, *(part.shape.element_type for part in i.operands)}
-        return len(types) == 1 and types <= BLAS_TYPES
+        return len(types) == 1 and types <= self.target.capability.BLAS_TYPES
 
 
-def _is_tail(i: HloInstruction, producer: HloInstruction) -> bool:
-    """Whether an instruction can be computed where the product is."""
+def _is_tail(i: HloInstruction, producer: HloInstruction, max_reduced: int) -> bool:
+    """Return whether an instruction can be computed where the product is."""
     if not i.shape.is_array or i.shape.element_count != producer.shape.element_count:
         return False
     if i.control_predecessors:
@@ -106,10 +104,10 @@ def _is_tail(i: HloInstruction, producer: HloInstruction) -> bool:
     if i.attributes.kind is not FusionKind.LOOP:
         return False
     start = called.parameters[i.operands.index(producer)]
-    return keeps_place(called, start, columns) and not _reduces_others(called, start)
+    return keeps_place(called, start, columns) and not _reduces_others(called, start, max_reduced)
 
 
-def _reduces_others(called: HloComputation, start: HloInstruction) -> bool:
+def _reduces_others(called: HloComputation, start: HloInstruction, max_reduced: int) -> bool:
     """Return whether a loop reduces a large array other than the product to one element.
 
     Each call of the product's kernel would do it again.
@@ -118,13 +116,8 @@ def _reduces_others(called: HloComputation, start: HloInstruction) -> bool:
     for i in called.instructions:
         if not behind.isdisjoint(i.operands):
             behind.add(i)
-        elif i.opcode is Opcode.REDUCE and _is_large_sum(i):
-            return True
+        elif i.opcode is Opcode.REDUCE:
+            is_large = i.operands[0].shape.element_count > max_reduced
+            if is_large and i.shape.element_count == 1:
+                return True
     return False
-
-
-def _is_large_sum(reduction: HloInstruction) -> bool:
-    return (
-        reduction.shape.element_count == 1
-        and reduction.operands[0].shape.element_count > MAX_REDUCED
-    )

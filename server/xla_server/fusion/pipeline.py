@@ -9,18 +9,19 @@ from xla_server.fusion.update_barriers import UpdateBarriers
 from xla_server.passes.fixpoint import Pass
 from xla_server.passes.in_place_order import InPlaceOrder
 from xla_server.passes.optimization_barrier_expander import OptimizationBarrierExpander
+from xla_server.target.target import Target
 
 
-def fusions(cost_model: CostModel) -> tuple[Pass, ...]:
+def fusions(target: Target, cost_model: CostModel) -> tuple[Pass, ...]:
     """Return what runs after the pipeline of passes. Programs also compile without any of them."""
     return (
         # What it stores cannot be fused.
-        UpdateBarriers(),
-        LoopFusion(),
+        UpdateBarriers(target),
+        LoopFusion(target),
         # After loops are whole, as the epilogue of a product is one of them.
-        OutputFusion(),
+        OutputFusion(target),
         # A loop with several results is no epilogue.
-        MultiOutputFusion(),
+        MultiOutputFusion(target),
         # Counts loop nests, which are complete now.
         RecomputationGuard(cost_model),
         # Barriers have kept apart what is not to be fused.

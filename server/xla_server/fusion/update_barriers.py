@@ -15,17 +15,8 @@ from xla_server.passes.storage import (
     dependences,
     storage_of,
 )
-
-MIN_BYTES = 1 << 16
-"""Smallest array that is worth a barrier: copying it takes longer than starting one more kernel."""
-
-MAX_STORED = 1 / 2
-"""Largest size of the values stored at barriers, as a fraction of the array that is not copied. A
-copy and a stored value both cost a write and a read."""
-
-MAX_STORED_OF_ARGUMENT = 1 / 16
-"""The same for an argument of the program. It is copied in any case unless the caller donates it,
-which is not known, so this is the most that stored values may add to the time of that copy."""
+from xla_server.target.fusion_tuning import InPlaceUpdates
+from xla_server.target.target import Target
 
 MAX_UPDATES = 4096
 """Updates looked at in a computation: each takes a bit per instruction."""
@@ -43,19 +34,20 @@ class UpdateBarriers:
     this where it is smaller than the array, a slice for instance.
     """
 
+    target: Target
     name: str = "update-barriers"
 
     def apply(self, module: HloModule) -> bool:
         """Add barriers to computations that run instruction by instruction."""
         storages: dict[HloComputation, Storage] = {}
-        changed = False
+        changed, tuning = False, self.target.tuning.in_place_updates
         for computation in module.sequential():
             storages[computation] = storage = storage_of(computation, storages)
-            updates = _updates(storage)
+            updates = _updates(storage, tuning.min_bytes)
             if not updates:
                 continue
             arguments = set(storage.inputs) if computation is module.entry else set()
-            analysis = _Analysis(storage, updates, arguments)
+            analysis = _Analysis(storage, updates, arguments, tuning)
             edges = analysis.edges((1 << len(updates)) - 1)
             edges = analysis.edges(analysis.worthwhile(edges)) if edges else edges
             if edges:
@@ -64,14 +56,14 @@ class UpdateBarriers:
         return changed
 
 
-def _updates(storage: Storage) -> list[Overwrite]:
+def _updates(storage: Storage, min_bytes: int) -> list[Overwrite]:
     """Return the last update of each array that is large and neither a result nor a constant."""
     live_out = set(storage.outputs)
     last: dict[Buffer, Overwrite] = {}
     for update in storage.overwrites:
         old = update.old
         is_constant = old.definer.opcode is Opcode.CONSTANT
-        if old.byte_size >= MIN_BYTES and old not in live_out and not is_constant:
+        if old.byte_size >= min_bytes and old not in live_out and not is_constant:
             last[old] = update
     found = sorted(last.values(), key=lambda update: -update.old.byte_size)[:MAX_UPDATES]
     reached = dependences(storage.computation, [update.writer for update in found])
@@ -93,8 +85,13 @@ class _Analysis:
     """
 
     def __init__(
-        self, storage: Storage, updates: Sequence[Overwrite], arguments: Collection[Buffer]
+        self,
+        storage: Storage,
+        updates: Sequence[Overwrite],
+        arguments: Collection[Buffer],
+        tuning: InPlaceUpdates,
     ) -> None:
+        self._tuning = tuning
         self._instructions = storage.computation.instructions
         self._updates = updates
         self._arguments = arguments
@@ -143,8 +140,8 @@ class _Analysis:
 
     def _limit(self, old: Buffer) -> float:
         """Return the most bytes that may be stored to avoid the copy of an array."""
-        share = MAX_STORED_OF_ARGUMENT if old in self._arguments else MAX_STORED
-        return share * old.byte_size
+        is_argument, tuning = old in self._arguments, self._tuning
+        return (tuning.max_stored_of_argument if is_argument else tuning.max_stored) * old.byte_size
 
 
 def _before_broadcast(edge: Edge, fused: Mapping[HloInstruction, int]) -> Edge:

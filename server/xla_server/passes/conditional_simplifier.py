@@ -11,12 +11,8 @@ from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.passes.build import constant, element, splat
 from xla_server.passes.call_inliner import copied, drop_unused
 from xla_server.passes.edit import Editor, rewrite
-
-FEW = 16
-"""Instructions of a branch that is computed whether it is chosen or not."""
-
-SMALL = 64
-"""Elements of what such a branch computes."""
+from xla_server.target.pass_tuning import ControlFlow
+from xla_server.target.target import Target
 
 _PLAIN = ELEMENTWISE | {
     Opcode.BROADCAST,
@@ -32,22 +28,23 @@ _PLAIN = ELEMENTWISE | {
 class ConditionalSimplifier:
     """Puts the chosen branch in place of the conditional, or both tiny ones and a select."""
 
+    target: Target
     name: str = "conditional-simplifier"
 
     def apply(self, module: HloModule) -> bool:
         """Simplify everywhere; whether anything was."""
         if not any(i.opcode is Opcode.CONDITIONAL for i in module.instructions()):
             return False
-        editor = Editor(module)
+        editor, tuning = Editor(module), self.target.tuning.control_flow
         changed = False
         for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _simplified(i, editor), editor)
+            changed |= rewrite(computation, lambda i: _simplified(i, editor, tuning), editor)
         if changed:
             drop_unused(module)
         return changed
 
 
-def _simplified(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+def _simplified(i: HloInstruction, editor: Editor, tuning: ControlFlow) -> HloInstruction | None:
     if i.opcode is not Opcode.CONDITIONAL or has_side_effect(i):
         return None
     choice = splat(i.operands[0])
@@ -55,7 +52,7 @@ def _simplified(i: HloInstruction, editor: Editor) -> HloInstruction | None:
         number = _chosen(choice, i.operands[0].shape.element_type, len(i.called))
     elif len(set(zip(i.called, i.operands[1:], strict=True))) == 1:
         number = 0
-    elif len(i.called) == 2 and all(map(_is_tiny, i.called)) and _is_flat(i):
+    elif len(i.called) == 2 and all(_is_tiny(part, tuning) for part in i.called) and _is_flat(i):
         return _selected(i, editor)
     else:
         return None
@@ -69,15 +66,16 @@ def _chosen(choice: object, kind: ElementType, branches: int) -> int:
     return number if 0 <= number < branches else branches - 1
 
 
-def _is_tiny(branch: HloComputation) -> bool:
-    return len(branch.instructions) <= FEW and all(
-        i.opcode in _PLAIN and (i.opcode is Opcode.PARAMETER or _is_small(i))
+def _is_tiny(branch: HloComputation, tuning: ControlFlow) -> bool:
+    return len(branch.instructions) <= tuning.max_branch_instructions and all(
+        i.opcode in _PLAIN
+        and (i.opcode is Opcode.PARAMETER or _is_small(i, tuning.max_branch_elements))
         for i in branch.instructions
     )
 
 
-def _is_small(i: HloInstruction) -> bool:
-    return all(leaf.element_count <= SMALL for leaf in i.shape.leaves())
+def _is_small(i: HloInstruction, elements: int) -> bool:
+    return all(leaf.element_count <= elements for leaf in i.shape.leaves())
 
 
 def _is_flat(i: HloInstruction) -> bool:

@@ -8,13 +8,8 @@ from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.build import reduce, reshape, sliced
 from xla_server.passes.edit import Editor, rewrite
-
-MIN_ELEMENTS = 9
-"""Fewest elements of a window that are reduced as a row: fewer are combined in the loop over
-results, which becomes vectors of these."""
-
-MIN_ROW = 32
-"""Fewest elements beside a window's that are added as rows; shorter rows are no vectors."""
+from xla_server.target.pass_tuning import Reductions
+from xla_server.target.target import Target
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,18 +19,19 @@ class DisjointWindows:
     There must be no padding and no dilation.
     """
 
+    target: Target
     name: str = "disjoint-windows"
 
     def apply(self, module: HloModule) -> bool:
         """Replace everywhere; whether anything was."""
-        editor = Editor(module)
+        editor, tuning = Editor(module), self.target.tuning.reductions
         changed = False
         for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _reduced(i, editor), editor)
+            changed |= rewrite(computation, lambda i: _reduced(i, editor, tuning), editor)
         return changed
 
 
-def _reduced(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+def _reduced(i: HloInstruction, editor: Editor, tuning: Reductions) -> HloInstruction | None:
     if i.opcode is not Opcode.REDUCE_WINDOW or len(i.operands) != 2:
         return None
     operand, initial = i.operands
@@ -46,7 +42,8 @@ def _reduced(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     inner = math.prod(result[covered[-1] + 1 :])
     size = math.prod(d.size for d in window)
     is_whole = all(result[d] == 1 for d in covered)
-    if not is_whole and (len(covered) > 1 or size < MIN_ELEMENTS or 1 < inner < MIN_ROW):
+    is_short = size < tuning.min_window_elements or 1 < inner < tuning.min_window_row
+    if not is_whole and (len(covered) > 1 or is_short):
         return None
     limits = [d.size * count for d, count in zip(window, result, strict=True)]
     if tuple(limits) != operand.shape.dimensions:

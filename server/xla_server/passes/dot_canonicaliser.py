@@ -22,7 +22,8 @@ from xla_server.passes.build import (
 from xla_server.passes.dot_types import has_packing_kernel, is_narrow_product
 from xla_server.passes.edit import Editor, rewrite
 from xla_server.passes.thin_dots import thin_dot
-from xla_server.target.capability import BLAS_TYPES
+from xla_server.target.pass_tuning import ThinDots
+from xla_server.target.target import Capability, Target
 
 _STORED = frozenset(
     {
@@ -34,9 +35,6 @@ _STORED = frozenset(
         Opcode.DYNAMIC_UPDATE_SLICE,
     }
 )
-MIN_STORED_BYTES = 1 << 20
-"""Bytes of a matrix from which its product with a vector is a dot, and not a sum."""
-
 Adders = dict[ElementType, HloComputation]
 
 
@@ -50,15 +48,16 @@ class DotCanonicaliser:
     a matrix with a vector.
     """
 
+    target: Target
     name: str = "dot-canonicaliser"
 
     def apply(self, module: HloModule) -> bool:
         """Rewrite everywhere; whether anything was."""
-        editor = Editor(module)
+        editor, target = Editor(module), self.target
         adders: Adders = {}
         changed = False
         for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _canonical(i, editor, adders), editor)
+            changed |= rewrite(computation, lambda i: _canonical(i, editor, adders, target), editor)
         module.computations[:0] = adders.values()
         return changed
 
@@ -112,7 +111,9 @@ class _Side:
         return reshape(editor, moved, [*leading, free, contracted]), False
 
 
-def _canonical(i: HloInstruction, editor: Editor, adders: Adders) -> HloInstruction | None:
+def _canonical(
+    i: HloInstruction, editor: Editor, adders: Adders, target: Target
+) -> HloInstruction | None:
     if i.opcode is not Opcode.DOT or 0 in (
         *i.shape.dimensions,
         *i.operands[0].shape.dimensions,
@@ -122,24 +123,27 @@ def _canonical(i: HloInstruction, editor: Editor, adders: Adders) -> HloInstruct
     rows, columns = count(left.sizes(left.free)), count(right.sizes(right.free))
     depth = count(left.sizes(left.contracted))
     types = {operand.shape.element_type for operand in i.operands} | {i.shape.element_type}
-    if len(types) == 1 and (depth == 1 or i.shape.element_type in BLAS_TYPES):
+    capability, tuning = target.capability, target.tuning.thin_dots
+    if len(types) == 1 and (depth == 1 or i.shape.element_type in capability.BLAS_TYPES):
         if depth == 1:
             return _outer(i, left, right, editor)
         matrix, vector = (right, left) if rows == 1 else (left, right)
         if rows == 1 or columns == 1:
-            made = i if _is_canonical(i) else _matrices(i, left, right, editor)
-            if _is_large_and_stored(matrix.operand) and _has_thin_kernel(made):
+            made = i if _is_canonical(i) else _matrices(i, left, right, editor, capability)
+            is_stored = _is_large_and_stored(matrix.operand, tuning.min_stored_bytes)
+            if is_stored and _has_thin_kernel(made, tuning):
                 return made
             if matrix.is_read_in_order:
                 return _vector(i, matrix, vector, editor, adders)
-    if is_narrow_product(i):
-        return _widened(i, editor, adders)
-    if _is_canonical(i) and (has_packing_kernel(i) or not _reads_both_with_strides(i)):
+    if is_narrow_product(i, capability):
+        return _widened(i, editor, adders, target)
+    is_packed = has_packing_kernel(i, capability)
+    if _is_canonical(i) and (is_packed or not _reads_both_with_strides(i)):
         return None
-    return _matrices(i, left, right, editor)
+    return _matrices(i, left, right, editor, capability)
 
 
-def _is_large_and_stored(i: HloInstruction) -> bool:
+def _is_large_and_stored(i: HloInstruction, min_bytes: int) -> bool:
     """Return whether a matrix is read from memory in any case, more of it than a cache holds.
 
     A sum can read a smaller one faster, and compute one that is not stored while it adds it up.
@@ -147,14 +151,14 @@ def _is_large_and_stored(i: HloInstruction) -> bool:
     while i.opcode is Opcode.RESHAPE:
         (i,) = i.operands
     size = i.shape.element_count * i.shape.element_type.byte_width
-    return i.opcode in _STORED and size >= MIN_STORED_BYTES
+    return i.opcode in _STORED and size >= min_bytes
 
 
-def _has_thin_kernel(i: HloInstruction) -> bool:
+def _has_thin_kernel(i: HloInstruction, tuning: ThinDots) -> bool:
     """Return whether there is a kernel for a canonical dot, or one reshaped, of a single vector."""
     while i.opcode is Opcode.RESHAPE:
         (i,) = i.operands
-    return thin_dot(i) is not None
+    return thin_dot(i, tuning) is not None
 
 
 def _reads_both_with_strides(i: HloInstruction) -> bool:
@@ -165,11 +169,11 @@ def _reads_both_with_strides(i: HloInstruction) -> bool:
     return bool(left < last and right == last)
 
 
-def _widened(i: HloInstruction, editor: Editor, adders: Adders) -> HloInstruction:
+def _widened(i: HloInstruction, editor: Editor, adders: Adders, target: Target) -> HloInstruction:
     """Return the product in s32, which wraps to the same narrow integers."""
     attributes = dataclasses.replace(i.attributes, preferred_element_type=ElementType.S32)
     wide = editor.add(Opcode.DOT, i.operands, attributes)
-    return convert(editor, _canonical(wide, editor, adders) or wide, i.shape.element_type)
+    return convert(editor, _canonical(wide, editor, adders, target) or wide, i.shape.element_type)
 
 
 def _sides(i: HloInstruction) -> tuple[_Side, _Side]:
@@ -215,11 +219,13 @@ def _is_canonical(i: HloInstruction) -> bool:
     )
 
 
-def _matrices(i: HloInstruction, left: _Side, right: _Side, editor: Editor) -> HloInstruction:
+def _matrices(
+    i: HloInstruction, left: _Side, right: _Side, editor: Editor, capability: Capability
+) -> HloInstruction:
     lhs, left_is_transposed = left.matrix(editor)
     rhs, right_is_transposed = right.matrix(editor)
     first = lhs.shape.rank - 2
-    if left_is_transposed and not right_is_transposed and not has_packing_kernel(i):
+    if left_is_transposed and not right_is_transposed and not has_packing_kernel(i, capability):
         # A loop nest would read both with strides.
         lhs, left_is_transposed = transpose(editor, lhs, [*range(first), first + 1, first]), False
     batch = (0,) if first else ()

@@ -2,15 +2,15 @@
 
 from xla_contract.element_type import ElementType
 from xla_server.ir.module import HloInstruction
-from xla_server.target import capability
+from xla_server.target.target import Capability
 
 
-def has_packing_kernel(i: HloInstruction) -> bool:
+def has_packing_kernel(i: HloInstruction, capability: Capability) -> bool:
     """Return whether the kernel of a dot packs operands, for which their layout is free."""
     return capability.packs_operands(operand_types(i), i.shape.element_type)
 
 
-def is_narrow_product(i: HloInstruction) -> bool:
+def is_narrow_product(i: HloInstruction, capability: Capability) -> bool:
     """Return whether a dot is the one in s32, converted to its result type."""
     return capability.is_narrow_product(operand_types(i), i.shape.element_type)
 

@@ -19,25 +19,14 @@ from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.passes.build import broadcast, transpose
 from xla_server.passes.edit import Editor, rewrite, users
-from xla_server.target.capability import (
-    MAX_TILED_DEPTH,
-    MIN_TAPS,
-    MIN_TILED_ROW,
-    TILED_CONVOLUTIONS,
-    is_wide_enough,
-)
-
-NARROW_GROUP = 4
-"""Features of a group below which groups are computed side by side, in vectors of features."""
-
-FEWEST_GROUPS = 16
-"""Groups that make such vectors."""
+from xla_server.target.target import Target
 
 
 @dataclasses.dataclass(frozen=True)
 class FeaturesLast:
     """Transposes what convolutions read, and their results back, as late as possible."""
 
+    target: Target
     name: str = "features-last"
 
     def apply(self, module: HloModule) -> bool:
@@ -46,7 +35,7 @@ class FeaturesLast:
         changed = False
         for computation in module.computations:
             if any(i.opcode is Opcode.CONVOLUTION for i in computation.instructions):
-                moving = _Moving(computation, editor)
+                moving = _Moving(computation, editor, self.target)
                 changed |= rewrite(computation, moving.moved, editor)
         return changed
 
@@ -54,7 +43,8 @@ class FeaturesLast:
 class _Moving:
     """Transposes moved behind what reads them, operands first."""
 
-    def __init__(self, computation: HloComputation, editor: Editor) -> None:
+    def __init__(self, computation: HloComputation, editor: Editor, target: Target) -> None:
+        self._target = target
         self._editor = editor
         self._readers = users(computation)
         self._made: set[HloInstruction] = set()
@@ -103,7 +93,7 @@ class _Moving:
                 numbers = renumbered(numbers, order)
         back = None
         is_taken = operands[0] is not i.operands[0]
-        if is_worth_it(i) or (is_taken and has_one_place(i)):
+        if is_worth_it(i, self._target) or (is_taken and has_one_place(i)):
             into = _last(numbers.input_order)
             operands[0] = transpose(self._editor, operands[0], into)
             numbers = _input_numbers(numbers, _inverse(into))
@@ -136,8 +126,9 @@ def has_one_place(i: HloInstruction) -> bool:
     return all(d.size == 1 for d in i.attributes.window.dimensions)
 
 
-def is_worth_it(i: HloInstruction) -> bool:
+def is_worth_it(i: HloInstruction, target: Target) -> bool:
     """Whether a convolution is computed so much faster that moving arrays is worth it."""
+    capability, tuning = target.capability, target.tuning.convolution_layouts
     numbers, window = i.attributes.dimension_numbers, i.attributes.window.dimensions
     kernel, groups = i.operands[1].shape, i.attributes.feature_group_count
     if i.attributes.batch_group_count > 1 or len(window) not in (1, 2, 3):
@@ -146,12 +137,12 @@ def is_worth_it(i: HloInstruction) -> bool:
     depth = kernel.element_count // max(outputs, 1)
     if has_one_place(i) or not i.shape.element_count:
         return False
-    if min(outputs // groups, depth) < NARROW_GROUP <= groups:
+    if min(outputs // groups, depth) < tuning.min_group_features <= groups:
         is_last = _last(numbers.output_order)[-1] == i.shape.rank - 1
-        return bool(groups >= FEWEST_GROUPS) and not is_last
+        return bool(groups >= tuning.min_groups) and not is_last
     if len({part.shape.element_type for part in (i, *i.operands)}) > 1:
         return False
-    if i.shape.element_type not in TILED_CONVOLUTIONS:
+    if i.shape.element_type not in capability.TILED_CONVOLUTIONS:
         return False
     moved = sum(
         part.shape.element_count
@@ -159,10 +150,9 @@ def is_worth_it(i: HloInstruction) -> bool:
         if list(_last(order)) != sorted(order)
     )
     row = i.shape.dimensions[numbers.output_spatial_dimensions[-1]]
-    is_wide = is_wide_enough(outputs // groups, groups) and row >= MIN_TILED_ROW
-    return (
-        is_wide and depth <= MAX_TILED_DEPTH and i.shape.element_count * depth >= moved * MIN_TAPS
-    )
+    is_wide = capability.is_wide_enough(outputs // groups, groups)
+    is_tiled = is_wide and row >= capability.MIN_TILED_ROW and depth <= capability.MAX_TILED_DEPTH
+    return is_tiled and bool(i.shape.element_count * depth >= moved * capability.MIN_TAPS)
 
 
 def _input_numbers(

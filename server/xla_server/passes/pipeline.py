@@ -1,5 +1,7 @@
 """THE pipeline: every pass in its place."""
 
+import functools
+
 from xla_server.ir.module import HloModule
 from xla_server.passes.algebraic_simplifier import AlgebraicSimplifier
 from xla_server.passes.argument_of_extremum import ArgumentOfExtremum
@@ -39,6 +41,7 @@ from xla_server.passes.variadic_reduction import VariadicReduction
 from xla_server.passes.while_hoisting import WhileHoisting
 from xla_server.passes.while_simplifier import WhileSimplifier
 from xla_server.passes.while_state import WhileState
+from xla_server.target.target import Target
 
 _LOCAL: tuple[Pass, ...] = (
     # What was packed only to be taken apart hides operands from all others.
@@ -52,72 +55,76 @@ _LOCAL: tuple[Pass, ...] = (
     CommonSubexpressions(),
 )
 
-_CONTROL: tuple[Pass, ...] = (
-    ConditionalSimplifier(),
-    # Before the state is shrunk, which takes from it where the counter starts.
-    WhileSimplifier(),
-    WhileState(),
-    # After constants were written into bodies, which makes more of them invariant.
-    WhileHoisting(),
-)
 
-PIPELINE: tuple[Pass, ...] = (
-    # First: it is the only one that reads layouts, and no pass keeps them.
-    BitcastExpander(),
-    # Before calls are inlined, because the halves of an asynchronous call become one.
-    CollectiveExpander(),
-    # Before calls are inlined as well: its loops call the step.
-    ScanExpander(),
-    # So that all that follows sees through calls.
-    FusionInliner(),
-    CallInliner(),
-    MapInliner(),
-    StaticSizes(),
-    # Before simplification, which sees through what is marked no more.
-    CustomCallExpander(),
-    # These write operations out in terms of those that are simplified and fused.
-    BatchNormExpander(),
-    RaggedDotExpander(),
-    ScaledDotExpander(),
-    # After those that may leave a formula of a computation on scalars. It may bring rng out of it.
-    ElementLoops(),
-    # Before simplification, which folds what is made of bounds that are constants.
-    RngExpander(),
-    # Its slices are simplified where the index turns out to be known.
-    SingleScatter(),
-    # Before narrow sums are widened, which single ones are.
-    VariadicReduction(),
-    # After those that make dots and reductions.
-    FloatWidening(),
-    # Before simplification, whose rules take it that there is an element to speak of.
-    EmptyArrays(),
-    # Simplification brings together the transposes that meet.
-    Fixpoint("simplification", (*_LOCAL, TransposeMover(), *_CONTROL)),
-    # After simplification, which brings transposes together, and before all that chooses by the
-    # order of dimensions in which dots and convolutions read their operands.
-    TransposeFolding(),
-    # After constants were folded, which may be what reductions start from.
-    ReduceMerger(),
-    # After reductions were merged, one of which may be along the dimension of a concatenation.
-    ConcatenateReduction(),
-    # Before convolutions of one place become products, where their features are last.
-    FeaturesLast(),
-    ConvolutionCanonicaliser(),
-    # Before dots become products of matrices, behind which reshapes stand in between.
-    TransposedDot(),
-    # After simplification, which finds the true sizes and the transposes that are none.
-    DotCanonicaliser(),
-    # After features are last, which leaves windows as they are.
-    DisjointWindows(),
-    # After simplification, which shows what reductions start from and which results are read.
-    ArgumentOfExtremum(),
-    # After the dots, some of which became reductions, and that split, which makes others.
-    TreeReduction(),
-    # Both leave reshapes.
-    Fixpoint("clean-up", (*_LOCAL, EmptyArrays())),
-    # Last, so that nothing is compiled for nobody.
-    DeadCode(),
-)
+@functools.cache
+def pipeline(target: Target) -> tuple[Pass, ...]:
+    """Return the passes before fusion, in their order."""
+    control: tuple[Pass, ...] = (
+        ConditionalSimplifier(target),
+        # Before the state is shrunk, which takes from it where the counter starts.
+        WhileSimplifier(target),
+        WhileState(),
+        # After constants were written into bodies, which makes more of them invariant.
+        WhileHoisting(target),
+    )
+    return (
+        # First: it is the only one that reads layouts, and no pass keeps them.
+        BitcastExpander(),
+        # Before calls are inlined, because the halves of an asynchronous call become one.
+        CollectiveExpander(),
+        # Before calls are inlined as well: its loops call the step.
+        ScanExpander(),
+        # So that all that follows sees through calls.
+        FusionInliner(),
+        CallInliner(),
+        MapInliner(),
+        StaticSizes(),
+        # Before simplification, which sees through what is marked no more.
+        CustomCallExpander(),
+        # These write operations out in terms of those that are simplified and fused.
+        BatchNormExpander(),
+        RaggedDotExpander(),
+        ScaledDotExpander(),
+        # After those that may leave a formula of a computation on scalars, out of which it may
+        # bring rng.
+        ElementLoops(),
+        # Before simplification, which evaluates operations on bounds that are constants.
+        RngExpander(),
+        # Its slices are simplified where the index turns out to be known.
+        SingleScatter(),
+        # Before narrow sums are widened, which single ones are.
+        VariadicReduction(),
+        # After those that make dots and reductions.
+        FloatWidening(),
+        # Before simplification, whose rules take it that there is an element to speak of.
+        EmptyArrays(),
+        # Simplification brings together the transposes that meet.
+        Fixpoint("simplification", (*_LOCAL, TransposeMover(), *control)),
+        # After simplification, which brings transposes together, and before all that chooses by the
+        # order of dimensions in which dots and convolutions read their operands.
+        TransposeFolding(target),
+        # After constant evaluation: initial values of reductions are constants then.
+        ReduceMerger(),
+        # After reductions were merged, one of which may be along the dimension of a concatenation.
+        ConcatenateReduction(),
+        # Before convolutions with windows of one element become products if channels are last.
+        FeaturesLast(target),
+        ConvolutionCanonicaliser(),
+        # Before dots become products of matrices, behind which reshapes stand in between.
+        TransposedDot(),
+        # After simplification, which finds the true sizes and the transposes that are none.
+        DotCanonicaliser(target),
+        # After features are last, which leaves windows as they are.
+        DisjointWindows(target),
+        # After simplification, which shows what reductions start from and which results are read.
+        ArgumentOfExtremum(),
+        # After the dots, some of which became reductions, and that split, which makes others.
+        TreeReduction(target),
+        # Both leave reshapes.
+        Fixpoint("clean-up", (*_LOCAL, EmptyArrays())),
+        # Last, so that nothing without a reader is compiled.
+        DeadCode(),
+    )
 
 
 NEEDED: frozenset[str] = frozenset(
@@ -143,6 +150,6 @@ NEEDED: frozenset[str] = frozenset(
 """Passes that no option leaves out: programs would not compile, or compile to something else."""
 
 
-def optimise(module: HloModule) -> None:
+def optimise(module: HloModule, target: Target) -> None:
     """Run the pipeline once over a module that is the caller's to change."""
-    run_once(PIPELINE, module)
+    run_once(pipeline(target), module)

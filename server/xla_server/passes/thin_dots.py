@@ -4,39 +4,9 @@ import dataclasses
 
 from xla_contract.element_type import ElementType
 from xla_server.ir.module import HloInstruction
+from xla_server.target.pass_tuning import ThinDots
 
 _TYPES = frozenset({ElementType.F32, ElementType.F64})
-
-MAX_INNER_VECTORS = 48
-"""Vectors up to which a matrix is multiplied along its rows without packing it."""
-
-MAX_OUTER_VECTORS = 4
-"""Vectors up to which a matrix is multiplied along its columns without packing it."""
-
-MIN_MATRIX_BYTES = 1 << 16
-"""Bytes of a matrix below which it stays in L1, and packing it costs little."""
-
-MIN_INNER_BYTES = 1 << 9
-"""Bytes of a row from which adding up partial sums costs less than packing the matrix."""
-
-FEW_VECTORS = 8
-MIN_INNER_BYTES_OF_FEW = 1 << 8
-"""The same for at most `FEW_VECTORS`, where packing is more of the time."""
-
-MIN_OUTER_BYTES = 1 << 8
-"""Bytes of a row below which setting up its products takes longer than they do."""
-
-OUTER_PIECE_BYTES = 1 << 9
-MIN_OUTER_PIECES = 4
-MAX_UNDIVIDED_BYTES = 1 << 20
-"""A product along columns is divided into pieces of rows of at least `OUTER_PIECE_BYTES`.
-
-A matrix of more than `MAX_UNDIVIDED_BYTES` has to have `MIN_OUTER_PIECES`, so that threads share
-it. Others are divided along the sums, or are read by panels.
-"""
-
-MIN_ROWS_PER_VECTOR = 8
-"""Rows of the matrix for each vector from which the vectors are worth transposing."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,7 +27,7 @@ class ThinDot:
     vectors_are_rows: bool
 
 
-def thin_dot(i: HloInstruction) -> ThinDot | None:
+def thin_dot(i: HloInstruction, tuning: ThinDots) -> ThinDot | None:
     """Return how a canonical dot is multiplied without packing, None if another way is faster."""
     numbers = i.attributes.dimension_numbers
     lhs, rhs = (operand.shape for operand in i.operands)
@@ -78,25 +48,27 @@ def thin_dot(i: HloInstruction) -> ThinDot | None:
         is_inner,
         vectors_are_rows or min(rows, columns) == 1,
     )
-    return found if _is_faster(found, i.shape.element_type.byte_width) else None
+    return found if _is_faster(found, i.shape.element_type.byte_width, tuning) else None
 
 
-def _is_faster(thin: ThinDot, width: int) -> bool:
+def _is_faster(thin: ThinDot, width: int, tuning: ThinDots) -> bool:
     matrix = thin.count * thin.depth * width
-    if matrix < MIN_MATRIX_BYTES:
+    if matrix < tuning.min_matrix_bytes:
         return False
     if thin.is_inner:
-        least = MIN_INNER_BYTES_OF_FEW if thin.vectors <= FEW_VECTORS else MIN_INNER_BYTES
-        is_ready = thin.vectors_are_rows or thin.count >= MIN_ROWS_PER_VECTOR * thin.vectors
-        return is_ready and thin.vectors <= MAX_INNER_VECTORS and thin.depth * width >= least
+        is_few = thin.vectors <= tuning.few_vectors
+        least = tuning.min_inner_bytes_of_few if is_few else tuning.min_inner_bytes
+        is_ready = thin.vectors_are_rows or thin.count >= tuning.min_rows_per_vector * thin.vectors
+        is_thin = thin.vectors <= tuning.max_inner_vectors
+        return is_ready and is_thin and thin.depth * width >= least
     # Neighbouring sums are stored together, so they have to be neighbours in the result.
     is_contiguous = thin.is_right or thin.vectors == 1
     row = thin.count * width
-    is_shared = (
-        thin.batch * (row // OUTER_PIECE_BYTES) >= MIN_OUTER_PIECES
-        or thin.batch >= MIN_OUTER_PIECES
-        or matrix <= MAX_UNDIVIDED_BYTES
-    )
+    pieces = thin.batch * max(row // tuning.outer_piece_bytes, 1)
+    is_shared = pieces >= tuning.min_outer_pieces or matrix <= tuning.max_undivided_bytes
     return (
-        is_contiguous and is_shared and thin.vectors <= MAX_OUTER_VECTORS and row >= MIN_OUTER_BYTES
+        is_contiguous
+        and is_shared
+        and thin.vectors <= tuning.max_outer_vectors
+        and row >= tuning.min_outer_bytes
     )

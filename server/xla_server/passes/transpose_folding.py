@@ -16,6 +16,7 @@ from xla_server.passes.build import broadcast, reshape
 from xla_server.passes.dot_types import has_packing_kernel
 from xla_server.passes.edit import Editor, rewrite, users
 from xla_server.passes.features_last import is_worth_it
+from xla_server.target.target import Target
 
 _MAX_CHAIN = 8
 """Elementwise operations and reshapes between a transpose and its product, at most."""
@@ -32,6 +33,7 @@ class TransposeFolding:
     reader. The product may have dimensions of size 1 in other positions; a reshape restores them.
     """
 
+    target: Target
     name: str = "transpose-folding"
 
     def apply(self, module: HloModule) -> bool:
@@ -39,18 +41,20 @@ class TransposeFolding:
         editor = Editor(module)
         changed = False
         for computation in module.computations:
-            changed |= _fold(computation, editor)
+            changed |= _fold(computation, editor, self.target)
         return changed
 
 
-def _fold(computation: HloComputation, editor: Editor) -> bool:
+def _fold(computation: HloComputation, editor: Editor, target: Target) -> bool:
     if all(i.opcode not in _RULES for i in computation.instructions):
         return False
     readers = users(computation)
 
     def folded(i: HloInstruction) -> HloInstruction | None:
         rule = _RULES.get(i.opcode)
-        return None if rule is None or i.control_predecessors else rule(i, readers, editor)
+        if rule is None or i.control_predecessors:
+            return None
+        return rule(i, readers, editor, target)
 
     return rewrite(computation, folded, editor)
 
@@ -67,7 +71,9 @@ class _Source:
         return tuple(self.order[d] for d in dimensions)
 
 
-def _dot(i: HloInstruction, readers: Readers, editor: Editor) -> HloInstruction | None:
+def _dot(
+    i: HloInstruction, readers: Readers, editor: Editor, target: Target
+) -> HloInstruction | None:
     """Return the dot of the operands before their transposes, None if it can read neither."""
     numbers = i.attributes.dimension_numbers
     roles = [
@@ -77,7 +83,7 @@ def _dot(i: HloInstruction, readers: Readers, editor: Editor) -> HloInstruction 
     operands = list(i.operands)
     for number, (batch, contracting) in enumerate(roles):
         # A loop nest takes the left matrix by rows.
-        if number == 0 and not has_packing_kernel(i):
+        if number == 0 and not has_packing_kernel(i, target.capability):
             continue
         operand = operands[number]
         source = _before_transpose(operand, i, readers, editor)
@@ -122,7 +128,9 @@ def _is_matrix(
     )
 
 
-def _convolution(i: HloInstruction, readers: Readers, editor: Editor) -> HloInstruction | None:
+def _convolution(
+    i: HloInstruction, readers: Readers, editor: Editor, target: Target
+) -> HloInstruction | None:
     """Return the convolution of the operands before their transposes.
 
     The result is None if there are none, or if `FeaturesLast` would transpose them again.
@@ -137,8 +145,9 @@ def _convolution(i: HloInstruction, readers: Readers, editor: Editor) -> HloInst
     if operands == list(i.operands):
         return None
     attributes = dataclasses.replace(i.attributes, dimension_numbers=numbers)
+    folded = dataclasses.replace(i, operands=tuple(operands), attributes=attributes)
     # It would be brought into the order that it has now.
-    if is_worth_it(dataclasses.replace(i, operands=tuple(operands), attributes=attributes)):
+    if is_worth_it(folded, target):
         return None
     return editor.add(Opcode.CONVOLUTION, operands, attributes, shape=i.shape)
 
@@ -171,7 +180,9 @@ def _with_kernel(
     )
 
 
-_RULES: Mapping[Opcode, Callable[[HloInstruction, Readers, Editor], HloInstruction | None]] = {
+_Rule = Callable[[HloInstruction, Readers, Editor, Target], HloInstruction | None]
+
+_RULES: Mapping[Opcode, _Rule] = {
     Opcode.DOT: _dot,
     Opcode.CONVOLUTION: _convolution,
 }

@@ -21,30 +21,8 @@ from xla_server.passes.build import (
     sliced,
 )
 from xla_server.passes.edit import Editor, rewrite
-
-LONG = 1 << 16
-"""Elements from which a reduction is worth more than one thread."""
-
-FEW = 16
-"""Results below which rows are too few to be shared out."""
-
-NARROW = 1024
-"""Columns below which they are too few."""
-
-SHORTEST = 1024
-"""Elements that one result takes at least to be cut."""
-
-WIDE = 1 << 20
-"""Elements of wide columns that are worth more than one trip, which takes NARROW of them."""
-
-ROWS = 64
-"""Rows of wide columns that are one trip at least."""
-
-FEWEST = 4
-"""Blocks of rows of wide columns, below which one loop does them as well."""
-
-PARTS = 64
-"""Parts of a reduction: their number does not depend on threads, so neither do sums."""
+from xla_server.target.pass_tuning import Reductions
+from xla_server.target.target import Target
 
 FREE_ORDER = frozenset(
     {
@@ -68,24 +46,27 @@ class TreeReduction:
     operations that may be combined in any order are cut.
     """
 
+    target: Target
     name: str = "tree-reduction"
 
     def apply(self, module: HloModule) -> bool:
         """Cut everywhere; whether anything was."""
-        editor = Editor(module)
+        editor, tuning = Editor(module), self.target.tuning.reductions
         adders: list[HloComputation] = []
         changed = False
         for computation in list(module.computations):
-            changed |= rewrite(computation, lambda i: _cut(i, editor, adders), editor)
+            changed |= rewrite(computation, lambda i: _cut(i, editor, adders, tuning), editor)
         module.computations[:0] = adders
         return changed
 
 
-def _cut(i: HloInstruction, editor: Editor, adders: list[HloComputation]) -> HloInstruction | None:
+def _cut(
+    i: HloInstruction, editor: Editor, adders: list[HloComputation], tuning: Reductions
+) -> HloInstruction | None:
     if i.opcode is not Opcode.REDUCE or len(i.operands) != 2:
         return None
     operand, initial = i.operands
-    if operand.shape.element_count < LONG or 0 in operand.shape.dimensions:
+    if operand.shape.element_count < tuning.min_elements or 0 in operand.shape.dimensions:
         return None
     kind = i.shape.element_type
     if operand.shape.element_type is not kind or initial.shape.element_type is not kind:
@@ -94,7 +75,7 @@ def _cut(i: HloInstruction, editor: Editor, adders: list[HloComputation]) -> Hlo
     neutral = neutral_of(opcode, kind)
     if opcode is None or neutral is None:
         return None
-    return _Cut(i, constant(editor, neutral, kind), editor, adders).made()
+    return _Cut(i, constant(editor, neutral, kind), editor, adders, tuning).made()
 
 
 def neutral_of(opcode: Opcode | None, kind: ElementType) -> Any:
@@ -131,7 +112,9 @@ class _Cut:
         neutral: HloInstruction,
         editor: Editor,
         adders: list[HloComputation],
+        tuning: Reductions,
     ) -> None:
+        self._tuning = tuning
         self._i, self._neutral, self._editor, self._adders = i, neutral, editor, adders
         (self._reducer,) = i.called
         self._operand, self._initial = i.operands
@@ -147,12 +130,13 @@ class _Cut:
             return self._by_groups(reduced, range(begin, end))
         is_row = inner == 1
         outer = count(sizes[:begin])
-        if outer >= FEW:
+        if outer >= self._tuning.min_rows:
             return None
-        if length >= SHORTEST and (is_row or outer * inner < NARROW):
+        has_few_columns = is_row or outer * inner < self._tuning.min_columns
+        if length >= self._tuning.min_length and has_few_columns:
             parts = self._parts(length)
         else:
-            parts = 1 if is_row else _blocks(outer, length, inner)
+            parts = 1 if is_row else self._blocks(outer, length, inner)
         if parts == 1:
             return None
         flat = reshape(self._editor, self._operand, (outer, length, inner))
@@ -166,8 +150,23 @@ class _Cut:
 
     def _parts(self, length: int) -> int:
         """How many parts: a number that divides the length where there is one."""
-        fitting = [n for n in range(FEW, 4 * PARTS + 1) if length % n == 0]
-        return min(fitting, key=lambda n: abs(n - PARTS)) if fitting else PARTS
+        parts = self._tuning.parts
+        fitting = [n for n in range(self._tuning.min_parts, 4 * parts + 1) if length % n == 0]
+        return min(fitting, key=lambda n: abs(n - parts), default=parts)
+
+    def _blocks(self, outer: int, length: int, inner: int) -> int:
+        """Return the number of blocks that rows of wide columns are cut into, 1 for none.
+
+        It is a divisor of their number.
+        """
+        tuning = self._tuning
+        columns = max(outer, inner // tuning.min_columns, 1)
+        wanted = min(length // tuning.min_block_rows, tuning.parts // columns)
+        elements = length * min(inner, tuning.min_columns)
+        if elements <= tuning.max_block_elements or wanted < tuning.min_blocks:
+            return 1
+        fitting = [n for n in range(tuning.min_blocks, 2 * wanted + 1) if length % n == 0]
+        return min(fitting, key=lambda n: abs(n - wanted), default=1)
 
     def _partial(
         self, flat: HloInstruction, outer: int, length: int, inner: int, parts: int
@@ -201,15 +200,6 @@ class _Cut:
         self, operand: HloInstruction, initial: HloInstruction, dimensions: tuple[int, ...]
     ) -> HloInstruction:
         return reduce(self._editor, operand, initial, dimensions, self._reducer)
-
-
-def _blocks(outer: int, length: int, inner: int) -> int:
-    """How many blocks the rows of wide columns are cut into: one, or a divisor of their number."""
-    wanted = min(length // ROWS, PARTS // max(outer, inner // NARROW, 1))
-    if length * min(inner, NARROW) <= WIDE or wanted < FEWEST:
-        return 1
-    fitting = [n for n in range(FEWEST, 2 * wanted + 1) if length % n == 0]
-    return min(fitting, key=lambda n: abs(n - wanted), default=1)
 
 
 def _last_run(reduced: list[int]) -> tuple[int, int]:

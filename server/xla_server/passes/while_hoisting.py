@@ -10,6 +10,7 @@ from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.passes.build import element
 from xla_server.passes.edit import Editor, rewrite, users
 from xla_server.passes.loops import Loop, callers, is_element, loop_of, resize
+from xla_server.target.target import Target
 
 _FREE = frozenset({Opcode.BROADCAST, Opcode.IOTA, Opcode.RESHAPE, Opcode.REVERSE, Opcode.SLICE})
 """Moved along with what reads them, but not worth memory of their own."""
@@ -41,35 +42,33 @@ _MOVED = (
     }
 )
 
-SMALL = 4096
-"""Bytes that a result may always take."""
-
 
 @dataclasses.dataclass(frozen=True)
 class WhileHoisting:
     """Moves invariant computations out of loops, whose state hands their results in."""
 
+    target: Target
     name: str = "while-hoisting"
 
     def apply(self, module: HloModule) -> bool:
         """Hoist out of all loops; whether anything was."""
         if not any(i.opcode is Opcode.WHILE for i in module.instructions()):
             return False
-        editor = Editor(module)
+        editor, free = Editor(module), self.target.tuning.control_flow.free_hoisted_bytes
         counts = callers(module)
         changed = False
         for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _hoisted(i, counts, editor), editor)
+            changed |= rewrite(computation, lambda i: _hoisted(i, counts, editor, free), editor)
         return changed
 
 
 def _hoisted(
-    i: HloInstruction, counts: dict[HloComputation, int], editor: Editor
+    i: HloInstruction, counts: dict[HloComputation, int], editor: Editor, free_bytes: int
 ) -> HloInstruction | None:
     loop = loop_of(i)
     if loop is None or not counts[loop.body] == counts[loop.condition] == 1:
         return None
-    handed_in = _frontier(loop, _invariant(loop))
+    handed_in = _frontier(loop, _invariant(loop), free_bytes)
     if not handed_in:
         return None
     results = _outside(loop, handed_in, editor)
@@ -109,7 +108,7 @@ def _invariant(loop: Loop) -> set[HloInstruction]:
     return moved
 
 
-def _frontier(loop: Loop, moved: set[HloInstruction]) -> list[HloInstruction]:
+def _frontier(loop: Loop, moved: set[HloInstruction], free_bytes: int) -> list[HloInstruction]:
     """Those that what stays in the loop reads; what is not worth its memory stays too."""
     readers = users(loop.body)
     leaving = set(moved)
@@ -117,18 +116,18 @@ def _frontier(loop: Loop, moved: set[HloInstruction]) -> list[HloInstruction]:
     for part in reversed(loop.body.instructions):
         if part not in moved or all(reader in leaving for reader in readers[part]):
             continue
-        if _is_worth_memory(part):
+        if _is_worth_memory(part, free_bytes):
             found.append(part)
         else:
             leaving.discard(part)
     return found[::-1]
 
 
-def _is_worth_memory(part: HloInstruction) -> bool:
+def _is_worth_memory(part: HloInstruction, free_bytes: int) -> bool:
     if part.opcode in _FREE or not part.shape.is_array:
         return False
     given = sum(operand.shape.byte_size for operand in part.operands)
-    return part.opcode in _EXPENSIVE or part.shape.byte_size <= max(SMALL, given)
+    return part.opcode in _EXPENSIVE or part.shape.byte_size <= max(free_bytes, given)
 
 
 def _outside(

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from xla_contract.shape import Shape
 from xla_server.buffers.assignment import Assignment, MemoryUse, assign, memory_use
 from xla_server.buffers.code import Code, HostThunk, Row, Value
 from xla_server.buffers.work import ProgramWork
@@ -17,6 +18,8 @@ from xla_server.runtime.encoding import encode
 from xla_server.runtime.host import HostRun, array_at
 from xla_server.runtime.row_times import RowTimes
 from xla_server.runtime.threads import ThreadPool
+
+Array = Any
 
 KEPT_RUNS = 16
 """Runs that a program keeps for the next executions; more than that side by side are rare."""
@@ -39,6 +42,7 @@ class Program:
         kernels: Kernels,
         threads: ThreadPool,
         blocks: BlockPool,
+        work: ProgramWork | None = None,
     ) -> None:
         self._code = code
         self._assignment = assignment
@@ -48,8 +52,8 @@ class Program:
         threads.start()
         self._walk = executor.walker(kernels)
         self._encoded = encode(code, assignment, kernels)
-        self.work: ProgramWork | None = None
-        """The static count of its code, where somebody has counted."""
+        self.work = work
+        """The static count of its code, where it was counted."""
         self.results = assignment.results
         """The place of each result: in its own memory, in a parameter's or in a constant's."""
         arrays = list(code.constants.values())
@@ -64,7 +68,9 @@ class Program:
     def with_donated(self, donated: frozenset[int]) -> "Program":
         """This program for runs that may write over parameters: these numbers of them."""
         assignment = assign(self._code, donated)
-        return Program(self._code, assignment, self._kernels, self._threads, self._blocks)
+        return Program(
+            self._code, assignment, self._kernels, self._threads, self._blocks, self.work
+        )
 
     @property
     def memory(self) -> MemoryUse:
@@ -112,6 +118,29 @@ class Program:
         if len(waiting) < KEPT_RUNS:
             run.arena = arena if self._arena_size <= KEPT_ARENA else None
             waiting.append(run)
+        return results, cycles
+
+    def run_on_arrays(
+        self,
+        arrays: Sequence[Array],
+        shapes: Sequence[Shape],
+        cancellation: Cancellation,
+        host: HostRun,
+        times: RowTimes | None = None,
+    ) -> tuple[list[Array], int]:
+        """Run on dense row-major arrays; return the results, which have `shapes`, and the cycles.
+
+        Raises as `run`.
+        """
+        addresses = [array.ctypes.data for array in arrays]
+        blocks, cycles = self.run(addresses, cancellation, lambda: host, times)
+        results: list[Array] = []
+        for place, shape in zip(self.results, shapes, strict=True):
+            if place.kind == "parameter":
+                results.append(arrays[place.number].reshape(shape.dimensions))
+            else:
+                owners = blocks if place.kind == "result" else self.constants
+                results.append(owners[place.number].array(shape))
         return results, cycles
 
     @property

@@ -1,4 +1,4 @@
-"""Numbers that code generation is tuned by, in groups, each derived from a machine.
+"""Numbers that compilation is tuned by, in groups: here those of kernels, derived from a machine.
 
 A number that follows from caches or cores is a field that `of` computes; the others are defaults,
 which hold for every machine. LOG is tests/benchmarks/LOG.md, by its headings. Its machines have two
@@ -8,7 +8,14 @@ cores; numbers of work items scale from there by the cores.
 import dataclasses
 import functools
 
+from xla_server.target.fusion_tuning import Fusions, InPlaceUpdates
 from xla_server.target.machine import Machine
+from xla_server.target.pass_tuning import (
+    ControlFlow,
+    ConvolutionLayouts,
+    Reductions,
+    ThinDots,
+)
 
 _MAX_CACHE_SHARE = 256 << 10
 _MAX_PRODUCTS = 1 << 32
@@ -213,6 +220,13 @@ class Tuning:
     """Number of rows or matrices that are sorted or factored side by side, each in scratch memory
     of its own."""
 
+    reductions: Reductions
+    thin_dots: ThinDots
+    convolution_layouts: ConvolutionLayouts
+    control_flow: ControlFlow
+    fusions: Fusions
+    in_place_updates: InPlaceUpdates
+
 
 @functools.cache
 def tuning_of(machine: Machine) -> Tuning:
@@ -223,4 +237,10 @@ def tuning_of(machine: Machine) -> Tuning:
         ThinProducts.of(machine),
         Convolutions.of(machine),
         scratch_items(machine, 32),
+        Reductions(),
+        ThinDots(),
+        ConvolutionLayouts(),
+        ControlFlow(),
+        Fusions(),
+        InPlaceUpdates(),
     )

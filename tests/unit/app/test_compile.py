@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from tests.corpus.hlo_text import VECTOR_LOOP
 from xla_contract.stubs import hlo_pb2
 from xla_server.app.commands import app
+from xla_server.app.endings import EXIT_USAGE
 from xla_server.ir.exporter import export_module
 from xla_server.ir.text.parser import parse_module
 
@@ -75,6 +76,21 @@ def test_a_run_on_made_up_arguments_says_what_they_are_and_how_long_it_took(
     assert "arguments: random (seed 0)\n" in output
     assert re.search(r"\ntime: \d+ ns, \d+ cycles\ncode and constants: \d+ bytes\n", output)
     assert [path.name for path in tmp_path.iterdir()] == ["many.hlo"]
+
+
+def test_a_run_on_a_platform_that_compiles_nothing_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "loop.hlo"
+    program.write_text(VECTOR_LOOP)
+    monkeypatch.setenv("XLA_SERVER_PLATFORM", "interpreter")
+    code, output = run(program, "--run")
+    assert code == EXIT_USAGE
+    assert "a program must run on a platform that compiles it, got interpreter" in output
+    monkeypatch.setenv("XLA_SERVER_PLATFORM", "abacus")
+    code, output = run(program, "--run")
+    assert code == EXIT_USAGE
+    assert "abacus" in output
 
 
 def test_a_profile_of_a_run_is_written_in_both_forms(tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from xla_server.app import wiring
-from xla_server.app.config import ConfigurationError, Platform, Settings
-from xla_server.app.wiring import PLATFORMS, create_server
+from xla_server.app import platforms
+from xla_server.app.config import ConfigurationError, Settings
+from xla_server.app.platform_names import Platform
+from xla_server.app.platforms import PLATFORMS
+from xla_server.app.wiring import create_server
 
 
 def refused(rule: str, **options: Any) -> None:
@@ -54,7 +56,7 @@ def test_a_directory_for_dumps_must_be_writable(
         return False
 
     # Whoever runs the tests may be allowed everything.
-    monkeypatch.setattr(wiring.os, "access", forbidden)
+    monkeypatch.setattr(platforms.os, "access", forbidden)
     rule = f"^dump_dir: {tmp_path}: the server must be able to write there$"
     refused(rule, dump_dir=str(tmp_path))
     assert asked == [(tmp_path, os.W_OK | os.X_OK)]

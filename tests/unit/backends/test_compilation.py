@@ -10,12 +10,13 @@ from tests.corpus import hlo_programs
 from tests.corpus.hlo_text import VECTOR_LOOP, parse_hlo
 from tests.operations_page.probes import PROBES, Probe
 from tests.operations_page.probing import Subject
+from tests.processors import TARGET
 from tests.unit.passes.passing import leaves, tame
 from xla_contract.element_type import ElementType
 from xla_contract.errors import XlaError
 from xla_contract.literal import Literal
 from xla_contract.stubs import hlo_pb2
-from xla_server.backends.compilation import STEPS, compile_module
+from xla_server.backends.compilation import compile_module, steps_of
 from xla_server.backends.cpu import Cpu
 from xla_server.backends.options import CompileOptions
 from xla_server.buffers.assignment import Assignment
@@ -32,6 +33,8 @@ from xla_server.ir.text.parser import parse_module
 from xla_server.ir.text.printer import print_module
 from xla_server.passes.pipeline import NEEDED
 from xla_server.passes.selection import PassOptions
+
+STEPS, _ = steps_of(TARGET)
 
 CPU = Cpu(threads=1)
 

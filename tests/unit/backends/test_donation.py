@@ -10,7 +10,7 @@ from xla_client import ops
 from xla_client.builder import Op
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.literal import Literal
-from xla_server.backends.cpu import CpuExecutable
+from xla_server.backends.compiled_executable import CompiledExecutable
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels
@@ -20,15 +20,15 @@ X = np.arange(1000, dtype=np.float32)
 DEVICE = CPU.devices[0]
 
 
-def compiled(function: Callable[..., Op], *arguments: object) -> CpuExecutable:
+def compiled(function: Callable[..., Op], *arguments: object) -> CompiledExecutable:
     module = built(function, arguments)
     executable = CPU.compile(module, module.entry_program_shape)
-    assert isinstance(executable, CpuExecutable)
+    assert isinstance(executable, CompiledExecutable)
     return executable
 
 
 def execute(
-    executable: CpuExecutable, *arguments: HostBuffer, donated: Collection[int] = ()
+    executable: CompiledExecutable, *arguments: HostBuffer, donated: Collection[int] = ()
 ) -> HostBuffer:
     output = executable.execute(
         arguments,

@@ -208,7 +208,7 @@ def test_an_interpreter_has_nothing_to_prepare() -> None:
     text = (
         "import sys\n"
         "from xla_server.app.config import Settings\n"
-        "from xla_server.app.wiring import create_backend\n"
+        "from xla_server.app.platforms import create_backend\n"
         "assert create_backend(Settings(platform='interpreter')).prepare()\n"
         "assert 'numba' not in sys.modules\n"
     )

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from xla_server.backends import cpu
+from xla_server.backends import compiled as backend
 from xla_server.backends.cpu import Cpu
 from xla_server.backends.dump_directory import DumpDirectory
 from xla_server.backends.options import CompileOptions, DumpOptions
@@ -26,13 +26,13 @@ OTHER = FIRST.replace("3, 4", "3, 5")
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the modules that were compiled."""
     names = []
-    original = cpu.compile_module
+    original = backend.compile_module
 
     def counted(module: Any, *given: Any, **named: Any) -> Any:
         names.append(module.name)
         return original(module, *given, **named)
 
-    monkeypatch.setattr(cpu, "compile_module", counted)
+    monkeypatch.setattr(backend, "compile_module", counted)
     return names
 
 

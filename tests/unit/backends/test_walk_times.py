@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.examples import ADD, Example
-from tests.unit.backends.test_cpu_dynamic import executed, module_of
+from tests.unit.backends.test_dynamic_executable import executed, module_of
 from tests.unit.evaluator.test_dynamic_shapes import LINE, zero
 from xla_client import Op, ops
 from xla_contract.element_type import ElementType as E

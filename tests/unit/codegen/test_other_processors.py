@@ -21,6 +21,7 @@ from xla_server.codegen.kernel import kernel_object
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.namespace import vocabulary
 from xla_server.codegen.routines.gemm_tiles import heights
+from xla_server.target.target import Target
 
 _RANDOM = np.random.default_rng(2)
 _ORDER = "NHWC", "HWIO", "NHWC"
@@ -57,7 +58,7 @@ def test_programs_compile_for_any_processor_and_run_where_the_host_can(
     machine = MACHINES[name]
     function, arguments = PROGRAMS[program]
     module = imported(lower(function, *arguments))
-    rows = kernels_of(compile_module(module, machine=machine).code)
+    rows = kernels_of(compile_module(module, target=Target.of(machine)).code)
     codes = [kernel_object(row.kernel, machine) for row in rows]
     known = vocabulary(machine).shared
     called = {symbol for code in codes for symbol in symbols_in(code)}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_contract.ops.fusion import FusionKind
 from xla_server.fusion.loop_fusion import LoopFusion
@@ -82,7 +83,7 @@ def doubled() -> HloModule:
 
 def assert_fused(module: HloModule) -> None:
     """One fusion computes the convolution with what follows, and the same results."""
-    after = passed(module, LoopFusion(), OutputFusion())
+    after = passed(module, LoopFusion(TARGET), OutputFusion(TARGET))
     assert opcodes(after) == {"fusion": 1}
     assert after.entry.root.attributes.kind is FusionKind.OUTPUT
     (called,) = after.entry.root.called
@@ -122,5 +123,5 @@ def test_what_needs_other_places_is_left(name: str) -> None:
         "dim_labels=b01f_01io->b01f",
         *before,
     )
-    LoopFusion().apply(looped)
-    passed(looped, OutputFusion(), fires=False)
+    LoopFusion(TARGET).apply(looped)
+    passed(looped, OutputFusion(TARGET), fires=False)

@@ -2,10 +2,13 @@
 
 import pytest
 
+from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
-from xla_server.fusion.fusible import MANY_OPERANDS
-from xla_server.fusion.loop_fusion import JOINED, LARGEST, LoopFusion
+from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.ir.module import HloModule
+
+FUSIONS = TARGET.tuning.fusions
+SELECTED = FUSIONS.max_selected_operands
 
 ADD = "to_apply=add"
 
@@ -23,29 +26,29 @@ def joined(
     return stated([f"f32[{sizes}]"] * count, concatenate, *lines)
 
 
-@pytest.mark.parametrize("count", [2, MANY_OPERANDS, MANY_OPERANDS + 1, 30])
+@pytest.mark.parametrize("count", [2, SELECTED, SELECTED + 1, 30])
 @pytest.mark.parametrize("formula", ["abs", "exponential"])
 def test_operands_are_computed_where_they_are_stored(count: int, formula: str) -> None:
     module = joined(count, "20,40", f"{20 * count},40", 0, formula)
-    after = passed(module, LoopFusion())
+    after = passed(module, LoopFusion(TARGET))
     assert opcodes(after) == {"fusion": 1}
     assert_kept(module, after)
 
 
 def test_functions_of_short_runs_have_loops_of_their_own() -> None:
-    count = MANY_OPERANDS + 1
+    count = SELECTED + 1
     short = joined(count, "200,4", f"200,{4 * count}", 1, "exponential")
-    passed(short, LoopFusion(), fires=False)
+    passed(short, LoopFusion(TARGET), fires=False)
     long = joined(count, "200,40", f"200,{40 * count}", 1, "exponential")
-    after = passed(long, LoopFusion())
+    after = passed(long, LoopFusion(TARGET))
     assert opcodes(after) == {"fusion": 1}
     assert_kept(long, after)
 
 
 def test_a_concatenate_of_many_operands_has_room_for_them() -> None:
-    count = LARGEST
+    count = FUSIONS.max_instructions
     module = joined(count, "20", f"{20 * count}", 0, "abs")
-    after = passed(module, LoopFusion())
+    after = passed(module, LoopFusion(TARGET))
     assert opcodes(after) == {"fusion": 1}
     assert_kept(module, after)
 
@@ -80,11 +83,11 @@ CONSUMERS = {
 @pytest.mark.parametrize("name", CONSUMERS)
 def test_many_operands_are_joined_at_the_places_of_a_kernel_or_stored(name: str) -> None:
     lines, is_inside = CONSUMERS[name]
-    for count in (MANY_OPERANDS + 2, 2):
+    for count in (SELECTED + 2, 2):
         rows = 20 * count
         behind = [line.format(n=rows, half=rows // 2) for line in lines]
         module = joined(count, "20,40", f"{rows},40", 0, "abs", *behind)
-        after = passed(module, LoopFusion())
+        after = passed(module, LoopFusion(TARGET))
         inside = {part.root.opcode.value for part in after.computations if part is not after.entry}
         is_stored = "concatenate" in inside or "concatenate" in opcodes(after)
         assert is_stored is not (is_inside or count == 2), (name, count, opcodes(after))
@@ -96,22 +99,22 @@ def test_a_long_formula_is_not_repeated_for_each_of_many_operands() -> None:
     lines = ["n0 = f32[600,40] abs(joined)"]
     lines += [f"n{k + 1} = f32[600,40] add(n{k}, joined)" for k in range(20)]
     module = joined(count, "20,40", "600,40", 0, "abs", *lines, "f32[600,40] negate(n20)")
-    after = passed(module, LoopFusion())
+    after = passed(module, LoopFusion(TARGET))
     assert opcodes(after) == {"fusion": 2}
     assert_kept(module, after)
 
 
 def test_one_kernel_goes_on_with_so_many_operands() -> None:
-    for count, fusions in ((JOINED, 1), (JOINED + 1, 2)):
+    for count, fusions in ((FUSIONS.max_joined_operands, 1), (FUSIONS.max_joined_operands + 1, 2)):
         rows = 20 * count
         module = joined(count, "20,40", f"{rows},40", 0, "abs", f"f32[{rows},40] negate(joined)")
-        after = passed(module, LoopFusion())
+        after = passed(module, LoopFusion(TARGET))
         assert sum(opcodes(after).values()) == fusions
         assert_kept(module, after)
 
 
 def test_operands_of_all_concatenates_of_a_kernel_count() -> None:
-    count = JOINED // 2 + 1
+    count = FUSIONS.max_joined_operands // 2 + 1
     rows = 20 * count
     names = ", ".join(f"y{n}" for n in reversed(range(count)))
     module = joined(
@@ -123,7 +126,7 @@ def test_operands_of_all_concatenates_of_a_kernel_count() -> None:
         f"other = f32[{rows},40] concatenate({names}), dimensions={{0}}",
         f"f32[{rows},40] add(joined, other)",
     )
-    after = passed(module, LoopFusion())
+    after = passed(module, LoopFusion(TARGET))
     roots = [i.called[0].root.opcode.value for i in after.entry.instructions if i.called]
     assert sorted(roots) == ["add", "concatenate"]
     assert_kept(module, after)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_contract.errors import InternalError
 from xla_contract.opcode import Opcode
@@ -9,15 +10,12 @@ from xla_server.codegen.trace.affine import Variable, variable
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Tracer
 from xla_server.fusion.index_maps import scalars
-from xla_server.fusion.loop_fusion import (
-    DUPLICATE_OPERATIONS,
-    PLACES,
-    SCALARS,
-    TESTED_PLACES,
-    LoopFusion,
-)
+from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.fusion.multi_output_fusion import MultiOutputFusion
 from xla_server.ir.module import HloModule
+
+FUSIONS = TARGET.tuning.fusions
+TESTED, REPEATED = FUSIONS.max_tested_copies, FUSIONS.max_repeated_operations
 
 WIDTH = 64
 
@@ -49,22 +47,22 @@ def rotations(depth: int) -> HloModule:
 @pytest.mark.parametrize(
     ("made", "count", "kernels"),
     [
-        (f"f32[{WIDTH}] multiply(x0, x0)", PLACES, 1),
-        (f"f32[{WIDTH}] multiply(x0, x0)", PLACES + 1, 2),
+        (f"f32[{WIDTH}] multiply(x0, x0)", FUSIONS.max_copies, 1),
+        (f"f32[{WIDTH}] multiply(x0, x0)", FUSIONS.max_copies + 1, 2),
         (f"f32[{WIDTH}] tanh(x0)", 2, 1),
         (f"f32[{WIDTH}] tanh(x0)", 3, 2),
         # To read what is there at another place is no work.
-        (f"f32[{WIDTH}] reverse(x0), dimensions={{0}}", 2 * PLACES, 1),
+        (f"f32[{WIDTH}] reverse(x0), dimensions={{0}}", 2 * FUSIONS.max_copies, 1),
     ],
 )
 def test_what_is_read_at_many_places_is_stored(made: str, count: int, kernels: int) -> None:
     module = neighbours(made, count)
-    after = passed(module, LoopFusion())
+    after = passed(module, LoopFusion(TARGET))
     assert sum(opcodes(after).values()) == kernels
     assert_kept(module, after, relative=1e-5)
 
 
-@pytest.mark.parametrize(("count", "kernels"), [(TESTED_PLACES, 1), (TESTED_PLACES + 1, 2)])
+@pytest.mark.parametrize(("count", "kernels"), [(TESTED, 1), (TESTED + 1, 2)])
 def test_what_is_read_behind_tests_is_stored_sooner(count: int, kernels: int) -> None:
     parts = ", ".join(["y"] * count)
     module = stated(
@@ -72,41 +70,41 @@ def test_what_is_read_behind_tests_is_stored_sooner(count: int, kernels: int) ->
         f"f32[{8 * count}] concatenate({parts}), dimensions={{0}}",
         "y = f32[8] multiply(x0, x0)",
     )
-    after = passed(module, LoopFusion(), fires=kernels == 1)
+    after = passed(module, LoopFusion(TARGET), fires=kernels == 1)
     assert sum(opcodes(after).values()) == kernels
     assert_kept(module, after)
 
 
 def test_copies_of_copies_are_bounded() -> None:
     module = rotations(40)
-    after = passed(module, LoopFusion(), MultiOutputFusion())
+    after = passed(module, LoopFusion(TARGET), MultiOutputFusion(TARGET))
     fusions = [i for i in after.entry.instructions if i.opcode is Opcode.FUSION]
     assert 1 < len(fusions) <= 40
-    assert max(sum(scalars(i.called[0]).values()) for i in fusions) <= SCALARS
+    assert max(sum(scalars(i.called[0]).values()) for i in fusions) <= FUSIONS.max_scalars
     assert_kept(module, after, relative=1e-4)
 
 
 @pytest.mark.parametrize(("length", "kernels"), [(20, 1), (45, 2)])
 def test_loops_with_many_copies_are_not_joined(length: int, kernels: int) -> None:
-    size, lines = WIDTH - PLACES, []
+    size, lines = WIDTH - FUSIONS.max_copies, []
     for side, opcode in (("l", "negate"), ("r", "floor")):
         last = "x0"
         for n in range(length):
             lines.append(f"{side}{n} = f32[{WIDTH}] {opcode if n % 2 else 'abs'}({last})")
             last = f"{side}{n}"
-        for n in range(PLACES):
+        for n in range(FUSIONS.max_copies):
             box = f"slice={{[{n}:{n + size}]}}"
             lines.append(f"{side}part{n} = f32[{size}] slice({last}), {box}")
         total = f"{side}part0"
-        for n in range(1, PLACES):
+        for n in range(1, FUSIONS.max_copies):
             lines.append(f"{side}sum{n} = f32[{size}] add({total}, {side}part{n})")
             total = f"{side}sum{n}"
-    last = f"sum{PLACES - 1}"
+    last = f"sum{FUSIONS.max_copies - 1}"
     shapes = f"(f32[{size}], f32[{size}])"
     module = stated([f"f32[{WIDTH}]"], f"{shapes} tuple(l{last}, r{last})", *lines)
-    LoopFusion().apply(module)
+    LoopFusion(TARGET).apply(module)
     assert opcodes(module)["fusion"] == 2
-    after = passed(module, MultiOutputFusion(), fires=kernels == 1)
+    after = passed(module, MultiOutputFusion(TARGET), fires=kernels == 1)
     assert opcodes(after)["fusion"] == kernels
     assert_kept(module, after)
 
@@ -122,7 +120,7 @@ def test_a_kernel_that_would_not_end_is_given_up() -> None:
         traced(40)
 
 
-@pytest.mark.parametrize(("depth", "kernels"), [(2, 2), (DUPLICATE_OPERATIONS, 2), (9, 3), (60, 3)])
+@pytest.mark.parametrize(("depth", "kernels"), [(2, 2), (REPEATED, 2), (9, 3), (60, 3)])
 def test_a_long_chain_is_not_computed_by_two_fusions(depth: int, kernels: int) -> None:
     lines = ["c0 = f32[64,64] add(x0, x0)"]
     lines += [f"c{n} = f32[64,64] maximum(c{n - 1}, x1)" for n in range(1, depth)]
@@ -136,6 +134,6 @@ def test_a_long_chain_is_not_computed_by_two_fusions(depth: int, kernels: int) -
         f"h = f32[64,64] negate({last})",
         "t = f32[64,64] tanh(h)",
     )
-    fused = passed(module, LoopFusion())
+    fused = passed(module, LoopFusion(TARGET))
     assert opcodes(fused)["fusion"] == kernels
     assert_kept(module, fused)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.ir.module import HloModule
@@ -30,7 +31,7 @@ def moved(name: str) -> HloModule:
 @pytest.mark.parametrize("name", ["by_tiles", "inner_by_tiles"])
 def test_tiles_are_read_as_they_lie(name: str) -> None:
     module = moved(name)
-    after = passed(module, LoopFusion())
+    after = passed(module, LoopFusion(TARGET))
     assert opcodes(after) == {"fusion": 1, "transpose": 1}
     assert_kept(module, after)
 
@@ -40,6 +41,6 @@ def test_tiles_are_read_as_they_lie(name: str) -> None:
 )
 def test_others_compute_what_they_move(name: str) -> None:
     module = moved(name)
-    after = passed(module, LoopFusion())
+    after = passed(module, LoopFusion(TARGET))
     assert opcodes(after) == {"fusion": 1}
     assert_kept(module, after)

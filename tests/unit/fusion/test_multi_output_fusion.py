@@ -4,11 +4,14 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_contract.opcode import Opcode
 from xla_server.fusion.loop_fusion import LoopFusion
-from xla_server.fusion.multi_output_fusion import RESULTS, MultiOutputFusion
+from xla_server.fusion.multi_output_fusion import MultiOutputFusion
 from xla_server.ir.module import HloModule
+
+FUSIONS = TARGET.tuning.fusions
 
 _ZERO = "zero = f32[] constant(0)"
 
@@ -105,14 +108,14 @@ APART = {
 
 def _looped(parameters: Sequence[str], root: str, before: Sequence[str]) -> HloModule:
     module = stated(parameters, root, *before)
-    LoopFusion().apply(module)
+    LoopFusion(TARGET).apply(module)
     return module
 
 
 @pytest.mark.parametrize("name", TOGETHER)
 def test_together(name: str) -> None:
     module = _looped(*TOGETHER[name])
-    after = passed(module, MultiOutputFusion())
+    after = passed(module, MultiOutputFusion(TARGET))
     fusions = [i for i in after.entry.instructions if i.shape.is_tuple and i.called]
     assert len(fusions) == 1
     assert len(fusions[0].shape.tuple_shapes) == 2
@@ -121,7 +124,7 @@ def test_together(name: str) -> None:
 
 @pytest.mark.parametrize("name", APART)
 def test_apart(name: str) -> None:
-    passed(_looped(*APART[name]), MultiOutputFusion(), fires=False)
+    passed(_looped(*APART[name]), MultiOutputFusion(TARGET), fires=False)
 
 
 def test_a_chain_with_another_way_around_is_no_cycle() -> None:
@@ -135,7 +138,7 @@ def test_a_chain_with_another_way_around_is_no_cycle() -> None:
             "b = f32[6,6] atan2(a, m)",
         ],
     )
-    passed(module, MultiOutputFusion(), fires=False)
+    passed(module, MultiOutputFusion(TARGET), fires=False)
 
 
 def test_a_reader_of_the_same_result_under_another_shape_stays_apart() -> None:
@@ -148,7 +151,7 @@ def test_a_reader_of_the_same_result_under_another_shape_stays_apart() -> None:
         "s = f32[6,6] reshape(r)",
         "b = f32[6,6] atan2(a, s)",
     )
-    passed(module, MultiOutputFusion(), fires=False)
+    passed(module, MultiOutputFusion(TARGET), fires=False)
 
 
 def test_two_that_need_each_other_crosswise() -> None:
@@ -162,7 +165,7 @@ def test_two_that_need_each_other_crosswise() -> None:
             "d = f32[8,6] atan2(b, a)",
         ],
     )
-    after = passed(module, MultiOutputFusion())
+    after = passed(module, MultiOutputFusion(TARGET))
     assert_kept(module, after, relative=1e-6)
 
 
@@ -178,7 +181,7 @@ def test_a_loop_joins_one_of_several_results() -> None:
             "p = f32[8,6] add(s, x2)",
         ],
     )
-    after = passed(module, MultiOutputFusion())
+    after = passed(module, MultiOutputFusion(TARGET))
     (fusion,) = [i for i in after.entry.instructions if i.opcode is Opcode.FUSION]
     assert len(fusion.shape.tuple_shapes) == 3
     assert_kept(module, after, relative=1e-6)
@@ -194,14 +197,14 @@ def test_what_both_compute_is_computed_once() -> None:
             "b = f32[8,6] multiply(s, s)",
         ],
     )
-    after = passed(module, MultiOutputFusion())
+    after = passed(module, MultiOutputFusion(TARGET))
     (fusion,) = [i for i in after.entry.instructions if i.opcode is Opcode.FUSION]
     assert opcodes(after, fusion.called[0])["add"] == 1
     assert_kept(module, after)
 
 
 def test_the_number_of_results_is_bounded() -> None:
-    names = [f"v{number}" for number in range(2 * RESULTS)]
+    names = [f"v{number}" for number in range(2 * FUSIONS.max_results)]
     shapes = ", ".join("f32[8,6]" for _ in names)
     module = _looped(
         ["f32[8,6]"],
@@ -216,7 +219,9 @@ def test_the_number_of_results_is_bounded() -> None:
             )
         ],
     )
-    after = passed(module, MultiOutputFusion())
+    after = passed(module, MultiOutputFusion(TARGET))
     fusions = [i for i in after.entry.instructions if i.opcode is Opcode.FUSION]
-    assert all(len(i.shape.tuple_shapes) <= RESULTS for i in fusions if i.shape.is_tuple)
+    assert all(
+        len(i.shape.tuple_shapes) <= FUSIONS.max_results for i in fusions if i.shape.is_tuple
+    )
     assert_kept(module, after)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_contract.opcode import Opcode
 from xla_contract.ops.fusion import FusionKind
@@ -65,7 +66,7 @@ OTHERS = {
 @pytest.mark.parametrize("name", TAILS)
 def test_a_tail_is_fused(name: str) -> None:
     module = stated([*FACTORS, *TAILS[name][0]], TAILS[name][1], DOT, *TAILS[name][2])
-    after = passed(module, LoopFusion(), OutputFusion())
+    after = passed(module, LoopFusion(TARGET), OutputFusion(TARGET))
     assert opcodes(after) == {"fusion": 1}
     assert after.entry.root.attributes.kind is FusionKind.OUTPUT
     (called,) = after.entry.root.called
@@ -79,8 +80,8 @@ def test_a_tail_is_fused(name: str) -> None:
 def test_what_is_no_tail_is_left(name: str) -> None:
     parameters, root, before = OTHERS[name]
     looped = stated([*FACTORS, *parameters], root, DOT, *before)
-    LoopFusion().apply(looped)
-    passed(looped, OutputFusion(), fires=False)
+    LoopFusion(TARGET).apply(looped)
+    passed(looped, OutputFusion(TARGET), fires=False)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_what_is_no_tail_is_left(name: str) -> None:
 )
 def test_a_product_that_others_read_is_a_second_result(root: str, before: list[str]) -> None:
     module = stated(FACTORS, root, DOT, "neg = f32[8,6] negate(d)", *before)
-    after = passed(module, OutputFusion())
+    after = passed(module, OutputFusion(TARGET))
     (fusion,) = [i for i in after.entry.instructions if i.opcode is Opcode.FUSION]
     assert len(fusion.shape.tuple_shapes) == 2
     assert_kept(module, after, relative=1e-6)
@@ -104,7 +105,7 @@ def test_a_product_that_others_read_is_a_second_result(root: str, before: list[s
 def test_integers_are_left() -> None:
     dot = "d = s32[8,6] dot(x0, x1), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
     module = stated(["s32[8,5]", "s32[5,6]"], "s32[8,6] negate(d)", dot)
-    passed(module, OutputFusion(), fires=False)
+    passed(module, OutputFusion(TARGET), fires=False)
 
 
 def test_sums_over_more_than_a_row_are_left() -> None:
@@ -116,9 +117,9 @@ def test_sums_over_more_than_a_row_are_left() -> None:
         "s = f32[2] reduce(d, zero), dimensions={1,2}, to_apply=add",
         "sums = f32[2,4,6] broadcast(s), dimensions={0}",
     )
-    LoopFusion().apply(module)
+    LoopFusion(TARGET).apply(module)
     assert any(i.opcode is Opcode.FUSION for i in module.entry.instructions)
-    passed(module, OutputFusion(), fires=False)
+    passed(module, OutputFusion(TARGET), fires=False)
 
 
 @pytest.mark.parametrize(("columns", "is_fused"), [(16, True), (4096, False)])
@@ -132,6 +133,6 @@ def test_a_large_sum_of_something_else_is_no_tail(columns: int, is_fused: bool) 
         "s = f32[] reduce(x2, zero), dimensions={0,1}, to_apply=add",
         f"sums = {shape} broadcast(s), dimensions={{}}",
     )
-    fused = passed(module, LoopFusion(), OutputFusion())
+    fused = passed(module, LoopFusion(TARGET), OutputFusion(TARGET))
     kinds = {i.attributes.kind for i in fused.instructions() if i.opcode is Opcode.FUSION}
     assert (FusionKind.OUTPUT in kinds) is is_fused

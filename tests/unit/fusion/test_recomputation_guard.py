@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_contract.opcode import Opcode
 from xla_server.codegen.lower.recomputation import LoopNestCosts
@@ -80,7 +81,7 @@ def softmax(rows: int, columns: int, scaled: str = "x0") -> HloModule:
 
 
 def fused(module: HloModule) -> HloModule:
-    return passed(module, LoopFusion(), MultiOutputFusion())
+    return passed(module, LoopFusion(TARGET), MultiOutputFusion(TARGET))
 
 
 @pytest.mark.parametrize("make", [two_results, joined_rows])

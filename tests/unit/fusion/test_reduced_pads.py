@@ -2,11 +2,14 @@
 
 import pytest
 
+from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_contract.opcode import Opcode
-from xla_server.fusion.loop_fusion import MAX_TESTED_ELEMENTS, VECTOR, LoopFusion
+from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.ir.module import HloModule
 from xla_server.target.capability import MAX_UNROLLED_ITERATIONS
+
+FUSIONS = TARGET.tuning.fusions
 
 _ZERO = "zero = f32[] constant(0)"
 
@@ -34,7 +37,9 @@ def joined_sum(rows: int, columns: int, dimension: int) -> HloModule:
 STORED = {
     "pad along rows": padded_sum(40, 60, "0_0x1_0", (40, 61)),
     "pad between elements": padded_sum(40, 60, "0_0x0_0_1", (40, 119)),
-    "pad above short rows": padded_sum(400, VECTOR - 1, "1_0x0_0", (401, VECTOR - 1)),
+    "pad above short rows": padded_sum(
+        400, FUSIONS.min_vector_elements - 1, "1_0x0_0", (401, FUSIONS.min_vector_elements - 1)
+    ),
     "concatenate along rows": joined_sum(40, 60, 1),
 }
 
@@ -57,15 +62,15 @@ FUSED = {
         400, MAX_UNROLLED_ITERATIONS - 1, "0_0x1_0", (400, MAX_UNROLLED_ITERATIONS)
     ),
     "concatenate along rows that are unrolled": joined_sum(400, MAX_UNROLLED_ITERATIONS // 2, 1),
-    "small pad": padded_sum(8, MAX_TESTED_ELEMENTS // 8 - 1, "0_0x1_0", (8, 128)),
-    "small concatenate": joined_sum(4, MAX_TESTED_ELEMENTS // 8, 1),
+    "small pad": padded_sum(8, FUSIONS.max_tested_elements // 8 - 1, "0_0x1_0", (8, 128)),
+    "small concatenate": joined_sum(4, FUSIONS.max_tested_elements // 8, 1),
 }
 
 
 @pytest.mark.parametrize("name", STORED)
 def test_stored_where_each_element_would_be_tested(name: str) -> None:
     module = STORED[name]
-    after = passed(module, LoopFusion())
+    after = passed(module, LoopFusion(TARGET))
     (reduced,) = (part for part in after.computations if part.root.opcode is Opcode.REDUCE)
     assert {Opcode.PAD, Opcode.CONCATENATE}.isdisjoint(i.opcode for i in reduced.instructions)
     assert_kept(module, after)
@@ -74,7 +79,7 @@ def test_stored_where_each_element_would_be_tested(name: str) -> None:
 @pytest.mark.parametrize("name", FUSED)
 def test_fused_where_rows_or_few_elements_are_tested(name: str) -> None:
     module = FUSED[name]
-    after = passed(module, LoopFusion())
+    after = passed(module, LoopFusion(TARGET))
     assert opcodes(after) == {"fusion": 1}
     assert_kept(module, after)
 
@@ -86,6 +91,6 @@ def test_fused_into_a_loop_over_the_same_elements() -> None:
         _ZERO,
         "p = f32[40,61] pad(x0, zero), padding=0_0x1_0",
     )
-    after = passed(module, LoopFusion())
+    after = passed(module, LoopFusion(TARGET))
     assert opcodes(after) == {"fusion": 1}
     assert_kept(module, after)

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from tests.processors import TARGET
 from tests.unit.codegen.compiled import copied_bytes
 from tests.unit.passes.passing import assert_kept, passed
 from xla_server.backends.compilation import compile_module
@@ -43,7 +44,7 @@ def copied(module: HloModule, *disabled: str) -> int:
 
 def assert_cut(module: HloModule, *operands: str) -> None:
     """The module gets barriers after these instructions, and copies nothing for that."""
-    after = passed(module, UpdateBarriers())
+    after = passed(module, UpdateBarriers(TARGET))
     found = [str(i.operands[0].name) for i in after.entry.instructions if "barrier" in i.name]
     assert sorted(found) == sorted(operands)
     assert copied(module, "update-barriers") > copied(module) == 0
@@ -51,7 +52,7 @@ def assert_cut(module: HloModule, *operands: str) -> None:
 
 
 def assert_stays(module: HloModule) -> None:
-    passed(module, UpdateBarriers(), fires=False)
+    passed(module, UpdateBarriers(TARGET), fires=False)
 
 
 READ = "r = f32[2] slice(a), slice={[4:6]}"
@@ -128,7 +129,7 @@ def test_a_donated_argument_is_not_copied() -> None:
         "o = f32[2] add(r, n)",
         result("o"),
     )
-    assert_kept(module, passed(module, UpdateBarriers()))
+    assert_kept(module, passed(module, UpdateBarriers(TARGET)))
     code = compile_module(module).code
     assert copied_bytes(code, assign(code, frozenset([0]))) == 0
 
@@ -171,7 +172,7 @@ ENTRY main {{
 
 def test_a_loop_with_barriers_in_it_stays_one_kernel() -> None:
     module = parse_module(LOOP.format(size=SIZE))
-    after = passed(module, UpdateBarriers())
+    after = passed(module, UpdateBarriers(TARGET))
     assert_kept(module, after)
     rows = compile_module(module).code.rows
     assert [row.name for row in rows if isinstance(row, KernelThunk)] == ["loop"]
@@ -200,7 +201,7 @@ def test_random_programs_keep_results_and_copy_no_more(seed: int) -> None:
     shapes = ", ".join([shape, *["f32[2]"] * len(read)])
     module = entry(*lines, f"ROOT t = ({shapes}) tuple({', '.join(values)})")
     after = copy_module(module)
-    UpdateBarriers().apply(after)
+    UpdateBarriers(TARGET).apply(after)
     verify(after)
     assert_kept(module, after)
     assert copied(module) <= copied(module, "update-barriers")

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from tests.corpus.jax_programs import lower
+from tests.processors import TARGET
 from tests.unit.codegen.compiled import imported
 from tests.unit.passes.passing import assert_kept, opcodes, passed
 from xla_server.ir.module import HloModule
 from xla_server.passes.argument_of_extremum import ArgumentOfExtremum
 from xla_server.passes.call_inliner import CallInliner
 from xla_server.passes.dead_code import DeadCode
-from xla_server.passes.pipeline import PIPELINE
+from xla_server.passes.pipeline import pipeline
 
 _RANDOM = np.random.default_rng(0)
 ROWS = np.round(_RANDOM.standard_normal((30, 17)), 1).astype(np.float32)
@@ -120,6 +121,6 @@ def test_of_one_element_nothing_is_compared() -> None:
     import jax.numpy as jnp
 
     module = imported(lower(lambda x: jnp.argmax(jnp.sin(x), 1), ROWS[:, :1]))
-    optimised = passed(module, *PIPELINE)
+    optimised = passed(module, *pipeline(TARGET))
     assert opcodes(optimised) == {"broadcast": 1, "constant": 1}
     assert_kept(module, optimised)

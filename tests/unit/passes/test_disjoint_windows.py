@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_server.ir.module import HloModule
 from xla_server.passes.disjoint_windows import DisjointWindows
@@ -39,7 +40,7 @@ KEPT = {
 
 @pytest.mark.parametrize("name", FIRES)
 def test_windows_side_by_side_become_a_reduction(name: str) -> None:
-    after = passed(FIRES[name], DisjointWindows())
+    after = passed(FIRES[name], DisjointWindows(TARGET))
     counts = opcodes(after)
     assert counts["reduce"] == 1
     assert "reduce-window" not in counts
@@ -48,4 +49,4 @@ def test_windows_side_by_side_become_a_reduction(name: str) -> None:
 
 @pytest.mark.parametrize("name", KEPT)
 def test_other_windows_are_kept(name: str) -> None:
-    passed(KEPT[name], DisjointWindows(), fires=False)
+    passed(KEPT[name], DisjointWindows(TARGET), fires=False)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_contract.opcode import Opcode
 from xla_server.codegen.lower.dot import is_canonical
@@ -98,7 +99,7 @@ FORMS = {
 def test_fires(name: str) -> None:
     parameters, root, expected = FORMS[name]
     before = stated(parameters, root)
-    after = passed(before, DotCanonicaliser())
+    after = passed(before, DotCanonicaliser(TARGET))
     counts = opcodes(after)
     # What the text brings along that nothing reads is not part of the form.
     assert expected is None or counts == expected
@@ -117,7 +118,7 @@ def test_fires(name: str) -> None:
 )
 def test_matrices_stay_however_they_lie(left: str, right: str, lhs: int, rhs: int) -> None:
     root = f"f32[4,6] dot(x0, x1), lhs_contracting_dims={{{lhs}}}, rhs_contracting_dims={{{rhs}}}"
-    passed(stated([f"f32[{left}]", f"f32[{right}]"], root), DotCanonicaliser(), fires=False)
+    passed(stated([f"f32[{left}]", f"f32[{right}]"], root), DotCanonicaliser(TARGET), fires=False)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_integers_stay_where_a_kernel_reads_one_of_them_in_order(
         f"{kind}[4,5] dot(x0, x1), lhs_contracting_dims={{{lhs}}}, rhs_contracting_dims={{{rhs}}}"
     )
     module = stated([f"{kind}[{left}]", f"{kind}[{right}]"], root)
-    passed(module, DotCanonicaliser(), fires=False)
+    passed(module, DotCanonicaliser(TARGET), fires=False)
 
 
 _VECTOR = "f32[600] dot(x0, {}), lhs_contracting_dims={{0}}, rhs_contracting_dims={{1}}"
@@ -162,7 +163,7 @@ def test_a_large_matrix_that_is_stored_times_a_vector_stays_a_dot(
     parameters: list[str], root: str, before: list[str], expected: dict[str, int]
 ) -> None:
     after = stated(parameters, root, *before)
-    DotCanonicaliser().apply(after)
+    DotCanonicaliser(TARGET).apply(after)
     counts = opcodes(after)
     # What the text brings along that nothing reads is left where nothing is rewritten.
     assert {name: counts.get(name, 0) for name in ("dot", "multiply", "reduce")} == {
@@ -178,7 +179,7 @@ def test_columns_of_a_batch_stay() -> None:
         "f32[2,1,4] dot(x0, x1), lhs_batch_dims={0}, rhs_batch_dims={0}, "
         "lhs_contracting_dims={2}, rhs_contracting_dims={1}",
     )
-    passed(module, DotCanonicaliser(), fires=False)
+    passed(module, DotCanonicaliser(TARGET), fires=False)
 
 
 @st.composite
@@ -219,7 +220,7 @@ def _dots(draw: st.DrawFn) -> tuple[list[str], str]:
 def test_every_dot_becomes_canonical(dot: tuple[list[str], str]) -> None:
     before = stated(*dot)
     changed = stated(*dot)
-    DotCanonicaliser().apply(changed)
+    DotCanonicaliser(TARGET).apply(changed)
     assert all(is_canonical(i) for i in changed.entry.instructions if i.opcode is Opcode.DOT)
     random = np.random.default_rng(0)
     arguments = [

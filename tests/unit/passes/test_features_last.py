@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloModule
@@ -19,7 +20,7 @@ ZEROS = ["zero = f32[] constant(0)", "zeros = f32[2,8,5,6] broadcast(zero), dime
 
 def moved(module: HloModule) -> HloModule:
     """The module after the pass, without what it left over."""
-    after = passed(module, FeaturesLast(), AlgebraicSimplifier(), DeadCode())
+    after = passed(module, FeaturesLast(TARGET), AlgebraicSimplifier(), DeadCode())
     assert_kept(module, after, relative=1e-5)
     return after
 
@@ -150,4 +151,4 @@ LEFT = {
 def test_others_are_left(name: str) -> None:
     shape, operands, window, labels = LEFT[name]
     module = stated(operands, f"{shape} convolution(x0, x1), {window}, {labels}")
-    passed(module, FeaturesLast(), fires=False)
+    passed(module, FeaturesLast(TARGET), fires=False)

@@ -12,17 +12,20 @@ import pytest
 from tests.corpus import hlo_programs, jax_vocabulary
 from tests.corpus.hlo_text import parse_hlo
 from tests.corpus.jax_programs import PROGRAMS
+from tests.processors import TARGET
 from tests.unit.passes.passing import drawn, leaves, tame
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import hlo_pb2
-from xla_server.backends.compilation import STEPS
+from xla_server.backends.compilation import steps_of
 from xla_server.evaluator.run import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ir.verifier import verify
 from xla_server.passes.edit import copy_module
 from xla_server.passes.fixpoint import Fixpoint, Pass
-from xla_server.passes.pipeline import PIPELINE, optimise
+from xla_server.passes.pipeline import optimise, pipeline
+
+STEPS, _ = steps_of(TARGET)
 
 MOST_RUNS = 3
 """After this many runs of the pipeline another one changes nothing."""
@@ -79,21 +82,21 @@ def check_prefixes(source: Source) -> None:
     except InvalidArgumentError:
         # What asks for other replicas is refused when it runs, optimised too.
         optimised = copy_module(module)
-        optimise(optimised)
+        optimise(optimised, TARGET)
         verify(optimised)
         with pytest.raises(InvalidArgumentError):
             evaluate(optimised, arguments, seed=1)
         return
     changing = copy_module(module)
-    for step in PIPELINE:
+    for step in pipeline(TARGET):
         if step.apply(changing):
             verify(changing)
             got = leaves(evaluate(changing, arguments, seed=1, check_values=True))
             _assert_close(got, expected, step.name)
     for _ in range(MOST_RUNS - 1):
-        optimise(changing)
+        optimise(changing, TARGET)
     verify(changing)
-    assert not [step.name for step in PIPELINE if step.apply(changing)]
+    assert not [step.name for step in pipeline(TARGET) if step.apply(changing)]
 
 
 @pytest.mark.parametrize("name", hlo_programs.PROGRAMS)
@@ -121,7 +124,7 @@ def test_jax_vocabulary(group: Callable[[], jax_vocabulary.Group]) -> None:
 
 
 def test_every_pass_has_its_own_name() -> None:
-    names = [step.name for step in PIPELINE]
+    names = [step.name for step in pipeline(TARGET)]
     assert len(set(names)) == len(names)
 
 
@@ -144,7 +147,7 @@ def test_every_pass_is_tested_by_itself() -> None:
 def test_a_module_without_anything_to_do_stays() -> None:
     module, arguments = _of_text("fft")
     before = [i.opcode for i in module.instructions()]
-    optimise(module)
+    optimise(module, TARGET)
     assert module.entry.root.opcode in before
     assert arguments is not None
     assert drawn(module.entry.root.shape, np.random.default_rng(0)).shape

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.corpus.jax_programs import lower
+from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes
 from xla_contract.opcode import Opcode
 from xla_contract.stubs import hlo_pb2
@@ -83,14 +84,14 @@ def _optimised(name: str) -> tuple[HloModule, HloModule, list[Any]]:
     function, *arguments = ROWS[name]()
     module = import_module(hlo_pb2.HloModuleProto.FromString(lower(function, *arguments)))
     optimised = copy_module(module)
-    optimise(optimised)
+    optimise(optimised, TARGET)
     return module, optimised, [np.asarray(argument) for argument in arguments]
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_one_fusion(name: str) -> None:
     module, optimised, arguments = _optimised(name)
-    LoopFusion().apply(optimised)
+    LoopFusion(TARGET).apply(optimised)
     verify(optimised)
     counts = opcodes(optimised)
     assert counts.pop("fusion") == 1

@@ -1,12 +1,13 @@
 import pytest
 
+from tests.processors import TARGET
 from xla_contract.errors import InvalidArgumentError
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
 from xla_server.passes.cse import CommonSubexpressions
 from xla_server.passes.dead_code import DeadCode
 from xla_server.passes.fixpoint import Fixpoint, Pass, run_once
-from xla_server.passes.pipeline import NEEDED, PIPELINE
+from xla_server.passes.pipeline import NEEDED, pipeline
 from xla_server.passes.selection import PassOptions, selected
 
 TWICE = """HloModule m
@@ -17,7 +18,7 @@ ENTRY e {
   ROOT r = f32[4] multiply(a, b)
 }
 """
-STEPS: tuple[Pass, ...] = (*PIPELINE, DeadCode(name="loop-fusion"))
+STEPS: tuple[Pass, ...] = (*pipeline(TARGET), DeadCode(name="loop-fusion"))
 
 
 def names(options: PassOptions) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, stated
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloModule
@@ -232,16 +233,16 @@ class TestTreeReduction:
     def test_fires(self, name: str) -> None:
         parameter, root = self.FIRES[name]
         before = stated([parameter], root, "k = pred[] constant(false)")
-        after = passed(before, TreeReduction())
+        after = passed(before, TreeReduction(TARGET))
         reductions = [i for i in after.entry.instructions if i.opcode is Opcode.REDUCE]
         assert len(reductions) >= 2
         assert_kept(before, after, relative=1e-4)
-        passed(after, TreeReduction(), fires=False)
+        passed(after, TreeReduction(TARGET), fires=False)
 
     @pytest.mark.parametrize("name", STAYS)
     def test_does_not_fire(self, name: str) -> None:
         parameter, root = self.STAYS[name]
-        passed(stated([parameter], root), TreeReduction(), fires=False)
+        passed(stated([parameter], root), TreeReduction(TARGET), fires=False)
 
     def test_nothing_but_negative_zeros_keeps_its_sign(self) -> None:
         before = stated(
@@ -249,12 +250,12 @@ class TestTreeReduction:
             "f32[] reduce(x0, k), dimensions={0}, to_apply=add",
             "k = f32[] constant(-0.0)",
         )
-        after = passed(before, TreeReduction())
+        after = passed(before, TreeReduction(TARGET))
         assert_kept(before, after, [np.full(70000, -0.0, np.float32)])
 
     def test_complex_sums(self) -> None:
         before = complex_sum("x = c64[70000] parameter(0)", "(-0.0, -0.0)")
-        after = passed(before, TreeReduction())
+        after = passed(before, TreeReduction(TARGET))
         zeros = np.full(140_000, -0.0, np.float32).view(np.complex64)
         assert_kept(before, after, [zeros])
         assert_kept(before, after, relative=1e-5)

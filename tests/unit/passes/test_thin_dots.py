@@ -2,16 +2,12 @@
 
 import pytest
 
+from tests.processors import TARGET
 from tests.unit.passes.passing import stated
 from xla_contract.opcode import Opcode
-from xla_server.passes.thin_dots import (
-    FEW_VECTORS,
-    MAX_INNER_VECTORS,
-    MAX_OUTER_VECTORS,
-    MIN_ROWS_PER_VECTOR,
-    ThinDot,
-    thin_dot,
-)
+from xla_server.passes.thin_dots import ThinDot, thin_dot
+
+TUNING = TARGET.tuning.thin_dots
 
 
 def _thin(left: str, right: str, result: str, numbers: str, kind: str = "f32") -> ThinDot | None:
@@ -22,7 +18,7 @@ def _thin(left: str, right: str, result: str, numbers: str, kind: str = "f32") -
         root += ", lhs_batch_dims={0}, rhs_batch_dims={0}"
     module = stated([f"{kind}[{left}]", f"{kind}[{right}]"], root)
     (dot,) = [i for i in module.entry.instructions if i.opcode is Opcode.DOT]
-    return thin_dot(dot)
+    return thin_dot(dot, TUNING)
 
 
 def test_vectors_and_rows_of_the_right_matrix() -> None:
@@ -49,17 +45,27 @@ def test_a_vector_is_a_row_however_it_is_stored() -> None:
 @pytest.mark.parametrize(
     ("few", "many", "result", "numbers"),
     [
-        (f"{MAX_INNER_VECTORS + 1},1000", "7000,1000", f"{MAX_INNER_VECTORS + 1},7000", "11"),
-        (f"{MAX_OUTER_VECTORS + 1},1000", "1000,7000", f"{MAX_OUTER_VECTORS + 1},7000", "10"),
+        (
+            f"{TUNING.max_inner_vectors + 1},1000",
+            "7000,1000",
+            f"{TUNING.max_inner_vectors + 1},7000",
+            "11",
+        ),
+        (
+            f"{TUNING.max_outer_vectors + 1},1000",
+            "1000,7000",
+            f"{TUNING.max_outer_vectors + 1},7000",
+            "10",
+        ),
         ("2,100", "100,100", "2,100", "11"),
-        (f"{FEW_VECTORS + 1},64", "9000,64", f"{FEW_VECTORS + 1},9000", "11"),
+        (f"{TUNING.few_vectors + 1},64", "9000,64", f"{TUNING.few_vectors + 1},9000", "11"),
         ("2,32", "9000,32", "2,9000", "11"),
         ("2,90000", "90000,32", "2,32", "10"),
         ("2,90000", "90000,128", "2,128", "10"),
         (
-            f"1000,{MIN_ROWS_PER_VECTOR}",
-            f"{MIN_ROWS_PER_VECTOR**2 - 1},1000",
-            f"{MIN_ROWS_PER_VECTOR},{MIN_ROWS_PER_VECTOR**2 - 1}",
+            f"1000,{TUNING.min_rows_per_vector}",
+            f"{TUNING.min_rows_per_vector**2 - 1},1000",
+            f"{TUNING.min_rows_per_vector},{TUNING.min_rows_per_vector**2 - 1}",
             "01",
         ),
     ],

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloModule
@@ -122,7 +123,7 @@ DOTS: dict[str, tuple[list[str], str, list[str], dict[str, int]]] = {
 def test_folds_into_a_dot(name: str) -> None:
     parameters, root, before, expected = DOTS[name]
     module = stated(parameters, root, *before)
-    after = passed(module, TransposeFolding())
+    after = passed(module, TransposeFolding(TARGET))
     assert opcodes(after) == expected
     assert_kept(module, after, relative=1e-6)
 
@@ -184,7 +185,7 @@ _LEFT_ALONE: dict[str, tuple[list[str], str, list[str]]] = {
 @pytest.mark.parametrize("name", _LEFT_ALONE)
 def test_is_left(name: str) -> None:
     parameters, root, before = _LEFT_ALONE[name]
-    passed(stated(parameters, root, *before), TransposeFolding(), fires=False)
+    passed(stated(parameters, root, *before), TransposeFolding(TARGET), fires=False)
 
 
 @pytest.mark.parametrize(("length", "fires"), [(8, True), (9, False)])
@@ -196,7 +197,7 @@ def test_chains_up_to_the_limit_are_looked_through(length: int, fires: bool) -> 
         "n0 = f32[5,6] transpose(x1), dimensions={1,0}",
         *chain,
     )
-    passed(module, TransposeFolding(), fires=fires)
+    passed(module, TransposeFolding(TARGET), fires=fires)
 
 
 def _convolution(
@@ -222,7 +223,7 @@ _HWIO = "k = f32[2,3,3,6] transpose(x1), dimensions={2,3,1,0}"
 )
 def test_folds_into_a_convolution(before: list[str], base: str, kernel: str, labels: str) -> None:
     module = _convolution(before=before, base=base, kernel=kernel, labels=labels)
-    after = passed(module, TransposeFolding())
+    after = passed(module, TransposeFolding(TARGET))
     assert opcodes(after) == {"convolution": 1}
     assert_kept(module, after, relative=1e-5)
 
@@ -233,12 +234,12 @@ def test_a_convolution_in_the_order_of_tiles_is_left() -> None:
     module = _convolution(
         before=[long, _HWIO], base="x", kernel="k", labels="b01f_01io->b01f", row=4
     )
-    passed(module, TransposeFolding(), fires=False)
+    passed(module, TransposeFolding(TARGET), fires=False)
 
 
 def test_a_convolution_of_what_is_not_transposed_is_left() -> None:
     module = _convolution(before=[], base="x0", kernel="x1", labels="bf01_oi01->b01f")
-    passed(module, TransposeFolding(), fires=False)
+    passed(module, TransposeFolding(TARGET), fires=False)
 
 
 @st.composite
@@ -284,7 +285,7 @@ def test_whatever_is_folded_is_the_same_product(
 ) -> None:
     parameters, root, before = product
     module, after = (stated(parameters, root, *before) for _ in range(2))
-    TransposeFolding().apply(after)
+    TransposeFolding(TARGET).apply(after)
     random = np.random.default_rng(0)
     arguments = [
         random.standard_normal(p.shape.dimensions).astype(np.float32)

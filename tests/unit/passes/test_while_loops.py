@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, imported, opcodes, passed
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloInstruction, HloModule
@@ -96,7 +97,7 @@ def test_trip_counts(name: str) -> None:
 @pytest.mark.parametrize(("start", "adds"), [(5, 0), (2, 2), (0, 6)])
 def test_few_trips_are_written_out(start: int, adds: int) -> None:
     before = _loop(ADD_W, start=start)
-    after = passed(before, WhileSimplifier(), TupleSimplifier())
+    after = passed(before, WhileSimplifier(TARGET), TupleSimplifier())
     assert opcodes(after).get("while", 0) == 0
     assert len(after.computations) == 1
     # Of each trip the sum that is asked for is left.
@@ -105,12 +106,12 @@ def test_few_trips_are_written_out(start: int, adds: int) -> None:
 
 
 def test_many_trips_stay() -> None:
-    passed(_loop(ADD_W, limit="constant(9)"), WhileSimplifier(), fires=False)
+    passed(_loop(ADD_W, limit="constant(9)"), WhileSimplifier(TARGET), fires=False)
 
 
 def test_a_body_with_effects_stays() -> None:
     body = "next_v = f32[4] add(v, w)\n  state.1 = u64[2] rng-get-and-update-state(), delta=1"
-    passed(_loop(body), WhileSimplifier(), fires=False)
+    passed(_loop(body), WhileSimplifier(TARGET), fires=False)
 
 
 def test_the_state_loses_what_is_constant_or_only_handed_on() -> None:
@@ -159,7 +160,7 @@ def test_bodies_of_two_loops_are_left_alone() -> None:
         "  ROOT last = s32[] get-tuple-element(more), index=0",
     )
     passed(module, WhileState(), fires=False)
-    passed(module, WhileHoisting(), fires=False)
+    passed(module, WhileHoisting(TARGET), fires=False)
 
 
 INVARIANT = """square = f32[4] multiply(w, w)
@@ -173,7 +174,7 @@ INVARIANT = """square = f32[4] multiply(w, w)
 
 def test_invariant_work_moves_out() -> None:
     before = _loop(INVARIANT)
-    after = passed(before, WhileHoisting())
+    after = passed(before, WhileHoisting(TARGET))
     (loop,) = (i for i in after.entry.instructions if i.opcode is Opcode.WHILE)
     assert opcodes(after, loop.called[0]).get("power", 0) == 0
     assert opcodes(after)["power"] == opcodes(after)["multiply"] == 1
@@ -190,14 +191,14 @@ def test_what_is_not_worth_its_memory_stays() -> None:
   next_v = f32[4] reshape(cut)"""
     passed(
         _loop(body.replace("negate(wide)", "broadcast(w), dimensions={0}")),
-        WhileHoisting(),
+        WhileHoisting(TARGET),
         fires=False,
     )
-    assert_kept(_loop(body), passed(_loop(body), WhileHoisting()))
+    assert_kept(_loop(body), passed(_loop(body), WhileHoisting(TARGET)))
 
 
 def test_what_changes_stays() -> None:
-    passed(_loop(ADD_W), WhileHoisting(), fires=False)
+    passed(_loop(ADD_W), WhileHoisting(TARGET), fires=False)
 
 
 def _conditional(choice: str, first: str, second: str, more: str = "") -> HloModule:
@@ -226,7 +227,7 @@ OF_PREDICATE = "true_computation=first, false_computation=second"
 )
 def test_a_known_choice_is_called(choice: str, more: str, expected: str) -> None:
     before = _conditional(choice, NEGATE, DOUBLE, more)
-    after = passed(before, ConditionalSimplifier())
+    after = passed(before, ConditionalSimplifier(TARGET))
     assert opcodes(after) == {expected: 1}
     assert_kept(before, after)
 
@@ -235,7 +236,7 @@ def test_a_known_choice_is_called(choice: str, more: str, expected: str) -> None
 @pytest.mark.parametrize("number", [-1, 0, 1, 5])
 def test_tiny_branches_are_selected(choice: str, more: str, number: int) -> None:
     before = _conditional(choice, NEGATE, DOUBLE, more)
-    after = passed(before, ConditionalSimplifier(), ConstantFolding())
+    after = passed(before, ConditionalSimplifier(TARGET), ConstantFolding())
     assert opcodes(after)["select"] == 1
     arguments = [np.array([1, -2, 3, 0], np.float32), np.bool_(number == 0), np.int32(number)]
     assert_kept(before, after, [np.asarray(a) for a in arguments])
@@ -244,4 +245,6 @@ def test_tiny_branches_are_selected(choice: str, more: str, number: int) -> None
 def test_large_branches_stay() -> None:
     first = "wide = f32[4,40] broadcast(a), dimensions={0}\n  z = f32[] constant(0)\n"
     first += "  cut = f32[4,1] slice(wide), slice={[0:4], [0:1]}\n  ROOT r.a = f32[4] reshape(cut)"
-    passed(_conditional("p", first, DOUBLE, OF_PREDICATE), ConditionalSimplifier(), fires=False)
+    passed(
+        _conditional("p", first, DOUBLE, OF_PREDICATE), ConditionalSimplifier(TARGET), fires=False
+    )

@@ -9,7 +9,8 @@ from xla_client import Shape, ops
 from xla_client.builder import Builder, Op
 from xla_contract.errors import CancelledError
 from xla_contract.literal import Literal
-from xla_server.backends.cpu import Cpu, CpuExecutable
+from xla_server.backends.compiled_executable import CompiledExecutable
+from xla_server.backends.cpu import Cpu
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels
 from xla_server.evaluator.feeds import NoFeeds
@@ -25,14 +26,14 @@ def cpu() -> Cpu:
     return Cpu(threads=3)
 
 
-def compiled(cpu: Cpu, function: object, *arguments: object) -> CpuExecutable:
+def compiled(cpu: Cpu, function: object, *arguments: object) -> CompiledExecutable:
     module = built(function, arguments)  # type: ignore[arg-type]
     return cpu.compile(module, module.entry_program_shape)
 
 
 def run(
     cpu: Cpu,
-    executable: CpuExecutable,
+    executable: CompiledExecutable,
     *arguments: object,
     cancellation: Cancellation | None = None,
 ) -> object:

@@ -15,10 +15,11 @@ from xla_server.app.calling.options import (
     UseTls,
 )
 from xla_server.app.endings import EXIT_FAILED, EXIT_USAGE, fail
+from xla_server.app.platform_names import DEFAULT, REFERENCE, Platform
 
 PROGRAM = "xla-run"
-_PLATFORMS = ("cpu", "interpreter")
-_REFERENCES = ("jax", "interpreter")
+_PLATFORMS = (DEFAULT, *(each for each in Platform if each is not DEFAULT))
+_REFERENCES = ("jax", REFERENCE)
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 

@@ -12,6 +12,7 @@ from xla_server.app.calling.credentials import checked_target, credentials_for
 from xla_server.app.calling.remote import Remote
 from xla_server.app.config import load_settings
 from xla_server.app.modules import load_module
+from xla_server.app.platforms import create_backend
 from xla_server.app.run_tool.array_files import (
     leaves_of,
     read_arguments,
@@ -20,8 +21,7 @@ from xla_server.app.run_tool.array_files import (
 )
 from xla_server.app.run_tool.comparison import compared
 from xla_server.app.run_tool.runners import Outcome, run_on_backend, run_on_jax, run_on_server
-from xla_server.app.wiring import create_backend
-from xla_server.backends.interpreter import Interpreter
+from xla_server.backends.backend import Backend
 from xla_server.ir.module import HloModule
 
 _PRINTED_ELEMENTS = 100
@@ -84,15 +84,18 @@ def run_program(
 def _run(module: HloModule, arguments: Sequence[Literal], wanted: Wanted) -> Outcome:
     repeats = 2 if wanted.is_timed else 1
     if wanted.target is None:
-        backend = create_backend(load_settings({"platform": wanted.platform}))
-        return run_on_backend(backend, module, arguments, repeats)
+        return run_on_backend(_backend(wanted.platform), module, arguments, repeats)
     target = checked_target(wanted.target)
     with Remote(target, credentials_for(target, wanted.credentials), None) as remote:
         return run_on_server(remote, module, arguments, repeats)
 
 
+def _backend(platform: str) -> Backend:
+    return create_backend(load_settings({"platform": platform}))
+
+
 def _reference(module: HloModule, arguments: Sequence[Literal], name: str) -> list[Any]:
     if name == "jax":
         return run_on_jax(module, arguments)
-    result = run_on_backend(Interpreter(), module, arguments, 1).result
+    result = run_on_backend(_backend(name), module, arguments, 1).result
     return [np.asarray(leaf.actual) for leaf in leaves_of(result) if leaf.shape.is_array]

@@ -15,7 +15,6 @@ from xla_server.codegen.routines.thin_products import (
     streamed_name,
     thin_name,
 )
-from xla_server.passes.thin_dots import OUTER_PIECE_BYTES
 from xla_server.target.machine import Machine
 from xla_server.target.tuning import ThinProducts, tuning_of
 
@@ -76,7 +75,7 @@ class ThinProduct:
         least = -(-tuned.min_item_bytes // row)
         if not self.is_inner:
             unit = self.machine.lanes(self.width)
-            least = OUTER_PIECE_BYTES // row
+            least = tuning_of(self.machine).thin_dots.outer_piece_bytes // row
             items = max(items, -(-self.count * row // tuned.result_row_bytes))
         wanted = max(-(-self.count // items), least)
         return min(self.count, -(-wanted // unit) * unit)

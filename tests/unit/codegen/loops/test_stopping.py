@@ -15,7 +15,8 @@ from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import imported
 from xla_contract.errors import CancelledError
 from xla_contract.literal import Literal
-from xla_server.backends.cpu import Cpu, CpuExecutable
+from xla_server.backends.compiled_executable import CompiledExecutable
+from xla_server.backends.cpu import Cpu
 from xla_server.buffers.code import CANCELLATION, KernelThunk
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.loops.stopping import SPAN, span_of
@@ -28,10 +29,10 @@ from xla_server.runtime.native import callable_at
 CPU = Cpu(threads=2)
 
 
-def compiled(function: Callable[..., Any], shapes: Sequence[Any]) -> CpuExecutable:
+def compiled(function: Callable[..., Any], shapes: Sequence[Any]) -> CompiledExecutable:
     module = imported(lower(function, *shapes))
     executable = CPU.compile(module, module.entry_program_shape)
-    assert isinstance(executable, CpuExecutable)
+    assert isinstance(executable, CompiledExecutable)
     return executable
 
 

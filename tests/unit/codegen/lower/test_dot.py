@@ -14,6 +14,7 @@ from xla_server.backends.compilation import compile_module
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.target.machine import Machine
+from xla_server.target.target import Target
 
 RANDOM = np.random.default_rng(3)
 
@@ -69,7 +70,7 @@ def test_blas_does_what_panels_would_take_much_memory_or_be_empty_for(
         shapes = [jax.ShapeDtypeStruct(sizes, np.float32) for sizes in (left, right)]
         lowered = jax.jit(jnp.matmul).lower(*shapes).compiler_ir("hlo")
         module = imported(lowered.as_serialized_hlo_module_proto())
-        code = compile_module(module, machine=machine).code
+        code = compile_module(module, target=Target.of(machine)).code
         return any("product_into" in row.source for row in kernels_of(code))
 
     assert by_blas((300, 8192), (8192, 8192))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.depth import paired
-from tests.processors import HOST
+from tests.processors import HOST, TARGET
 from tests.unit.codegen.compiled import both, imported, on_cpu
 from xla_client import ops
 from xla_client.builder import Op
@@ -181,7 +181,7 @@ def module_of(program: Any, *arguments: Any) -> HloModule:
 def assert_natively(program: Any, *arguments: Any) -> None:
     """No row needs the interpreter."""
     module = module_of(program, *arguments)
-    optimise(module)
+    optimise(module, TARGET)
     assert not [row for row in lower(module, LOWERINGS, HOST).rows if isinstance(row, HostThunk)]
 
 

@@ -1,8 +1,8 @@
-"""Programs of dynamic shape on the `cpu` platform.
+"""Programs of dynamic shape on a platform that compiles.
 
-The sizes are known when a program runs. It is walked on the host as on the interpreter, but all
-steps that can be one program of static shape at the sizes that the walk has come to are compiled
-and run as that: mostly the whole program, and where sizes depend on what it computes, the part
+The sizes are known when a program runs. It is walked on the host as on the interpreter. All steps
+that can be one program of static shape, at the sizes that the walk knows, are compiled and run as
+that. Mostly they are the whole program; where sizes depend on what it computes, they are the part
 before that and the part behind it.
 """
 
@@ -17,8 +17,8 @@ from xla_contract.errors import InternalError, XlaError
 from xla_contract.opcode import Opcode
 from xla_contract.shape import ProgramShape
 from xla_server.backends.backend import Buffer, Device, Execution, Profile
+from xla_server.backends.device_buffer import DeviceBuffer
 from xla_server.backends.dump import Dump
-from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.profile import write_profile
 from xla_server.backends.signature import argument_values, constant_bytes, has_state, owned
 from xla_server.backends.sized_programs import SizedProgram, SizedPrograms
@@ -74,6 +74,7 @@ class DynamicExecutable:
         module: HloModule,
         program_shape: ProgramShape,
         programs: SizedPrograms,
+        buffers: type[DeviceBuffer],
         *,
         custom_calls: Registry,
         seed: int = 0,
@@ -91,6 +92,7 @@ class DynamicExecutable:
         self.work = None
         self._entry = module.entry
         self._programs = programs
+        self._buffers = buffers
         self._seed = seed
         self._dump = dump
         self._random_states = RandomStates()
@@ -110,7 +112,7 @@ class DynamicExecutable:
     ) -> Execution:
         """Run on `device` and wait for the result; raises as Executable.execute says."""
         started = time.perf_counter_ns()
-        values = argument_values(arguments, self.program_shape.parameters)
+        values = argument_values(arguments, self.program_shape.parameters, self._buffers)
         times = None if self._dump is None else WalkTimes()
         run = SizedRun(
             feeds=feeds,
@@ -126,7 +128,7 @@ class DynamicExecutable:
         with np.errstate(all="ignore"), subnormals_as_zeros():
             value = run.call(self._entry, values)
         computed = time.perf_counter_ns()
-        output = HostBuffer.from_value(owned(value), self.program_shape.result, device)
+        output = self._buffers.from_value(owned(value), self.program_shape.result, device)
         compute_time = computed - computing
         profile = Profile(
             compute_cycle_count=run.cycles or compute_time,

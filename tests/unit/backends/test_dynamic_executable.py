@@ -25,9 +25,9 @@ from xla_contract.errors import (
 from xla_contract.literal import Literal
 from xla_contract.opcode import Opcode
 from xla_contract.ops.rng_get_and_update_state import RngGetAndUpdateStateAttributes
-from xla_server.backends import cpu_dynamic, sized_programs
+from xla_server.backends import dynamic_executable, sized_programs
 from xla_server.backends.cpu import Cpu
-from xla_server.backends.cpu_dynamic import DynamicExecutable
+from xla_server.backends.dynamic_executable import DynamicExecutable
 from xla_server.backends.interpreter import Interpreter
 from xla_server.codegen import kernel
 from xla_server.evaluator.cancellation import Cancellation
@@ -356,7 +356,7 @@ def test_a_seed_decides_random_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return evaluate
 
-    monkeypatch.setattr(cpu_dynamic, "evaluator", watched)
+    monkeypatch.setattr(dynamic_executable, "evaluator", watched)
     builder = Builder("random")
     rows = builder.parameter(0, SIX)
     low, high = builder.constant(np.float32(0)), builder.constant(np.float32(1))
@@ -458,14 +458,14 @@ def test_no_evaluator_computes(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return evaluate
 
-    monkeypatch.setattr(cpu_dynamic, "evaluator", watched)
+    monkeypatch.setattr(dynamic_executable, "evaluator", watched)
     names = ["gather of whole rows", "top k", "a call", "reduce of several"]
     for program in (*(CASES[name][0] for name in names), lambda c: _growing(c, 3)):
         module, arguments = module_of(program)
         executed(compiled(module), arguments)
     assert asked <= ANY_SIZE | HOST | {Opcode.CONSTANT}
     i = next(i for i in module.instructions() if i.opcode is Opcode.MULTIPLY)
-    evaluate: Any = cpu_dynamic._evaluator_of(i.opcode)
+    evaluate: Any = dynamic_executable._evaluator_of(i.opcode)
     with pytest.raises(InternalError, match="a program must give the value"):
         evaluate(i, [LINE, LINE], None)
 

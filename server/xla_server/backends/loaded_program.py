@@ -1,0 +1,73 @@
+"""The interface of programs that are loaded into a machine: its kernels, launches and memory."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, Self
+
+from xla_contract.shape import Shape
+from xla_server.backends.device_buffer import Memory
+from xla_server.buffers.assignment import MemoryUse, Place
+from xla_server.buffers.code import Code, Row
+from xla_server.buffers.work import ProgramWork
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.ops.evaluation import Array
+from xla_server.runtime.host import HostRun
+from xla_server.runtime.row_times import RowTimes
+
+
+class LoadedProgram(Protocol):
+    """A program whose kernels and constants are loaded. Any thread may run it at any time."""
+
+    @property
+    def code(self) -> Code:
+        """The code that was loaded."""
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """The rows that are run, as `RowTimes` numbers them."""
+
+    @property
+    def memory(self) -> MemoryUse:
+        """The bytes that an execution needs, known before it starts."""
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes of the kernels' object code and of the constants."""
+
+    @property
+    def work(self) -> ProgramWork | None:
+        """The static count of its code."""
+
+    @property
+    def results(self) -> Sequence[Place]:
+        """Where each result is: in memory of its own, in a parameter's or in a constant's."""
+
+    @property
+    def constants(self) -> Mapping[int, Memory]:
+        """The memory of the constants that a run needs, by their numbers."""
+
+    def with_donated(self, donated: frozenset[int]) -> Self:
+        """Return the program for runs that may write over these parameters."""
+
+    def run(
+        self,
+        addresses: Sequence[int],
+        cancellation: Cancellation,
+        host: Callable[[], HostRun],
+        times: RowTimes | None = None,
+    ) -> tuple[Mapping[int, Memory], int]:
+        """Return the memory of the results that have their own, by number, and the cycles it took.
+
+        `addresses` are those of dense row-major arrays of the parameters' types; `host` makes what
+        host rows need, and the times of rows are written to `times`. Raises what the cancellation
+        was given once it is set, and what host rows raise.
+        """
+
+    def run_on_arrays(
+        self,
+        arrays: Sequence[Array],
+        shapes: Sequence[Shape],
+        cancellation: Cancellation,
+        host: HostRun,
+        times: RowTimes | None = None,
+    ) -> tuple[list[Array], int]:
+        """Run on arrays of the host; return the results, which have `shapes`, and the cycles."""

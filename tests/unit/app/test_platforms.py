@@ -1,0 +1,57 @@
+"""The registry of platforms is the only module that names them."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import xla_server
+from xla_server.app.platform_names import Platform
+
+ROOT = Path(xla_server.__path__[0])
+MODULES = {f"xla_server.backends.{platform}" for platform in Platform}
+REGISTRY = {"app/platforms.py", "app/platform_names.py"}
+OTHERS = {
+    # jax has a platform of the same name.
+    ("app/run_tool/runners.py", "cpu"),
+    # A platform says its own name.
+    *((f"backends/{platform}.py", platform.value) for platform in Platform),
+}
+
+
+def named(source: str) -> Iterator[str]:
+    """Yield the platforms that a module imports, and those that its code names."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.ImportFrom(module=str(module)) if module in MODULES:
+                yield module
+            case ast.Import(names=names):
+                yield from (each.name for each in names if each.name in MODULES)
+            case ast.Constant(value=str(text)) if text in set(Platform):
+                yield text
+            case ast.Attribute(value=ast.Name("Platform"), attr=member):
+                yield member
+
+
+def test_code_outside_of_the_registry_names_no_platform() -> None:
+    found = {
+        (path.relative_to(ROOT).as_posix(), name)
+        for path in ROOT.rglob("*.py")
+        for name in named(path.read_text())
+    }
+    assert {(path, name) for path, name in found if path not in REGISTRY} == OTHERS
+    assert {path for path, _ in found} >= REGISTRY
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("from xla_server.backends.cpu import Cpu", "xla_server.backends.cpu"),
+        ("import xla_server.backends.interpreter", "xla_server.backends.interpreter"),
+        ("if backend.platform == 'cpu': pass", "cpu"),
+        ("settings.platform is Platform.CPU", "CPU"),
+    ],
+)
+def test_each_way_to_name_one_is_found(source: str, name: str) -> None:
+    assert list(named(source)) == [name]
