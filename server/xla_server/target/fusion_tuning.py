@@ -50,7 +50,7 @@ class Fusions:
 
     max_tested_elements: int = 1024
     """Largest pad or concatenate, in elements, that a reduction computes though it tests the index
-    of each: a scalar iteration is about four additions longer than a vector's share, and storing
+    of each. A scalar iteration is about four additions longer than a vector's share, and storing
     the result costs one more launch, 4096 additions (LOG, reductions of pads and concatenates)."""
 
     min_vector_elements: int = 16

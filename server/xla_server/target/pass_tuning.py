@@ -102,7 +102,7 @@ class ThinDots:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConvolutionLayouts:
-    """Choice of the convolutions that are transposed to have their features last."""
+    """Choice of the convolutions that are transposed to channels last."""
 
     min_group_features: int = 4
     """Features of a group below which groups are computed side by side, in vectors of features."""
