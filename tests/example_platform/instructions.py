@@ -1,4 +1,4 @@
-"""What the instructions of kernels compute, on numpy scalars of the exact type.
+"""The value of each instruction of kernels, on numpy scalars of the exact type.
 
 Integers wrap, x / 0 is all ones, x % 0 is x, and shifts past the width shift everything out, as in
 XLA's CPU backend.

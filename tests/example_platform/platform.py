@@ -35,7 +35,7 @@ class Example(CompiledBackend):
         super().__init__(device_count, target, LOWERINGS, Preparation([]), **options)
 
     def to_device(self, literal: Literal, device: Device) -> HostBuffer:
-        """Place a value on `device`."""
+        """Return a buffer with a value, on `device`."""
         return HostBuffer.placed(literal, device, self._blocks)
 
     def load(self, compilation: Compilation) -> WalkedProgram:

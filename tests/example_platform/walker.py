@@ -234,7 +234,7 @@ STATEMENTS: Mapping[type[Statement], Callable[[Any, Frame], None]] = {
     Call: _call,
     Part: _part,
 }
-"""What each kind of statement does."""
+"""The function that executes each kind of statement."""
 
 
 def _value(expression: Expression, frame: Frame) -> Scalar:

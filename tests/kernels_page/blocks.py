@@ -1,4 +1,4 @@
-"""What the compiler prints of the page's program, step by step, for AVX2 on every host."""
+"""The printed blocks of the page: its program at each step of compilation, for AVX2 on any host."""
 
 import dataclasses
 import functools
@@ -34,7 +34,7 @@ class _Stages:
         self.before_fusion = ""
 
     def begin(self, module: HloModule) -> None:
-        """Nothing to keep."""
+        """Ignore this stage."""
 
     def before_pass(self, name: str, module: HloModule) -> None:
         """Keep the module that fusion gets."""
@@ -42,13 +42,13 @@ class _Stages:
             self.before_fusion = print_module(module)
 
     def after_pass(self, name: str, module: HloModule, changed: bool) -> None:
-        """Nothing to keep."""
+        """Ignore this stage."""
 
     def optimised(self, module: HloModule) -> None:
-        """Nothing to keep."""
+        """Ignore this stage."""
 
     def lowered(self, code: Any, assignment: Any) -> None:
-        """Nothing to keep."""
+        """Ignore this stage."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
