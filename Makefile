@@ -108,8 +108,9 @@ fuzz-answers: $(STAMP) ## random modules on cpu, interpreter and jaxlib for SECO
 fuzz: $(STAMP) ## mutated modules on servers of both platforms for SECONDS=600; SEED= repeats a run
 	$(BIN)/python -m tests.fuzz.mutants --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
 
-golden: $(STAMP) ## write tests/golden: the kernels of a few programs, to see what a change changes
+golden: $(STAMP) ## write tests/golden and docs/KERNELS.md: the kernels of a few programs, to see what a change changes
 	$(BIN)/python -m tests.golden
+	$(BIN)/python -m tests.kernels_page
 
 operations: $(STAMP) ## write docs/OPERATIONS.md: operations, element types, platforms
 	$(BIN)/python -m tests.operations_page

@@ -1,0 +1,176 @@
+"""Programs of the example platform: rows executed one after the other by Python."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tests.example_platform.walker import run, supported
+from xla_contract.shape import Shape
+from xla_server.buffers.assignment import Assignment, MemoryUse, Place, assign, memory_use
+from xla_server.buffers.code import (
+    CANCELLATION,
+    Branch,
+    Code,
+    CopyThunk,
+    HostThunk,
+    Jump,
+    KernelThunk,
+    Label,
+    Row,
+    Switch,
+    Value,
+)
+from xla_server.buffers.work import ProgramWork
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.runtime.blocks import Block, BlockPool, block_size
+from xla_server.runtime.host import HostRun, array_at
+from xla_server.runtime.row_times import RowTimes
+
+Bytes = np.ndarray[Any, Any]
+
+
+class WalkedProgram:
+    """Implements xla_server.backends.loaded_program.LoadedProgram, but for times of rows."""
+
+    def __init__(
+        self, code: Code, assignment: Assignment, blocks: BlockPool, work: ProgramWork | None
+    ) -> None:
+        """Raises UnsupportedKernelError for a kernel that cannot be walked."""
+        for row in code.rows:
+            if isinstance(row, KernelThunk):
+                supported(row.kernel, row.name)
+        self.code = code
+        self.work = work
+        self.rows: Sequence[Row] = [row for row in code.rows if not isinstance(row, Label)]
+        self.results = assignment.results
+        self._assignment = assignment
+        self._blocks = blocks
+        self._labels = {row: n for n, row in enumerate(code.rows) if isinstance(row, Label)}
+        arrays = dict(enumerate(code.constants.values()))
+        self.constants: Mapping[int, Block] = {n: self._block_of(a) for n, a in arrays.items()}
+
+    @property
+    def memory(self) -> MemoryUse:
+        """The bytes that an execution needs."""
+        return memory_use(self.code, self._assignment)
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes of the constants."""
+        return sum(value.byte_size for value in self.code.constants)
+
+    def with_donated(self, donated: frozenset[int]) -> "WalkedProgram":
+        """Return the program for runs that may write over these parameters."""
+        return WalkedProgram(self.code, assign(self.code, donated), self._blocks, self.work)
+
+    def run(
+        self,
+        addresses: Sequence[int],
+        cancellation: Cancellation,
+        host: Callable[[], HostRun],
+        times: RowTimes | None = None,
+    ) -> tuple[dict[int, Block], int]:
+        """Return the memory of the results by number, and 0 cycles: nothing counts them."""
+        own = {place.number for place in self.results if place.kind == "result"}
+        sizes = {n: block_size(self.code.results[n].byte_size) for n in own}
+        results = {number: self._blocks.take(size) for number, size in sizes.items()}
+        arena = np.zeros(self._assignment.arena_bytes, np.uint8)
+        places = dict(zip(_numbered("parameter", len(addresses)), addresses, strict=True))
+        places |= {Place("constant", n): block.address for n, block in self.constants.items()}
+        places |= {Place("result", n): block.address for n, block in results.items()}
+        _Run(self._assignment, self._labels, places, arena, cancellation, host).walk(self.code.rows)
+        return results, 0
+
+    def run_on_arrays(
+        self,
+        arrays: Sequence[Any],
+        shapes: Sequence[Shape],
+        cancellation: Cancellation,
+        host: HostRun,
+        times: RowTimes | None = None,
+    ) -> tuple[list[Any], int]:
+        """Run on arrays of the host; return the results, which have `shapes`, and the cycles."""
+        blocks, cycles = self.run([a.ctypes.data for a in arrays], cancellation, lambda: host)
+        owners = {"result": blocks, "constant": self.constants}
+        found: list[Any] = []
+        for place, shape in zip(self.results, shapes, strict=True):
+            if place.kind == "parameter":
+                found.append(arrays[place.number].reshape(shape.dimensions))
+            else:
+                found.append(owners[place.kind][place.number].array(shape))
+        return found, cycles
+
+    def _block_of(self, array: Any) -> Block:
+        block = self._blocks.take(block_size(array.nbytes))
+        np.asarray(block)[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        return block
+
+
+class _Run:
+    """One execution of a program."""
+
+    def __init__(
+        self,
+        assignment: Assignment,
+        labels: Mapping[Label, int],
+        places: Mapping[Place, int],
+        arena: Bytes,
+        cancellation: Cancellation,
+        host: Callable[[], HostRun],
+    ) -> None:
+        self._assignment, self._labels = assignment, labels
+        self._places, self._arena = places, arena
+        self._cancellation, self._host = cancellation, host
+
+    def walk(self, rows: Sequence[Row]) -> None:
+        """Execute rows from the first on, until there is none."""
+        number = 0
+        while number < len(rows):
+            self._cancellation.check()
+            target = self._do(rows[number])
+            number = number + 1 if target is None else self._labels[target]
+
+    def _do(self, row: Row) -> Label | None:
+        """Execute a row; return the label to go on at, None for the next row."""
+        match row:
+            case KernelThunk():
+                run(row.kernel, [self._bytes(value) for value in row.arguments], 0, row.trips)
+            case CopyThunk():
+                self._bytes(row.target)[:] = self._bytes(row.source)
+            case Jump(label=label):
+                return label
+            case Branch(predicate=predicate, otherwise=otherwise):
+                return None if self._bytes(predicate)[0] else otherwise
+            case Switch(index=index, labels=labels):
+                chosen = int(self._bytes(index).view(np.int32)[0])
+                return labels[chosen if 0 <= chosen < len(labels) else -1]
+            case HostThunk():
+                self._do_on_host(row)
+        return None
+
+    def _do_on_host(self, row: HostThunk) -> None:
+        given = row.call(self._host(), [self._array(value) for value in row.reads])
+        for value, array in zip(row.writes, given, strict=True):
+            self._array(value)[...] = array
+
+    def _array(self, value: Value) -> Any:
+        dtype, dimensions = value.shape.element_type.dtype, value.shape.dimensions
+        return self._bytes(value).view(dtype).reshape(dimensions)
+
+    def _bytes(self, value: Value) -> Bytes:
+        if value is CANCELLATION:
+            return _at(self._cancellation.word, value.byte_size)
+        place = self._assignment.places[value]
+        if place.kind == "arena":
+            return self._arena[place.number : place.number + value.byte_size]
+        return _at(self._places[place], value.byte_size)
+
+
+def _at(address: int, count: int) -> Bytes:
+    array: Bytes = array_at(address, Shape.parse(f"u8[{count}]"))
+    return array
+
+
+def _numbered(kind: str, count: int) -> list[Place]:
+    return [Place(kind, number) for number in range(count)]

@@ -1,0 +1,220 @@
+"""Kernels run by the walker, and by the machine code that `cpu` makes of them."""
+
+import collections
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from tests.example_platform.formulas import UnsupportedKernelError, formula
+from tests.example_platform.instructions import INSTRUCTIONS
+from tests.example_platform.memory import DTYPES, AccessError
+from tests.example_platform.walker import EXPRESSIONS, STATEMENTS, run
+from tests.kernels.corpora import CORPORA
+from tests.processors import TARGET
+from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, WORD, WRITE, ZERO, kernel_of, parallel
+from xla_server.backends.compilation import compile_module
+from xla_server.buffers.code import KernelThunk
+from xla_server.codegen.kernel import Kernels
+from xla_server.codegen.kernel_ir.counts import evaluations
+from xla_server.codegen.kernel_ir.expressions import Apply, Expression, Index, Load
+from xla_server.codegen.kernel_ir.kernel import Kernel, SourceKernel
+from xla_server.codegen.kernel_ir.statements import (
+    Accumulate,
+    Call,
+    Order,
+    Statement,
+    Stop,
+    Store,
+)
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.kernel_ir.walk import read_by, walk
+from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
+from xla_server.runtime.native import callable_at
+
+Bytes = np.ndarray[Any, Any]
+
+
+def _kernels(corpus: str) -> Iterator[tuple[str, KernelThunk]]:
+    """Yield each different kernel of a corpus with the program that it is of."""
+    seen = set()
+    for name, module in CORPORA[corpus]():
+        if has_dynamic_shapes(module):
+            continue
+        for thunk in kernels_of(compile_module(module, target=TARGET).code):
+            if thunk.kernel.key not in seen:
+                seen.add(thunk.kernel.key)
+                yield name, thunk
+
+
+def _buffers(thunk: KernelThunk) -> list[Bytes]:
+    """Return small numbers for each argument; the cancellation flag is 0."""
+    random = np.random.default_rng(0)
+    # Sums in any order of numbers with both signs have no error bound.
+    low = 0.25 if isinstance(thunk.kernel, Kernel) and _has_open_order(thunk.kernel) else -1.5
+    found = []
+    for value in thunk.arguments:
+        count, dtype = max(1, value.shape.element_count), value.shape.element_type.dtype
+        numbers = random.integers(0, 5, count).astype(dtype)
+        if value.shape.element_type.is_floating:
+            numbers = random.uniform(low, 4, count).astype(dtype)
+        is_data = value in (*thunk.reads, *thunk.writes)
+        found.append((numbers if is_data else numbers * 0).view(np.uint8))
+    return found
+
+
+def _compiled(thunk: KernelThunk, buffers: Sequence[Bytes]) -> None:
+    kernel = Kernels().get(thunk.kernel)
+    table = np.array([array.ctypes.data for array in buffers])
+    callable_at(kernel.address, 3)(table.ctypes.data, 0, thunk.trips)
+
+
+def _has_open_order(kernel: Kernel) -> bool:
+    """Return whether a kernel leaves the order of some additions or products to LLVM."""
+    for statement, _ in walk(kernel.body):
+        if isinstance(statement, Accumulate) and statement.order is Order.ANY:
+            return True
+        if any(isinstance(e, Apply) and "in_any_order" in e.function for e in read_by(statement)):
+            return True
+    return False
+
+
+def _assert_same(program: str, thunk: KernelThunk) -> None:
+    assert isinstance(thunk.kernel, Kernel)
+    walked, compiled = _buffers(thunk), _buffers(thunk)
+    # Two calls, so that what each call does first is done twice.
+    for start, stop in itertools.pairwise(sorted({0, thunk.trips // 2, thunk.trips})):
+        run(thunk.kernel, walked, start, stop)
+    _compiled(thunk, compiled)
+    for value, ours, theirs in zip(thunk.arguments, walked, compiled, strict=True):
+        dtype = value.shape.element_type.dtype
+        if _has_open_order(thunk.kernel):
+            left, right = (each.view(dtype).astype(np.complex128) for each in (ours, theirs))
+            np.testing.assert_allclose(left, right, rtol=1e-4, err_msg=f"{program}: {value}")
+        else:
+            np.testing.assert_array_equal(ours, theirs, err_msg=f"{program}: {value}")
+
+
+def _refused(thunk: KernelThunk) -> str:
+    """Return what the walker refuses a kernel for; nothing if it is walked."""
+    if isinstance(thunk.kernel, Kernel):
+        try:
+            run(thunk.kernel, _buffers(thunk), 0, 1)
+        except UnsupportedKernelError as error:
+            return str(error)
+        return ""
+    with pytest.raises(UnsupportedKernelError, match=type(thunk.kernel).__name__) as refusal:
+        run(thunk.kernel, _buffers(thunk), 0, 1)
+    return str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("corpus", "most_evaluations", "walked", "refused"),
+    [("golden", 400_000, 6, 3), ("hlo", 200_000, 40, 35), ("graphs", 500, 50, 10)],
+)
+def test_the_walker_and_cpu_agree(
+    corpus: str, most_evaluations: int, walked: int, refused: int
+) -> None:
+    """Kernels of few evaluations are walked, at least so many; at most so many are refused."""
+    found: collections.Counter[str] = collections.Counter()
+    for program, thunk in _kernels(corpus):
+        if isinstance(thunk.kernel, Kernel) and _cost(thunk.kernel) > most_evaluations:
+            continue
+        reason = _refused(thunk)
+        if not reason:
+            _assert_same(program, thunk)
+        found[reason] += 1
+    assert found[""] >= walked, found
+    assert found.total() - found[""] <= refused, found
+
+
+def _cost(kernel: Kernel) -> float:
+    return sum(evaluations(kernel, 1).values())
+
+
+INTEGERS = (Type.I8, Type.U8, Type.I16, Type.U16, Type.I32, Type.U32, Type.I64, Type.U64)
+FLOATS = (Type.F32, Type.F64)
+UNARY = ("clz", "popcnt", "bit_not"), ("floor", "ceil", "truncate", "round_even", "sqrt")
+BINARY = (
+    (
+        *("bit_and", "bit_or", "bit_xor", "mulhi", "rem"),
+        *("shift_left", "shift_right_arithmetic", "shift_right_logical"),
+    ),
+    ("copysign",),
+)
+OF_ALL = (("neg", "absolute"), ("add", "sub", "mul", "div", "maximum", "minimum"))
+RELATIONS = ("eq", "ne", "lt", "le", "gt", "ge")
+SAMPLES = (0, 1, 2, 3, 5, 7, 31, 100, 127, -1, -2, -128, 2.5, 0.5, -0.5, 1e30)
+
+
+def _cases() -> Iterator[tuple[str, Type, int]]:
+    for kinds, unary, binary in zip((INTEGERS, FLOATS), UNARY, BINARY, strict=True):
+        for kind in kinds:
+            # The absolute value of numbers without sign is no instruction.
+            signed = OF_ALL[0][: 1 if kind[0] == "u" else 2]
+            yield from ((name, kind, 1) for name in (*unary, *signed))
+            yield from ((name, kind, 2) for name in (*binary, *OF_ALL[1], *RELATIONS))
+
+
+def _samples(kind: Type) -> list[Any]:
+    dtype = DTYPES[kind]
+    if kind.is_integer:
+        return [
+            np.array(int(each) & 0xFFFFFFFFFFFFFFFF, np.uint64).astype(dtype)
+            for each in SAMPLES[:-1]
+        ]
+    return [dtype.type(each) for each in SAMPLES]
+
+
+@pytest.mark.parametrize(("name", "kind", "count"), list(_cases()))
+def test_instructions_are_defined_as_llvm_has_them(name: str, kind: Type, count: int) -> None:
+    result = Type.B1 if name in RELATIONS else kind
+    expected = formula(name, (kind,) * count, result)
+    with np.errstate(all="ignore"):
+        for operands in itertools.product(map(np.asarray, _samples(kind)), repeat=count):
+            scalars = [each[()] for each in operands]
+            ours, theirs = INSTRUCTIONS[name](*scalars), expected(*scalars)
+            np.testing.assert_array_equal(ours, theirs, err_msg=f"{name} of {scalars}")
+            assert np.asarray(ours).dtype == np.asarray(theirs).dtype
+
+
+def test_every_node_of_the_ir_is_defined() -> None:
+    assert set(STATEMENTS) == set(get_args(Statement))
+    assert set(EXPRESSIONS) == set(get_args(Expression))
+
+
+def test_what_no_definition_is_there_for_is_refused() -> None:
+    buffers = [np.zeros(16, np.uint8) for _ in range(3)]
+    call = kernel_of(parallel(Call("no_such_routine", ())))
+    with pytest.raises(UnsupportedKernelError, match="routines of the walker, got no_such_routine"):
+        run(call, buffers, 0, 1)
+    with pytest.raises(UnsupportedKernelError, match=r"of the loop IR .*, got SourceKernel"):
+        run(SourceKernel("def kernel(buffers, start, stop):\n    pass\n"), buffers, 0, 1)
+
+
+@pytest.mark.parametrize("index", [-1, 4])
+def test_accesses_are_inside_of_memory(index: int) -> None:
+    buffers = [np.zeros(16, np.uint8) for _ in range(3)]
+    load = Load(READ, Type.F32, Index(index))
+    rule = f"index of buffer0 must be inside of its 4 elements of f32, got {index}"
+    with pytest.raises(AccessError, match=rule):
+        run(kernel_of(parallel(Store(WRITE, Type.F32, ITEM, load))), buffers, 0, 1)
+
+
+def test_work_items_share_no_element() -> None:
+    buffers = [np.zeros(16, np.uint8) for _ in range(3)]
+    store = Store(WRITE, Type.F32, Index(0), ZERO)
+    with pytest.raises(AccessError, match=r"must not store .* element 0 of f32 in items 0 and 1"):
+        run(kernel_of(parallel(store)), buffers, 0, 2)
+    shifted = Load(WRITE, Type.F32, Index(-1, ((ITEM, 1),)))
+    with pytest.raises(AccessError, match=r"must not load .* element 1 of f32 in items 1 and 2"):
+        run(kernel_of(parallel(Store(WRITE, Type.F32, ITEM, shifted))), buffers, 1, 3)
+
+
+def test_a_kernel_stops_when_its_execution_is_cancelled() -> None:
+    buffers = [np.ones(16, np.uint8) for _ in range(2)] + [np.array([1], np.int64).view(np.uint8)]
+    run(kernel_of(parallel(Stop(WORD), Store(WRITE, Type.F32, ITEM, ZERO))), buffers, 0, 4)
+    assert buffers[1].all()
