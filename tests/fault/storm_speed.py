@@ -2,9 +2,9 @@
 
 Two ratios are printed for each storm, and half is what the client must keep of the second.
 
-- raw: the client's speed in the storm, that before it = 1. The storm's process shares the cores with
-  server and client here, which an attacker on another machine would not, so this also has what the
-  storm's own processor time takes from them.
+- raw: the client's speed in the storm, that before it = 1. The storm's process shares the cores
+  with server and client here, which an attacker on another machine would not, so this also has what
+  the storm's own processor time takes from them.
 - fair: the client's speed in the storm, that in a control = 1. In the control a process that never
   talks to the server takes as much processor time as the storm's process did, in slices of a few
   milliseconds and at the same priority. All that the server itself spends on the storm is in the
