@@ -245,7 +245,7 @@ STORMS: Mapping[str, Storm] = MappingProxyType(
 
 
 @contextlib.contextmanager
-def storm(name: str, address: str) -> Iterator[None]:
+def storm(name: str, address: str) -> "Iterator[subprocess.Popen[str]]":
     """Run a storm in a process of its own, from its beginning until the block ends."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.fault.storms", name, address],
@@ -256,7 +256,7 @@ def storm(name: str, address: str) -> Iterator[None]:
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == f"{_STARTED}\n"
-        yield
+        yield process
         assert process.poll() is None, "the storm must go on until it is ended"
     finally:
         process.kill()

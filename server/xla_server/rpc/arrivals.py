@@ -14,8 +14,9 @@ where grpc is another: what is left then is grpc's own limit to the calls of all
 import functools
 import importlib
 import inspect
+import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -24,6 +25,7 @@ import grpc
 from xla_server.identity.identity import Identity
 from xla_server.rpc.call_places import CallPlaces
 from xla_server.rpc.gate import Gate
+from xla_server.rpc.handlers import SESSION_KEY
 from xla_server.rpc.threads import Job, Threads
 from xla_server.sessions.caller import Flow
 
@@ -48,10 +50,31 @@ _FUNCTIONS = {
     "_possibly_finish_call": ("state", "token"),
     "_is_rpc_state_active": ("state",),
     "_Context": ("rpc_event", "state", "request_deserializer"),
+    "_process_event_and_continue": ("state", "event"),
+    "_request_call": ("state",),
+    "_stop_serving": ("state",),
+    "_begin_shutdown_once": ("state",),
+    "_GenericMethod": ("generic_handlers",),
+    "_RequestIterator": ("state", "call", "request_deserializer"),
+    "_handle_call": (
+        "rpc_event",
+        "method_with_handler",
+        "interceptor_pipeline",
+        "thread_pool",
+        "concurrency_exceeded",
+    ),
 }
 """What is used of grpc: names of functions, and of their parameters."""
 
-_VALUES = ("_CLOSED", "_EMPTY_FLAGS", "_OPEN", "_RECEIVE_MESSAGE_TOKEN")
+_VALUES = (
+    "_CLOSED",
+    "_EMPTY_FLAGS",
+    "_OPEN",
+    "_RECEIVE_MESSAGE_TOKEN",
+    "_REQUEST_CALL_TAG",
+    "_ServerStage",
+    "_DEALLOCATED_SERVER_CHECK_PERIOD_S",
+)
 
 
 class Expected:
@@ -104,9 +127,10 @@ class Arrivals(ThreadPoolExecutor):
     """What grpc takes for the pool of handlers.
 
     Calls that have one request begin in `threads` when it has come; those that wait for a thread
-    take turns. That is for handlers that take and give bytes; calls of others, and those with a
-    stream of requests (`is_streamed`), begin as grpc begins them. grpc takes nothing for a pool but
-    that class; nothing of the class's own is used.
+    take turns. Calls with a stream of requests (`is_streamed`) begin with their first message, so
+    that those which never send one take no thread; if they name a session they begin at once, as
+    they keep it. That is for handlers that take and give bytes; calls of others begin as grpc
+    begins them. grpc takes nothing for a pool but that class; nothing of the class's own is used.
 
     A call that the gate refuses ends at once, before its request is asked for. Any other has a
     place among `places` until it is answered. One that is answered later, by a behaviour that does
@@ -146,7 +170,7 @@ class Arrivals(ThreadPoolExecutor):
                 if refusal is not None:
                     _end(server, event, state, refusal)
                     return _ended_job()
-                if transforms == _NO_PARSING and not self._is_streamed:
+                if transforms == _NO_PARSING and not (self._is_streamed and _has_token(event)):
                     return self._expect(server, do, is_unary, event, state, behavior)
                 return self._begin_parsed(do, is_unary, arguments)
         return self._taken_from.submit(do, *arguments, **named)
@@ -191,7 +215,11 @@ class Arrivals(ThreadPoolExecutor):
         behavior: Callable[..., Any],
     ) -> Job:
         """Ask for the request of a call; gives the job that begins when it is there."""
-        serve = functools.partial(_answer, self._begun) if is_unary else _stream
+        is_streamed = self._is_streamed
+        if is_unary:
+            serve: Callable[..., Any] = functools.partial(_answer, self._begun)
+        else:
+            serve = _stream_of_requests if is_streamed else _stream
         job = Job(do, (), self._places.flow_of(state))
         call = event.call
         expected, leave = self._expected, self._places.leave
@@ -200,10 +228,15 @@ class Arrivals(ThreadPoolExecutor):
             request = received.batch_operations[0].message()
             with state.condition:
                 was_refused = expected.pop(state, None) is None
+                # A stream may end without a message: that is for its handler to tell.
+                is_over = request is None and (was_refused or not is_streamed)
                 if request is None and not was_refused:
-                    _refuse(server, event, state)
+                    if not is_streamed:
+                        _refuse(server, event, state)
+                    elif state.client is server._OPEN:
+                        state.client = server._CLOSED
                 ended = server._possibly_finish_call(state, server._RECEIVE_MESSAGE_TOKEN)
-            if request is None:
+            if is_over:
                 leave(state)
                 job.end()
             else:
@@ -310,7 +343,7 @@ def _stream(
     event: Any,
     state: Any,
     behavior: Callable[..., Any],
-    request: bytes,
+    request: bytes | Iterator[bytes],
     leave: Callable[[Any], object],
 ) -> None:
     if server._is_rpc_state_active(state):
@@ -318,6 +351,25 @@ def _stream(
         if getattr(behavior, "experimental_non_blocking", False):
             return  # It says itself when it has answered.
     leave(state)
+
+
+def _stream_of_requests(
+    server: Any,
+    event: Any,
+    state: Any,
+    behavior: Callable[..., Any],
+    first: bytes | None,
+    leave: Callable[[Any], object],
+) -> None:
+    """Serve a call with a stream of requests, whose first message, or end, has come."""
+    rest = server._RequestIterator(state, event.call, None)
+    requests = iter(()) if first is None else itertools.chain((first,), rest)
+    _stream(server, event, state, behavior, requests, leave)
+
+
+def _has_token(event: Any) -> bool:
+    """Return whether the headers of a call name a session."""
+    return any(key == SESSION_KEY for key, _ in event.invocation_metadata or ())
 
 
 def known_server() -> Any:

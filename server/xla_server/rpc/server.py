@@ -20,6 +20,7 @@ from xla_server.rpc.calls import Calls, shutting_down
 from xla_server.rpc.connections import connected_server
 from xla_server.rpc.discovery import Discovery
 from xla_server.rpc.draining import Draining
+from xla_server.rpc.event_loop import start_server
 from xla_server.rpc.extension import extension_rows
 from xla_server.rpc.extension_converse import Conversations
 from xla_server.rpc.gate import Gate
@@ -203,7 +204,7 @@ class RpcServer:
         self._presence = Presence(self._sessions, self._connections)
         self._memory_pressure.start()
         self._leases.start()
-        self._server.start()
+        start_server(self._server)
         self._discovery.set_serving()
 
     @property

@@ -1,4 +1,5 @@
 import importlib
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -321,6 +322,41 @@ def test_places_are_left_before_the_answer_however_late_a_thread_is_over(single,
     for _ in range(3):
         assert single.outcome(name) is not grpc.StatusCode.RESOURCE_EXHAUSTED
         assert single.places.used == 0
+
+
+def test_a_stream_of_no_session_takes_a_thread_when_its_first_message_comes() -> None:
+    service = Service(Threads(1, "stream"))
+    call = service.channel.stream_stream("/s/Streamed")
+    messages: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+    silent = call(iter(messages.get, None), timeout=20)
+    until(lambda: len(service.expected.events) == 1)
+    # The only thread is free.
+    assert service.call("Echo", b"other") == b"other"
+    for message in (b"1", b"2", b"3", None):
+        messages.put(message)
+    assert list(silent) == [b"123"]
+    # One without messages is told by its behaviour.
+    assert list(call(iter(()), timeout=20)) == [b""]
+    # One that is given up has had no thread.
+    given_up = call(iter(messages.get, None), timeout=20)
+    until(lambda: len(service.expected.events) == 1)
+    given_up.cancel()
+    until(lambda: not service.expected.events and not service.places.used)
+    messages.put(None)
+    service.close()
+
+
+def test_a_stream_of_a_session_takes_a_thread_at_once() -> None:
+    service = Service(Threads(1, "stream"))
+    messages: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+    metadata = (("xla-session", "token"),)
+    call = service.channel.stream_stream("/s/Streamed")
+    answers = call(iter(messages.get, None), timeout=20, metadata=metadata)
+    until(lambda: not service.threads.is_idle())
+    assert not service.expected.events
+    messages.put(None)
+    assert list(answers) == [b""]
+    service.close()
 
 
 @pytest.mark.parametrize("name", ["Echo", "Later", "Streamed", "Parsed"])

@@ -256,6 +256,8 @@ def test_a_stream_that_is_cut_off_ends_at_once() -> None:
     with serving("Converse", Streaming(receive)) as served:
         requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
         call = served.callable()(iter(requests.get, None))
+        # It begins with its first message.
+        requests.put(extension_pb2.ConverseRequest(id=1))
         silent_stream(served).reset()
         with pytest.raises(grpc.RpcError):
             next(call)
