@@ -11,7 +11,9 @@ from xla_server.sessions.caller_shares import EVERYTHING, CallerShares, Level
 class HasFlow(Protocol):
     """A job of a flow."""
 
-    flow: Flow
+    @property
+    def flow(self) -> Flow:
+        """Whose job it is."""
 
 
 J = TypeVar("J", bound=HasFlow)
