@@ -28,7 +28,7 @@ from xla_server.codegen.lower.epilogue_text import (
     EpilogueText,
     with_epilogue_text,
 )
-from xla_server.codegen.lower.exact_sums import can_sum_exactly, exact_call, is_exact
+from xla_server.codegen.lower.exact_sums import can_sum_exactly, exact_sums_of, is_exact
 from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.lower.patches import Axis, Line, Matrix, gather_lines, index_lines
@@ -384,12 +384,19 @@ def _source(
 
 def _exact_lines(i: HloInstruction, plan: _Plan) -> list[str]:
     """Return the call that sums a block's results again, without the zeros of padding."""
+    orders = tuple(range(part.shape.rank) for part in (*i.operands, i))
+    exact = exact_sums_of(i, (orders[0], orders[1], orders[2]))
+    if exact is None:
+        return []
     first = "" if plan.features_last else f"outer * {plan.rows} + "
     group = f"group * {plan.columns}"
-    bounds = (f"{first}row", f"{first}row_stop", group, f"{group} + {plan.columns}")
-    orders = tuple(range(part.shape.rank) for part in (*i.operands, i))
-    call = exact_call(i, (orders[0], orders[1], orders[2]), bounds)
-    return [line.replace("weights", "original", 1) for line in call]
+    given: dict[str, int | str] = {
+        **exact.sizes,
+        **{"source": "source", "weights": "original", "result": "result"},
+        **{"p0": f"{first}row", "p1": f"{first}row_stop"},
+        **{"f0": group, "f1": f"{group} + {plan.columns}"},
+    }
+    return [f"{exact.routine.name}({', '.join(str(given[n]) for n in exact.routine.names)})"]
 
 
 def _tail_lines(plan: _Plan, features: int, tail: EpilogueText) -> list[str]:
