@@ -9,7 +9,10 @@ from xla_server.codegen.kernel_ir.expressions import (
     Expression,
     Memory,
     Value,
+    integer_op,
     known,
+    plus,
+    times,
     whole,
 )
 from xla_server.codegen.kernel_ir.routine import Operands, Routine
@@ -176,3 +179,10 @@ class Loop(Block):
         body = tuple(self.statements)
         loop = For(self.axis, self._low, self._high, body, self._iterations, self._step)
         self._around.add(dataclasses.replace(loop, unrolled=True) if is_unrolled(loop) else loop)
+
+
+def dealt(item: Expression, tasks: int, items: int) -> tuple[Expression, Expression]:
+    """Return the first task of a work item and the one behind its last, of evenly dealt tasks."""
+    ends = times(item, tasks), times(plus(item, 1), tasks)
+    first, last = (integer_op("whole_div", end, items) for end in ends)
+    return first, last

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
-from xla_server.codegen.kernel_ir.kernel import Kernel, SourceKernel
 from xla_server.codegen.lower.convolution_phases import (
     Phase,
     all_phases,
@@ -13,14 +12,13 @@ from xla_server.codegen.lower.convolution_phases import (
     panels,
     scratch,
 )
-from xla_server.codegen.lower.direct_convolution_text import packing_source, phases_source
-from xla_server.codegen.lower.epilogue import EpilogueFusion, used
-from xla_server.codegen.lower.epilogue_text import with_epilogue_text
-from xla_server.codegen.lower.exact_sums import exact_call
+from xla_server.codegen.lower.direct_convolution_kernels import packing_kernel, phases_kernel
+from xla_server.codegen.lower.epilogue import EpilogueFusion, used, with_epilogue
+from xla_server.codegen.lower.exact_sums import ExactSums, exact_sums_of
+from xla_server.codegen.lower.im2col import Axis, Matrix, matrix_kernel
 from xla_server.codegen.lower.lowering import Lowering
-from xla_server.codegen.lower.patches import Axis, Matrix, gather_lines
 from xla_server.codegen.lower.transpose import transposition, transposition_kernel
-from xla_server.codegen.lower.winograd import Tiled, fits, kernel_source, tiled_source
+from xla_server.codegen.lower.winograd import Tiled, fits, tiled_kernel, weights_kernel
 from xla_server.codegen.routines.winograd_transforms import SIDE
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.features_last import has_one_place
@@ -115,17 +113,17 @@ def lower_directly(
     lowering: Lowering,
     i: HloInstruction,
     phases: Sequence[Phase],
-    tail: EpilogueFusion | None = None,
+    fusion: EpilogueFusion | None = None,
 ) -> Value:
     """Kernels for the phases, which share the result, and what brings arrays into order.
 
-    A tail is of a result in order.
+    An epilogue is of a result in order.
     """
     numbers = i.attributes.dimension_numbers
-    if tail is None:
+    if fusion is None:
         base, kernel = (lowering.array(operand) for operand in i.operands)
     else:
-        base, kernel = (tail.arguments[tail.argument(operand)] for operand in i.operands)
+        base, kernel = (fusion.arguments[fusion.argument(operand)] for operand in i.operands)
     batch, feature, *spatial = numbers.input_order
     order = (batch, *spatial, feature)
     base = _in_order(lowering, base, i.operands[0].shape, order, f"{i.name}.input")
@@ -139,24 +137,19 @@ def lower_directly(
     by_points = fits(phases) and not any(i.attributes.precision)
     if phases[0].is_packed and not by_points:
         packed = lowering.new(kernel.shape, f"{i.name}.panels")
-        source, work = (
-            SourceKernel(packing_source(phases[0])),
-            2 * phases[0].outputs * phases[0].groups,
-        )
-        lowering.add(
-            KernelThunk(
-                packed.name, source, phases[0].depth, work, (kernel, packed), (kernel,), (packed,)
-            )
-        )
+        packing = packing_kernel(phases[0])
+        work = 2 * phases[0].outputs * phases[0].groups
+        uses = (kernel, packed), (kernel,), (packed,)
+        lowering.add(KernelThunk(packed.name, packing, packing.items, work, *uses))
         kernel = packed
     batch, feature, *spatial = numbers.output_order
     order = (batch, *spatial, feature)
-    result = tail.product if tail else lowering.new(_permuted(i.shape, order), i.name)
+    result = fusion.product if fusion else lowering.new(_permuted(i.shape, order), i.name)
     if by_points:
         points = _at_points(lowering, phases[0], kernel)
-        _add_tiled(lowering, i, Tiled(phases[0]), (base, points, kernel), result, tail)
+        _add_tiled(lowering, i, Tiled(phases[0]), (base, points, kernel), result, fusion)
     else:
-        _add_phases(lowering, i, phases, (base, kernel, original), result, tail)
+        _add_phases(lowering, i, phases, (base, kernel, original), result, fusion)
     back = [order.index(d) for d in range(len(order))]
     return _in_order(lowering, result, result.shape, back, i.name)
 
@@ -183,10 +176,9 @@ def _matrix(i: HloInstruction) -> tuple[int, int]:
     return i.shape.element_count // features, features
 
 
-def _exact_lines(i: HloInstruction, first: str, last: str) -> list[str]:
-    """Return the call that sums rows `first` to `last` again, without the zeros of padding."""
-    bounds = (first, last, "0", str(_matrix(i)[1]))
-    return exact_call(i, _orders(i), bounds, skips_holes=True)
+def _exact_sums(i: HloInstruction) -> ExactSums | None:
+    """Return the call that sums results again, without the zeros of padding."""
+    return exact_sums_of(i, _orders(i), skips_holes=True)
 
 
 def _add_phases(
@@ -195,7 +187,7 @@ def _add_phases(
     phases: Sequence[Phase],
     operands: tuple[Value, Value, Value],
     result: Value,
-    tail: EpilogueFusion | None,
+    fusion: EpilogueFusion | None,
 ) -> None:
     """The kernel of a convolution by tiles of registers.
 
@@ -205,18 +197,17 @@ def _add_phases(
     if room := scratch(phases):
         shape = Shape.array(result.shape.element_type, (room,))
         values.append(lowering.new(shape, f"{result.name}.box"))
-    places, text, arguments = with_epilogue_text(tail, values, *_matrix(i))
-    tail_work = text.work * result.shape.element_count // phases[0].trips
+    positions, epilogue, arguments = with_epilogue(fusion, values, *_matrix(i))
+    kernel = phases_kernel(phases, positions, epilogue, _exact_sums(i))
+    own = epilogue.work * result.shape.element_count // kernel.items
     lowering.add(
         KernelThunk(
             result.name,
-            SourceKernel(
-                phases_source(phases, places, text, _exact_lines(i, "first_row", "last_row"))
-            ),
-            phases[0].trips,
-            sum(phase.work for phase in phases) + tail_work,
+            kernel,
+            kernel.items,
+            sum(phase.work for phase in phases) + own,
             arguments,
-            *used(arguments, [value for value in values[2:] if value is not operands[2]], tail),
+            *used(arguments, [value for value in values[2:] if value is not operands[2]], fusion),
         )
     )
 
@@ -225,10 +216,9 @@ def _at_points(lowering: Lowering, phase: Phase, kernel: Value) -> Value:
     """Weights transformed for tiles of results."""
     shape = Shape.array(kernel.shape.element_type, (SIDE * SIDE, phase.inputs * phase.outputs))
     result = lowering.new(shape, f"{kernel.name}.points")
-    source, work = SourceKernel(kernel_source(phase)), 100 * phase.outputs
-    lowering.add(
-        KernelThunk(result.name, source, phase.inputs, work, (kernel, result), (kernel,), (result,))
-    )
+    transform, work = weights_kernel(phase), 100 * phase.outputs
+    uses = (kernel, result), (kernel,), (result,)
+    lowering.add(KernelThunk(result.name, transform, transform.items, work, *uses))
     return result
 
 
@@ -238,21 +228,21 @@ def _add_tiled(
     tiled: Tiled,
     operands: tuple[Value, ...],
     result: Value,
-    tail: EpilogueFusion | None,
+    fusion: EpilogueFusion | None,
 ) -> None:
     """The kernel of a convolution by tiles: of the input, transformed weights, and weights."""
     shape = Shape.array(result.shape.element_type, (tiled.scratch,))
     room = lowering.new(shape, f"{result.name}.tiles")
-    places, text, arguments = with_epilogue_text(tail, [*operands, result, room], *_matrix(i))
-    exact = _exact_lines(i, "first_row", "last_row")
+    positions, epilogue, arguments = with_epilogue(fusion, [*operands, result, room], *_matrix(i))
+    kernel = tiled_kernel(tiled, positions, epilogue, _exact_sums(i))
     lowering.add(
         KernelThunk(
             result.name,
-            SourceKernel(tiled_source(tiled, places, text, exact)),
-            tiled.trips,
-            tiled.work + text.work * result.shape.element_count // tiled.trips,
+            kernel,
+            kernel.items,
+            tiled.work + epilogue.work * result.shape.element_count // kernel.items,
             arguments,
-            *used(arguments, (result, room), tail),
+            *used(arguments, (result, room), fusion),
         )
     )
 
@@ -269,29 +259,17 @@ def _in_order(
         return value
     result = lowering.new(_permuted(shape, order), name)
     plan = transposition(shape.dimensions, order, shape.element_type.byte_width)
-    kernel: Kernel | SourceKernel
     if plan is not None:
-        kernel, trips, work = transposition_kernel(plan)
+        kernel, _, work = transposition_kernel(plan)
     else:
-        text, trips, work = _run_source(shape, order)
-        kernel = SourceKernel(text)
-    lowering.add(KernelThunk(name, kernel, trips, work, (value, result), (value,), (result,)))
+        matrix = _rows(shape, order)
+        kernel, work = matrix_kernel(matrix, shape.element_type), 2 * matrix.columns
+    uses = (value, result), (value,), (result,)
+    lowering.add(KernelThunk(name, kernel, kernel.items, work, *uses))
     return result
 
 
-def _run_source(shape: Shape, order: Sequence[int]) -> tuple[str, int, int]:
-    """The text of a kernel that copies runs, its trips and the work of one."""
-    width, kind = shape.element_type.byte_width, shape.element_type.text
+def _rows(shape: Shape, order: Sequence[int]) -> Matrix:
+    """Return the runs along the last of the dimensions in this order."""
     axes = [Axis(f"d{d}", shape.dimensions[d], math.prod(shape.dimensions[d + 1 :])) for d in order]
-    matrix = Matrix(tuple(axes[:-1]), tuple(axes[-1:]))
-    lines = [
-        "source = peek_i64(buffers, 0)",
-        f"target = peek_i64(buffers, 1) + start * {matrix.columns * width}",
-        "r0 = start",
-        "r1 = stop",
-        "c0 = 0",
-        f"c1 = {matrix.columns}",
-        *gather_lines(matrix, kind, "0"),
-    ]
-    text = "\n".join(["def kernel(buffers, start, stop):", *(f"    {line}" for line in lines)])
-    return text + "\n", matrix.rows, 2 * matrix.columns
+    return Matrix(tuple(axes[:-1]), tuple(axes[-1:]))

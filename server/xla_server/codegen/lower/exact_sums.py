@@ -1,9 +1,14 @@
-"""Text that sums results of a convolution again where zeros of padding or holes made NaN."""
+"""Calls that sum results of a convolution again where zeros of padding or holes made NaN."""
 
+import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from xla_server.codegen.routines.exact_sums import PARAMETERS, SPATIAL
+from xla_server.codegen.kernel_ir.builder import Body
+from xla_server.codegen.kernel_ir.expressions import Expression
+from xla_server.codegen.kernel_ir.routine import Routine
+from xla_server.codegen.lower.epilogue import Ends
+from xla_server.codegen.routines.exact_sums import SPATIAL, exact_sums
 from xla_server.ir.module import HloInstruction
 
 _ALL = 1 << 62
@@ -22,24 +27,44 @@ def can_sum_exactly(i: HloInstruction) -> bool:
     return len(i.attributes.window.dimensions) <= SPATIAL or is_exact(i)
 
 
-def exact_call(
+@dataclasses.dataclass(frozen=True, slots=True)
+class ExactSums:
+    """The call that sums results of a convolution again, with its sizes and strides."""
+
+    routine: Routine
+    sizes: Mapping[str, int]
+
+    def emit(
+        self,
+        body: Body,
+        addresses: tuple[Expression, Expression, Expression],
+        positions: Ends,
+        features: Ends,
+    ) -> None:
+        """Append the call: for results at positions counted without features, and of features.
+
+        `addresses` are those of input, weights and result.
+        """
+        given = dict(zip(("source", "weights", "result"), addresses, strict=True))
+        ends = dict(zip(("p0", "p1", "f0", "f1"), (*positions, *features), strict=True))
+        body.call_routine(self.routine, {**self.sizes, **given, **ends})
+
+
+def exact_sums_of(
     i: HloInstruction,
     orders: tuple[Sequence[int], Sequence[int], Sequence[int]],
-    bounds: tuple[str, str, str, str],
     *,
     skips_holes: bool = False,
-) -> list[str]:
-    """Return the statement that sums results again, in a kernel that names its three addresses.
+) -> ExactSums | None:
+    """Return the call that sums results again; None where no window meets padding or a hole.
 
     Args:
         i: the convolution, with up to three spatial dimensions.
         orders: the dimensions of input, kernel and result as they are in memory.
-        bounds: texts of the results' first position and that behind the last one, counted without
-            features, and of the same of their features.
         skips_holes: whether holes of a dilated input were not multiplied.
     """
     if is_exact(i):
-        return []
+        return None
     base_order, kernel_order, result_order = orders
     numbers, window = i.attributes.dimension_numbers, i.attributes.window.dimensions
     base, kernel = (operand.shape.dimensions for operand in i.operands)
@@ -56,9 +81,7 @@ def exact_call(
     if by_batch > 1:
         group_read = result[batch] * read[numbers.input_batch_dimension]
     last = positions[-1]
-    values: dict[str, int | str] = {
-        **{name: name for name in ("source", "weights", "result")},
-        **dict(zip(("p0", "p1", "f0", "f1"), bounds, strict=True)),
+    values = {
         "after": after,
         "features": result[feature],
         "line": result[last],
@@ -96,8 +119,7 @@ def exact_call(
             )
         values |= {f"{name}{n}": number for name, number in zip(_ROW, row, strict=True)}
     values["first_weight"] = first_weight
-    given = ", ".join(str(values[name]) for name in PARAMETERS)
-    return [f"exact_sums_{i.shape.element_type.text}({given})"]
+    return ExactSums(exact_sums(i.shape.element_type.text), values)
 
 
 _ROW = (

@@ -10,13 +10,34 @@ with such a result are summed up once more, product by product.
 """
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
+from xla_server.codegen.kernel_ir.builder import Branch, Items, Loop, dealt
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.expressions import (
+    Address,
+    Apply,
+    Expression,
+    Role,
+    integer_op,
+    plus,
+    whole,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.routine import Operands, function_address
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.convolution_phases import Phase, panels
-from xla_server.codegen.lower.epilogue_text import NO_EPILOGUE_TEXT, EpilogueText
+from xla_server.codegen.lower.epilogue import NO_EPILOGUE, Epilogue, EpilogueKernel
+from xla_server.codegen.lower.exact_sums import ExactSums
 from xla_server.codegen.routines.product_tiles import tallest, tile_name
-from xla_server.codegen.routines.winograd_block import panel_width
-from xla_server.codegen.routines.winograd_transforms import RESULTS, SIDE, TAPS
+from xla_server.codegen.routines.winograd_block import BLOCK, panel_width
+from xla_server.codegen.routines.winograd_transforms import (
+    RESULTS,
+    SIDE,
+    TAPS,
+    TRANSFORM_WEIGHTS,
+)
 
 FEWEST_FEATURES = 16
 """Of the input and the result, from which transforms cost less than they save."""
@@ -107,100 +128,128 @@ def fits(phases: Sequence[Phase]) -> bool:
     )
 
 
-def kernel_source(phase: Phase) -> str:
-    """The kernel that transforms weights; a trip is an input feature."""
+def weights_kernel(phase: Phase) -> Kernel:
+    """Return the kernel that transforms weights; a work item is an input feature."""
     square = 4 * phase.inputs * phase.outputs
     down, across = phase.lines
     first = (down.tap * TAPS + across.tap) * square
-    steps = f"{down.tap_step * TAPS * square}, {across.tap_step * square}"
-    lines = [
-        "source = peek_i64(buffers, 0)",
-        "target = peek_i64(buffers, 1)",
-        "for i in range(start, stop):",
-    ]
-    for column, columns, count in panels(phase):
-        lines += [
-            f"    read = source + {first + 4 * column} + i * {4 * phase.outputs}",
-            f"    written = target + {4 * column * phase.inputs} + i * {4 * columns}",
-            f"    for panel in range(0, {count}):",
-            f"        winograd_kernel(read + panel * {4 * columns}, {steps}, "
-            f"written + panel * {4 * columns * phase.inputs}, {SIDE * square}, {square}, "
-            f"{columns})",
-        ]
-    return _kernel(lines)
+    building = EpilogueKernel(NO_EPILOGUE)
+    source = Address(building.buffer(0, Role.READ))
+    target = Address(building.buffer(1, Role.WRITE))
+    with Items(building.body, phase.inputs, "item") as items:
+        feature = items.axis
+        for column, columns, count in panels(phase):
+            ahead = feature * (4 * phase.outputs)
+            read = items.let("read", source + (first + 4 * column) + ahead)
+            ahead = feature * (4 * columns)
+            written = items.let("written", target + 4 * column * phase.inputs + ahead)
+            with Loop(items, "panel", count) as each:
+                operands: Operands = {
+                    "source": read + each.axis * (4 * columns),
+                    "down": down.tap_step * TAPS * square,
+                    "across": across.tap_step * square,
+                    "target": written + each.axis * (4 * columns * phase.inputs),
+                    "target_down": SIDE * square,
+                    "target_across": square,
+                    "count": columns,
+                }
+                each.call_routine(TRANSFORM_WEIGHTS, operands)
+    return building.built(Effort.UNOPTIMISED)
 
 
-def tiled_source(
-    tiled: Tiled,
-    places: Sequence[int] = (0, 1, 2, 3, 4),
-    tail: EpilogueText = NO_EPILOGUE_TEXT,
-    exact: Sequence[str] = (),
-) -> str:
-    """The kernel's text, with what is done to each tile's results.
+def tiled_kernel(
+    tiled: Tiled, positions: Sequence[int], epilogue: Epilogue, exact: ExactSums | None
+) -> Kernel:
+    """Return the kernel of tiles, with what is done to each tile's results.
 
-    `places` are the numbers of input, transformed weights, weights, result and memory among its
-    arguments. `exact` sums rows of the result again, which are those of first_row to last_row.
+    `positions` are those of input, transformed weights, weights, result and memory among its
+    arguments. `exact` sums results again.
     """
-    share = [f"whole_div(mul({t}, {tiled.blocks}), {tiled.trips})" for t in ("t", "add(t, 1)")]
-    names = ("source", "weights", "taps", "result", "scratch")
-    numbers = ", ".join(("begin", "end", *names[:-1], "room", *map(str, _numbers(tiled))))
-    return tail.constants + _kernel(
-        [
-            *(f"{name} = peek_i64(buffers, {n})" for name, n in zip(names, places, strict=True)),
-            *tail.first,
-            "for t in range(start, stop):",
-            f"    room = scratch + t * {4 * sum(tiled.parts)}",
-            f"    for block in range({', '.join(share)}):",
-            f"        begin = block * {tiled.block}",
-            f"        end = minimum(begin + {tiled.block}, {tiled.tiles})",
-            f"        winograd_block({numbers})",
-            *(f"        {line}" for line in _row_lines(tiled, tail, exact)),
-        ]
-    )
+    building = EpilogueKernel(epilogue)
+    roles = (Role.READ, Role.READ, Role.READ, Role.WRITE, Role.WRITE)
+    source, weights, taps, result, scratch = map(Address, map(building.buffer, positions, roles))
+    with Items(building.body, tiled.trips, "item") as items:
+        room = items.let("room", scratch + items.axis * (4 * sum(tiled.parts)))
+        first, last = dealt(items.axis, tiled.blocks, tiled.trips)
+        with Loop(items, "block", last, first, iterations=tiled.blocks / tiled.trips) as blocks:
+            begin = blocks.let("begin", blocks.axis * tiled.block)
+            limit = integer_op("minimum", begin + tiled.block, tiled.tiles)
+            end = blocks.let("end", limit)
+            operands: Operands = {
+                **{"begin": begin, "end": end, "source": source, "weights": weights},
+                **{"taps": taps, "result": result, "memory": room},
+                **_sizes(tiled),
+            }
+            blocks.call_routine(BLOCK, operands)
+            if epilogue.loops or exact:
+                with Loop(blocks, "number", end, begin, iterations=tiled.block) as numbers:
+                    _emit_rows(tiled, numbers, epilogue, exact, (source, taps, result))
+    return building.built(Effort.UNOPTIMISED)
 
 
-def _row_lines(tiled: Tiled, tail: EpilogueText, exact: Sequence[str]) -> list[str]:
-    """What is done to the results of a block, row by row of each tile."""
-    if not tail.loops and not exact:
-        return []
+def _emit_rows(
+    tiled: Tiled,
+    body: Loop,
+    epilogue: Epilogue,
+    exact: ExactSums | None,
+    addresses: tuple[Expression, Expression, Expression],
+) -> None:
+    """Append what is done to the results of a tile, row by row."""
     tiles_down, tiles_across = tiled.grid
     down, across = tiled.phase.lines
-    call = [line.replace("weights", "taps", 1) for line in exact]
-    at_edge = f"y == 0 or x == 0 or y + {RESULTS + 2} > {down.results}"
-    at_edge = f"{at_edge} or x + {RESULTS + 2} > {across.results}"
-    return [
-        *(["first_column = 0", f"last_column = {tiled.phase.outputs}"] if tail.loops else []),
-        "for number in range(begin, end):",
-        f"    x = whole_mod(number, {tiles_across}) * {RESULTS}",
-        f"    above = whole_div(number, {tiles_across})",
-        f"    y = whole_mod(above, {tiles_down}) * {RESULTS}",
-        f"    above = whole_div(above, {tiles_down}) * {down.results} + y",
-        f"    for a in range(0, minimum({down.results} - y, {RESULTS})):",
-        f"        first_row = (above + a) * {across.results} + x",
-        f"        last_row = first_row + minimum({across.results} - x, {RESULTS})",
-        *([f"        if {at_edge}:"] if call else []),
-        *(f"            {line}" for line in call),
-        *(f"        {line}" for line in tail.loops),
-    ]
+    columns = 0, tiled.phase.outputs
+    x = body.let("x", body.axis % tiles_across * RESULTS)
+    rest = body.let("rest", body.axis // tiles_across)
+    y = body.let("y", rest % tiles_down * RESULTS)
+    above = body.let("above", rest // tiles_down * down.results + y)
+    height = integer_op("minimum", whole(down.results) - y, RESULTS)
+    with Loop(body, "a", height, iterations=RESULTS) as rows:
+        first = rows.let("first", (above + rows.axis) * across.results + x)
+        width = integer_op("minimum", whole(across.results) - x, RESULTS)
+        last = rows.let("last", first + width)
+        if exact:
+            with Branch(rows, _is_at_edge(tiled, y, x)) as edge:
+                exact.emit(edge, addresses, (first, last), columns)
+        epilogue.emit(rows, (first, last), columns)
 
 
-def _kernel(lines: Sequence[str]) -> str:
-    return "\n".join(["def kernel(buffers, start, stop):", *(f"    {x}" for x in lines)]) + "\n"
+def _is_at_edge(tiled: Tiled, y: Expression, x: Expression) -> Expression:
+    """Return whether windows of a tile may leave the input."""
+    tests: list[Expression] = []
+    for begin, line in zip((y, x), tiled.phase.lines, strict=True):
+        end = plus(begin, RESULTS + 2)
+        tests += [
+            Apply("eq", (begin, whole(0)), Type.B1),
+            Apply("gt", (end, whole(line.results)), Type.B1),
+        ]
+    return functools.reduce(lambda a, b: Apply("bit_or", (a, b), Type.B1), tests)
 
 
-def _numbers(tiled: Tiled) -> list[int | str]:
-    """What `winograd_block` takes after addresses."""
+def _sizes(tiled: Tiled) -> Operands:
+    """Return the operands of a block besides its range and addresses."""
     phase = tiled.phase
     down, across = phase.lines
     square = 4 * phase.inputs * phase.outputs
     *_, (_, rest, _) = panels(phase)
     widths = min(phase.outputs, panel_width(phase.machine)), rest
-    tiles = [tile_name(phase.machine, "f32", tiled.rows, width) for width in widths]
-    return [
-        *(tiled.block, tiled.rows, *tiled.grid),
-        *(down.size, across.size, down.start, across.start, down.results, across.results),
-        *(phase.inputs, phase.outputs),
-        (down.tap * TAPS + across.tap) * square,
-        *(down.tap_step * TAPS * square, across.tap_step * square),
-        *(f"{tile}_address()" for tile in tiles),
-    ]
+    tile, narrow = (tile_name(phase.machine, "f32", tiled.rows, width) for width in widths)
+    tiles_down, tiles_across = tiled.grid
+    return {
+        "block": tiled.block,
+        "rows": tiled.rows,
+        "tiles_down": tiles_down,
+        "tiles_across": tiles_across,
+        "height": down.size,
+        "width": across.size,
+        "top_start": down.start,
+        "left_start": across.start,
+        "results_down": down.results,
+        "results_across": across.results,
+        "inputs": phase.inputs,
+        "outputs": phase.outputs,
+        "tap": (down.tap * TAPS + across.tap) * square,
+        "tap_down": down.tap_step * TAPS * square,
+        "tap_across": across.tap_step * square,
+        "tile": function_address(tile),
+        "narrow_tile": function_address(narrow),
+    }

@@ -14,37 +14,61 @@ from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.instructions.intrinsics import select
 from xla_server.codegen.instructions.memory import clear_bytes, copy_bytes
 from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
 from xla_server.codegen.routines.product_tiles import product_tile_at
 
-PARAMETERS = (
-    # Memory for what the block reads of the input; 0 where that is read where it is.
-    ("source", "weights", "result", "box"),
-    # The block's first result along the first and the last dimension, and how many along the first.
-    ("image", "down", "across", "high"),
-    # The input, where its windows begin, places from one to the next, and bytes of a place.
-    ("size0", "size1", "size2", "start0", "start1", "start2", "step0", "step1", "step2", "place"),
-    # Places of what is read: of the box, or of the input.
-    ("extent0", "extent1", "extent2"),
-    # The whole result, where this phase's results lie in it and how far apart, and its places.
-    ("whole0", "whole1", "whole2", "first0", "first1", "first2", "apart0", "apart1", "apart2"),
-    ("results1", "to_place"),
-    # Rows of a tile, how many of these there are along the last dimension, and behind those how
-    # many with a row less.
-    ("tall", "tall_count", "low_count"),
-    # Groups, and bytes from one to the next.
-    ("groups", "group_read", "group_weights", "group_written"),
-    # Whole panels of weights and bytes from one to the next, then the panel of what columns rest.
-    ("panels", "columns", "panel_read", "panel_weights", "panel_written"),
-    ("rest", "rest_weights"),
-    # Bytes of a row of weights in a panel and in the last one, and the row that sums begin with.
-    ("row", "rest_row", "first_row"),
-    # The loops of a sum: trips, bytes on the left and rows of weights from one to the next.
-    ("trips0", "over0", "down0", "trips1", "over1", "down1"),
-    ("trips2", "over2", "down2", "trips3", "over3", "down3"),
-    # Functions of tiles, those with a row less, and both for the columns that rest.
-    ("tile", "low_tile", "rest_tile", "low_rest_tile"),
+BLOCK = Routine(
+    "direct_block",
+    (
+        *parameters(Unit.READ, "source", "weights"),
+        *parameters(Unit.UPDATE, "result"),
+        # Memory for what the block reads of the input; 0 where that is read where it is.
+        *parameters(Unit.WRITE, "box"),
+        # The block's first result along the first and the last dimension, and how many along the
+        # first.
+        *parameters(Unit.COUNT, "image", "down", "across", "high"),
+        # The input, where its windows begin, positions from one to the next, and from position to
+        # position.
+        *parameters(Unit.COUNT, "size0", "size1", "size2", "start0", "start1", "start2"),
+        *parameters(Unit.COUNT, "step0", "step1", "step2"),
+        *parameters(Unit.OFFSET, "place"),
+        # Positions of what is read: of the box, or of the input.
+        *parameters(Unit.COUNT, "extent0", "extent1", "extent2"),
+        # The whole result, where this phase's results lie in it and how far apart, and from
+        # position to position.
+        *parameters(Unit.COUNT, "whole0", "whole1", "whole2", "first0", "first1", "first2"),
+        *parameters(Unit.COUNT, "apart0", "apart1", "apart2", "results1"),
+        *parameters(Unit.OFFSET, "to_place"),
+        # Rows of a tile, how many of these there are along the last dimension, and behind those how
+        # many with a row less.
+        *parameters(Unit.COUNT, "tall", "tall_count", "low_count"),
+        # Groups, and from one to the next.
+        *parameters(Unit.COUNT, "groups"),
+        *parameters(Unit.OFFSET, "group_read", "group_weights", "group_written"),
+        # Whole panels of weights and from one to the next, then the panel of what columns rest.
+        *parameters(Unit.COUNT, "panels", "columns"),
+        *parameters(Unit.OFFSET, "panel_read", "panel_weights", "panel_written"),
+        *parameters(Unit.COUNT, "rest"),
+        *parameters(Unit.OFFSET, "rest_weights"),
+        # A row of weights in a panel and in the last one, and the row that sums begin with.
+        *parameters(Unit.OFFSET, "row", "rest_row"),
+        *parameters(Unit.COUNT, "first_row"),
+        # The loops of a sum: iterations, bytes on the left and rows of weights from one to the
+        # next.
+        *(
+            Parameter(f"{name}{loop}", unit)
+            for loop in range(4)
+            for name, unit in (
+                ("trips", Unit.COUNT),
+                ("over", Unit.OFFSET),
+                ("down", Unit.COUNT),
+            )
+        ),
+        # Tiles, those with a row less, and both for the columns that rest.
+        *parameters(Unit.FUNCTION, "tile", "low_tile", "rest_tile", "low_rest_tile"),
+    ),
 )
-"""What `direct_block` takes. Addresses are in bytes, places of the input in places."""
+"""Does a block of a convolution."""
 
 
 def _block(  # type: ignore[no-untyped-def]
@@ -128,9 +152,9 @@ def _lay_out(  # type: ignore[no-untyped-def]
 
 
 DIRECT_BLOCK: dict[str, Any] = {
-    "direct_block": SharedFunction(
-        "direct_block",
-        sum(map(len, PARAMETERS)),
+    BLOCK.name: SharedFunction(
+        BLOCK.name,
+        len(BLOCK.parameters),
         functools.partial(write_function, function=_block),
         Effort.UNOPTIMISED,
         is_long=True,

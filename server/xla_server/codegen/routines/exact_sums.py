@@ -24,37 +24,49 @@ from xla_server.codegen.instructions.intrinsics import (
 )
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
 
 SPATIAL = 3
 """Spatial dimensions, those missing having one position."""
 
-PARAMETERS = (
-    # Addresses, then the results: positions p0 .. p1, counted without features, and features.
-    *("source", "weights", "result", "p0", "p1", "f0", "f1"),
+_PARAMETERS = (
+    *parameters(Unit.READ, "source", "weights"),
+    *parameters(Unit.UPDATE, "result"),
+    # The results: positions p0 .. p1, counted without features, and features.
+    *parameters(Unit.COUNT, "p0", "p1", "f0", "f1"),
     # Positions behind the feature dimension, and features.
-    *("after", "features"),
+    *parameters(Unit.COUNT, "after", "features"),
     # The last dimension of positions: its size, and which of it have their windows in the input.
-    *("line", "last_low", "last_high"),
-    # Features of a group, and input elements from one group to the next.
-    *("group", "group_read"),
-    # Positions from one image to the next, images, and input elements from one to the next.
-    *("batch_apart", "batches", "batch_read"),
-    # Input features of a group, and elements from one to the next; weights of an output feature.
-    *("inputs", "input_read", "input_weights", "output_weights", "first_weight"),
+    *parameters(Unit.COUNT, "line", "last_low", "last_high"),
+    # Features of a group, and from one group of the input to the next.
+    *parameters(Unit.COUNT, "group"),
+    *parameters(Unit.ELEMENTS, "group_read"),
+    # Positions from one image to the next, images, and from one in the input to the next.
+    *parameters(Unit.COUNT, "batch_apart", "batches"),
+    *parameters(Unit.ELEMENTS, "batch_read"),
+    # Input features of a group, and from one to the next; weights of an output feature.
+    *parameters(Unit.COUNT, "inputs"),
+    *parameters(Unit.ELEMENTS, "input_read", "input_weights", "output_weights", "first_weight"),
     *(
-        f"{name}{d}"
+        Parameter(f"{name}{d}", unit)
         for d in range(SPATIAL)
-        for name in (
-            # Positions from one to the next, their number, and those with windows in the input.
-            *("apart", "count", "low", "high"),
-            # Where windows begin, from one to the next; elements of a window, between them.
-            *("start", "stride", "taps", "reach"),
-            # The input's size and dilation; strides of input and window in array elements.
-            *("size", "gap", "read", "tap"),
+        for unit, names in (
+            # Positions from one to the next, their number, and those with windows in the input;
+            # where windows begin, from one to the next; elements of a window, between them; the
+            # input's size and dilation.
+            (Unit.COUNT, ("apart", "count", "low", "high", "start", "stride", "taps", "reach")),
+            (Unit.COUNT, ("size", "gap")),
+            # Strides of input and window.
+            (Unit.ELEMENTS, ("read", "tap")),
         )
+        for name in names
     ),
 )
-"""The arguments of `exact_sums_f32` and its variants. All but addresses are numbers of elements."""
+
+
+def exact_sums(kind: str) -> Routine:
+    """Return the routine that sums results of a type again."""
+    return Routine(f"exact_sums_{kind}", _PARAMETERS)
 
 
 @njit(error_model="numpy")
@@ -156,9 +168,9 @@ def _function(kind: str) -> Callable[..., None]:
 
 
 def _shared(kind: str) -> SharedFunction:
-    name = f"exact_sums_{kind}"
+    name = exact_sums(kind).name
     write = functools.partial(write_function, function=_function(kind))
-    return SharedFunction(name, len(PARAMETERS), write, Effort.OPTIMISED, is_long=True)
+    return SharedFunction(name, len(_PARAMETERS), write, Effort.OPTIMISED, is_long=True)
 
 
 EXACT_SUMS: dict[str, Any] = {

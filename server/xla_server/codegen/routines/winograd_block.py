@@ -22,6 +22,7 @@ from xla_server.codegen.instructions.intrinsics import (
 )
 from xla_server.codegen.instructions.memory import clear_bytes, copy_bytes
 from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.routines.product_tiles import VECTORS, lanes, product_tile_at
 from xla_server.codegen.routines.winograd_transforms import (
     RESULTS,
@@ -35,20 +36,25 @@ _SQUARE = SIDE * SIDE
 _PLACES = (RESULTS - 1) * SIDE + RESULTS
 """Places of a tile's input from that of its first result to that of its last, row after row."""
 
-PARAMETERS = (
-    # Numbers of the first tile, and of the one after the last.
-    ("begin", "end"),
-    ("source", "weights", "taps", "result", "memory"),
-    # Tiles there is memory for, which are runs of so many rows, and tiles along an image.
-    ("block", "rows", "tiles_down", "tiles_across"),
-    ("height", "width", "top_start", "left_start", "results_down", "results_across"),
-    ("inputs", "outputs"),
-    # The weights in their own order: bytes to the first tap, and to the next each way.
-    ("tap", "tap_down", "tap_across"),
-    # Functions of tiles for panels, and for the last one where that is narrower.
-    ("tile", "narrow_tile"),
+BLOCK = Routine(
+    "winograd_block",
+    (
+        # Numbers of the first tile, and of the one after the last.
+        *parameters(Unit.COUNT, "begin", "end"),
+        *parameters(Unit.READ, "source", "weights", "taps"),
+        *parameters(Unit.UPDATE, "result"),
+        *parameters(Unit.WRITE, "memory"),
+        # Tiles there is memory for, which are runs of so many rows, and tiles along an image.
+        *parameters(Unit.COUNT, "block", "rows", "tiles_down", "tiles_across"),
+        *parameters(Unit.COUNT, "height", "width", "top_start", "left_start"),
+        *parameters(Unit.COUNT, "results_down", "results_across", "inputs", "outputs"),
+        # The weights in their own order: to the first tap, and to the next each way.
+        *parameters(Unit.OFFSET, "tap", "tap_down", "tap_across"),
+        # Tiles for panels, and for the last one where that is narrower.
+        *parameters(Unit.FUNCTION, "tile", "narrow_tile"),
+    ),
 )
-"""What `winograd_block` takes. Addresses and steps are in bytes."""
+"""Does a block of tiles."""
 
 
 def panel_width(machine: Machine) -> int:
@@ -169,9 +175,6 @@ def _lay_out(  # type: ignore[no-untyped-def]
 def winograd_block(machine: Machine) -> dict[str, SharedFunction]:
     """Return the function by its name in kernels."""
     write = functools.partial(write_function, function=_block(machine))
-    count = sum(map(len, PARAMETERS))
-    return {
-        "winograd_block": SharedFunction(
-            "winograd_block", count, write, Effort.UNOPTIMISED, is_long=True
-        )
-    }
+    count = len(BLOCK.parameters)
+    function = SharedFunction(BLOCK.name, count, write, Effort.UNOPTIMISED, is_long=True)
+    return {BLOCK.name: function}

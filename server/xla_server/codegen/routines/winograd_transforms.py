@@ -13,6 +13,7 @@ from fractions import Fraction
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop, suffix_of
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
 from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.routines.assembly_tiles import has_assembly
 from xla_server.codegen.routines.assembly_transforms import fits, transform
 from xla_server.codegen.routines.product_tiles import lanes
@@ -55,7 +56,19 @@ def _product_without(left_out: int | None) -> list[Fraction]:
     return product + [Fraction(0)] * (SIDE - len(product))
 
 
-_OPERANDS = ("source", "down", "across", "target", "target_down", "target_across", "count")
+TRANSFORM_WEIGHTS = Routine(
+    "winograd_kernel",
+    (
+        # `down` is from row to row, `across` from column to column.
+        *parameters(Unit.READ, "source"),
+        *parameters(Unit.OFFSET, "down", "across"),
+        *parameters(Unit.WRITE, "target"),
+        *parameters(Unit.OFFSET, "target_down", "target_across"),
+        # Features: for inputs and results at least a vector.
+        *parameters(Unit.COUNT, "count"),
+    ),
+)
+"""Transforms weights. Transforms of inputs and results have the same parameters."""
 
 
 class _Transform:
@@ -68,7 +81,7 @@ class _Transform:
     def __init__(
         self, symbol: str, machine: Machine, matrix: Rows, *, is_partial: bool, looks: bool
     ) -> None:
-        self._f = FunctionText(symbol, _OPERANDS)
+        self._f = FunctionText(symbol, TRANSFORM_WEIGHTS.names)
         self._matrix = matrix
         self._is_partial, self._looks = is_partial, looks
         self._lanes = lanes(machine, "f32")
@@ -191,20 +204,19 @@ def _transform(
     effort = Effort.UNOPTIMISED if is_assembly else Effort.WRITTEN
     write = transform if is_assembly else functools.partial(transform_text, machine=machine)
     text = functools.partial(write, matrix=matrix, is_partial=is_partial, looks=looks)
-    return TextFunction(name, len(_OPERANDS), text, effort, returns=looks, is_long=True)
+    count = len(TRANSFORM_WEIGHTS.parameters)
+    return TextFunction(name, count, text, effort, returns=looks, is_long=True)
 
 
 def winograd_transforms(machine: Machine) -> dict[str, SharedFunction]:
     """Return every function of this module by its name in kernels.
 
-    Operands are int64: an address, bytes from row to row and from column to column of the source;
-    the same of the target; and how many features there are, for the input and the result at least
-    a vector's. `winograd_result` returns 1 where a result is not finite, else 0.
+    `winograd_result` returns 1 where a result is not finite, else 0.
     """
     inputs, kernel, result = matrices()
     functions = (
         _transform(machine, "winograd_input", inputs),
-        _transform(machine, "winograd_kernel", kernel, is_partial=True),
+        _transform(machine, TRANSFORM_WEIGHTS.name, kernel, is_partial=True),
         _transform(machine, "winograd_result", result, looks=True),
     )
     return {function.__name__: function for function in functions}

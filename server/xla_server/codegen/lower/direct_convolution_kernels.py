@@ -1,0 +1,265 @@
+"""Kernels that do a convolution by tiles of results kept in registers.
+
+They read the input where it is, block by block, and what they tell the routine of a block are
+numbers.
+"""
+
+import math
+from collections.abc import Sequence
+
+from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, dealt
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.expressions import (
+    Address,
+    Expression,
+    Load,
+    Role,
+    Value,
+    integer_op,
+    whole,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.routine import Operands, function_address
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.lower.convolution_phases import (
+    Phase,
+    panel_columns,
+    panels,
+    scratch,
+    tiles,
+)
+from xla_server.codegen.lower.epilogue import NO_EPILOGUE, Ends, Epilogue, EpilogueKernel
+from xla_server.codegen.lower.exact_sums import ExactSums
+from xla_server.codegen.routines.direct_block import BLOCK
+from xla_server.codegen.routines.product_tiles import LEVELS, tile_name
+
+
+def phases_kernel(
+    phases: Sequence[Phase],
+    positions: Sequence[int],
+    epilogue: Epilogue,
+    exact: ExactSums | None,
+) -> Kernel:
+    """Return the kernel of all phases, with what is done to each block's results.
+
+    `positions` are those of input, packed kernel, result, kernel and memory for boxes among its
+    arguments. `exact` sums a block's results again.
+    """
+    # No other phase has more results than the first.
+    lead = phases[0]
+    blocks = -(-lead.lines[0].results // lead.block)
+    room = max(phase.room for phase in phases) * lead.width
+    building = EpilogueKernel(epilogue)
+    roles = (Role.READ, Role.READ, Role.WRITE)
+    source, weights, result = map(Address, map(building.buffer, positions, roles))
+    original = Address(building.buffer(positions[3], Role.READ)) if exact else weights
+    box: int | Expression = 0
+    with Items(building.body, lead.trips, "item") as items:
+        if scratch(phases):
+            memory = Address(building.buffer(positions[4], Role.WRITE))
+            box = items.let("box", memory + items.axis * room)
+        elif room:
+            box = Address(building.stack_array("box", room))
+        first, last = dealt(items.axis, lead.tasks, lead.trips)
+        with Loop(items, "task", last, first, iterations=lead.tasks / lead.trips) as tasks:
+            block = tasks.let("block", tasks.axis % blocks * lead.block)
+            image = tasks.let("image", tasks.axis // blocks)
+            given: Operands = {"source": source, "weights": weights, "result": result}
+            for phase in phases:
+                _call(phase, tasks, given, box, image, block)
+            columns = 0, lead.outputs * lead.groups
+            if exact:
+                rows = _rows(lead, image, _first_result(lead, block), block)
+                exact.emit(tasks, (source, original, result), rows, columns)
+            epilogue.emit(tasks, _rows(lead, image, block, block), columns)
+    return building.built(Effort.UNOPTIMISED)
+
+
+def _first_result(phase: Phase, block: Value) -> Expression:
+    """Return the first result of a block: a line's last block includes earlier ones."""
+    if len(phase.lines) > 1:
+        return block
+    # The last block begins so early that it is whole, in a shorter phase by one.
+    earlier = max(phase.lines[0].results - phase.block - 1, 0)
+    return integer_op("minimum", block, earlier)
+
+
+def _rows(phase: Phase, image: Value, start: Expression, block: Value) -> Ends:
+    """Return the rows of the whole result from a result on to the end of a block."""
+    first, *others = phase.lines
+    row = math.prod(line.whole for line in others)
+    before = image * first.whole
+    end = integer_op("minimum", (block + phase.block) * first.apart, first.whole)
+    return (before + start * first.apart) * row, (before + end) * row
+
+
+def _strides(sizes: Sequence[int], unit: int) -> list[int]:
+    return [unit * math.prod(sizes[d + 1 :]) for d in range(len(sizes))]
+
+
+def packing_kernel(phase: Phase) -> Kernel:
+    """Return the kernel over the rows of another's weights that packs its panels."""
+    kind, features = Type(phase.kind), phase.outputs * phase.groups
+    building = EpilogueKernel(NO_EPILOGUE)
+    source, target = building.buffer(0, Role.READ), building.buffer(1, Role.WRITE)
+    with (
+        Items(building.body, phase.depth, "d") as items,
+        Loop(items, "group", phase.groups) as groups,
+    ):
+        for column, columns, count in panels(phase):
+            start = groups.axis * (phase.depth * phase.outputs) + column * phase.depth
+            with Loop(groups, "panel", count) as each:
+                ahead = items.axis * columns + each.axis * (columns * phase.depth)
+                to = each.let("to", start + ahead)
+                read = items.axis * features + groups.axis * phase.outputs + column
+                at = each.let("at", read + each.axis * columns)
+                with Loop(each, "c", columns) as inner:
+                    c = inner.axis
+                    inner.store(target, kind, to + c, Load(source, kind, at + c))
+    return building.built(Effort.OPTIMISED)
+
+
+def _call(
+    phase: Phase,
+    body: Body,
+    given: Operands,
+    box: int | Expression,
+    image: Value,
+    block: Value,
+) -> None:
+    """Append the call that does a block of a phase."""
+    operands = {
+        **given,
+        "box": 0 if phase.is_inside else box,
+        "image": image,
+        **_block_operands(phase, block),
+        **_position_operands(phase),
+        **_panel_operands(phase),
+        **_sum_operands(phase),
+        **_tile_operands(phase),
+    }
+    body.call_routine(BLOCK, operands)
+
+
+def _of_dimensions(name: str, values: Sequence[int], missing: int) -> Operands:
+    """Numbers of three dimensions: those between the first and the last are missing first."""
+    first, last = values[:-1][:1], values[-1:]
+    between = values[len(first) : -1]
+    full = [*(first or [missing]), *(between or [missing]), *last]
+    return {f"{name}{number}": value for number, value in enumerate(full)}
+
+
+def _extents(phase: Phase) -> list[int]:
+    """Return the positions of what is read, along each dimension."""
+    return [line.size for line in phase.lines] if phase.is_inside else phase.box
+
+
+def _block_operands(phase: Phase, block: Value) -> Operands:
+    """Return which results the block has along the first and the last dimension."""
+    first = phase.lines[0].results
+    if len(phase.lines) == 1:
+        # The last block begins earlier, and does some results once more.
+        return {"down": 0, "across": integer_op("minimum", block, first - phase.block), "high": 1}
+    high = integer_op("minimum", phase.block, whole(first) - block)
+    return {"down": block, "across": 0, "high": high}
+
+
+def _position_operands(phase: Phase) -> Operands:
+    """Where the windows of a phase are in the input, and its results in the whole result."""
+    lines = phase.lines
+    return {
+        **_of_dimensions("size", [line.size for line in lines], 1),
+        **_of_dimensions("start", [line.start for line in lines], 0),
+        **_of_dimensions("step", [line.step for line in lines], 1),
+        **_of_dimensions("extent", _extents(phase), 1),
+        **_of_dimensions("whole", [line.whole for line in lines], 1),
+        **_of_dimensions("first", [line.first for line in lines], 0),
+        **_of_dimensions("apart", [line.apart for line in lines], 1),
+        "results1": _of_dimensions("results", [line.results for line in lines], 1)["results1"],
+        "place": phase.pitch * phase.width,
+        "to_place": phase.outputs * phase.groups * phase.width,
+    }
+
+
+def _panel_operands(phase: Phase) -> Operands:
+    """Where groups and panels are in the input, the kernel and the result."""
+    width, outputs = phase.width, phase.outputs
+    columns = panel_columns(phase)
+    count, rest = divmod(outputs, columns)
+    # Rows of a panel's columns that come before the next panel.
+    between = phase.depth if phase.is_packed else 1
+    features = outputs * phase.groups
+    return {
+        "groups": phase.groups,
+        "group_read": phase.inputs * width,
+        "group_weights": outputs * between * width,
+        "group_written": outputs * width,
+        "panels": count,
+        "columns": columns,
+        "panel_read": columns * width if phase.is_depthwise else 0,
+        "panel_weights": columns * between * width,
+        "panel_written": columns * width,
+        "rest": rest,
+        "rest_weights": count * columns * between * width,
+        "row": (columns if phase.is_packed else features) * width,
+        "rest_row": (rest if phase.is_packed else features) * width,
+    }
+
+
+def _sum_operands(phase: Phase) -> Operands:
+    """The loops of a sum: over the window, and the input features of a group."""
+    unit = phase.pitch * phase.width
+    positions = _strides(_extents(phase), unit)
+    taps = _strides([line.window for line in phase.lines], phase.inputs)
+    loops = [
+        (line.taps, line.reach * place, line.tap_step * step)
+        for line, place, step in zip(phase.lines, positions, taps, strict=True)
+    ]
+    operands = {
+        f"{name}{level}": number
+        for level, loop in enumerate(_joined([*loops, (phase.inputs, phase.width, 1)]))
+        for name, number in zip(("trips", "over", "down"), loop, strict=True)
+    }
+    first = sum(line.tap * step for line, step in zip(phase.lines, taps, strict=True))
+    return {**operands, "first_row": first}
+
+
+def _tile_operands(phase: Phase) -> Operands:
+    """Return the tiles that a row of results is cut into, with the routines that are called."""
+    last = phase.lines[-1]
+    row = last.results if len(phase.lines) > 1 else phase.block
+    tall, tall_count, low_count = tiles(phase.machine, row)
+    columns = panel_columns(phase)
+    count, rest = divmod(phase.outputs, columns)
+
+    def function(rows: int, columns: int, *, is_called: bool) -> int | Expression:
+        if not is_called:
+            return 0
+        is_deep = phase.is_depthwise
+        name = tile_name(phase.machine, phase.kind, rows, columns, is_depthwise=is_deep)
+        return function_address(name)
+
+    return {
+        "tall": tall,
+        "tall_count": tall_count,
+        "low_count": low_count,
+        "tile": function(tall, columns, is_called=count > 0),
+        "low_tile": function(tall - 1, columns, is_called=count > 0 and low_count > 0),
+        "rest_tile": function(tall, rest, is_called=rest > 0),
+        "low_rest_tile": function(tall - 1, rest, is_called=rest > 0 and low_count > 0),
+    }
+
+
+def _joined(loops: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """Loops that move on as one made one, and as many as tiles have."""
+    joined: list[tuple[int, int, int]] = []
+    for trips, left, right in loops:
+        if trips == 1:
+            continue
+        if joined:
+            before = joined[-1]
+            if before[1:] == (trips * left, trips * right):
+                joined[-1] = (before[0] * trips, left, right)
+                continue
+        joined.append((trips, left, right))
+    return [(1, 0, 0)] * (LEVELS - len(joined)) + joined
