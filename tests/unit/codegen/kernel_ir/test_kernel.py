@@ -32,6 +32,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Remainder,
     Role,
     Value,
+    condition,
     opaque,
     plus,
     times,
@@ -268,6 +269,7 @@ def test_names_are_given_once() -> None:
         (times(Index(3), 4), Index(12)),
         (times(AXIS, 1), AXIS),
         (times(AXIS, 2), Apply("mul", (AXIS, Index(2)), Type.I64)),
+        (condition("lt", AXIS, 2), Apply("lt", (AXIS, Index(2)), Type.B1)),
     ],
 )
 def test_integers_are_computed_as_far_as_they_are_known(
