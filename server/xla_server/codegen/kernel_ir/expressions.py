@@ -242,6 +242,11 @@ def integer_op(function: str, *operands: "int | Expression") -> Apply:
     return Apply(function, tuple(map(whole, operands)), Type.I64)
 
 
+def condition(function: str, *operands: "int | Expression") -> Apply:
+    """Return an instruction whose result is a truth value."""
+    return Apply(function, tuple(map(whole, operands)), Type.B1)
+
+
 def opaque(number: int) -> Const:
     """Return an integer that `known` does not see.
 

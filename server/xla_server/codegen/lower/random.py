@@ -25,6 +25,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Remainder,
     Role,
     Value,
+    condition,
     integer_op,
     plus,
 )
@@ -83,7 +84,7 @@ class _Random:
 
     def move(self, words: Sequence[Expression]) -> None:
         """Store the next state, in the call that draws at the first counter."""
-        with Branch(self.body, Apply("eq", (START, Index(0)), Type.B1)) as first:
+        with Branch(self.body, condition("eq", START, 0)) as first:
             for number, word in enumerate(words):
                 first.store(_AFTER, "u64", Index(number), word)
 
@@ -97,7 +98,7 @@ class _Random:
 
     def carried(self, low: Expression) -> Apply:
         """Return the upper half of the counter with this lower half."""
-        is_over = Apply("lt", (low, self._base), Type.B1)
+        is_over = condition("lt", low, self._base)
         return Apply("add", (self._high, Apply("to_u64", (is_over,), Type.U64)), Type.U64)
 
     def three_fry(self, body: Body, counter: Expression) -> Value:
@@ -155,7 +156,7 @@ def _three_fry(element: ElementType, sizes: Sequence[int]) -> Kernel:
 def _rows(r: _Random, half: int, size: int, inner: int) -> None:
     """Elements with as many between them as the later dimensions have: two rows for a row."""
     at = r.body.declare("at", START)
-    with Repeat(r.body, Apply("lt", (at, STOP), Type.B1), 1) as rows:
+    with Repeat(r.body, condition("lt", at, STOP), 1) as rows:
         row = rows.let("row", Quotient(Index(0, ((at, 1),)), inner))
         end = rows.let("end", integer_op("minimum", STOP, Index(inner, ((row, inner),))))
         turn = Index(0, ((row, 1),))
@@ -170,7 +171,7 @@ def _rows(r: _Random, half: int, size: int, inner: int) -> None:
         if size % 2 == 0:
             draw(rows, both=True)
         else:
-            with Branch(rows, Apply("ne", (Remainder(turn, half), Index(half - 1)), Type.B1)) as b:
+            with Branch(rows, condition("ne", Remainder(turn, half), half - 1)) as b:
                 draw(b, both=True)
                 draw(b.orelse, both=False)
         rows.set(at, end)
@@ -179,7 +180,7 @@ def _rows(r: _Random, half: int, size: int, inner: int) -> None:
 def _odd_rows(r: _Random, half: int, size: int) -> None:
     """Neighbours along a last dimension of odd size: the second word of each row's end is lost."""
     at = r.body.declare("at", START)
-    with Repeat(r.body, Apply("lt", (at, STOP), Type.B1), 1) as rows:
+    with Repeat(r.body, condition("lt", at, STOP), 1) as rows:
         row = rows.let("row", Quotient(Index(0, ((at, 1),)), half))
         whole = rows.let("whole", integer_op("minimum", STOP, Index(half - 1, ((row, half),))))
         place = rows.let("place", Index(0, ((row, size - 2 * half),)))
@@ -187,7 +188,7 @@ def _odd_rows(r: _Random, half: int, size: int) -> None:
             first = (place, 1), (loop.axis, 2)
             r.store_pair(loop, Index(0, first), Index(1, first))
         rows.set(at, whole)
-        with Branch(rows, Apply("lt", (at, STOP), Type.B1)) as last:
+        with Branch(rows, condition("lt", at, STOP)) as last:
             pair = r.three_fry(last, at)
             r.store(last, Index(0, ((place, 1), (at, 2))), pair)
             last.set(at, plus(at, 1))
@@ -213,7 +214,7 @@ def _philox(element: ElementType, count: int, words_of_state: int) -> Kernel:
     with r.counters(r.body, START, integer_op("minimum", STOP, whole)) as loop:
         draw(loop, loop.axis, each)
     if whole < counters:
-        with Branch(r.body, Apply("eq", (STOP, Index(counters)), Type.B1)) as last:
+        with Branch(r.body, condition("eq", STOP, counters)) as last:
             draw(last, Index(whole), count % each)
     return r.kernel()
 

@@ -265,10 +265,10 @@ class _Scan:
         row = body.let("row", Quotient(item, blocks))
         low = body.let("low", Index(0, ((Remainder(item, blocks), _BLOCK),)))
         high = body.let("high", integer_op("minimum", plus(low, _BLOCK), inner))
-        line = row, self._length * inner
         with Loop(body, self._names("column"), high, low, iterations=_BLOCK) as loop:
             own = loop.let(self._names("own"), Index(0, ((row, inner), (loop.axis, 1))))
-            at = loop.let(self._names("at"), Index(self._first * inner, (line, (loop.axis, 1))))
+            line = Index(self._first, ((row, self._length),))
+            at = loop.let(self._names("at"), Index(0, ((line, inner), (loop.axis, 1))))
             known = self._loaded(loop, at)
             begun = evaluate(loop, self._names, self._step.begin, {**known, **self._starts})
             self._keep(loop, at, own, begun)
@@ -277,8 +277,8 @@ class _Scan:
             Loop(lines, self._names("column"), high, low, iterations=_BLOCK) as loop,
         ):
             own = loop.let(self._names("own"), Index(0, ((row, inner), (loop.axis, 1))))
-            steps = (lines.axis, self._sign * inner), (loop.axis, 1)
-            at = loop.let(self._names("at"), Index(self._first * inner, (line, *steps)))
+            line = Index(self._first, ((row, self._length), (lines.axis, self._sign)))
+            at = loop.let(self._names("at"), Index(0, ((line, inner), (loop.axis, 1))))
             running = [
                 loop.let(self._names("run"), load_element(kind, memory, own))
                 for memory, kind in self._kept

@@ -21,6 +21,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Remainder,
     StackArray,
     Value,
+    condition,
     integer_op,
     known,
     opaque,
@@ -184,7 +185,7 @@ class ScatterKernel:
             piece = loop.let("piece", integer_op("shift_right_arithmetic", number, shift))
             loop.store(own, "i64", count, loop.axis)
             owner = integer_op("bit_and", piece, division.trips - 1)
-            is_own = Apply("eq", (owner, item), Type.B1)
+            is_own = condition("eq", owner, item)
             loop.set(count, plus(count, integer_op("to_i64", is_own)))
         k = self._open(Loop(self._body, "k", count, iterations=listed / division.trips)).axis
         found = self._body.let("found", Load(own, Type.I64, k))
@@ -246,9 +247,9 @@ class ScatterKernel:
             start = self._body.let(f"start{d}", self._index(self._entry(entry, self._position)))
             self._starts[d] = start
             bounds = ("ge", 0), ("le", size - self._space.extent(d))
-            tests = [Apply(test, (start, Index(bound)), Type.B1) for test, bound in bounds]
-            inside = Apply("bit_and", (tests[0], tests[1]), Type.B1)
-            fits = inside if fits is None else Apply("bit_and", (fits, inside), Type.B1)
+            tests = [condition(test, start, bound) for test, bound in bounds]
+            inside = condition("bit_and", *tests)
+            fits = inside if fits is None else condition("bit_and", fits, inside)
         if fits is not None:
             self._open(Branch(self._body, fits))
 

@@ -14,17 +14,16 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names
 from xla_server.codegen.kernel_ir.expressions import (
-    Apply,
     Buffer,
     Expression,
     Index,
     Role,
+    condition,
     integer_op,
     plus,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Stop
-from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.scalar_builder import (
     apply_computation,
     load_element,
@@ -111,12 +110,12 @@ def _build(
                     [(kept, element), (candidate, element)],
                     [ElementType.PRED],
                 )
-                is_first = Apply("lt", (kept_at, Index(0)), Type.B1)
-                changes = Apply("bit_not", (stays,), Type.B1)
-                with Branch(innermost, Apply("bit_or", (changes, is_first), Type.B1)) as branch:
+                is_first = condition("lt", kept_at, 0)
+                changes = condition("bit_not", stays)
+                with Branch(innermost, condition("bit_or", changes, is_first)) as branch:
                     branch.set(kept, candidate)
                     branch.set(kept_at, place)
-            with Branch(inner, Apply("ge", (kept_at, Index(0)), Type.B1)) as branch:
+            with Branch(inner, condition("ge", kept_at, 0)) as branch:
                 old = branch.let("old", load_element(made, result, kept_at))
                 new = branch.let("new", load_element(kind, source, flat_index(at, sources)))
                 (combined,) = apply_computation(
@@ -171,7 +170,7 @@ def _open_window(
         last = (sources[n] - 1) * d.stride + d.size - 1 - d.padding_low
         for test, bound, is_needed in (("ge", 0, d.padding_low > 0), ("lt", size, last >= size)):
             if is_needed:
-                test_of = Apply(test, (place, Index(bound)), Type.B1)
+                test_of = condition(test, place, bound)
                 body = opened.enter_context(Branch(body, test_of))
     return position, body
 

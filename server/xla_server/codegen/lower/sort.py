@@ -31,6 +31,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Remainder,
     Role,
     Value,
+    condition,
     integer_op,
     plus,
 )
@@ -255,9 +256,9 @@ def _by_heap(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Gi
         if line.length > LOOK:
             _look(sort, loop, loop.axis)
         found = sort.key(loop, key, line.at(loop.axis))
-        is_free = Apply("lt", (loop.axis, Index(count)), Type.B1)
-        is_less = Apply("lt", (found, limit), Type.B1)
-        with Branch(loop, Apply("bit_or", (is_free, is_less), Type.B1)) as branch:
+        is_free = condition("lt", loop.axis, count)
+        is_less = condition("lt", found, limit)
+        with Branch(loop, condition("bit_or", is_free, is_less)) as branch:
             operands = (sort.scratch, Index(count), loop.axis, found)
             branch.add(Call("keep_entry", operands))
             branch.set(limit, Load(heap, Type.I64, Index(0)))
@@ -279,9 +280,9 @@ def _by_comparator(
         loop.store(entries, "i64", loop.axis, loop.axis)
     width = body.declare("width", Index(1))
     passes = math.ceil(math.log2(length))
-    with Repeat(body, Apply("lt", (width, Index(length)), Type.B1), passes) as merged:
+    with Repeat(body, condition("lt", width, length), passes) as merged:
         begin = merged.declare("begin", Index(0))
-        with Repeat(merged, Apply("lt", (begin, Index(length)), Type.B1), length / passes) as pair:
+        with Repeat(merged, condition("lt", begin, length), length / passes) as pair:
             _merge(sort, pair, line, comparator, (order, other, begin, width))
             pair.set(begin, Index(0, ((begin, 1), (width, 2))))
         merged.set(width, Index(0, ((width, 2),)))
@@ -309,13 +310,13 @@ def _merge(
     )
     right = body.declare("right", middle)
     to = body.declare("to", begin)
-    has_left, has_right = (Apply("lt", each, Type.B1) for each in ((left, middle), (right, high)))
+    has_left, has_right = (condition("lt", *each) for each in ((left, middle), (right, high)))
 
     def take(branch: Body, run: Cell, number: Expression) -> None:
         branch.store(target, "i64", to, number)
         branch.set(run, plus(run, 1))
 
-    with Repeat(body, Apply("bit_and", (has_left, has_right), Type.B1), line.length) as both:
+    with Repeat(body, condition("bit_and", has_left, has_right), line.length) as both:
         # A pass stores each entry once: the test is executed once for every LOOK entries.
         if line.length > LOOK:
             _look(sort, both, to)
@@ -344,7 +345,7 @@ def _merge(
 
 def _look(sort: _Sort, body: Body, number: Expression) -> None:
     """Test the cancellation flag once for every LOOK numbers."""
-    is_time = Apply("eq", (integer_op("bit_and", number, LOOK - 1), Index(0)), Type.B1)
+    is_time = condition("eq", integer_op("bit_and", number, LOOK - 1), 0)
     with Branch(body, is_time) as branch:
         branch.add(Stop(sort.word))
 

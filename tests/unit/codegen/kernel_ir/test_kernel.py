@@ -32,6 +32,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Remainder,
     Role,
     Value,
+    condition,
     opaque,
     plus,
     times,
@@ -296,6 +297,7 @@ def test_names_are_given_once() -> None:
         (AXIS * 1, AXIS),
         (AXIS // 3, Apply("whole_div", (AXIS, Index(3)), Type.I64)),
         (AXIS % 3, Apply("whole_mod", (AXIS, Index(3)), Type.I64)),
+        (condition("lt", AXIS, 2), Apply("lt", (AXIS, Index(2)), Type.B1)),
     ],
 )
 def test_integers_are_computed_as_far_as_they_are_known(

@@ -19,7 +19,10 @@ from xla_server.backends.compiled_executable import CompiledExecutable
 from xla_server.backends.cpu import Cpu
 from xla_server.buffers.code import CANCELLATION, KernelThunk
 from xla_server.codegen.kernel import Kernels
-from xla_server.codegen.loops.stopping import SPAN, span_of
+from xla_server.codegen.kernel_ir.builder import Body
+from xla_server.codegen.kernel_ir.expressions import Buffer, Index, Role
+from xla_server.codegen.kernel_ir.numba_text import NumbaText
+from xla_server.codegen.loops.stopping import SPAN, span_of, watched_loop
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels
 from xla_server.evaluator.feeds import NoFeeds
@@ -97,6 +100,22 @@ LONG: dict[str, tuple[Callable[..., Any], Sequence[Any]]] = {
     ),
 }
 """Programs whose last kernel that looks is long, though not for a test."""
+
+
+WATCHED = """for i_begin in range(2, 100, 30):
+    if watch_i64(cancelled) != 0:
+        return
+    for i in range(i_begin, minimum(add(i_begin, 30), 100)):
+        pass"""
+
+
+def test_a_watched_loop_tests_the_flag_before_each_span() -> None:
+    body = Body()
+    for word in (Buffer(7, Role.WORD), None):
+        with watched_loop(body, "i", Index(100), Index(2), 98, word, 30):
+            pass
+    text = "\n".join(NumbaText().lines(body.statements))
+    assert text == f"{WATCHED}\nfor i in range(2, 100):\n    pass"
 
 
 @pytest.mark.parametrize("name", LONG)
