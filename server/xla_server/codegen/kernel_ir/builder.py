@@ -12,6 +12,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     known,
     whole,
 )
+from xla_server.codegen.kernel_ir.routine import Operands, Routine
 from xla_server.codegen.kernel_ir.statements import (
     Call,
     Declare,
@@ -72,6 +73,11 @@ class Body:
     def call(self, routine: str, *operands: int | Expression) -> None:
         """Call a routine that returns nothing."""
         self.statements.append(Call(routine, tuple(map(whole, operands))))
+
+    def call_routine(self, routine: Routine, given: Operands) -> None:
+        """Call a routine with an operand for each of its parameters."""
+        operands = routine.operands(given)
+        self.statements.append(Call(routine.name, operands, parameters=routine.parameters))
 
     def store(self, memory: Memory, type: str, index: Expression, value: Expression) -> None:
         """Store an element."""

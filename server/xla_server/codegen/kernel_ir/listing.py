@@ -98,7 +98,11 @@ def _line(statement: Statement) -> str:
             return f"stop if {word.name}"
         case Call(routine=routine, operands=operands, results=results):
             bound = f"{', '.join(each.name for each in results)} = " if results else ""
-            return f"{bound}call {routine}({', '.join(map(_text, operands))})"
+            given = [_text(operand) for operand in operands]
+            if statement.parameters:
+                named = zip(statement.parameters, given, strict=True)
+                given = [f"{parameter.name} = {text}" for parameter, text in named]
+            return f"{bound}call {routine}({', '.join(given)})"
         case Break():
             return "break"
     raise AssertionError(f"no notation for {type(statement).__name__}")

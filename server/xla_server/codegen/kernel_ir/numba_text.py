@@ -102,7 +102,11 @@ class NumbaText:
                 )
             case Call(routine=routine, operands=operands, results=results):
                 line = f"{', '.join(each.name for each in results)} = " if results else ""
-                line += f"{routine}({', '.join(map(text, operands))})"
+                if statement.parameters:
+                    # Many numbers would say nothing without their names.
+                    line += self._named_call(statement, depth)
+                else:
+                    line += f"{routine}({', '.join(map(text, operands))})"
             case Stop(word=word):
                 line = f"if watch_i64({word.name}) != 0:\n{'    ' * (depth + 1)}return"
             case Break():
@@ -116,6 +120,12 @@ class NumbaText:
                     found += ["    " * depth + "else:", *self.lines(statement.orelse, depth + 1)]
                 return found
         return ["    " * depth + line]
+
+    def _named_call(self, call: Call, depth: int) -> str:
+        margin = "\n" + "    " * depth
+        given = zip(call.operands, call.parameters, strict=True)
+        lines = [f"    {self.expression(operand)},  # {name.name}" for operand, name in given]
+        return margin.join([f"{call.routine}(", *lines, ")"])
 
     def _head(self, statement: For | While | If | Part) -> str:
         text = self.expression

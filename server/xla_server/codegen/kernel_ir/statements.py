@@ -12,6 +12,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Value,
     addresses_of,
 )
+from xla_server.codegen.kernel_ir.routine import Parameter
 from xla_server.codegen.kernel_ir.types import Type
 
 
@@ -119,11 +120,15 @@ class Stop:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Call:
-    """Call a routine or an instruction by its name in kernels, and bind its results if any."""
+    """Call a routine or an instruction by its name in kernels, and bind its results if any.
+
+    `parameters` are those of the routine, one for each operand, if it has a signature.
+    """
 
     routine: str
     operands: tuple[Expression, ...]
     results: tuple[Value, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -211,6 +211,40 @@ def _used_as_declared(kernel: Kernel) -> Iterator[str]:
                 yield f"memory must be declared by its kernel, got {memory.name}"
 
 
+def _called(kernel: Kernel) -> Iterator[str]:
+    """A call gives each parameter of a routine; what is READ is not given to be stored to."""
+    bound: dict[Expression, Expression] = {}
+    for statement, _ in walk(kernel.body):
+        if isinstance(statement, Let):
+            bound[statement.value] = statement.expression
+        if not isinstance(statement, Call) or not statement.parameters:
+            continue
+        given, wanted = len(statement.operands), len(statement.parameters)
+        if given != wanted:
+            yield f"a call of {statement.routine} must have {wanted} operands, got {given}"
+        for parameter, operand in zip(statement.parameters, statement.operands, strict=False):
+            if operand.type not in (Type.I64, Type.B1):
+                yield f"{parameter.name} of {statement.routine} must be i64, got {operand.type}"
+            for memory in _memories(operand, bound) if parameter.unit.is_stored_to else ():
+                if isinstance(memory, Buffer) and memory.role in (Role.READ, Role.WORD):
+                    yield (
+                        f"{parameter.name} of {statement.routine} must be memory that is written, "
+                        f"got {memory.name}"
+                    )
+
+
+def _memories(expression: Expression, bound: dict[Expression, Expression]) -> Iterator[Memory]:
+    """Yield the memory whose addresses an address is computed from."""
+    waiting = [expression]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Address):
+            yield part.memory
+        waiting += operands_of(part)
+        if part in bound:
+            waiting.append(bound[part])
+
+
 def _parallel(kernel: Kernel) -> Iterator[str]:
     """Parallel loops follow each other at the outermost level, and share nothing but memory.
 
@@ -292,6 +326,7 @@ RULES: tuple[Rule, ...] = (
     _typed,
     _inside,
     _used_as_declared,
+    _called,
     _parallel,
     _bounded,
 )

@@ -39,6 +39,7 @@ from xla_server.codegen.kernel_ir.expressions import (
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.listing import listing
 from xla_server.codegen.kernel_ir.numba_text import NumbaText
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.kernel_ir.statements import (
     Break,
     Call,
@@ -119,6 +120,11 @@ def test_a_kernel_in_both_notations() -> None:
             Call("copy_bytes", (Address(WRITE, AXIS, 4), Address(READ), Index(8))),
             "copy_bytes(add(buffer1, mul(i, 4)), buffer0, 8)",
             "call copy_bytes(&buffer1 + 4 bytes * (i), &buffer0, 8)",
+        ),
+        (
+            Call("f", (AXIS, Index(8)), parameters=parameters(Unit.COUNT, "rows", "columns")),
+            "f(\n    i,  # rows\n    8,  # columns\n)",
+            "call f(rows = i, columns = 8)",
         ),
         (
             Let(AXIS, Address(WRITE, Index(3), 4)),
@@ -250,6 +256,15 @@ def test_a_call_takes_integers_and_expressions() -> None:
     body = Body()
     body.call("sort", AXIS, 4)
     assert body.statements == [Call("sort", (AXIS, Index(4)))]
+
+
+def test_a_call_of_a_routine_gives_each_parameter_by_its_name() -> None:
+    body, routine = Body(), Routine("f", parameters(Unit.COUNT, "rows", "columns"))
+    body.call_routine(routine, {"columns": 4, "rows": AXIS})
+    assert body.statements == [Call("f", (AXIS, Index(4)), parameters=routine.parameters)]
+    assert routine.named("g").parameters == routine.parameters
+    with pytest.raises(ValueError, match=r"nothing for \['rows'\] and operands for \['row'\]"):
+        body.call_routine(routine, {"columns": 4, "row": AXIS})
 
 
 def test_a_loop_that_fails_is_not_closed() -> None:

@@ -33,6 +33,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Value,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
     Break,
@@ -58,6 +59,7 @@ A, N = Cell("a", F32), Cell("n", I64)
 TRUE = Const(B1, (1,))
 ITEM_ADDRESS = Address(WRITE, Index(3), 8)
 LET = Let(V, ZERO)
+COPY = Routine("copy", (*parameters(Unit.WRITE, "to"), *parameters(Unit.COUNT, "count")))
 
 
 def _loop(*body: object, high: object = Index(64), iterations: float = 64, step: int = 1) -> For:
@@ -165,6 +167,20 @@ BROKEN: dict[str, tuple[Callable[[], Kernel], str]] = {
     "not declared but read": (
         lambda: kernel_of(Let(V, Load(StackArray("x", 64), F32, Index(0)))),
         "memory must be declared by its kernel, got x",
+    ),
+    "too few operands": (
+        lambda: kernel_of(Call("f", (), parameters=COPY.parameters)),
+        "a call of f must have 2 operands, got 0",
+    ),
+    "type of an operand": (
+        lambda: kernel_of(Call("f", (Address(WRITE), ZERO), parameters=COPY.parameters)),
+        "count of f must be i64, got f32",
+    ),
+    "a routine that stores to what is read": (
+        lambda: kernel_of(
+            Let(AXIS, Address(READ)), Call("f", (AXIS + 8, ONE), parameters=COPY.parameters)
+        ),
+        "to of f must be memory that is written, got buffer0",
     ),
     "parts with a gap": (
         lambda: kernel_of(parallel(), Part(Value("u", I64), 3, (), first=5)),
