@@ -18,7 +18,6 @@ from xla_server.codegen.kernel_ir.expressions import (
     START,
     STOP,
     Address,
-    Apply,
     Buffer,
     Expression,
     Load,
@@ -28,10 +27,11 @@ from xla_server.codegen.kernel_ir.expressions import (
     integer_op,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.routine import Operands, function_address
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
-from xla_server.codegen.routines.tiles import side_of, tile_name
+from xla_server.codegen.routines.tiles import BLOCKS, side_of, tile_name, tile_routine
 from xla_server.ir.module import HloInstruction
 
 FEW_ELEMENTS = 256
@@ -169,14 +169,23 @@ class _KernelBuilder:
         ):
             read, written = self._matrix(body, body.axis)
             before = body.let("before", body.axis * blocks)
-            body.call(
-                "transpose_blocks",
-                integer_op("maximum", START - before, 0),
-                integer_op("minimum", STOP - before, blocks),
-                *(self._counts[0], Apply(f"{tile_name(width, side)}_address", (), Type.I64), side),
-                *(width, read, columns.read * width, written, rows.written * width),
-                *(*self._block, rows.size - side, columns.size - side),
-            )
+            operands: Operands = {
+                "start": integer_op("maximum", START - before, 0),
+                "stop": integer_op("minimum", STOP - before, blocks),
+                "down": self._counts[0],
+                "tile": function_address(tile_name(width, side)),
+                "side": side,
+                "width": width,
+                "source": read,
+                "source_ahead": columns.read * width,
+                "target": written,
+                "target_ahead": rows.written * width,
+                "tall": self._block[0],
+                "wide": self._block[1],
+                "last_row": rows.size - side,
+                "last_column": columns.size - side,
+            }
+            body.call_routine(BLOCKS, operands)
 
     def transpose_tiles(self, top: Body, side: int) -> None:
         """Transpose the tiles of a block. The last ones begin earlier where they would not fit."""
@@ -189,13 +198,13 @@ class _KernelBuilder:
                 with Loop(down, "x", self._block[1] // side) as across:
                     begin = column + across.axis * side
                     c = across.let("c", integer_op("minimum", begin, columns.size - side))
-                    across.call(
-                        tile_name(width, side),
-                        read + (c * (columns.read * width) + r * width),
-                        columns.read * width,
-                        written + (r * (rows.written * width) + c * width),
-                        rows.written * width,
-                    )
+                    operands: Operands = {
+                        "source": read + (c * (columns.read * width) + r * width),
+                        "source_ahead": columns.read * width,
+                        "target": written + (r * (rows.written * width) + c * width),
+                        "target_ahead": rows.written * width,
+                    }
+                    across.call_routine(tile_routine(width, side), operands)
 
     def copy_elements(self, top: Body) -> None:
         """Copy blocks of rows or columns that are too short for tiles, element by element."""

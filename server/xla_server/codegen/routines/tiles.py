@@ -12,6 +12,7 @@ from llvmlite import ir
 
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.target.machine import Machine
 
 SIDES = (16, 8, 4)
@@ -34,7 +35,7 @@ def side_of(width: int, rows: int, columns: int) -> int | None:
 
 
 def _tile(width: int, side: int) -> SharedFunction:
-    """Transpose a tile: (source, bytes from row to row of it, target, bytes from row to row)."""
+    """Return the function of `tile_routine`."""
     vector = ir.VectorType(ir.IntType(8 * width), side)
 
     def place(b: Any, start: Any, ahead: Any, row: int) -> Any:
@@ -89,34 +90,43 @@ def tile_name(width: int, side: int) -> str:
     return f"transpose_{8 * width}_{side}"
 
 
-_BLOCKS_OPERANDS = (
-    # Blocks to be done, and how many there are from the first row to the last.
-    "start",
-    "stop",
-    "down",
-    # The address of the function for a tile, and its rows.
-    "tile",
-    "side",
-    # Bytes of an element; matrices, and bytes from column to column of one and from row to row of
-    # the other.
-    "width",
-    "source",
-    "source_ahead",
-    "target",
-    "target_ahead",
-    # Rows and columns of a block, and the last ones of the matrix that a tile may begin at.
-    "tall",
-    "wide",
-    "last_row",
-    "last_column",
+def tile_routine(width: int, side: int) -> Routine:
+    """Return the routine that transposes a tile, whose `ahead` are from row to row."""
+    of_rows = (
+        *parameters(Unit.READ, "source"),
+        *parameters(Unit.OFFSET, "source_ahead"),
+        *parameters(Unit.WRITE, "target"),
+        *parameters(Unit.OFFSET, "target_ahead"),
+    )
+    return Routine(tile_name(width, side), of_rows)
+
+
+BLOCKS = Routine(
+    "transpose_blocks",
+    (
+        # Blocks to be done, and how many there are from the first row to the last.
+        *parameters(Unit.COUNT, "start", "stop", "down"),
+        # The function for a tile, and its rows.
+        *parameters(Unit.FUNCTION, "tile"),
+        *parameters(Unit.COUNT, "side"),
+        # Bytes of an element; matrices, from column to column of one and from row to row of the
+        # other.
+        *parameters(Unit.OFFSET, "width"),
+        *parameters(Unit.READ, "source"),
+        *parameters(Unit.OFFSET, "source_ahead"),
+        *parameters(Unit.WRITE, "target"),
+        *parameters(Unit.OFFSET, "target_ahead"),
+        # Rows and columns of a block, and the last ones of the matrix that a tile may begin at.
+        *parameters(Unit.COUNT, "tall", "wide", "last_row", "last_column"),
+    ),
 )
-"""What the function that transposes blocks of a matrix is told. Blocks are whole tiles; the last
-tiles of the matrix begin earlier where they would not fit."""
+"""Transposes blocks of a matrix. Blocks are whole tiles; the last tiles of the matrix begin earlier
+where they would not fit."""
 
 
 def _blocks_text(symbol: str) -> str:
     """The module of the function."""
-    f = FunctionText(symbol, _BLOCKS_OPERANDS)
+    f = FunctionText(symbol, BLOCKS.names)
     tile = f.pointer("%tile")
     some, none = f.label(), f.label()
     f.do(f"br i1 {f.let('icmp slt i64 %start, %stop')}, label %{some}, label %{none}")
@@ -150,8 +160,6 @@ _TILES = {
 TILES: dict[str, Any] = {
     **_TILES,
     **{f"{name}_address": tile.address() for name, tile in _TILES.items()},
-    "transpose_blocks": TextFunction(
-        "transpose_blocks", len(_BLOCKS_OPERANDS), _blocks_text, is_long=True
-    ),
+    BLOCKS.name: TextFunction(BLOCKS.name, len(BLOCKS.parameters), _blocks_text, is_long=True),
 }
 """Every function of this module by its name in kernels, and the instructions for addresses."""
