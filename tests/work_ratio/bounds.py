@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 
+from tests.processors import TARGET
 from xla_server.backends.compilation import Compilation
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.lower.recomputation import (
-    LAUNCH_UNITS,
     TRANSCENDENTAL_UNITS,
     LoopNestCosts,
 )
 from xla_server.fusion.recomputation_guard import RecomputationGuard
+
+COSTS = TARGET.tuning.evaluation_costs
 
 OPERATIONS = 1.25
 """Operations for each that is asked for, unless the accesses to memory saved pay for more."""
@@ -29,14 +31,14 @@ def complaints(compilation: Compilation) -> Iterator[str]:
     a launch is left alone in each kernel.
     """
     found = list(_exceeded(compilation, OPERATIONS, TRANSCENDENTALS))
-    if found and not RecomputationGuard(LoopNestCosts()).apply(compilation.module):
+    if found and not RecomputationGuard(LoopNestCosts(COSTS)).apply(compilation.module):
         found = list(_exceeded(compilation, PAID_OPERATIONS, PAID_TRANSCENDENTALS))
     yield from found
 
 
 def _exceeded(compilation: Compilation, operations: float, transcendentals: float) -> Iterator[str]:
     once, done = compilation.work.once.cost, compilation.work.done.cost
-    small = LAUNCH_UNITS * len(kernels_of(compilation.code))
+    small = COSTS.launch * len(kernels_of(compilation.code))
     limits = (
         (
             "transcendental functions",

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.edit import Editor, rewrite_all
 from xla_server.passes.rules_arithmetic import ARITHMETIC_RULES, Rule, hoist_broadcast
 from xla_server.passes.rules_shapes import SHAPE_RULES
 from xla_server.passes.rules_slices import SLICE_RULES
@@ -32,11 +32,7 @@ class AlgebraicSimplifier:
 
     def apply(self, module: HloModule) -> bool:
         """Simplify everywhere; whether anything was."""
-        editor = Editor(module)
-        changed = False
-        for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _simplified(i, editor), editor)
-        return changed
+        return rewrite_all(module, _simplified)
 
 
 def _simplified(instruction: HloInstruction, editor: Editor) -> HloInstruction:

@@ -6,7 +6,7 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.build import binary_computation, broadcast, constant, convert, full, reduce
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.edit import Editor, rewrite_all
 
 _BATCH_NORM = frozenset(
     {Opcode.BATCH_NORM_TRAINING, Opcode.BATCH_NORM_INFERENCE, Opcode.BATCH_NORM_GRAD}
@@ -26,11 +26,8 @@ class BatchNormExpander:
         """Expand everywhere; whether anything was."""
         if not any(i.opcode in _BATCH_NORM for i in module.instructions()):
             return False
-        editor = Editor(module)
         adders: dict[ElementType, HloComputation] = {}
-        changed = False
-        for computation in list(module.computations):
-            changed |= rewrite(computation, lambda i: _expanded(i, editor, adders), editor)
+        changed = rewrite_all(module, lambda i, editor: _expanded(i, editor, adders))
         module.computations[:0] = adders.values()
         return changed
 

@@ -9,7 +9,7 @@ from xla_contract.ops.bitcast_convert import BitcastConvertAttributes
 from xla_contract.shape import Shape
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.build import reshape, transpose
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.edit import Editor, rewrite_all
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,11 +29,7 @@ class BitcastExpander:
         }
         if not sources:
             return False
-        editor = Editor(module)
-        changed = False
-        for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _expanded(i, sources, editor), editor)
-        return changed
+        return rewrite_all(module, lambda i, editor: _expanded(i, sources, editor))
 
 
 def _expanded(

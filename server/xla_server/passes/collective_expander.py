@@ -11,7 +11,7 @@ from xla_contract.replica_groups import group_mode
 from xla_contract.shape import Shape
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.build import constant, element, zeros
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.edit import Editor, rewrite_all
 
 ME = 0
 """The number of the only replica, of the only partition and of both flattened."""
@@ -28,11 +28,7 @@ class CollectiveExpander:
 
     def apply(self, module: HloModule) -> bool:
         """Expand everywhere; whether anything was."""
-        editor = Editor(module)
-        changed = False
-        for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _expanded(i, editor), editor)
-        return changed
+        return rewrite_all(module, _expanded)
 
 
 def _expanded(i: HloInstruction, editor: Editor) -> HloInstruction | None:

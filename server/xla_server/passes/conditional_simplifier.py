@@ -10,7 +10,7 @@ from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.passes.build import constant, element, splat
 from xla_server.passes.call_inliner import copied, drop_unused
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.edit import Editor, rewrite_all
 from xla_server.target.pass_tuning import ControlFlow
 from xla_server.target.target import Target
 
@@ -35,10 +35,8 @@ class ConditionalSimplifier:
         """Simplify everywhere; whether anything was."""
         if not any(i.opcode is Opcode.CONDITIONAL for i in module.instructions()):
             return False
-        editor, tuning = Editor(module), self.target.tuning.control_flow
-        changed = False
-        for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _simplified(i, editor, tuning), editor)
+        tuning = self.target.tuning.control_flow
+        changed = rewrite_all(module, lambda i, editor: _simplified(i, editor, tuning))
         if changed:
             drop_unused(module)
         return changed

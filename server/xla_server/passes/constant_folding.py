@@ -10,7 +10,7 @@ from xla_server.evaluator.run import evaluate
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.passes.build import count
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.edit import Editor, rewrite_all
 
 LARGEST_RESULT = 1 << 16
 """Bytes of a result that may be larger than what it is made of."""
@@ -44,11 +44,7 @@ class ConstantFolding:
 
     def apply(self, module: HloModule) -> bool:
         """Fold everywhere; whether anything was."""
-        editor = Editor(module)
-        changed = False
-        for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _folded(i, editor), editor)
-        return changed
+        return rewrite_all(module, _folded)
 
 
 def _folded(i: HloInstruction, editor: Editor) -> HloInstruction | None:

@@ -8,7 +8,7 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import DotAttributes
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.build import reshape, transpose
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.edit import Editor, rewrite_all
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,11 +19,7 @@ class ConvolutionCanonicaliser:
 
     def apply(self, module: HloModule) -> bool:
         """Rewrite everywhere; whether anything was."""
-        editor = Editor(module)
-        changed = False
-        for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _product(i, editor), editor)
-        return changed
+        return rewrite_all(module, _product)
 
 
 def _product(i: HloInstruction, editor: Editor) -> HloInstruction | None:

@@ -10,7 +10,7 @@ from xla_server.custom_calls import approximate_topk, markers
 from xla_server.custom_calls.builtin import BUILTIN
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.build import element, sliced
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.edit import Editor, rewrite_all
 
 _EXPANDED = frozenset({"TopK", approximate_topk.TARGET.name, *markers.NAMES})
 
@@ -28,11 +28,7 @@ class CustomCallExpander:
         """Expand everywhere; whether anything was."""
         if not any(_is_known(i) for i in module.instructions()):
             return False
-        editor = Editor(module)
-        changed = False
-        for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _expanded(i, editor), editor)
-        return changed
+        return rewrite_all(module, _expanded)
 
 
 def _is_known(i: HloInstruction) -> bool:

@@ -7,7 +7,7 @@ from xla_contract.dimension_numbers import WindowDimension
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.build import reduce, reshape, sliced
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.edit import Editor, rewrite_all
 from xla_server.target.pass_tuning import Reductions
 from xla_server.target.target import Target
 
@@ -24,11 +24,8 @@ class DisjointWindows:
 
     def apply(self, module: HloModule) -> bool:
         """Replace everywhere; whether anything was."""
-        editor, tuning = Editor(module), self.target.tuning.reductions
-        changed = False
-        for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _reduced(i, editor, tuning), editor)
-        return changed
+        tuning = self.target.tuning.reductions
+        return rewrite_all(module, lambda i, editor: _reduced(i, editor, tuning))
 
 
 def _reduced(i: HloInstruction, editor: Editor, tuning: Reductions) -> HloInstruction | None:

@@ -20,7 +20,7 @@ from xla_server.passes.build import (
     transpose,
 )
 from xla_server.passes.dot_types import has_packing_kernel, is_narrow_product
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.edit import Editor, rewrite_all
 from xla_server.passes.thin_dots import thin_dot
 from xla_server.target.pass_tuning import ThinDots
 from xla_server.target.target import Capability, Target
@@ -53,11 +53,8 @@ class DotCanonicaliser:
 
     def apply(self, module: HloModule) -> bool:
         """Rewrite everywhere; whether anything was."""
-        editor, target = Editor(module), self.target
         adders: Adders = {}
-        changed = False
-        for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _canonical(i, editor, adders, target), editor)
+        changed = rewrite_all(module, lambda i, editor: _canonical(i, editor, adders, self.target))
         module.computations[:0] = adders.values()
         return changed
 

@@ -150,6 +150,16 @@ def rewrite(
     return True
 
 
+def rewrite_all(
+    module: HloModule, rule: Callable[[HloInstruction, Editor], HloInstruction | None]
+) -> bool:
+    """Rewrite every computation by a rule that is given the editor; return whether any changed."""
+    editor, changed = Editor(module), False
+    for computation in module.computations:
+        changed |= rewrite(computation, lambda i: rule(i, editor), editor)
+    return changed
+
+
 def renew_operands(
     instruction: HloInstruction, replaced: Mapping[HloInstruction, HloInstruction]
 ) -> None:

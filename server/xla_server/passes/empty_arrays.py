@@ -8,7 +8,7 @@ from xla_contract.opcode import Opcode
 from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.build import broadcast, convert, empty, full, is_empty
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.edit import Editor, rewrite_all
 
 _KEPT = frozenset({Opcode.CONSTANT, Opcode.PARAMETER, Opcode.CUSTOM_CALL, Opcode.TUPLE})
 
@@ -25,11 +25,7 @@ class EmptyArrays:
             0 in leaf.dimensions for i in module.instructions() for leaf in i.shape.leaves()
         ):
             return False
-        editor = Editor(module)
-        changed = False
-        for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _replaced(i, editor), editor)
-        return changed
+        return rewrite_all(module, _replaced)
 
 
 def _replaced(i: HloInstruction, editor: Editor) -> HloInstruction | None:

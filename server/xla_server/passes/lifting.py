@@ -8,7 +8,7 @@ from xla_contract.ops.map import MapAttributes
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.passes.build import broadcast, convert, literal_of
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.edit import Editor, rewrite_all
 
 _SAME = frozenset({Opcode.BROADCAST, Opcode.COPY, Opcode.RESHAPE, Opcode.TRANSPOSE})
 LONGEST = 64
@@ -23,11 +23,7 @@ class MapInliner:
 
     def apply(self, module: HloModule) -> bool:
         """Inline everywhere; whether anything was."""
-        editor = Editor(module)
-        changed = False
-        for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _inlined(i, editor), editor)
-        return changed
+        return rewrite_all(module, _inlined)
 
 
 def _inlined(i: HloInstruction, editor: Editor) -> HloInstruction | None:

@@ -15,7 +15,7 @@ from xla_contract.ops.ragged_dot import RaggedMode
 from xla_contract.shape import Shape
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.build import broadcast, convert, full, reshape, sliced, zeros
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.edit import Editor, rewrite_all
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,11 +28,7 @@ class RaggedDotExpander:
         """Expand everywhere; whether anything was."""
         if not any(i.opcode is Opcode.RAGGED_DOT for i in module.instructions()):
             return False
-        editor = Editor(module)
-        changed = False
-        for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _expanded(i, editor), editor)
-        return changed
+        return rewrite_all(module, _expanded)
 
 
 def _expanded(i: HloInstruction, editor: Editor) -> HloInstruction | None:

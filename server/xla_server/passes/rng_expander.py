@@ -20,7 +20,7 @@ from xla_server.ops.rng import (
     words_of,
 )
 from xla_server.passes.build import broadcast, constant, convert, element, empty, reshape, sliced
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.edit import Editor, rewrite_all
 
 _Made = HloInstruction
 
@@ -37,11 +37,7 @@ class RngExpander:
         """Expand everywhere; whether anything was."""
         if not any(i.opcode is Opcode.RNG for i in module.instructions()):
             return False
-        editor = Editor(module)
-        changed = False
-        for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _expanded(i, editor), editor)
-        return changed
+        return rewrite_all(module, _expanded)
 
 
 def _expanded(i: HloInstruction, editor: Editor) -> HloInstruction | None:

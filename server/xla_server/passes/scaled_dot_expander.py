@@ -7,7 +7,7 @@ from xla_contract.ops.dot import DotAttributes
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.ops.scaled_dot import wider_type
 from xla_server.passes.build import broadcast, convert, reshape
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.edit import Editor, rewrite_all
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,11 +20,7 @@ class ScaledDotExpander:
         """Expand everywhere; whether anything was."""
         if not any(i.opcode is Opcode.SCALED_DOT for i in module.instructions()):
             return False
-        editor = Editor(module)
-        changed = False
-        for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _expanded(i, editor), editor)
-        return changed
+        return rewrite_all(module, _expanded)
 
 
 def _expanded(i: HloInstruction, editor: Editor) -> HloInstruction | None:

@@ -8,7 +8,7 @@ from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
 from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.build import constant, convert, count, index_elements, reshape
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.edit import Editor, rewrite_all
 from xla_server.passes.lifting import applied
 
 
@@ -24,11 +24,7 @@ class SingleScatter:
 
     def apply(self, module: HloModule) -> bool:
         """Rewrite everywhere; whether anything was."""
-        editor = Editor(module)
-        changed = False
-        for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _updated(i, editor), editor)
-        return changed
+        return rewrite_all(module, _updated)
 
 
 def _updated(i: HloInstruction, editor: Editor) -> HloInstruction | None:

@@ -17,7 +17,7 @@ from xla_server.passes.build import (
     sliced,
     transpose,
 )
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.edit import Editor, rewrite_all
 from xla_server.passes.lifting import applied
 
 Squeezed = Callable[[HloInstruction, Editor], HloInstruction]
@@ -35,11 +35,7 @@ class Squeeze:
 
     def apply(self, module: HloModule) -> bool:
         """Squeeze everywhere; whether anything was."""
-        editor = Editor(module)
-        changed = False
-        for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _squeezed(i, editor), editor)
-        return changed
+        return rewrite_all(module, _squeezed)
 
 
 def _squeezed(i: HloInstruction, editor: Editor) -> HloInstruction | None:

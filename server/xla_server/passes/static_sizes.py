@@ -9,7 +9,7 @@ from xla_contract.literal import Literal
 from xla_contract.opcode import Opcode
 from xla_contract.ops.constant import ConstantAttributes
 from xla_server.ir.module import HloInstruction, HloModule
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.edit import Editor, rewrite_all
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,11 +20,7 @@ class StaticSizes:
 
     def apply(self, module: HloModule) -> bool:
         """Replace everywhere; whether anything was."""
-        editor = Editor(module)
-        changed = False
-        for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _size(i, editor), editor)
-        return changed
+        return rewrite_all(module, _size)
 
 
 def _size(i: HloInstruction, editor: Editor) -> HloInstruction | None:

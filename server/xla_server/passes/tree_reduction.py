@@ -20,7 +20,7 @@ from xla_server.passes.build import (
     reshape,
     sliced,
 )
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.edit import Editor, rewrite_all
 from xla_server.target.pass_tuning import Reductions
 from xla_server.target.target import Target
 
@@ -51,11 +51,9 @@ class TreeReduction:
 
     def apply(self, module: HloModule) -> bool:
         """Cut everywhere; whether anything was."""
-        editor, tuning = Editor(module), self.target.tuning.reductions
+        tuning = self.target.tuning.reductions
         adders: list[HloComputation] = []
-        changed = False
-        for computation in list(module.computations):
-            changed |= rewrite(computation, lambda i: _cut(i, editor, adders, tuning), editor)
+        changed = rewrite_all(module, lambda i, editor: _cut(i, editor, adders, tuning))
         module.computations[:0] = adders
         return changed
 

@@ -6,7 +6,7 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.build import binary_computation
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.edit import Editor, rewrite_all
 from xla_server.passes.tree_reduction import FREE_ORDER
 
 _ROUNDING = frozenset({Opcode.ADD, Opcode.MULTIPLY})
@@ -26,11 +26,8 @@ class VariadicReduction:
 
     def apply(self, module: HloModule) -> bool:
         """Take apart everywhere; whether anything was."""
-        editor = Editor(module)
         reducers: Reducers = {}
-        changed = False
-        for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _split(i, reducers, editor), editor)
+        changed = rewrite_all(module, lambda i, editor: _split(i, reducers, editor))
         module.computations[:0] = reducers.values()
         return changed
 

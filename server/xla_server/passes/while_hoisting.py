@@ -8,7 +8,7 @@ from xla_contract.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.passes.build import element
-from xla_server.passes.edit import Editor, rewrite, users
+from xla_server.passes.edit import Editor, rewrite_all, users
 from xla_server.passes.loops import Loop, callers, is_element, loop_of, resize
 from xla_server.target.target import Target
 
@@ -54,12 +54,9 @@ class WhileHoisting:
         """Hoist out of all loops; whether anything was."""
         if not any(i.opcode is Opcode.WHILE for i in module.instructions()):
             return False
-        editor, free = Editor(module), self.target.tuning.control_flow.free_hoisted_bytes
+        free = self.target.tuning.control_flow.free_hoisted_bytes
         counts = callers(module)
-        changed = False
-        for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _hoisted(i, counts, editor, free), editor)
-        return changed
+        return rewrite_all(module, lambda i, editor: _hoisted(i, counts, editor, free))
 
 
 def _hoisted(

@@ -6,7 +6,7 @@ from xla_contract.opcode import Opcode
 from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.call_inliner import copied, drop_unused
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.edit import Editor, rewrite_all
 from xla_server.passes.loops import Loop, loop_of, trip_count
 from xla_server.target.pass_tuning import ControlFlow
 from xla_server.target.target import Target
@@ -23,10 +23,8 @@ class WhileSimplifier:
         """Simplify everywhere; whether anything was."""
         if not any(i.opcode is Opcode.WHILE for i in module.instructions()):
             return False
-        editor, tuning = Editor(module), self.target.tuning.control_flow
-        changed = False
-        for computation in module.computations:
-            changed |= rewrite(computation, lambda i: _unrolled(i, editor, tuning), editor)
+        tuning = self.target.tuning.control_flow
+        changed = rewrite_all(module, lambda i, editor: _unrolled(i, editor, tuning))
         if changed:
             drop_unused(module)
         return changed

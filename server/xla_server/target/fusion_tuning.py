@@ -78,6 +78,25 @@ class Fusions:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class EvaluationCosts:
+    """Numbers of the cost model that decides what is evaluated again (lower/recomputation.py).
+
+    Times are in additions. The number of cores has no part in them, so that a program has the same
+    kernels on all machines of a kind.
+    """
+
+    launch: int = 4096
+    """Time that another kernel must save: about a microsecond for its launch, and its share of
+    compilation, which is a hundred times that once."""
+
+    min_share: int = 64
+    """Part of all time that is wasted which an instruction wastes at least, to be worth a plan."""
+
+    parallel_calls: int = 16
+    """Chunks that a launch should have if it is large enough, so that threads share it evenly."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class InPlaceUpdates:
     """Barriers that keep arrays from being copied before an update (fusion/update_barriers.py)."""
 

@@ -8,7 +8,7 @@ cores; numbers of work items scale from there by the cores.
 import dataclasses
 import functools
 
-from xla_server.target.fusion_tuning import Fusions, InPlaceUpdates
+from xla_server.target.fusion_tuning import EvaluationCosts, Fusions, InPlaceUpdates
 from xla_server.target.machine import Machine
 from xla_server.target.pass_tuning import (
     ControlFlow,
@@ -225,6 +225,7 @@ class Tuning:
     convolution_layouts: ConvolutionLayouts
     control_flow: ControlFlow
     fusions: Fusions
+    evaluation_costs: EvaluationCosts
     in_place_updates: InPlaceUpdates
 
 
@@ -242,5 +243,6 @@ def tuning_of(machine: Machine) -> Tuning:
         ConvolutionLayouts(),
         ControlFlow(),
         Fusions(),
+        EvaluationCosts(),
         InPlaceUpdates(),
     )

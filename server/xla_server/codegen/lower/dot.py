@@ -89,8 +89,9 @@ class _Product:
 
 def _add(lowering: Lowering, made: _Product) -> None:
     """Add the kernels of a product."""
+    thin_dots = tuning_of(lowering.machine).thin_dots
+    thin = thin_dot(made.dot, thin_dots) if is_canonical(made.dot) else None
     machine = lowering.machine
-    thin = thin_dot(made.dot, tuning_of(machine).thin_dots) if is_canonical(made.dot) else None
     gemm = None if thin is not None else gemm_of(machine, made.dot, made.tail.needs_rows)
     if made.tail.needs_rows and _is_divided_more(machine, made.dot, thin, gemm):
         _add(lowering, made.without_tail)

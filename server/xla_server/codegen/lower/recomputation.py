@@ -21,19 +21,10 @@ from xla_server.evaluator.evaluation_cost import evaluation_cost, evaluations_on
 from xla_server.fusion.fused_body import is_small_constant
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import CostClass
-
-LAUNCH_UNITS = 4096
-"""Time that another kernel must save, in additions: about a microsecond for its launch, and its
-share of compilation, which is a hundred times that once."""
+from xla_server.target.fusion_tuning import EvaluationCosts
 
 MOST_PLANS = 24
 """Plans that are written for one fusion, which bounds the time of compilation."""
-
-SMALLEST_SHARE = 64
-"""Only an instruction that is itself this part of what is evaluated again is worth a try."""
-
-PARALLEL_CALLS = 16
-"""Chunks that a launch should have if it is large enough, so that threads share it evenly."""
 
 TRANSCENDENTAL_UNITS = int(CostClass.TRANSCENDENTAL)
 """Time of a transcendental function in additions."""
@@ -46,6 +37,9 @@ Writer: TypeAlias = Callable[[LoopTask], LoopKernel]
 class LoopNestCosts:
     """The cost model of fusion: it writes the kernels that a fusion would be, and counts them."""
 
+    def __init__(self, costs: EvaluationCosts) -> None:
+        self._costs = costs
+
     def stored(self, fusion: HloInstruction) -> frozenset[HloInstruction]:
         """Return what is cheaper to store by kernels before a loop fusion than to evaluate in it.
 
@@ -56,7 +50,7 @@ class LoopNestCosts:
         try:
             is_concatenate = fusion.called[0].root.opcode is Opcode.CONCATENATE
             write = concatenate_writer(fusion) if is_concatenate else loop_kernel
-            planner = _Planner(_task_of(fusion), write)
+            planner = _Planner(_task_of(fusion), write, self._costs)
         except Exception:  # Lowering writes the same kernel, and reports the same error.
             return frozenset()
         try:
@@ -88,7 +82,8 @@ def _value(i: HloInstruction, name: str) -> Value:
 class _Planner:
     """Chooses which instructions of a fusion are stored."""
 
-    def __init__(self, task: LoopTask, write: Writer) -> None:
+    def __init__(self, task: LoopTask, write: Writer, costs: EvaluationCosts) -> None:
+        self._costs = costs
         self._task = task
         self._write = write
         (self._called,) = task.instruction.called
@@ -105,7 +100,7 @@ class _Planner:
         stored: frozenset[HloInstruction] = frozenset()
         kernels = self._kernels(stored)
         while self._left > 0:
-            serial = next(filter(None, map(_serial_fold, kernels)), None)
+            serial = next(filter(None, map(self._serial_fold, kernels)), None)
             # The only result is written by the kernel itself: there would be none to read it.
             if serial is not None and (serial,) != self._results:
                 stored |= {serial}
@@ -115,7 +110,7 @@ class _Planner:
                 if self._left <= 0:
                     break
                 other = self._kernels(stored | {i})
-                if _units(kernels) - _units(other) > LAUNCH_UNITS:
+                if self._units(kernels) - self._units(other) > self._costs.launch:
                     stored, kernels = stored | {i}, other
                     break
             else:
@@ -190,41 +185,39 @@ class _Planner:
                 evaluated[i] = evaluated.get(i, 0.0) + times
         wasted = wasted_units(evaluated)
         total = sum(wasted.values())
-        if total <= LAUNCH_UNITS:
+        if total <= self._costs.launch:
             return []
         gains: dict[HloInstruction, float] = {}
         for i, own in wasted.items():
             is_only_result = (i,) == self._results
-            if is_only_result or i in stored or own * SMALLEST_SHARE < total:
+            if is_only_result or i in stored or own * self._costs.min_share < total:
                 continue
             saved = sum(wasted.get(part, 0.0) for part in self._computed_from(i, frozenset()))
             elements = float(i.shape.element_count)
             reads = evaluated[i] / max(1.0, evaluations_once(i)) * elements
             gains[i] = saved - ACCESS_UNITS * (reads + elements)
         best = sorted(gains, key=lambda i: gains[i], reverse=True)
-        return [i for i in best if gains[i] > LAUNCH_UNITS]
+        return [i for i in best if gains[i] > self._costs.launch]
+
+    def _units(self, kernels: Iterable[LoopKernel]) -> float:
+        return sum(kernel.units + self._costs.launch for kernel in kernels)
+
+    def _serial_fold(self, kernel: LoopKernel) -> HloInstruction | None:
+        """Return a reduction before the parallel loop of a kernel that could have more chunks."""
+        if not kernel.prologue_folds:
+            return None
+        (thunk,) = kernel.thunks
+        calls = calls_of(thunk.trips, thunk.work, thunk.prologue)
+        wanted = min(self._costs.parallel_calls, calls_of(thunk.trips, thunk.work, 0))
+        if calls >= wanted:
+            return None
+        return max(kernel.prologue_folds, key=evaluations_once)
 
 
 def _results(root: HloInstruction) -> tuple[HloInstruction, ...]:
     """Return what a fusion computes, in the order of its results; equal ones are not told apart."""
     results = root.operands if root.opcode is Opcode.TUPLE else (root,)
     return tuple(results) if len(set(results)) == len(results) else (root,)
-
-
-def _units(kernels: Iterable[LoopKernel]) -> float:
-    return sum(kernel.units + LAUNCH_UNITS for kernel in kernels)
-
-
-def _serial_fold(kernel: LoopKernel) -> HloInstruction | None:
-    """Return a reduction before the parallel loop of a kernel that could have more chunks."""
-    if not kernel.prologue_folds:
-        return None
-    (thunk,) = kernel.thunks
-    calls = calls_of(thunk.trips, thunk.work, thunk.prologue)
-    wanted = min(PARALLEL_CALLS, calls_of(thunk.trips, thunk.work, 0))
-    if calls >= wanted:
-        return None
-    return max(kernel.prologue_folds, key=evaluations_once)
 
 
 def wasted_units(evaluated: Mapping[HloInstruction, float]) -> dict[HloInstruction, float]:
