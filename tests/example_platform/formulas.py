@@ -50,7 +50,9 @@ class Formula:
 
     def __init__(self, name: str, operands: Sequence[Type]) -> None:
         function = _written(name, operands)
-        (block,) = function.blocks
+        block, *others = function.blocks
+        if others:
+            raise UnsupportedKernelError(f"a formula must be one block of LLVM, got that of {name}")
         self._positions: dict[int, int] = {}
         self._start: list[Number] = []
         for argument in function.args:

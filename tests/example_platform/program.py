@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.example_platform.formulas import UnsupportedKernelError
 from tests.example_platform.walker import run, supported
 from xla_contract.shape import Shape
 from xla_server.buffers.assignment import Assignment, MemoryUse, Place, assign, memory_use
@@ -39,7 +40,7 @@ class WalkedProgram:
         """Raises UnsupportedKernelError for a kernel that cannot be walked."""
         for row in code.rows:
             if isinstance(row, KernelThunk):
-                supported(row.kernel, row.name)
+                _require_supported(row)
         self.code = code
         self.work = work
         self.rows: Sequence[Row] = [row for row in code.rows if not isinstance(row, Label)]
@@ -105,6 +106,13 @@ class WalkedProgram:
         block = self._blocks.take(block_size(array.nbytes))
         np.asarray(block)[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         return block
+
+
+def _require_supported(row: KernelThunk) -> None:
+    try:
+        supported(row.kernel)
+    except UnsupportedKernelError as error:
+        raise UnsupportedKernelError(f"%{row.name}: {error}") from error
 
 
 class _Run:

@@ -51,6 +51,7 @@ from xla_server.codegen.kernel_ir.statements import (
     While,
 )
 from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.kernel_ir.walk import read_by, walk
 from xla_server.evaluator import run_word
 from xla_server.ops.subnormals import subnormals_as_zeros
 
@@ -107,12 +108,22 @@ def run(kernel: KernelCode, buffers: Sequence[np.ndarray[Any, Any]], start: int,
             return
 
 
-def supported(kernel: KernelCode, name: str = "kernel") -> Kernel:
+def supported(kernel: KernelCode) -> Kernel:
     """Return a kernel that can be walked; raise UnsupportedKernelError for any other."""
     if not isinstance(kernel, Kernel):
         raise UnsupportedKernelError(
-            f"{name}: a walked kernel must be of the loop IR (Kernel), got {type(kernel).__name__}"
+            f"a walked kernel must be of the loop IR (Kernel), got {type(kernel).__name__}"
         )
+    for statement, _ in walk(kernel.body):
+        _defined(STATEMENTS, statement)
+        if isinstance(statement, Call) and not _is_routine(statement):
+            _called(statement)
+        if isinstance(statement, Accumulate):
+            _accumulated(statement)
+        for expression in read_by(statement):
+            _defined(EXPRESSIONS, expression)
+            if isinstance(expression, Apply):
+                _applied(expression)
     return kernel
 
 
@@ -146,8 +157,11 @@ def _set(node: Set, frame: Frame) -> None:
 
 def _accumulate(node: Accumulate, frame: Frame) -> None:
     operands = frame.names[node.cell], _value(node.operand, frame)
-    kinds = node.cell.type, node.operand.type
-    frame.names[node.cell] = _instruction(node.function, kinds, node.cell.type)(*operands)
+    frame.names[node.cell] = _accumulated(node)(*operands)
+
+
+def _accumulated(node: Accumulate) -> Callable[..., Scalar]:
+    return _instruction(node.function, (node.cell.type, node.operand.type), node.cell.type)
 
 
 def _store(node: Store, frame: Frame) -> None:
@@ -190,17 +204,24 @@ def _stop(node: Stop, frame: Frame) -> None:
 
 def _call(node: Call, frame: Frame) -> None:
     operands = [_value(each, frame) for each in node.operands]
-    routine = ROUTINES.get(node.routine)
-    if routine is not None and not node.results:
-        routine(frame.arrays, *map(int, operands))
-    elif len(node.results) == 1:
-        kinds = tuple(operand.type for operand in node.operands)
-        (result,) = node.results
-        frame.names[result] = _instruction(node.routine, kinds, result.type)(*operands)
+    if _is_routine(node):
+        ROUTINES[node.routine](frame.arrays, *map(int, operands))
     else:
+        frame.names[node.results[0]] = _called(node)(*operands)
+
+
+def _is_routine(node: Call) -> bool:
+    return node.routine in ROUTINES and not node.results
+
+
+def _called(node: Call) -> Callable[..., Scalar]:
+    """Return the instruction that a call has the result of."""
+    if len(node.results) != 1:
         raise UnsupportedKernelError(
             f"a walked kernel must call routines of the walker, got {node.routine}"
         )
+    kinds = tuple(operand.type for operand in node.operands)
+    return _instruction(node.routine, kinds, node.results[0].type)
 
 
 def _part(node: Part, frame: Frame) -> None:
@@ -265,9 +286,13 @@ def _remainder(node: Remainder, frame: Frame) -> Scalar:
 
 
 def _apply(node: Apply, frame: Frame) -> Scalar:
-    kinds = tuple(operand.type for operand in node.operands)
     operands = [_value(operand, frame) for operand in node.operands]
-    return _instruction(node.function, kinds, node.type)(*operands)
+    return _applied(node)(*operands)
+
+
+def _applied(node: Apply) -> Callable[..., Scalar]:
+    kinds = tuple(operand.type for operand in node.operands)
+    return _instruction(node.function, kinds, node.type)
 
 
 def _load(node: Load, frame: Frame) -> Scalar:

@@ -25,6 +25,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     known,
     operands_of,
 )
+from xla_server.codegen.kernel_ir.hoisting import repeated
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
@@ -313,6 +314,13 @@ def _bounded(kernel: Kernel) -> Iterator[str]:
                 yield "a break must be inside of a loop"
 
 
+def _hoisted(kernel: Kernel) -> Iterator[str]:
+    """Reductions stand in no loop whose iterations all repeat them."""
+    for declaration, _ in repeated(kernel.body):
+        name = declaration.cell.name
+        yield f"a reduction must stand in front of a loop that does not vary it, got {name}"
+
+
 def _memory(memory: Memory) -> str:
     return f"memory at {memory.address}" if isinstance(memory, Region) else memory.name
 
@@ -329,5 +337,6 @@ RULES: tuple[Rule, ...] = (
     _called,
     _parallel,
     _bounded,
+    _hoisted,
 )
 """Every rule; the later ones rely on the earlier."""

@@ -24,6 +24,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Buffer,
     Cell,
     Const,
+    Expression,
     Index,
     Load,
     Quotient,
@@ -69,6 +70,14 @@ def _loop(*body: object, high: object = Index(64), iterations: float = 64, step:
 def _store(index: object = ITEM, value: object = ZERO, memory: object = WRITE) -> Store:
     return Store(memory, F32, index, value)  # type: ignore[arg-type]
 
+
+K = Value("k", I64)
+IS_FIRST = Apply("lt", (ITEM, ONE), B1)
+OF_ITEM = Load(READ, F32, ITEM)
+IN_ROW = Load(ROW, F32, AXIS)
+IN_REGION = Load(Region(Address(ROW), Role.READ), F32, AXIS)
+REGION = Region(Address(ROW), Role.SCRATCH)
+SUMMED = Accumulate(A, "add", Load(READ, F32, AXIS), Order.ANY)
 
 BROKEN: dict[str, tuple[Callable[[], Kernel], str]] = {
     "used before bound": (lambda: kernel_of(_store(Index(0), V), LET), "bound before it is used"),
@@ -242,7 +251,58 @@ BROKEN: dict[str, tuple[Callable[[], Kernel], str]] = {
         lambda: kernel_of(If(TRUE, (Break(),))),
         "a break must be inside of a loop",
     ),
+    "a reduction that all items repeat": (
+        lambda: kernel_of(parallel(Declare(A, ZERO), _loop(SUMMED), _store(ITEM, A))),
+        "a reduction must stand in front of a loop that does not vary it, got a",
+    ),
+    "a reduction that all iterations repeat": (
+        lambda: kernel_of(parallel(_outer(Declare(A, OF_ITEM), _loop(SUMMED)))),
+        "a reduction must stand in front of a loop that does not vary it, got a",
+    ),
+    "a reduction of values that are repeated": (
+        lambda: kernel_of(parallel(Declare(A, ZERO), _loop(LET, _summed(V)), _store(ITEM, A))),
+        "a reduction must stand in front of a loop that does not vary it, got a",
+    ),
 }
+
+
+def _outer(*body: Statement) -> For:
+    return For(K, Index(0), Index(8), body, 8)
+
+
+def _summed(operand: Expression) -> Accumulate:
+    return Accumulate(A, "add", operand, Order.ANY)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # Not every item computes it.
+        (If(IS_FIRST, (Declare(A, ZERO), _loop(SUMMED), _store(ITEM, A))),),
+        # The loop, or a routine that it calls, stores the elements.
+        (Declare(A, ZERO), _loop(_summed(Load(WRITE, F32, AXIS))), _store(ITEM, A)),
+        (Call("f", (Address(ROW),)), Declare(A, ZERO), _loop(_summed(IN_ROW)), _store(ITEM, A)),
+        (Declare(A, ZERO), _loop(_summed(IN_REGION)), _store(ITEM, A)),
+        (_store(ITEM, memory=REGION), Declare(A, ZERO), _loop(_summed(IN_ROW)), _store(ITEM, A)),
+        # It varies by its start, bounds, a value, a result, or another change of its cell.
+        (Declare(A, OF_ITEM), _loop(SUMMED), _store(ITEM, A)),
+        (Declare(A, ZERO), _loop(SUMMED, high=ITEM), _store(ITEM, A)),
+        (Declare(A, ZERO), _loop(Let(V, OF_ITEM), _summed(V)), _store(ITEM, A)),
+        (Call("f", (ITEM,), (V,)), Declare(A, ZERO), _loop(_summed(V)), _store(ITEM, A)),
+        (Declare(A, ZERO), _loop(SUMMED, Set(A, OF_ITEM)), _store(ITEM, A)),
+        (Declare(A, ZERO), _loop(SUMMED, If(IS_FIRST, (Break(),))), _store(ITEM, A)),
+        # It is no reduction: a sum of its own loop.
+        (_loop(Declare(A, ZERO), _summed(OF_ITEM), _store(AXIS, A, ROW)),),
+    ],
+)
+def test_reductions_that_vary_stand_where_they_do(body: tuple[Statement, ...]) -> None:
+    verify(kernel_of(parallel(*body)))
+
+
+def test_a_reduction_of_what_an_item_stored_is_its_own() -> None:
+    reduction = For(K, Index(0), Index(64), (_summed(Load(ROW, F32, K)),), 64)
+    stored = _loop(_store(AXIS, OF_ITEM, ROW))
+    verify(kernel_of(parallel(stored, Declare(A, ZERO), reduction, _store(ITEM, A))))
 
 
 @pytest.mark.parametrize("name", BROKEN)
