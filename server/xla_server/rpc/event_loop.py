@@ -12,9 +12,10 @@ grpc has no public way to do so. Where grpc is not as `arrivals.known_server` kn
 in order of arrival.
 """
 
+import dataclasses
 import threading
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import grpc
 
@@ -46,7 +47,8 @@ _READY = 0.0
 """A deadline in the past: a poll returns what has arrived."""
 
 
-class _NewCall(NamedTuple):
+@dataclasses.dataclass(slots=True)
+class _NewCall:
     flow: Flow
     event: Any
 
