@@ -75,7 +75,7 @@ def evaluate_convolution(
             rows = _patches(piece, attributes.window, spatial)
             product = matrix_product(rows.reshape(groups, -1, depth), matrix)
             if not is_dot:
-                product = product + product.dtype.type(0)
+                product = np.add(product, product.dtype.type(0))
         else:
             product = _sums(piece, weights, attributes.window, spatial)
         shaped = product.reshape(groups, piece.shape[1], *spatial, columns)

@@ -59,7 +59,7 @@ def start_server(server: grpc.Server) -> None:
     if module is None:
         server.start()
     else:
-        # Not the server itself: grpc ends one that nobody refers to.
+        # A reference to the server would keep it: grpc ends a server without references.
         EventLoop(module, server._state).start()  # type: ignore[attr-defined]
 
 
@@ -124,7 +124,7 @@ class EventLoop:
             left -= 1
             if not module._process_event_and_continue(state, event):
                 return False
-            # What it refers to must be gone before the next poll.
+            # Events refer to calls, which must be gone before the next poll.
             event = None
         return True
 
