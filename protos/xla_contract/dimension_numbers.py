@@ -63,6 +63,14 @@ class Window:
                 parts.append(f"{name}={'x'.join(texts)}")
         return "{" + " ".join(parts) + "}"
 
+    @property
+    def is_pointwise(self) -> bool:
+        """True if the window is one element, without strides, padding and base dilation."""
+        return all(
+            (d.size, d.stride, d.padding_low, d.padding_high, d.base_dilation) == (1, 1, 0, 0, 1)
+            for d in self.dimensions
+        )
+
     def output_sizes(self, base: Sequence[int]) -> tuple[int, ...]:
         """The positions the window takes over a base of these sizes, per dimension.
 

@@ -4,6 +4,10 @@ Gaps of a dilated input become zeros, padding too; negative padding cuts off. Th
 padded input are a strided view, which one copy turns into the matrix. Gaps and padding take no part
 in sums, so where a product with zero is not zero, as a weight is not finite, sums are made of one
 element of the window after the other, over the positions at which it meets the input.
+
+Sums begin with +0, so that sums of zeros are +0, whatever the signs of these. But if the
+window is one element without strides, padding and base dilation, the convolution is a dot: there a
+sum of one product is that product, -0 too.
 """
 
 import dataclasses
@@ -60,7 +64,8 @@ def evaluate_convolution(
     columns = weights.shape[2]
     depth = kernel.shape[0] * math.prod(kernel.shape[2:])
     matrix = np.moveaxis(weights, (1, 2), (0, -1)).reshape(groups, depth, columns)
-    is_finite = bool(np.isfinite(matrix).all())
+    is_dot = attributes.window.is_pointwise
+    is_finite = is_dot or bool(np.isfinite(matrix).all())
     per_item = max(1, groups * depth * math.prod(spatial) * wide.itemsize)
     step = max(1, _PATCH_BYTES // per_item)
     for start in range(0, sizes[0], step):
@@ -69,6 +74,8 @@ def evaluate_convolution(
         if is_finite:
             rows = _patches(piece, attributes.window, spatial)
             product = matrix_product(rows.reshape(groups, -1, depth), matrix)
+            if not is_dot:
+                product = np.add(product, product.dtype.type(0))
         else:
             product = _sums(piece, weights, attributes.window, spatial)
         shaped = product.reshape(groups, piece.shape[1], *spatial, columns)

@@ -23,7 +23,7 @@ class ConvolutionCanonicaliser:
 
 
 def _product(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    if i.opcode is not Opcode.CONVOLUTION or not all(map(_is_trivial, _window(i))):
+    if i.opcode is not Opcode.CONVOLUTION or not i.attributes.window.is_pointwise:
         return None
     if i.attributes.feature_group_count != 1 or i.attributes.batch_group_count != 1:
         return None
@@ -72,11 +72,6 @@ def _dot(
 
 def _window(i: HloInstruction) -> tuple[WindowDimension, ...]:
     return tuple(i.attributes.window.dimensions)
-
-
-def _is_trivial(d: WindowDimension) -> bool:
-    """Whether results have what lies at their own place."""
-    return d.size == d.stride == d.base_dilation == 1 and d.padding_low == d.padding_high == 0
 
 
 def _features(i: HloInstruction) -> list[int]:

@@ -12,9 +12,10 @@ grpc has no public way to do so. Where grpc is not as `arrivals.known_server` kn
 in order of arrival.
 """
 
+import dataclasses
 import threading
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import grpc
 
@@ -46,7 +47,8 @@ _READY = 0.0
 """A deadline in the past: a poll returns what has arrived."""
 
 
-class _NewCall(NamedTuple):
+@dataclasses.dataclass(slots=True)
+class _NewCall:
     flow: Flow
     event: Any
 
@@ -57,7 +59,7 @@ def start_server(server: grpc.Server) -> None:
     if module is None:
         server.start()
     else:
-        # Not the server itself: grpc ends one that nobody refers to.
+        # A reference to the server would keep it: grpc ends a server without references.
         EventLoop(module, server._state).start()  # type: ignore[attr-defined]
 
 
@@ -122,7 +124,7 @@ class EventLoop:
             left -= 1
             if not module._process_event_and_continue(state, event):
                 return False
-            # What it refers to must be gone before the next poll.
+            # Events refer to calls, which must be gone before the next poll.
             event = None
         return True
 

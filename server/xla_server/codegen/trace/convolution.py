@@ -25,10 +25,21 @@ def trace_convolution(t: Tracer, i: HloInstruction, index: Index, number: int) -
         summed: tuple[Node, tuple[Variable, ...]] = yield _product(t, i, index, wide)
         product, loops = summed
         if not loops:
-            # A sum of one product is that product, -0 too.
+            # A sum of one product is that product, -0 too, where the convolution is a dot.
+            if not i.attributes.window.is_pointwise:
+                product = _from_zero(t, product, wide)
             return t.rounded(converted(t, product, wide, result), result)
         fold = t.folds[(i, index, t.guard)] = sum_of(t, product, loops, wide)
     return t.rounded(converted(t, Folded(fold, 0), wide, result), result)
+
+
+def _from_zero(t: Tracer, product: Node, wide: ElementType) -> Node:
+    """Return the sum of one product, which begins with +0 and so is never -0."""
+    if wide.is_integer or wide is ElementType.PRED:
+        return product
+    computed = KERNEL_TYPE[wide].computed
+    ending = f"_{computed}" if wide.is_complex else ""
+    return t.apply(f"add{ending}", [product, literal(wide.dtype.type(0), wide)], computed)
 
 
 def _product(

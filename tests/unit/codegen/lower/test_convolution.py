@@ -129,6 +129,46 @@ def compare(dtype: "np.dtype[Any]", case: Any, seed: int) -> None:
             assert_equal_bits(compiled, expected)
 
 
+SIGNS: dict[str, dict[str, Any]] = {
+    "pointwise": {},
+    "strided": {"window_strides": [2]},
+    "padded": {"padding": [(1, 2)]},
+    "cut off": {"padding": [(-1, 0)]},
+    "holes": {"lhs_dilation": [3]},
+    "holes cut off": {"lhs_dilation": [2], "padding": [(-1, -1)]},
+}
+"""Attributes of a convolution of zeros whose results may be -0."""
+
+
+@pytest.mark.parametrize("dtype", [d for d in FLOATS if d.kind != "c"], ids=str)
+@pytest.mark.parametrize("name", SIGNS)
+@pytest.mark.parametrize(
+    "weights", [[1.0], [-1.0], [-1.0, -1.0], [np.inf, 1.0], [-np.inf]], ids=str
+)
+def test_zeros_have_the_signs_that_xla_gives_them(
+    dtype: "np.dtype[Any]", name: str, weights: list[float]
+) -> None:
+    attributes: dict[str, Any] = {
+        "window_strides": [1],
+        "padding": [(0, 0)],
+        "lhs_dilation": [1],
+        "rhs_dilation": [1],
+    } | SIGNS[name]
+    x = np.array([[[-0.0, 0.0, -0.0, 1.0, -0.0]]], dtype)
+    w = np.array([[weights]], dtype)
+    reference = jax.jit(lambda a, b: lax.conv_general_dilated(a, b, **attributes))
+    with jax.enable_x64(True):
+        wanted = np.asarray(reference(x, w))
+    numbers = "bf0_oi0->bf0"
+    for compiled, expected in both(
+        lambda a, b: ops.conv_general_dilated(a, b, dimension_numbers=numbers, **attributes), x, w
+    ):
+        assert_equal_bits(compiled, expected)
+        is_zero = wanted == 0
+        np.testing.assert_array_equal(np.asarray(compiled) == 0, is_zero)
+        np.testing.assert_array_equal(np.signbit(compiled)[is_zero], np.signbit(wanted)[is_zero])
+
+
 def test_padding_takes_no_part_beside_infinity() -> None:
     x, w = np.ones((1, 1, 3), np.float32), np.full((1, 1, 3), np.inf, np.float32)
     for compiled, expected in both(lambda a, b: ops.conv(a, b, [1], "same"), x, w):
@@ -163,7 +203,7 @@ def test_padding_takes_no_part_feature_by_feature(monkeypatch: pytest.MonkeyPatc
         ((64, 1, 32), (64, 1, 1), [(0, 0)], 1),
     ],
 )
-def test_a_sum_of_one_product_is_that_product(
+def test_a_sum_of_one_product_is_that_product_where_nothing_is_padded(
     dtype: "np.dtype[Any]", base: Any, kernel: Any, padding: Any, groups: int
 ) -> None:
     x, w = -np.ones(base, dtype), np.zeros(kernel, dtype)
@@ -174,8 +214,9 @@ def test_a_sum_of_one_product_is_that_product(
         return ops.conv_general_dilated(a, b, ones, padding, ones, ones, numbers, groups)
 
     for compiled, expected in both(scaled, x, w):
-        inside = expected[..., 1:-2] if padding == [(1, 2)] else expected
-        assert dtype.kind == "c" or np.signbit(inside.astype(np.float32)).all()
+        if dtype.kind != "c":
+            signs = np.signbit(expected.astype(np.float32))
+            assert signs.any() == signs.all() == (padding != [(1, 2)])
         assert_equal_bits(compiled, expected)
 
 
