@@ -13,7 +13,7 @@ Operands: TypeAlias = Mapping[str, int | Expression]
 
 
 class Unit(enum.Enum):
-    """What the number means that a parameter takes; all are passed as i64.
+    """Meanings of a parameter's number, which is passed as i64.
 
     OFFSET is the bytes from one element, row or matrix to the next. FLAG is 0 or 1. FUNCTION is the
     address of another routine, 0 for none.

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from xla_contract.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
-from xla_server.codegen.kernel_ir.kernel import Kernel, SourceKernel
 from xla_server.codegen.lower.convolution_phases import (
     Phase,
     all_phases,
@@ -16,8 +15,8 @@ from xla_server.codegen.lower.convolution_phases import (
 from xla_server.codegen.lower.direct_convolution_kernels import packing_kernel, phases_kernel
 from xla_server.codegen.lower.epilogue import EpilogueFusion, used, with_epilogue
 from xla_server.codegen.lower.exact_sums import ExactSums, exact_sums_of
+from xla_server.codegen.lower.im2col import Axis, Matrix, matrix_kernel
 from xla_server.codegen.lower.lowering import Lowering
-from xla_server.codegen.lower.patches import Axis, Matrix, gather_lines
 from xla_server.codegen.lower.transpose import transposition, transposition_kernel
 from xla_server.codegen.lower.winograd import Tiled, fits, tiled_kernel, weights_kernel
 from xla_server.codegen.routines.winograd_transforms import SIDE
@@ -198,8 +197,8 @@ def _add_phases(
     if room := scratch(phases):
         shape = Shape.array(result.shape.element_type, (room,))
         values.append(lowering.new(shape, f"{result.name}.box"))
-    places, epilogue, arguments = with_epilogue(fusion, values, *_matrix(i))
-    kernel = phases_kernel(phases, places, epilogue, _exact_sums(i))
+    positions, epilogue, arguments = with_epilogue(fusion, values, *_matrix(i))
+    kernel = phases_kernel(phases, positions, epilogue, _exact_sums(i))
     own = epilogue.work * result.shape.element_count // kernel.items
     lowering.add(
         KernelThunk(
@@ -234,8 +233,8 @@ def _add_tiled(
     """The kernel of a convolution by tiles: of the input, transformed weights, and weights."""
     shape = Shape.array(result.shape.element_type, (tiled.scratch,))
     room = lowering.new(shape, f"{result.name}.tiles")
-    places, epilogue, arguments = with_epilogue(fusion, [*operands, result, room], *_matrix(i))
-    kernel = tiled_kernel(tiled, places, epilogue, _exact_sums(i))
+    positions, epilogue, arguments = with_epilogue(fusion, [*operands, result, room], *_matrix(i))
+    kernel = tiled_kernel(tiled, positions, epilogue, _exact_sums(i))
     lowering.add(
         KernelThunk(
             result.name,
@@ -260,29 +259,17 @@ def _in_order(
         return value
     result = lowering.new(_permuted(shape, order), name)
     plan = transposition(shape.dimensions, order, shape.element_type.byte_width)
-    kernel: Kernel | SourceKernel
     if plan is not None:
-        kernel, trips, work = transposition_kernel(plan)
+        kernel, _, work = transposition_kernel(plan)
     else:
-        text, trips, work = _run_source(shape, order)
-        kernel = SourceKernel(text)
-    lowering.add(KernelThunk(name, kernel, trips, work, (value, result), (value,), (result,)))
+        matrix = _rows(shape, order)
+        kernel, work = matrix_kernel(matrix, shape.element_type), 2 * matrix.columns
+    uses = (value, result), (value,), (result,)
+    lowering.add(KernelThunk(name, kernel, kernel.items, work, *uses))
     return result
 
 
-def _run_source(shape: Shape, order: Sequence[int]) -> tuple[str, int, int]:
-    """The text of a kernel that copies runs, its trips and the work of one."""
-    width, kind = shape.element_type.byte_width, shape.element_type.text
+def _rows(shape: Shape, order: Sequence[int]) -> Matrix:
+    """Return the runs along the last of the dimensions in this order."""
     axes = [Axis(f"d{d}", shape.dimensions[d], math.prod(shape.dimensions[d + 1 :])) for d in order]
-    matrix = Matrix(tuple(axes[:-1]), tuple(axes[-1:]))
-    lines = [
-        "source = peek_i64(buffers, 0)",
-        f"target = peek_i64(buffers, 1) + start * {matrix.columns * width}",
-        "r0 = start",
-        "r1 = stop",
-        "c0 = 0",
-        f"c1 = {matrix.columns}",
-        *gather_lines(matrix, kind, "0"),
-    ]
-    text = "\n".join(["def kernel(buffers, start, stop):", *(f"    {line}" for line in lines)])
-    return text + "\n", matrix.rows, 2 * matrix.columns
+    return Matrix(tuple(axes[:-1]), tuple(axes[-1:]))

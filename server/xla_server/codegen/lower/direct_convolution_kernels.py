@@ -36,13 +36,13 @@ from xla_server.codegen.routines.product_tiles import LEVELS, tile_name
 
 def phases_kernel(
     phases: Sequence[Phase],
-    places: Sequence[int],
+    positions: Sequence[int],
     epilogue: Epilogue,
     exact: ExactSums | None,
 ) -> Kernel:
     """Return the kernel of all phases, with what is done to each block's results.
 
-    `places` are the numbers of input, packed kernel, result, kernel and memory for boxes among its
+    `positions` are those of input, packed kernel, result, kernel and memory for boxes among its
     arguments. `exact` sums a block's results again.
     """
     # No other phase has more results than the first.
@@ -51,12 +51,12 @@ def phases_kernel(
     room = max(phase.room for phase in phases) * lead.width
     building = EpilogueKernel(epilogue)
     roles = (Role.READ, Role.READ, Role.WRITE)
-    source, weights, result = map(Address, map(building.buffer, places, roles))
-    original = Address(building.buffer(places[3], Role.READ)) if exact else weights
+    source, weights, result = map(Address, map(building.buffer, positions, roles))
+    original = Address(building.buffer(positions[3], Role.READ)) if exact else weights
     box: int | Expression = 0
     with Items(building.body, lead.trips, "item") as items:
         if scratch(phases):
-            memory = Address(building.buffer(places[4], Role.WRITE))
+            memory = Address(building.buffer(positions[4], Role.WRITE))
             box = items.let("box", memory + items.axis * room)
         elif room:
             box = Address(building.stack_array("box", room))
@@ -150,7 +150,7 @@ def _of_dimensions(name: str, values: Sequence[int], missing: int) -> Operands:
 
 
 def _extents(phase: Phase) -> list[int]:
-    """Places of what is read, along each dimension."""
+    """Return the positions of what is read, along each dimension."""
     return [line.size for line in phase.lines] if phase.is_inside else phase.box
 
 
@@ -209,11 +209,11 @@ def _panel_operands(phase: Phase) -> Operands:
 def _sum_operands(phase: Phase) -> Operands:
     """The loops of a sum: over the window, and the input features of a group."""
     unit = phase.pitch * phase.width
-    places = _strides(_extents(phase), unit)
+    positions = _strides(_extents(phase), unit)
     taps = _strides([line.window for line in phase.lines], phase.inputs)
     loops = [
         (line.taps, line.reach * place, line.tap_step * step)
-        for line, place, step in zip(phase.lines, places, taps, strict=True)
+        for line, place, step in zip(phase.lines, positions, taps, strict=True)
     ]
     operands = {
         f"{name}{level}": number
@@ -225,7 +225,7 @@ def _sum_operands(phase: Phase) -> Operands:
 
 
 def _tile_operands(phase: Phase) -> Operands:
-    """Which tiles a row of results is cut into, and their functions where they are called."""
+    """Return the tiles that a row of results is cut into, with the routines that are called."""
     last = phase.lines[-1]
     row = last.results if len(phase.lines) > 1 else phase.block
     tall, tall_count, low_count = tiles(phase.machine, row)

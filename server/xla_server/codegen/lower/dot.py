@@ -123,7 +123,7 @@ def _add(lowering: Lowering, made: _Product) -> None:
             lowering,
             made,
             made.values,
-            lambda places: _blas_kernel(made.dot, places, made.epilogue, blocks, min_piece),
+            lambda positions: _blas_kernel(made.dot, positions, made.epilogue, blocks, min_piece),
         )
 
 
@@ -150,8 +150,8 @@ def _add_kernel(
     It is told the numbers of `values` and of the cancellation flag among the kernel's arguments.
     """
     arguments = tuple(dict.fromkeys([*made.arguments, *values, CANCELLATION]))
-    places = tuple(arguments.index(value) for value in (*values, CANCELLATION))
-    kernel, work = build(places)
+    positions = tuple(arguments.index(value) for value in (*values, CANCELLATION))
+    kernel, work = build(positions)
     reads = (*made.reads, *(value for value in values if value not in made.arguments))
     lowering.add(KernelThunk(made.name, kernel, kernel.items, work, arguments, reads, made.writes))
 
@@ -168,7 +168,10 @@ def _add_gemm(lowering: Lowering, made: _Product, gemm: Gemm) -> None:
         lowering.add(KernelThunk(panels.name, kernel, kernel.items, work, *uses))
         b = panels
     _add_kernel(
-        lowering, made, (a, b, product), lambda places: product_kernel(gemm, places, made.epilogue)
+        lowering,
+        made,
+        (a, b, product),
+        lambda positions: product_kernel(gemm, positions, made.epilogue),
     )
 
 
@@ -192,7 +195,7 @@ def _add_thin(lowering: Lowering, made: _Product, dot: ThinDot) -> None:
         lowering,
         made,
         (matrix, vectors, product),
-        lambda places: thin_kernel(thin, places, made.epilogue, is_right=dot.is_right),
+        lambda positions: thin_kernel(thin, positions, made.epilogue, is_right=dot.is_right),
     )
 
 
@@ -267,16 +270,16 @@ def gemm_of(machine: Machine, i: HloInstruction, whole_rows: bool = False) -> Ge
 
 def _blas_kernel(
     i: HloInstruction,
-    places: Sequence[int],
+    positions: Sequence[int],
     epilogue: Epilogue,
     block: tuple[int, int],
     min_piece: int,
 ) -> tuple[Kernel, int]:
     """Return the kernel of a product by BLAS, and its work.
 
-    `places` are the numbers of both operands, the product and the cancellation flag among its
-    arguments, `block` are the columns and rows of a piece. At least `min_piece` products of a sum
-    are added at a time.
+    `positions` are those of both operands, the product and the cancellation flag among its
+    arguments, `block` are the columns and rows of a piece. A sum is
+    cut into parts of `min_piece` products or more.
     """
     numbers = i.attributes.dimension_numbers
     lhs, rhs = (operand.shape for operand in i.operands)
@@ -293,7 +296,7 @@ def _blas_kernel(
     at_once = min(depth, max(min_piece, PIECE_WORK[computed] // (down * across)))
     building = EpilogueKernel(epilogue)
     roles = (Role.READ, Role.READ, Role.WRITE, Role.WORD)
-    left, right, result, word = map(building.buffer, places, roles)
+    left, right, result, word = map(building.buffer, positions, roles)
     with Items(building.body, batch * row_count * column_count, "item") as items:
         rest = items.let("rest", items.axis // column_count)
         column = items.let("column", items.axis % column_count * across)

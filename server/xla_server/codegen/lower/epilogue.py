@@ -1,4 +1,4 @@
-"""What follows a product while a block of it is in the cache: the epilogue of an output fusion.
+"""Epilogues of output fusions: what follows a product while a block of it is in the cache.
 
 The fusion's computation holds one dot or convolution, the producer. Whoever lowers that writes
 blocks of the product to memory; the epilogue reads them there and writes the fusion's result, to

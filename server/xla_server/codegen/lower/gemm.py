@@ -233,10 +233,10 @@ def layout_kernel(gemm: Gemm) -> tuple[Kernel, int]:
     return building.built(Effort.UNOPTIMISED), members * gemm.depth
 
 
-def product_kernel(gemm: Gemm, places: Sequence[int], epilogue: Epilogue) -> tuple[Kernel, int]:
+def product_kernel(gemm: Gemm, positions: Sequence[int], epilogue: Epilogue) -> tuple[Kernel, int]:
     """Return the kernel of products, and its work.
 
-    `places` are the numbers of the left matrix, of the right one (or of its panels, where they are
+    `positions` are those of the left matrix, of the right one (or of its panels, where they are
     packed ahead), of the product and of the cancellation flag among its arguments.
     """
     height = gemm.height
@@ -244,7 +244,7 @@ def product_kernel(gemm: Gemm, places: Sequence[int], epilogue: Epilogue) -> tup
     work = tiles * height * panels * gemm.panel_columns * (gemm.depth + epilogue.work)
     building = EpilogueKernel(epilogue)
     roles = (Role.READ, Role.READ, Role.WRITE, Role.WORD)
-    buffers = tuple(map(building.buffer, places, roles))
+    buffers = tuple(map(building.buffer, positions, roles))
     band = building.stack_array("band", tiles * gemm.panel_bytes(height, gemm.run) + SLACK)
     room: int | Expression = 0
     if not gemm.is_laid_out_ahead:

@@ -102,13 +102,13 @@ class ThinProduct:
 
 
 def thin_kernel(
-    thin: ThinProduct, places: Sequence[int], epilogue: Epilogue, *, is_right: bool
+    thin: ThinProduct, positions: Sequence[int], epilogue: Epilogue, *, is_right: bool
 ) -> tuple[Kernel, int]:
     """Return the kernel of a product, and the work of a work item.
 
     Args:
         thin: The product.
-        places: The numbers of the matrix, of the vectors, of the product and of the cancellation
+        positions: Those of the matrix, of the vectors, of the product and of the cancellation
             flag among the kernel's arguments.
         epilogue: What follows a block of the product.
         is_right: Whether the matrix is the right operand, so that blocks are columns.
@@ -121,7 +121,7 @@ def thin_kernel(
     of_pair = thin.vectors * thin.depth * width, thin.vectors * thin.count * width
     building = EpilogueKernel(epilogue)
     roles = (Role.READ, Role.READ, Role.WRITE, Role.WORD)
-    a, b, c, word = map(building.buffer, places, roles)
+    a, b, c, word = map(building.buffer, positions, roles)
     with Items(building.body, thin.batch * blocks, "item") as items:
         first = items.let("first", items.axis % blocks * block)
         pair = items.let("pair", items.axis // blocks)

@@ -158,16 +158,16 @@ def weights_kernel(phase: Phase) -> Kernel:
 
 
 def tiled_kernel(
-    tiled: Tiled, places: Sequence[int], epilogue: Epilogue, exact: ExactSums | None
+    tiled: Tiled, positions: Sequence[int], epilogue: Epilogue, exact: ExactSums | None
 ) -> Kernel:
     """Return the kernel of tiles, with what is done to each tile's results.
 
-    `places` are the numbers of input, transformed weights, weights, result and memory among its
+    `positions` are those of input, transformed weights, weights, result and memory among its
     arguments. `exact` sums results again.
     """
     building = EpilogueKernel(epilogue)
     roles = (Role.READ, Role.READ, Role.READ, Role.WRITE, Role.WRITE)
-    source, weights, taps, result, scratch = map(Address, map(building.buffer, places, roles))
+    source, weights, taps, result, scratch = map(Address, map(building.buffer, positions, roles))
     with Items(building.body, tiled.trips, "item") as items:
         room = items.let("room", scratch + items.axis * (4 * sum(tiled.parts)))
         first, last = dealt(items.axis, tiled.blocks, tiled.trips)
@@ -226,7 +226,7 @@ def _is_at_edge(tiled: Tiled, y: Expression, x: Expression) -> Expression:
 
 
 def _sizes(tiled: Tiled) -> Operands:
-    """What the routine of a block takes besides addresses and tiles."""
+    """Return the operands of a block besides its range and addresses."""
     phase = tiled.phase
     down, across = phase.lines
     square = 4 * phase.inputs * phase.outputs

@@ -59,7 +59,7 @@ def _product_without(left_out: int | None) -> list[Fraction]:
 TRANSFORM_WEIGHTS = Routine(
     "winograd_kernel",
     (
-        # From row to row and from column to column, on both sides.
+        # `down` is from row to row, `across` from column to column.
         *parameters(Unit.READ, "source"),
         *parameters(Unit.OFFSET, "down", "across"),
         *parameters(Unit.WRITE, "target"),

@@ -1,0 +1,342 @@
+"""Kernels that copy a strided array, or the windows of one (im2col), into a dense matrix.
+
+The matrix has outer axes by inner axes. An axis moves through the source by a fixed stride, or
+along a line of it: a spatial dimension, on which other axes move too. Elements beyond the ends
+of a line, and in the gaps of a dilated one, are zero.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeAlias
+
+from xla_contract.element_type import ElementType
+from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Repeat
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.expressions import (
+    START,
+    STOP,
+    Address,
+    Apply,
+    Cell,
+    Expression,
+    Load,
+    Memory,
+    Region,
+    Role,
+    Value,
+    integer_op,
+    plus,
+    times,
+    whole,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.lower.epilogue import NO_EPILOGUE, Ends, EpilogueKernel
+from xla_server.codegen.trace.elementwise import literal
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Line:
+    """A spatial dimension: elements `gap` apart, and where the axes' zero lies on it."""
+
+    name: str
+    size: int
+    stride: int
+    start: int
+    gap: int = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis of the matrix. On a line, `step` counts positions of it; else source elements."""
+
+    name: str
+    size: int
+    step: int
+    line: Line | None = None
+
+    @property
+    def stride(self) -> int:
+        """Source elements from one index to the next."""
+        return self.step if self.line is None else self.step * self.line.stride
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Matrix:
+    """A matrix that is copied. `fixed` axes have their index from outside."""
+
+    outer: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
+    fixed: tuple[Axis, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """The product of the outer sizes."""
+        return math.prod(axis.size for axis in self.outer)
+
+    @property
+    def columns(self) -> int:
+        """The product of the inner sizes."""
+        return math.prod(axis.size for axis in self.inner)
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """All of them."""
+        return (*self.fixed, *self.outer, *self.inner)
+
+    def is_inside(self, line: Line) -> bool:
+        """Return whether no element is beyond the ends of a line or in a gap."""
+        moves = [axis.step * (axis.size - 1) for axis in self.axes if axis.line == line]
+        low = line.start + sum(min(move, 0) for move in moves)
+        high = line.start + sum(max(move, 0) for move in moves)
+        no_gap = line.gap == 1 or low == high == 0
+        return low >= 0 and high < line.size and no_gap
+
+    def leading(self) -> int | None:
+        """Elements from row to row where the source is such a matrix already, else None."""
+        if not all(self.is_inside(axis.line) for axis in self.axes if axis.line is not None):
+            return None
+        inner = _chain(self.inner)
+        outer = _chain(self.outer)
+        if inner is None or outer is None or inner not in (0, 1):
+            return None
+        return max(outer or self.columns, 1) if (outer or self.columns) >= self.columns else None
+
+
+def _chain(axes: Sequence[Axis]) -> int | None:
+    """The stride of axes that move as one does; 0 for none, None where they do not."""
+    expected = 0
+    first = 0
+    for axis in reversed([axis for axis in axes if axis.size > 1]):
+        if expected and axis.stride != expected:
+            return None
+        first = first or axis.stride
+        expected = axis.stride * axis.size
+    return first
+
+
+Indices: TypeAlias = Mapping[Axis, Expression]
+"""The index of each axis of more than one element."""
+
+NO_INDICES: Indices = MappingProxyType({})
+
+
+def indices(body: Body, number: Expression, axes: Sequence[Axis]) -> dict[Axis, Expression]:
+    """Return each axis's index in a row-major number of them all."""
+    found = {}
+    moving = [axis for axis in axes if axis.size > 1]
+    for axis in reversed(moving):
+        if axis is moving[0]:
+            found[axis] = number
+        else:
+            found[axis] = body.let(axis.name, number % axis.size)
+            number = body.let(f"{axis.name}_rest", number // axis.size)
+    return found
+
+
+def matrix_kernel(matrix: Matrix, element_type: ElementType) -> Kernel:
+    """Return the kernel that copies a matrix from one buffer to the other, row by row."""
+    building = EpilogueKernel(NO_EPILOGUE)
+    source, result = building.buffer(0, Role.READ), building.buffer(1, Role.WRITE)
+    with Items(building.body, matrix.rows, None) as items:
+        ahead = START * (matrix.columns * element_type.byte_width)
+        target = Region(items.let("target", Address(result) + ahead), Role.WRITE)
+        copy = MatrixCopy(matrix, element_type, source, target)
+        copy.emit(items, (START, STOP), (0, matrix.columns))
+    return building.built(Effort.OPTIMISED)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MatrixCopy:
+    """A copy of a part of a matrix to the beginning of `target`, densely."""
+
+    matrix: Matrix
+    element_type: ElementType
+    source: Memory
+    target: Memory
+
+    def emit(
+        self,
+        body: Body,
+        rows: Ends,
+        columns: Ends,
+        base: int | Expression = 0,
+        fixed: Indices = NO_INDICES,
+    ) -> None:
+        """Append the copy of these rows and columns.
+
+        `base` are elements of the source before it, `fixed` the indices of the fixed axes.
+        """
+        first, last = map(whole, columns)
+        with Loop(body, "r", rows[1], rows[0], iterations=self.matrix.rows) as row:
+            index = {**fixed, **indices(row, row.axis, self.matrix.outer)}
+            column = row.declare("c", first)
+            before = integer_op("mul", row.axis - rows[0], last - first)
+            run = _Run(self, index, whole(base), before - first)
+            runs = max(1, self.matrix.columns // run.length)
+            with Repeat(row, _test("lt", column, last), runs) as each:
+                each.set(column, column + run.emit(each, column, last))
+
+
+class _Run:
+    """Elements of a row that the innermost loop copies, along one axis of the source."""
+
+    def __init__(
+        self, copy: MatrixCopy, index: dict[Axis, Expression], base: Expression, row: Expression
+    ) -> None:
+        """`row` are elements of the target before column 0."""
+        matrix = copy.matrix
+        inner = [axis for axis in matrix.inner if axis.size > 1] or list(matrix.inner[-1:])
+        self._copy, self._index, self._base, self._row = copy, index, base, row
+        self._kind = Type(copy.element_type.text)
+        self._axis, self._unit = _run(inner, matrix)
+        self._around = inner[: -2 if self._unit > 1 else -1]
+        moving = [axis for axis in matrix.axes if axis.size > 1 and axis not in inner[-1:]]
+        self._fixed = [axis for axis in moving if self._unit == 1 or axis != inner[-2]]
+        self.length = self._axis.size * self._unit
+
+    def emit(self, body: Body, column: Cell, last: Expression) -> Expression:
+        """Append the copy of a run from a column on, and return the number of its elements."""
+        matrix, axis, line = self._copy.matrix, self._axis, self._axis.line
+        ahead = body.let("ahead", self._row + column)
+        if self._around:
+            first = body.let("first", column % self.length)
+            outside = body.let("outside", column // self.length)
+            self._index.update(indices(body, outside, self._around))
+        else:
+            first = body.let("first", column)
+        rest = integer_op("minimum", whole(self.length) - first, last - column)
+        count = body.let("count", rest)
+        stop = body.let("end", first + count)
+        to = body.let("to", ahead - first)
+        place, tests = self._place(body)
+        low, high, is_partial = first, stop, False
+        if line is not None:
+            is_partial = not matrix.is_inside(line)
+            position = body.let(line.name, self._position(line))
+            if line.gap > 1 or (axis.step < 0 and is_partial):
+                self._emit_tested(body, (first, stop), to, place, position, tests)
+                return count
+            if is_partial:
+                low, high = _clipped(body, axis, self._unit, position, (first, stop))
+            place = place + position * line.stride
+        if tests:
+            inside = body.let("inside", _all(tests))
+            low, high = (
+                body.let(name, Apply("select", (inside, end, stop), Type.I64))
+                for name, end in (("low", low), ("high", high))
+            )
+        if tests or is_partial:
+            self._emit_zeros(body, (first, low), to)
+        place = body.let("place", place)
+        step = 1 if self._unit > 1 else axis.stride
+        with Loop(body, "u", high, low, iterations=self.length) as each:
+            value = Load(self._copy.source, self._kind, place + each.axis * step)
+            each.store(self._copy.target, self._kind, to + each.axis, value)
+        if tests or is_partial:
+            self._emit_zeros(body, (high, stop), to)
+        return count
+
+    def _place(self, body: Body) -> tuple[Expression, list[Expression]]:
+        """Return the element of the source that a run begins at, and tests that it is there.
+
+        The line of the run itself is left out.
+        """
+        matrix = self._copy.matrix
+        free = [(self._index[axis], axis.step) for axis in self._fixed if axis.line is None]
+        place, tests = self._base + _sum(free, 0), []
+        for line in dict.fromkeys(axis.line for axis in matrix.axes if axis.line is not None):
+            if line == self._axis.line:
+                continue
+            position: Expression = body.let(line.name, self._position(line))
+            if not matrix.is_inside(line):
+                tests.append(_test("ge", position, 0))
+                if line.gap > 1:
+                    there = body.let(f"{line.name}_in", integer_op("maximum", position, 0))
+                    tests.append(_test("eq", there % line.gap, 0))
+                    position = body.let(f"{line.name}_element", there // line.gap)
+                tests.append(_test("lt", position, line.size))
+            place = place + position * line.stride
+        return place, tests
+
+    def _position(self, line: Line) -> Expression:
+        terms = [(self._index[axis], axis.step) for axis in self._fixed if axis.line == line]
+        return _sum(terms, line.start)
+
+    def _emit_zeros(self, body: Body, ends: tuple[Value, Value], to: Value) -> None:
+        kind = self._copy.element_type
+        with Loop(body, "u", ends[1], ends[0], iterations=1) as each:
+            zero = literal(kind.dtype.type(0), kind).constant
+            each.store(self._copy.target, self._kind, to + each.axis, zero)
+
+    def _emit_tested(
+        self,
+        body: Body,
+        ends: tuple[Value, Value],
+        to: Value,
+        place: Expression,
+        position: Expression,
+        tests: Sequence[Expression],
+    ) -> None:
+        """Append a run over a line with gaps, or against its direction: each element is tested."""
+        line, kind = self._axis.line, self._copy.element_type
+        assert line is not None
+        place = body.let("place", place)
+        with Loop(body, "u", ends[1], ends[0], iterations=self.length) as each:
+            here = each.let("p", position + each.axis * self._axis.step)
+            there = each.let("there", integer_op("maximum", here, 0))
+            element = each.let("e", there // line.gap)
+            value = each.declare("v", literal(kind.dtype.type(0), kind).constant)
+            own = [
+                _test("ge", here, 0),
+                _test("eq", there % line.gap, 0),
+                _test("lt", element, line.size),
+            ]
+            with Branch(each, _all([*tests, *own])) as inside:
+                load = Load(self._copy.source, self._kind, place + element * line.stride)
+                inside.set(value, load)
+            each.store(self._copy.target, self._kind, to + each.axis, value)
+
+
+def _test(function: str, left: Expression, right: int | Expression) -> Expression:
+    return Apply(function, (left, whole(right)), Type.B1)
+
+
+def _all(tests: Sequence[Expression]) -> Expression:
+    return functools.reduce(lambda a, b: Apply("bit_and", (a, b), Type.B1), tests)
+
+
+def _sum(terms: Sequence[tuple[Expression, int]], constant: int) -> Expression:
+    products = [times(index, factor) for index, factor in terms]
+    return functools.reduce(plus, [*products, whole(constant)])
+
+
+def _run(inner: Sequence[Axis], matrix: Matrix) -> tuple[Axis, int]:
+    """Return the axis that the innermost loop moves along, and elements for each of its steps."""
+    last = inner[-1]
+    if len(inner) > 1 and last.line is None and last.step == 1:
+        before = inner[-2]
+        line = before.line
+        if line is not None and line.gap == 1 and before.step == 1 and line.stride == last.size:
+            return before, last.size
+    return last, 1
+
+
+def _clipped(
+    body: Body, axis: Axis, unit: int, position: Expression, ends: tuple[Value, Value]
+) -> tuple[Value, Value]:
+    """Return the ends of the part of a run that is on its line."""
+    assert axis.line is not None
+    step = axis.step
+    below: Expression = integer_op("maximum", whole(0) - position, 0)
+    above: Expression = integer_op("maximum", whole(axis.line.size - 1 + step) - position, 0)
+    if step > 1:
+        below, above = plus(below, step - 1) // step, above // step
+    first, stop = ends
+    low = integer_op("maximum", times(below, unit), first)
+    low_end = body.let("begin", integer_op("minimum", low, stop))
+    high = integer_op("minimum", times(above, unit), stop)
+    return low_end, body.let("finish", integer_op("maximum", high, low_end))

@@ -1,0 +1,172 @@
+"""Division of a convolution into products of im2col matrices with the kernel.
+
+The result's dimensions around its features give the rows of products; what is summed over, input
+features and window, gives the depth.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+from xla_server.codegen.lower.im2col import Axis, Line, Matrix
+from xla_server.ir.module import HloInstruction
+from xla_server.target.machine import Machine
+from xla_server.target.tuning import tuning_of
+
+BLOCK_ELEMENTS = 1 << 17
+"""Elements of the matrix that is copied at once: as many as stay in a core's cache."""
+
+BLOCK_ROWS = 512
+"""Rows of the matrix that is copied at once."""
+
+SHORTEST_DEPTH = 64
+"""What of the depth a block has at least."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """How a convolution is cut into products.
+
+    `matrix` has the rows outside where `depth_inside`, else inside. `features_last` says that
+    products are rows by features. `leading` are elements from row to row where the matrix lies
+    ready in the input, `repacked` is the matrix of a kernel that does not.
+    """
+
+    matrix: Matrix
+    depth_inside: bool
+    features_last: bool
+    leading: int | None
+    kernel_is_transposed: bool
+    repacked: Matrix | None
+    groups: int
+    columns: int
+    batches: int
+    rows: int
+    depth: int
+    block_rows: int
+    block_depth: int
+    group_step: int
+
+    @classmethod
+    def of(cls, machine: Machine, i: HloInstruction) -> "Plan":
+        """The plan of a convolution."""
+        numbers = i.attributes.dimension_numbers
+        base, kernel = (operand.shape for operand in i.operands)
+        groups = i.attributes.feature_group_count * i.attributes.batch_group_count
+        columns = kernel.dimensions[numbers.kernel_output_feature_dimension] // groups
+        over_result, over_kernel = _axes(i)
+        feature = numbers.output_feature_dimension
+        before = tuple(over_result[d] for d in range(feature))
+        after = tuple(over_result[d] for d in range(feature + 1, i.shape.rank))
+        features_last = all(axis.size == 1 for axis in after)
+        rows, fixed = ((*before, *after), ()) if features_last else (after, before)
+        depth_order, depth_inside = _depth_order(i, over_result, over_kernel)
+        depth = tuple(over_kernel[d] for d in depth_order)
+        matrix = Matrix(rows, depth, fixed) if depth_inside else Matrix(depth, rows, fixed)
+        transposed, repacked = _kernel_layout(i, depth_order)
+        row_count = math.prod(axis.size for axis in rows)
+        depth_count = math.prod(axis.size for axis in depth)
+        leading = matrix.leading()
+        strides = _strides(base.dimensions)
+        if i.attributes.batch_group_count > 1:
+            batch = i.shape.dimensions[numbers.output_batch_dimension]
+            group_step = batch * strides[numbers.input_batch_dimension]
+        else:
+            inputs = kernel.dimensions[numbers.kernel_input_feature_dimension]
+            group_step = inputs * strides[numbers.input_feature_dimension]
+        batches = math.prod(axis.size for axis in fixed)
+        block_rows = _block(machine, row_count, batches * groups)
+        block_depth = depth_count
+        if leading is None:
+            most = max(SHORTEST_DEPTH, BLOCK_ELEMENTS // block_rows)
+            # Of even sizes, which also cut fewer runs of the input in two.
+            block_depth = -(-depth_count // -(-depth_count // most))
+        return cls(
+            matrix,
+            depth_inside,
+            features_last,
+            leading,
+            transposed,
+            repacked,
+            groups,
+            columns,
+            batches,
+            row_count,
+            depth_count,
+            block_rows,
+            block_depth,
+            group_step,
+        )
+
+
+def _block(machine: Machine, rows: int, others: int) -> int:
+    """Rows of a block: few enough that there are several, of about the same size."""
+    fewest = -(-tuning_of(machine).convolutions.min_im2col_blocks // others)
+    wanted = max(-(-rows // BLOCK_ROWS), min(fewest, -(-rows // 64)))
+    even = -(-rows // wanted)
+    return min(rows, -(-even // 8) * 8)
+
+
+def _strides(dimensions: Sequence[int]) -> list[int]:
+    return [math.prod(dimensions[d + 1 :]) for d in range(len(dimensions))]
+
+
+def _axes(i: HloInstruction) -> tuple[dict[int, Axis], dict[int, Axis]]:
+    """How result dimensions and kernel dimensions, features of results aside, move in the input."""
+    numbers = i.attributes.dimension_numbers
+    base, kernel = (operand.shape.dimensions for operand in i.operands)
+    strides = _strides(base)
+    batch, inputs = numbers.output_batch_dimension, numbers.kernel_input_feature_dimension
+    over_result = {
+        batch: Axis("n", i.shape.dimensions[batch], strides[numbers.input_batch_dimension])
+    }
+    over_kernel = {inputs: Axis("f", kernel[inputs], strides[numbers.input_feature_dimension])}
+    for number, d in enumerate(i.attributes.window.dimensions):
+        source = numbers.input_spatial_dimensions[number]
+        start, step = -d.padding_low, d.window_dilation
+        if d.window_reversal:
+            start, step = start + (d.size - 1) * step, -step
+        line = Line(f"p{number}", base[source], strides[source], start, d.base_dilation)
+        to = numbers.output_spatial_dimensions[number]
+        over_result[to] = Axis(f"y{number}", i.shape.dimensions[to], d.stride, line)
+        over = numbers.kernel_spatial_dimensions[number]
+        over_kernel[over] = Axis(f"w{number}", d.size, step, line)
+    return over_result, over_kernel
+
+
+def _depth_order(
+    i: HloInstruction, over_result: Mapping[int, Axis], over_kernel: Mapping[int, Axis]
+) -> tuple[list[int], bool]:
+    """The kernel's dimensions that are summed over, and whether they are the matrix's rows.
+
+    What is next to each other in the input is to be so in the matrix.
+    """
+    order = sorted(over_kernel)
+
+    def gain(axes: Mapping[int, Axis]) -> tuple[int, int]:
+        contiguous = [(axis.size, d) for d, axis in axes.items() if abs(axis.stride) == 1]
+        return max(contiguous, default=(0, -1))
+
+    (depth_run, d), (row_run, _) = gain(over_kernel), gain(over_result)
+    if depth_run <= 1 or depth_run < row_run:
+        return order, False
+    order.remove(d)
+    return [*order, d], True
+
+
+def _kernel_layout(i: HloInstruction, depth_order: Sequence[int]) -> tuple[bool, Matrix | None]:
+    """Whether the kernel is features by depth, and how to lay it out where it is neither."""
+    numbers = i.attributes.dimension_numbers
+    dimensions = i.operands[1].shape.dimensions
+    strides = _strides(dimensions)
+    outputs = numbers.kernel_output_feature_dimension
+    depth = tuple(Axis(f"d{d}", dimensions[d], strides[d]) for d in depth_order)
+    features = (Axis("o", dimensions[outputs], strides[outputs]),)
+    by_depth, by_features = Matrix(depth, features), Matrix(features, depth)
+    if by_depth.leading() == by_depth.columns:
+        return False, None
+    if by_features.leading() == by_features.columns:
+        return True, None
+    if strides[outputs] == 1:
+        return False, by_depth
+    return True, by_features

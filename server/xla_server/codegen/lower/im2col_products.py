@@ -1,0 +1,187 @@
+"""Kernels of convolutions by products of im2col matrices with the kernel."""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from xla_contract.element_type import ElementType
+from xla_server.codegen.instructions.products import product_into
+from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, dealt
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.expressions import (
+    Address,
+    Buffer,
+    Expression,
+    Region,
+    Role,
+    Value,
+    integer_op,
+    is_positive,
+    plus,
+    whole,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.routine import Operands
+from xla_server.codegen.lower.epilogue import Ends, Epilogue, EpilogueKernel
+from xla_server.codegen.lower.exact_sums import exact_sums_of
+from xla_server.codegen.lower.im2col import Indices, MatrixCopy, indices
+from xla_server.codegen.lower.im2col_plan import Plan
+from xla_server.ir.module import HloInstruction
+
+
+def products_kernel(
+    i: HloInstruction,
+    plan: Plan,
+    counts: tuple[int, int, int],
+    positions: Sequence[int],
+    epilogue: Epilogue,
+) -> Kernel:
+    """Return the kernel that does a work item's share of all blocks, one after the other.
+
+    `counts` are those of blocks, tasks and work items; `positions` those of input, kernel, result,
+    im2col memory if it is needed, and the kernel as it was among its arguments.
+    """
+    blocks, tasks, items = counts
+    width = i.shape.element_type.byte_width
+    building = EpilogueKernel(epilogue)
+    roles = (Role.READ, Role.READ, Role.WRITE)
+    source, weights, result = map(building.buffer, positions, roles)
+    orders = tuple(range(part.shape.rank) for part in (*i.operands, i))
+    exact = exact_sums_of(i, (orders[0], orders[1], orders[2]))
+    original = Address(building.buffer(positions[-1], Role.READ)) if exact else Address(weights)
+    with Items(building.body, items, "item") as item:
+        matrix: Value | None = None
+        if plan.leading is None:
+            scratch = Address(building.buffer(positions[3], Role.WRITE))
+            ahead = item.axis * (plan.block_rows * plan.block_depth * width)
+            matrix = item.let("matrix", scratch + ahead)
+        first, last = dealt(item.axis, tasks, items)
+        with Loop(item, "task", last, first, iterations=tasks / items) as task:
+            block = _Block.of(plan, task, blocks)
+            writer = _BlockWriter(plan, i.shape.element_type, block, source, matrix)
+            writer.emit(task, Address(weights), Address(result))
+            rows, columns = block.positions(plan), block.features(plan)
+            if exact:
+                addresses = Address(source), original, Address(result)
+                exact.emit(task, addresses, rows, columns)
+            if plan.features_last:
+                epilogue.emit(task, rows, columns)
+            else:
+                before = block.outer * (plan.columns * plan.groups)
+                ends = before + columns[0], before + columns[1]
+                epilogue.emit(task, ends, (block.row, block.row_stop))
+    return building.built(Effort.OPTIMISED)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Block:
+    """The rows of the products that a task does, of which group, and the indices around them."""
+
+    row: Value
+    row_stop: Value
+    group: Value
+    outer: Value
+    fixed: Indices
+
+    @classmethod
+    def of(cls, plan: Plan, task: Loop, blocks: int) -> "_Block":
+        """Return the block of a task."""
+        row = task.let("row", task.axis % blocks * plan.block_rows)
+        limit = integer_op("minimum", row + plan.block_rows, plan.rows)
+        row_stop = task.let("row_stop", limit)
+        rest = task.let("rest", task.axis // blocks)
+        group = task.let("group", rest % plan.groups)
+        outer = task.let("outer", rest // plan.groups)
+        return cls(row, row_stop, group, outer, indices(task, outer, plan.matrix.fixed))
+
+    def positions(self, plan: Plan) -> tuple[Expression, Expression]:
+        """Return the ends of the results' positions, counted without features."""
+        if plan.features_last:
+            return self.row, self.row_stop
+        before = self.outer * plan.rows
+        return before + self.row, before + self.row_stop
+
+    def features(self, plan: Plan) -> tuple[Expression, Expression]:
+        """Return the ends of the results' features."""
+        first = self.group * plan.columns
+        return first, first + plan.columns
+
+
+_Operand: TypeAlias = tuple[Expression, int | Expression, int]
+"""The address of a factor, elements from row to row, and whether it is transposed."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _BlockWriter:
+    """Builds the products of one block. `matrix` is memory for im2col where it is needed."""
+
+    plan: Plan
+    element_type: ElementType
+    block: _Block
+    source: Buffer
+    matrix: Value | None
+
+    def emit(self, body: Body, weights: Expression, result: Expression) -> None:
+        """Append the products, a part of the depth at a time."""
+        plan, block, width = self.plan, self.block, self.element_type.byte_width
+        features = plan.columns * plan.groups
+        if plan.features_last:
+            ahead = block.row * features + block.group * plan.columns
+        else:
+            ahead = block.outer * (features * plan.rows)
+            ahead = ahead + block.group * (plan.columns * plan.rows) + block.row
+        into = body.let("into", result + ahead * width)
+        base = body.let("base", block.group * plan.group_step)
+        with Loop(body, "depth", plan.depth, step=plan.block_depth) as part:
+            depth = part.axis
+            stop = integer_op("minimum", depth + plan.block_depth, plan.depth)
+            depth_stop = part.let("depth_stop", stop)
+            matrix, matrix_ahead = self._matrix(part, base, (depth, depth_stop))
+            if plan.kernel_is_transposed:
+                ahead, weights_ahead = block.group * (plan.columns * plan.depth) + depth, plan.depth
+            else:
+                ahead, weights_ahead = depth * features + block.group * plan.columns, features
+            rows = block.row_stop - block.row
+            by_depth, of_rows = plan.depth_inside, plan.features_last
+            left: _Operand = matrix, matrix_ahead, int(not by_depth if of_rows else by_depth)
+            is_transposed = plan.kernel_is_transposed == of_rows
+            right: _Operand = weights + ahead * width, weights_ahead, int(is_transposed)
+            sizes: Ends = rows, plan.columns
+            if not of_rows:
+                left, right, sizes = right, left, sizes[::-1]
+            operands: Operands = {
+                **dict(zip(("a", "a_ahead", "a_is_transposed"), left, strict=True)),
+                **dict(zip(("b", "b_ahead", "b_is_transposed"), right, strict=True)),
+                **{"c": into, "c_ahead": features if of_rows else plan.rows},
+                **dict(zip(("m", "n"), sizes, strict=True)),
+                **{"k": depth_stop - depth, "adds": is_positive(depth)},
+            }
+            part.call_routine(product_into(self.element_type.text), operands)
+
+    def _matrix(
+        self, body: Body, base: Value, depth: tuple[Expression, Expression]
+    ) -> tuple[Expression, int | Expression]:
+        """Return the address of a block's im2col matrix, copied first, and elements of a row."""
+        plan, block = self.plan, self.block
+        rows = block.row, block.row_stop
+        if self.matrix is None:
+            ahead = base + _lying(plan, block, depth[0])
+            assert plan.leading is not None
+            return Address(self.source) + ahead * self.element_type.byte_width, plan.leading
+        outer, inner = (rows, depth) if plan.depth_inside else (depth, rows)
+        target = Region(self.matrix, Role.WRITE)
+        copy = MatrixCopy(plan.matrix, self.element_type, self.source, target)
+        copy.emit(body, outer, inner, base, block.fixed)
+        return self.matrix, inner[1] - inner[0]
+
+
+def _lying(plan: Plan, block: _Block, depth: Expression) -> Expression:
+    """Return the element of the input that a block's matrix begins at, where it needs no im2col."""
+    assert plan.leading is not None
+    lines = {axis.line for axis in plan.matrix.axes if axis.line is not None}
+    row: Expression = block.row
+    row, depth = (row * plan.leading, depth) if plan.depth_inside else (row, depth * plan.leading)
+    fixed = (block.fixed[axis] * axis.stride for axis in plan.matrix.fixed if axis in block.fixed)
+    start = sum(line.start * line.stride for line in lines)
+    return functools.reduce(plus, [*fixed, row, depth, whole(start)])
