@@ -23,7 +23,7 @@ from xla_contract.dimension_numbers import ConvolutionDimensionNumbers, WindowDi
 from xla_server.backends.cpu import Cpu
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.lower import convolution as lower_convolution
-from xla_server.codegen.lower import convolution_phases
+from xla_server.codegen.lower import convolution_phases, im2col_plan
 from xla_server.codegen.lower import direct_convolution as lower_direct_convolution
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
@@ -110,9 +110,9 @@ def test_any_attributes_as_products(dtype: Any, case: Any, seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lower_convolution, "SMALL_WORK", 0)
         patch.setattr(lower_convolution, "SMALL_GROUP", 1)
-        patch.setattr(lower_convolution, "BLOCK_ROWS", 16)
-        patch.setattr(lower_convolution, "BLOCK_ELEMENTS", 16)
-        patch.setattr(lower_convolution, "SHORTEST_DEPTH", 5)
+        patch.setattr(im2col_plan, "BLOCK_ROWS", 16)
+        patch.setattr(im2col_plan, "BLOCK_ELEMENTS", 16)
+        patch.setattr(im2col_plan, "SHORTEST_DEPTH", 5)
         compare(np.dtype(dtype), case, seed)
 
 

@@ -13,6 +13,11 @@ from xla_server.backends.compilation import compile_module
 from xla_server.backends.cpu import Cpu
 from xla_server.backends.options import CompileOptions
 from xla_server.buffers.code import KernelThunk
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.expressions import Buffer, Index, Role, Value
+from xla_server.codegen.kernel_ir.statements import For
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.lower.epilogue import NO_EPILOGUE, Epilogue, EpilogueKernel
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.fusion.output_fusion import OutputFusion
 from xla_server.ir.module import HloModule
@@ -306,3 +311,15 @@ def test_what_follows_a_convolution_of_dimensions_of_one_element(
     module = imported(lower(convolved, *arguments))
     (compiled,), (expected,) = on_cpu(module, arguments), interpreted(module, arguments)
     np.testing.assert_allclose(compiled, expected, rtol=1e-5, atol=1e-4)
+
+
+def test_a_kernel_and_its_epilogue_share_buffers() -> None:
+    loops = For(Value("i", Type.I64), Index(0), Index(1), (), 1)
+    shared, own = Buffer(2, Role.WRITE), Buffer(1, Role.READ)
+    building = EpilogueKernel(Epilogue((own, shared), loops=(loops,)))
+    assert building.buffer(2, Role.WRITE) is shared
+    found = building.buffer(0, Role.READ)
+    assert building.buffer(0, Role.READ) is found
+    kernel = building.built(Effort.UNOPTIMISED)
+    assert (kernel.buffers, kernel.effort) == ((shared, found, own), Effort.OPTIMISED)
+    assert EpilogueKernel(NO_EPILOGUE).built(Effort.UNOPTIMISED).effort is Effort.UNOPTIMISED
