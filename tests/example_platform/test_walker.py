@@ -2,7 +2,7 @@
 
 import collections
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -16,7 +16,7 @@ from tests.kernels.corpora import CORPORA
 from tests.processors import TARGET
 from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, WORD, WRITE, ZERO, kernel_of, parallel
 from xla_server.backends.compilation import compile_module
-from xla_server.buffers.code import KernelThunk
+from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.counts import evaluations
 from xla_server.codegen.kernel_ir.expressions import Apply, Expression, Index, Load
@@ -38,20 +38,24 @@ from xla_server.runtime.native import callable_at
 Bytes = np.ndarray[Any, Any]
 
 
-def _kernels(corpus: str) -> Iterator[tuple[str, KernelThunk]]:
-    """Yield each different kernel of a corpus with the program that it is of."""
+Constants = Mapping[Value, Any]
+
+
+def _kernels(corpus: str) -> Iterator[tuple[str, KernelThunk, Constants]]:
+    """Yield each different kernel of a corpus with its program's name and constants."""
     seen = set()
     for name, module in CORPORA[corpus]():
         if has_dynamic_shapes(module):
             continue
-        for thunk in kernels_of(compile_module(module, target=TARGET).code):
+        code = compile_module(module, target=TARGET).code
+        for thunk in kernels_of(code):
             if thunk.kernel.key not in seen:
                 seen.add(thunk.kernel.key)
-                yield name, thunk
+                yield name, thunk, code.constants
 
 
-def _buffers(thunk: KernelThunk) -> list[Bytes]:
-    """Return small numbers for each argument; the cancellation flag is 0."""
+def _buffers(thunk: KernelThunk, constants: Constants) -> list[Bytes]:
+    """Return constants, small numbers for other arguments, and 0 for the cancellation flag."""
     random = np.random.default_rng(0)
     # Sums in any order of numbers with both signs have no error bound.
     low = 0.25 if isinstance(thunk.kernel, Kernel) and _has_open_order(thunk.kernel) else -1.5
@@ -61,7 +65,9 @@ def _buffers(thunk: KernelThunk) -> list[Bytes]:
         numbers = random.integers(0, 5, count).astype(dtype)
         if value.shape.element_type.is_floating:
             numbers = random.uniform(low, 4, count).astype(dtype)
-        is_data = value in (*thunk.reads, *thunk.writes)
+        if value in constants:
+            numbers = np.asarray(constants[value])
+        is_data = value in (*thunk.reads, *thunk.writes, *constants)
         found.append((numbers if is_data else numbers * 0).view(np.uint8))
     return found
 
@@ -82,9 +88,9 @@ def _has_open_order(kernel: Kernel) -> bool:
     return False
 
 
-def _assert_same(program: str, thunk: KernelThunk) -> None:
+def _assert_same(program: str, thunk: KernelThunk, constants: Constants) -> None:
     assert isinstance(thunk.kernel, Kernel)
-    walked, compiled = _buffers(thunk), _buffers(thunk)
+    walked, compiled = _buffers(thunk, constants), _buffers(thunk, constants)
     # Two calls, so that what each call does first is done twice.
     for start, stop in itertools.pairwise(sorted({0, thunk.trips // 2, thunk.trips})):
         run(thunk.kernel, walked, start, stop)
@@ -98,16 +104,16 @@ def _assert_same(program: str, thunk: KernelThunk) -> None:
             np.testing.assert_array_equal(ours, theirs, err_msg=f"{program}: {value}")
 
 
-def _refused(thunk: KernelThunk) -> str:
+def _refused(thunk: KernelThunk, constants: Constants) -> str:
     """Return what the walker refuses a kernel for; nothing if it is walked."""
     if isinstance(thunk.kernel, Kernel):
         try:
-            run(thunk.kernel, _buffers(thunk), 0, 1)
+            run(thunk.kernel, _buffers(thunk, constants), 0, 1)
         except UnsupportedKernelError as error:
             return str(error)
         return ""
     with pytest.raises(UnsupportedKernelError, match=type(thunk.kernel).__name__) as refusal:
-        run(thunk.kernel, _buffers(thunk), 0, 1)
+        run(thunk.kernel, _buffers(thunk, constants), 0, 1)
     return str(refusal.value)
 
 
@@ -120,12 +126,12 @@ def test_the_walker_and_cpu_agree(
 ) -> None:
     """Kernels of few evaluations are walked, at least so many; at most so many are refused."""
     found: collections.Counter[str] = collections.Counter()
-    for program, thunk in _kernels(corpus):
+    for program, thunk, constants in _kernels(corpus):
         if isinstance(thunk.kernel, Kernel) and _cost(thunk.kernel) > most_evaluations:
             continue
-        reason = _refused(thunk)
+        reason = _refused(thunk, constants)
         if not reason:
-            _assert_same(program, thunk)
+            _assert_same(program, thunk, constants)
         found[reason] += 1
     assert found[""] >= walked, found
     assert found.total() - found[""] <= refused, found

@@ -91,8 +91,10 @@ def run(kernel: KernelCode, buffers: Sequence[np.ndarray[Any, Any]], start: int,
         AccessError: it accesses what its memory or its work item does not have.
     """
     checked = supported(kernel)
-    content = {each: buffers[each.number] for each in checked.buffers}
-    arrays = [Array(each, array) for each, array in content.items()]
+    named = {each.number: each for each in checked.buffers}
+    # A table of addresses may name further ones, which are read.
+    found = [named.get(number, Buffer(number, Role.READ)) for number in range(len(buffers))]
+    arrays = [Array(each, array) for each, array in zip(found, buffers, strict=True)]
     arrays += [Array.on_stack(each) for each in checked.stack]
     space = Arrays(arrays)
     names: dict[Value | Cell, Scalar] = {
