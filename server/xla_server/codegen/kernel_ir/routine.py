@@ -27,6 +27,7 @@ class Unit(enum.Enum):
     ELEMENTS = "elements"
     COUNT = "count"
     FLAG = "flag"
+    NUMBER = "bits of an f64"
 
     @property
     def is_stored_to(self) -> bool:

@@ -31,7 +31,7 @@ from xla_server.codegen.routines.fourier_text import WIDTH, pair_bytes
 from xla_server.target.machine import Machine
 
 TARGET, SOURCE = Buffer(0, Role.SCRATCH), Buffer(1, Role.SCRATCH)
-"""The result and the operand, which share memory if the transform is in place."""
+"""The result and the operand, which share memory if the result overwrites the operand."""
 
 TABLES = Buffer(2, Role.READ)
 """The constants."""

@@ -33,7 +33,7 @@ from xla_server.codegen.lower.fft_block import (
 )
 from xla_server.codegen.lower.fft_plan import block_cost
 from xla_server.codegen.lower.lowering import Lowering
-from xla_server.codegen.routines.fourier_moves import move_name
+from xla_server.codegen.routines.fourier_moves import move_routine
 from xla_server.codegen.routines.fourier_text import WIDTH, pair_bytes
 
 MIN_USED_LANES = 0.6
@@ -234,31 +234,61 @@ class BlockKernel:
         """Store rows of the result up to the one that the limit cuts."""
         side, step = self.target, self.target.element_step
         apart, pair = step // side.width, pair_bytes(self.lowering.machine)
-        name = move_name(self.kind, "columns", is_load=False, is_real=side.is_real)
-        bits, first, lines = bits_of(self.factor), block.first, block.lines
+        routine = move_routine(self.kind, "columns", is_load=False, is_real=side.is_real)
+        first, lines = block.first, block.lines
         ends = whole(self.limit + apart) - first - lines
         full = body.let(f"full{suffix}", ends // apart)
         part = body.let(f"part{suffix}", whole(self.limit) - full * apart - first)
         begin = body.let(f"begin{suffix}", target + first * side.inner_step)
-        body.call(name, begin, block.real, block.imaginary, lines, step, full, bits)
-        behind = block.real + full * pair, block.imaginary + full * pair
+        given = move_operands(begin, block.real, block.imaginary, lines, step, full, self.factor)
+        body.call_routine(routine, given)
+        behind = begin + full * step, block.real + full * pair, block.imaginary + full * pair
         rest = integer_op("minimum", part, lines)
-        body.call(name, begin + full * step, *behind, rest, step, 1, bits)
+        body.call_routine(routine, move_operands(*behind, rest, step, 1, self.factor))
 
     def _move(
         self, body: Body, side: Side, place: Expression, count: int, block: Block, *, is_load: bool
     ) -> None:
         form = side.form(self.lanes, count)
-        name = move_name(self.kind, form, is_load=is_load, is_real=side.is_real)
-        bits, parts = bits_of(self.factor), (block.real, block.imaginary)
+        routine = move_routine(self.kind, form, is_load=is_load, is_real=side.is_real)
+        parts, of_lines = (block.real, block.imaginary), dict[str, int | Expression]()
+        lines, ahead = block.lines, side.inner_step if "rows" in form else side.element_step
         if form == "lines":
             size, step = side.split or (self.inner, 0)
-            places = (block.first, size, step, side.inner_step)
-            body.call(name, place, *parts, self.inner, side.element_step, count, bits, *places)
-            return
-        ahead = side.element_step if form == "columns" else side.inner_step
-        begin = place + block.first * side.inner_step
-        body.call(name, begin, *parts, block.lines, ahead, count, bits)
+            lines = whole(self.inner)
+            of_lines = line_operands(block.first, size, step, side.inner_step)
+        else:
+            place = place + block.first * side.inner_step
+        given = move_operands(place, *parts, lines, ahead, count, self.factor)
+        body.call_routine(routine, given | of_lines)
+
+
+def move_operands(
+    memory: Expression,
+    real: Expression,
+    imaginary: Expression,
+    lines: int | Expression,
+    ahead: int,
+    count: int | Expression,
+    factor: float = 1.0,
+) -> dict[str, int | Expression]:
+    """Return the operands of a load or store of lines."""
+    return {
+        "memory": memory,
+        "real": real,
+        "imaginary": imaginary,
+        "lines": lines,
+        "ahead": ahead,
+        "count": count,
+        "factor": bits_of(factor),
+    }
+
+
+def line_operands(
+    first: int | Expression, inner: int, outer_step: int, inner_step: int
+) -> dict[str, int | Expression]:
+    """Return the operands that say where lines of two dimensions begin."""
+    return {"first": first, "inner": inner, "outer_step": outer_step, "inner_step": inner_step}
 
 
 def add_fused(first: BlockKernel, then: BlockKernel, groups: int, byte_size: int) -> None:

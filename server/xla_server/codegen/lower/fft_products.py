@@ -24,17 +24,15 @@ from xla_server.codegen.kernel_ir.expressions import (
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.fft_block import SOURCE, TARGET, Tables
 from xla_server.codegen.lower.fft_context import Array, Context, Lines
-from xla_server.codegen.lower.fft_kernels import add_kernel, bits_of
+from xla_server.codegen.lower.fft_kernels import add_kernel, bits_of, line_operands, move_operands
 from xla_server.codegen.lower.fft_plan import roots
-from xla_server.codegen.routines.fourier_moves import move_name
+from xla_server.codegen.routines.fourier_moves import move_routine
 
 _CHUNK = 256
 """Vectors of a work item."""
 
 _ELEMENTS = 1 << 13
 """Elements of a work item that only moves them."""
-
-_ONE = bits_of(1.0)
 
 
 def product(
@@ -77,13 +75,14 @@ def product(
             (SOURCE, TARGET), (True, False), sides, strict=True
         ):
             ahead = lines.inner * width if inner == lines.inner else width
-            move = move_name(c.kind, "lines", is_load=is_load, is_real=False)
+            move = move_routine(c.kind, "lines", is_load=is_load, is_real=False)
             if not is_load:
                 chirp = (a, c.pair, a, c.pair, taken, address + begin * width, taken)
                 items.call(f"fourier_chirp_{c.kind}", *chirp)
             place = Address(memory) + begin * ahead
-            steps = (total, ahead, taken, _ONE, first, inner, outer_step, inner_step)
-            items.call(move, place, a + real, a + imaginary, *steps)
+            given = move_operands(place, a + real, a + imaginary, total, ahead, taken)
+            steps = line_operands(first, inner, outer_step, inner_step)
+            items.call_routine(move, given | steps)
     work = 40 * _CHUNK
     add_kernel(c.lowering, c.title(), top, [block], work, source.value, target.value, tables)
 
@@ -122,17 +121,19 @@ def _rows_product(
             (TARGET, target, target_size, False),
         ):
             width = c.width if array.is_real else 2 * c.width
-            move = move_name(c.kind, "columns", is_load=is_load, is_real=array.is_real)
+            move = move_routine(c.kind, "columns", is_load=is_load, is_real=array.is_real)
             ahead = c.lanes * width
             if not is_load:
                 factors = (address + first * c.pair, ones, taken)
                 items.call(f"fourier_turn_lanes_{c.kind}", a, taken, *factors)
             at = Address(memory) + line * (size * width) + first * ahead
             at = items.let("read" if is_load else "written", at)
-            items.call(move, at, a + real, a + imaginary, c.lanes, ahead, whole_vectors, _ONE)
-            behind = whole_vectors * c.pair
-            parts = a + real + behind, a + imaginary + behind
-            items.call(move, at + whole_vectors * ahead, *parts, left, ahead, 1, _ONE)
+            parts = a + real, a + imaginary
+            given = move_operands(at, *parts, c.lanes, ahead, whole_vectors)
+            items.call_routine(move, given)
+            one, other = (part + whole_vectors * c.pair for part in parts)
+            given = move_operands(at + whole_vectors * ahead, one, other, left, ahead, 1)
+            items.call_routine(move, given)
     work = 12 * min(_CHUNK, vectors)
     add_kernel(c.lowering, c.title(), top, [block], work, source.value, target.value, tables)
 
@@ -211,22 +212,23 @@ def _move_pairs(
     width, vector = 2 * c.width, c.pair // 2
     step, behind = c.lanes * width, full * c.pair
     columns, lines = (
-        move_name(c.kind, form, is_load=is_load, is_real=False) for form in ("columns", "lines")
+        move_routine(c.kind, form, is_load=is_load, is_real=False) for form in ("columns", "lines")
     )
     end = whole(pairs) - (first + full) * c.lanes
     up = place + width + first * step
     down = place + (half - 1) * width - first * step
-    body.call(columns, up, a, a + vector, c.lanes, step, full, _ONE)
+    body.call_routine(columns, move_operands(up, a, a + vector, c.lanes, step, full))
     with Branch(body, Apply("gt", (full, whole(0)), Type.B1)) as inside:
-        numbers_of = (c.lanes, -step, full, _ONE, 0, c.lanes, 0, -width)
-        inside.call(lines, down, b, b + vector, *numbers_of)
+        given = move_operands(down, b, b + vector, c.lanes, -step, full)
+        inside.call_routine(lines, given | line_operands(0, c.lanes, 0, -width))
     with Branch(body, Apply("lt", (full, count), Type.B1)) as inside:
         for at, block, ahead in (
             (up + full * step, a, width),
             (down - full * step, b, -width),
         ):
             parts = block + behind, block + vector + behind
-            inside.call(lines, at, *parts, end, 0, 1, _ONE, 0, c.lanes, 0, ahead)
+            given = move_operands(at, *parts, end, 0, 1)
+            inside.call_routine(lines, given | line_operands(0, c.lanes, 0, ahead))
 
 
 def complete(c: Context, source: Array, target: Array, rows: int, n: int) -> None:

@@ -10,24 +10,40 @@ from each other: exchanging the two turns a forward transform into an inverse on
 """
 
 import functools
-from collections.abc import Sequence
 
 from xla_server.codegen.compiler.llvm_text import Loop
 from xla_server.codegen.compiler.shared_functions import TextFunction
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.routines.fourier_text import Complex, FourierText
 from xla_server.target.machine import Machine
 
 _KINDS = ("f32", "f64")
 
-LINES_OPERANDS = (
-    *("memory", "real", "imaginary", "lines", "ahead", "count", "factor"),
-    *("first", "inner", "outer_step", "inner_step"),
+_BLOCK = ("real", "imaginary")
+_PLACES = (
+    *parameters(Unit.COUNT, "lines"),
+    *parameters(Unit.OFFSET, "ahead"),
+    *parameters(Unit.COUNT, "count"),
+    *parameters(Unit.NUMBER, "factor"),
 )
-"""`ahead` are the bytes from line to line of rows, else from element to element. Line q of "lines"
-begins q div inner outer steps and q mod inner inner steps behind `memory`, where `first` is the
-first q and `lines` the number of all lines. Stores multiply by `factor`, bits of an f64."""
+_LINES = (
+    *parameters(Unit.COUNT, "first", "inner"),
+    *parameters(Unit.OFFSET, "outer_step", "inner_step"),
+)
 
-OPERANDS = LINES_OPERANDS[:7]
+
+def move_routine(kind: str, form: str, *, is_load: bool, is_real: bool) -> Routine:
+    """Return the load of a block from memory, or its store, for lines of a form.
+
+    `ahead` is from line to line of rows, else from element to element. Line q of "lines" begins
+    q div inner outer steps and q mod inner inner steps behind `memory`, where `first` is the first
+    q and `lines` the number of all lines. Stores multiply by `factor`.
+    """
+    sides = (Unit.READ, Unit.WRITE) if is_load else (Unit.WRITE, Unit.READ)
+    addresses = *parameters(sides[0], "memory"), *parameters(sides[1], *_BLOCK)
+    more = _LINES if form == "lines" else ()
+    name = move_name(kind, form, is_load=is_load, is_real=is_real)
+    return Routine(name, (*addresses, *_PLACES, *more))
 
 
 class _Move(FourierText):
@@ -36,12 +52,13 @@ class _Move(FourierText):
     def __init__(
         self, symbol: str, machine: Machine, kind: str, *, is_load: bool, is_real: bool
     ) -> None:
-        super().__init__(symbol, self.operands, machine, kind)
+        routine = move_routine(kind, self.form, is_load=is_load, is_real=is_real)
+        super().__init__(symbol, routine.names, machine, kind)
         self.is_load, self.is_real = is_load, is_real
         self.element = self.width if is_real else 2 * self.width
         self.scale = "" if is_load else self.factor("%factor")
 
-    operands: Sequence[str] = OPERANDS
+    form = "rows"
 
     def take(self, place: str, imaginary: str) -> Complex:
         """Return an element of the block, scaled."""
@@ -131,7 +148,7 @@ class _Columns(_Move):
         return self.text()
 
     def _loop(self, masks: list[str]) -> None:
-        names = [("ptr", self.pointer(f"%{name}")) for name in OPERANDS[:3]]
+        names = [("ptr", self.pointer(f"%{name}")) for name in ("memory", *_BLOCK)]
         element = Loop(self, "0", "%count", 1, names)
         place, real, imaginary = element.values
         places = [place] if self.is_real else [place, self.behind(place, self.bytes)]
@@ -162,7 +179,7 @@ class _Columns(_Move):
 class _Lines(_Move):
     """Lines anywhere, by gathers and scatters."""
 
-    operands = LINES_OPERANDS
+    form = "lines"
 
     def module(self) -> str:
         """All of it."""
@@ -181,7 +198,7 @@ class _Lines(_Move):
             part = self.let(f"mul {words} {part}, {self._words(step)}")
             address = self.let(f"add {words} {address}, {part}")
         ahead, across = self._words("%ahead"), self._words(str(self.width))
-        blocks = [("ptr", self.pointer(f"%{name}")) for name in OPERANDS[1:3]]
+        blocks = [("ptr", self.pointer(f"%{name}")) for name in _BLOCK]
         element = Loop(self, "0", "%count", 1, [(words, address), *blocks])
         at, real, imaginary = element.values
         beside = self.let(f"add {words} {at}, {across}")
@@ -243,13 +260,10 @@ def move_name(kind: str, form: str, *, is_load: bool, is_real: bool) -> str:
 
 
 def _move(machine: Machine, kind: str, form: str, *, is_load: bool, is_real: bool) -> TextFunction:
+    routine = move_routine(kind, form, is_load=is_load, is_real=is_real)
     write = functools.partial(move_text, machine=machine, kind=kind, form=form)
-    return TextFunction(
-        move_name(kind, form, is_load=is_load, is_real=is_real),
-        len(LINES_OPERANDS if form == "lines" else OPERANDS),
-        functools.partial(write, is_load=is_load, is_real=is_real),
-        is_long=True,
-    )
+    text = functools.partial(write, is_load=is_load, is_real=is_real)
+    return TextFunction(routine.name, len(routine.parameters), text, is_long=True)
 
 
 def fourier_moves(machine: Machine) -> dict[str, TextFunction]:
