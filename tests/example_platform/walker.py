@@ -23,6 +23,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     STOP,
     Address,
     Apply,
+    Buffer,
     Cell,
     Const,
     Expression,
@@ -32,6 +33,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Quotient,
     Region,
     Remainder,
+    Role,
     Value,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
