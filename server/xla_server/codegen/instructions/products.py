@@ -62,6 +62,7 @@ def product_into(computed: str) -> Routine:
             *parameters(Unit.COUNT, "m", "n", "k"),
             *parameters(Unit.FLAG, "adds"),
         ),
+        is_inlined=True,
     )
 
 

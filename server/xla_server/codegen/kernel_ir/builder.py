@@ -80,7 +80,8 @@ class Body:
     def call_routine(self, routine: Routine, given: Operands) -> None:
         """Call a routine with an operand for each of its parameters."""
         operands = routine.operands(given)
-        self.statements.append(Call(routine.name, operands, parameters=routine.parameters))
+        call = Call(routine.name, operands, (), routine.parameters, routine.is_inlined)
+        self.statements.append(call)
 
     def store(self, memory: Memory, type: str, index: Expression, value: Expression) -> None:
         """Store an element."""

@@ -45,10 +45,11 @@ class Parameter:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Routine:
-    """The signature of a routine that returns nothing."""
+    """The signature of a routine that returns nothing, and whether calls of it are inlined."""
 
     name: str
     parameters: tuple[Parameter, ...]
+    is_inlined: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:

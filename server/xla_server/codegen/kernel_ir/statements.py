@@ -122,13 +122,15 @@ class Stop:
 class Call:
     """Call a routine or an instruction by its name in kernels, and bind its results if any.
 
-    `parameters` are those of the routine, one for each operand, if it has a signature.
+    `parameters` are those of the routine, one for each operand, if it has a signature. A call that
+    `is_inlined` becomes the statements of a function.
     """
 
     routine: str
     operands: tuple[Expression, ...]
     results: tuple[Value, ...] = ()
     parameters: tuple[Parameter, ...] = ()
+    is_inlined: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -66,7 +66,10 @@ def _shape_of(statement: Statement) -> Shape:
 
 
 def _has_calls(statements: Sequence[Statement]) -> bool:
-    return any(isinstance(each, Call) or _has_calls(blocks_of(each)) for each in statements)
+    return any(
+        (isinstance(each, Call) and not each.is_inlined) or _has_calls(blocks_of(each))
+        for each in statements
+    )
 
 
 def constant_iterations(loop: For) -> int | None:

@@ -13,7 +13,7 @@ from tests.unit.codegen.kernel_ir.kernels import (
     parallel,
     sums_of_rows,
 )
-from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names, Repeat, dealt
+from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names, Repeat
 from xla_server.codegen.kernel_ir.counts import evaluations
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import (
@@ -40,7 +40,7 @@ from xla_server.codegen.kernel_ir.expressions import (
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.listing import listing
 from xla_server.codegen.kernel_ir.numba_text import NumbaText
-from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
+from xla_server.codegen.kernel_ir.routine import Unit, parameters
 from xla_server.codegen.kernel_ir.statements import (
     Break,
     Call,
@@ -257,22 +257,6 @@ def test_a_call_takes_integers_and_expressions() -> None:
     body = Body()
     body.call("sort", AXIS, 4)
     assert body.statements == [Call("sort", (AXIS, Index(4)))]
-
-
-def test_a_call_of_a_routine_gives_each_parameter_by_its_name() -> None:
-    body, routine = Body(), Routine("f", parameters(Unit.COUNT, "rows", "columns"))
-    body.call_routine(routine, {"columns": 4, "rows": AXIS})
-    assert body.statements == [Call("f", (AXIS, Index(4)), parameters=routine.parameters)]
-    assert routine.named("g").parameters == routine.parameters
-    with pytest.raises(ValueError, match=r"nothing for \['rows'\] and operands for \['row'\]"):
-        body.call_routine(routine, {"columns": 4, "row": AXIS})
-
-
-def test_each_task_is_dealt_to_one_work_item() -> None:
-    first, last = dealt(AXIS, 10, 4)
-    assert (first, last) == (AXIS * 10 // 4, (AXIS + 1) * 10 // 4)
-    ends = [number * 10 // 4 for number in range(5)]
-    assert (ends[0], ends[-1], ends) == (0, 10, sorted(ends))
 
 
 def test_a_loop_that_fails_is_not_closed() -> None:
