@@ -144,16 +144,18 @@ def test_a_server_stops_with_calls_that_wait_for_their_turns(service: Service) -
 
 
 def test_calls_that_have_begun_are_counted_until_they_end(service: Service) -> None:
-    with grpc.insecure_channel(service.address) as channel:
-        for number in range(3):
-            request = str(number).encode()
-            assert channel.unary_unary(NOTE)(request, timeout=20) == request
-        until(lambda: not service.loop._active)
-        service.server._state.maximum_concurrent_rpcs = 0
+    service.server._state.maximum_concurrent_rpcs = 1
+    with grpc.insecure_channel(service.address) as channel, peer(service, "first") as first:
+        # Its message is not there yet.
+        first.call(NOTE)
+        until(lambda: service.begun == ["first"])
         with pytest.raises(grpc.RpcError) as caught:
             channel.unary_unary(NOTE)(b"", timeout=20)
         error: Any = caught.value
         assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        first.close()
+        until(lambda: not service.loop._active)
+        assert channel.unary_unary(NOTE)(b"request", timeout=20) == b"request"
 
 
 def test_an_unknown_grpc_serves_calls_in_its_own_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -279,7 +279,7 @@ def test_a_stream_without_a_token_has_a_session_when_its_first_message_is_there(
             yield extension_pb2.ConverseRequest(id=5)
 
         call = served.callable()(requests())
-        while not len(served.calls):
+        while not served.pools.expected.events:
             threading.Event().wait(0.01)
         assert len(served.sessions) == 0
         may_end.set()
