@@ -33,7 +33,7 @@ from xla_server.codegen.kernel_ir.walk import read_by, walk
 def repeated(statements: Sequence[Statement]) -> Iterator[tuple[Declare, For | Part]]:
     """Yield the cell of each reduction that a loop does not vary, with the loop around it.
 
-    What stands under a condition is not executed by each iteration, and stays where it is.
+    Reductions under a condition are left out: not each iteration executes them.
     """
     for statement, _ in walk(statements):
         match statement:
