@@ -26,6 +26,7 @@ from xla_server.codegen.loops.stopping import is_long
 from xla_server.codegen.lower import fft_context, fft_plan
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.target.machine import Machine
+from xla_server.target.target import Target
 
 SIZES = [
     ((1,), 1),
@@ -215,7 +216,7 @@ def test_no_work_item_has_much_of_a_long_line(kind: FftType, sizes: tuple[int, .
 def test_blocks_of_the_widest_vectors_fit_on_a_stack() -> None:
     array = drawn(FftType.FFT, E.F32, (9, 16 * 4078))
     module = built(spectrum(FftType.FFT, array.shape, 1), (array,))
-    for thunk in kernels_of(compile_module(module, machine=Machine.avx512()).code):
+    for thunk in kernels_of(compile_module(module, target=Target.of(Machine.avx512())).code):
         assert isinstance(thunk.kernel, Kernel)
         verify(thunk.kernel)
 

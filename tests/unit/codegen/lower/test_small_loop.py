@@ -170,14 +170,14 @@ def test_a_loop_over_large_arrays_keeps_a_kernel_for_each_trip() -> None:
 
 
 def test_a_loop_that_one_kernel_cannot_hold_keeps_its_trips() -> None:
-    """The sum asks for each of the 34 numbers, and all that it is made of, for itself."""
+    """The sum asks for each of the 70 numbers, and all that it is made of, for itself."""
 
     def mixed(number: Any) -> Any:
         def step(i: Any, mixed: Any) -> Any:
             part = mixed
             for _ in range(70):
                 part = (part ^ (part >> 1)) * 3
-            return mixed + jnp.stack([part * k for k in range(2, 36)]).sum(dtype=np.int32)
+            return mixed + jnp.stack([part * k for k in range(2, 72)]).sum(dtype=np.int32)
 
         return lax.fori_loop(0, 5, step, number)
 
