@@ -43,7 +43,7 @@ def _rewrite(computation: HloComputation, editor: Editor) -> bool:
     def read_by(i: HloInstruction) -> HloInstruction | None:
         """The first operand of an instruction, or None if others need it, too."""
         source = i.operands[0]
-        # What was made just now has no readers on record.
+        # An instruction that this pass has made has no users on record.
         is_single = readers.get(source) == [i] and source is not computation.root
         return source if is_single else None
 

@@ -113,16 +113,16 @@ class _Dot:
 
     @property
     def is_small_batch(self) -> bool:
-        """Whether these are several products of small matrices."""
+        """Return whether the dot has several products of small matrices."""
         (batch, rows, columns), depth = self._split, count(self._depths)
         most = self.target.tuning.small_dots.max_products
         return batch > 1 and depth > 1 and rows * columns * depth <= most
 
     @property
     def has_short_rows(self) -> bool:
-        """Whether this is one product of many rows, few of whose columns lie in a short row.
+        """Return whether the dot is one product with many rows and a short sum and few columns.
 
-        Many columns count as well where each is contracted with neighbours.
+        Many columns and few rows count as well if the elements of each column are neighbours.
         """
         (batch, rows, columns), depth = self._split, count(self._depths)
         many, few = rows, columns
@@ -173,7 +173,7 @@ def _spread(
     sizes: Sequence[int],
     editor: Editor,
 ) -> HloInstruction:
-    """An operand repeated to `sizes`, where its dimensions are at these places."""
+    """Return an operand broadcast to `sizes`, with each of its dimensions at one of these."""
     order = sorted(zip(places, dimensions, strict=True))
     moved = transpose(editor, side, [d for _, d in order])
     return broadcast(editor, moved, [place for place, _ in order], sizes)

@@ -13,7 +13,7 @@ class HasFlow(Protocol):
 
     @property
     def flow(self) -> Flow:
-        """Whose job it is."""
+        """Identity, connection and session of the job."""
 
 
 J = TypeVar("J", bound=HasFlow)

@@ -106,7 +106,7 @@ class SmallDots:
 
     max_products: int = 384
     """Multiplications for each matrix of a batch up to which a loop is faster than a call of a
-    routine, which takes as long as some 500. From 8 x 8 x 8 on routines are as fast."""
+    routine, which takes as long as some 500. Routines are as fast from 8 x 8 x 8 on."""
 
     max_row_products: int = 64
     """The same for each row of a single product, of which routines compute several at once."""

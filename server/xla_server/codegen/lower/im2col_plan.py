@@ -20,7 +20,7 @@ BLOCK_ROWS = 512
 """Rows of the matrix that is copied at once."""
 
 SHORTEST_DEPTH = 64
-"""What of the depth a block has at least."""
+"""Fewest elements of the depth in a block."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Plan:
         block_depth = depth_count
         if leading is None:
             most = max(SHORTEST_DEPTH, BLOCK_ELEMENTS // block_rows)
-            # Of even sizes, which also cut fewer runs of the input in two.
+            # Blocks of even sizes also cut fewer runs of the input in two.
             block_depth = -(-depth_count // -(-depth_count // most))
         return cls(
             matrix,
@@ -137,9 +137,9 @@ def _axes(i: HloInstruction) -> tuple[dict[int, Axis], dict[int, Axis]]:
 def _depth_order(
     i: HloInstruction, over_result: Mapping[int, Axis], over_kernel: Mapping[int, Axis]
 ) -> tuple[list[int], bool]:
-    """The kernel's dimensions that are summed over, and whether they are the matrix's rows.
+    """Return the kernel's dimensions that are summed over, and whether they are the matrix's rows.
 
-    What is next to each other in the input is to be so in the matrix.
+    Neighbours in the input become neighbours in the matrix.
     """
     order = sorted(over_kernel)
 
@@ -155,7 +155,7 @@ def _depth_order(
 
 
 def _kernel_layout(i: HloInstruction, depth_order: Sequence[int]) -> tuple[bool, Matrix | None]:
-    """Whether the kernel is features by depth, and how to lay it out where it is neither."""
+    """Return whether the kernel is features by depth, and how to lay it out if it is neither."""
     numbers = i.attributes.dimension_numbers
     dimensions = i.operands[1].shape.dimensions
     strides = _strides(dimensions)
