@@ -130,7 +130,7 @@ def _canonical(
             is_stored = _is_large_and_stored(matrix.operand, tuning.min_stored_bytes)
             if is_stored and _has_thin_kernel(made, tuning):
                 return made
-            if matrix.is_read_in_order:
+            if matrix.is_read_in_order or not (matrix.lies_well and _has_thin_kernel(made, tuning)):
                 return _vector(i, matrix, vector, editor, adders)
     if is_narrow_product(i, capability):
         return _widened(i, editor, adders, target)

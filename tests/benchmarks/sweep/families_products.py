@@ -71,6 +71,7 @@ def batched(draw: Draw) -> str:
     batch = draw.size(2, 256)
     while True:
         rows, inner, columns = (draw.size(1, 512) for _ in range(3))
+        rows = 1 if draw.chance(0.25) else rows
         if (
             batch * rows * inner * columns <= 2**27
             and batch * max(rows * inner, inner * columns, rows * columns) <= 2**21

@@ -173,10 +173,33 @@ def test_a_large_matrix_that_is_stored_times_a_vector_stays_a_dot(
     assert_kept(stated(parameters, root, *before), after, relative=1e-5)
 
 
-def test_columns_of_a_batch_stay() -> None:
+@pytest.mark.parametrize(
+    ("parameters", "numbers"),
+    [
+        (["f32[2,1,9]", "f32[2,9,4]"], (0, 0, 2, 1)),
+        (["f32[2,1,9]", "f32[9,4,2]"], (0, 2, 2, 0)),
+        (["f32[2,1,9]", "f32[4,2,9]"], (0, 1, 2, 2)),
+    ],
+    ids=["columns", "batch behind", "batch between"],
+)
+def test_a_vector_and_a_batch_of_matrices_in_any_order(
+    parameters: list[str], numbers: tuple[int, ...]
+) -> None:
+    batch, other, left, right = numbers
     module = stated(
-        ["f32[2,1,9]", "f32[2,9,4]"],
-        "f32[2,1,4] dot(x0, x1), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+        parameters,
+        f"f32[2,1,4] dot(x0, x1), lhs_batch_dims={{{batch}}}, rhs_batch_dims={{{other}}}, "
+        f"lhs_contracting_dims={{{left}}}, rhs_contracting_dims={{{right}}}",
+    )
+    after = passed(module, DotCanonicaliser(TARGET))
+    assert (opcodes(after)["multiply"], opcodes(after)["reduce"]) == (1, 1)
+    assert_kept(module, after, relative=1e-6)
+
+
+def test_columns_that_a_kernel_multiplies_stay() -> None:
+    module = stated(
+        ["f32[4,1,500]", "f32[4,500,600]"],
+        "f32[4,1,600] dot(x0, x1), lhs_batch_dims={0}, rhs_batch_dims={0}, "
         "lhs_contracting_dims={2}, rhs_contracting_dims={1}",
     )
     passed(module, DotCanonicaliser(TARGET), fires=False)
