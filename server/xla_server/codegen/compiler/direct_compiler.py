@@ -1,6 +1,6 @@
-"""From a kernel's text to LLVM's, without numba's front end, which takes ten times as long.
+"""From a function of Python to LLVM, without numba's front end, which takes ten times as long.
 
-It knows what kernels and the functions they call are written in: calls of instructions, whole
+It knows what routines and functions of the runtime are written in: calls of instructions, whole
 numbers, tuples of values, loops over ranges, while, if. `UnsupportedError` is raised for all else,
 which numba compiles. What it compiles means what it means to numba: variables keep one type, whole
 numbers are int64. Functions are written out where they are called, for the operands they are
@@ -51,19 +51,6 @@ def _parsed(text: str) -> ast.Module:
         return ast.parse(text)
 
 
-def kernel_module(
-    source: str, names: Mapping[str, Any], symbol: str, machine: Machine
-) -> ir.Module:
-    """The LLVM module of the function `kernel` of a source text, as `symbol`.
-
-    `names` has the values of the text's global names. Raises UnsupportedError.
-    """
-    function = _parsed(source).body[-1]
-    if not isinstance(function, ast.FunctionDef) or function.name != "kernel":
-        raise UnsupportedError("the kernel must come last")
-    return _module(_Text(function, names), symbol, machine)
-
-
 def function_module(function: Callable[..., None], symbol: str, machine: Machine) -> ir.Module:
     """The LLVM module of a function of int64 that returns nothing, as `symbol`.
 
@@ -110,7 +97,7 @@ def _module(text: "_Text", symbol: str, machine: Machine) -> ir.Module:
     def write(builder: Any, start: Any, args: Sequence[Any]) -> None:
         given = [(types.int64, argument) for argument in args]
         if _Function(builder, {start}, text, given, machine, _DEEPEST).write() is not None:
-            raise UnsupportedError("a kernel with a result")
+            raise UnsupportedError("a function with a result")
 
     return module_of(symbol, len(text.parameters), write)
 

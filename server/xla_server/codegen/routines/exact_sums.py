@@ -170,7 +170,7 @@ def _function(kind: str) -> Callable[..., None]:
 def _shared(kind: str) -> SharedFunction:
     name = exact_sums(kind).name
     write = functools.partial(write_function, function=_function(kind))
-    return SharedFunction(name, len(_PARAMETERS), write, Effort.OPTIMISED, is_long=True)
+    return SharedFunction(name, len(_PARAMETERS), write, Effort.OPTIMISED)
 
 
 EXACT_SUMS: dict[str, Any] = {

@@ -176,5 +176,5 @@ def winograd_block(machine: Machine) -> dict[str, SharedFunction]:
     """Return the function by its name in kernels."""
     write = functools.partial(write_function, function=_block(machine))
     count = len(BLOCK.parameters)
-    function = SharedFunction(BLOCK.name, count, write, Effort.UNOPTIMISED, is_long=True)
+    function = SharedFunction(BLOCK.name, count, write, Effort.UNOPTIMISED)
     return {BLOCK.name: function}
