@@ -255,11 +255,6 @@ def opaque(number: int) -> Const:
     return Const(Type.I64, (number,))
 
 
-def is_positive(number: Expression) -> Apply:
-    """Return whether an integer is above 0."""
-    return Apply("gt", (number, Index(0)), Type.B1)
-
-
 def plus(left: "int | Expression", right: "int | Expression") -> Expression:
     """Return a sum of integers, computed here as far as they are known."""
     left, right = whole(left), whole(right)

@@ -16,8 +16,8 @@ from xla_server.codegen.kernel_ir.expressions import (
     STOP,
     Address,
     Role,
+    condition,
     integer_op,
-    is_positive,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Operands
@@ -327,7 +327,7 @@ def _blas_kernel(
                 "m": last_row - row,
                 "n": last_column - column,
                 "k": integer_op("minimum", step + at_once, depth) - step,
-                "adds": is_positive(step),
+                "adds": condition("gt", step, 0),
             }
             steps.call_routine(product_into(computed), operands)
         first = pair * rows

@@ -27,6 +27,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Region,
     Role,
     Value,
+    condition,
     integer_op,
     plus,
     times,
@@ -177,7 +178,7 @@ class MatrixCopy:
             before = integer_op("mul", row.axis - rows[0], last - first)
             run = _Run(self, index, whole(base), before - first)
             runs = max(1, self.matrix.columns // run.length)
-            with Repeat(row, _test("lt", column, last), runs) as each:
+            with Repeat(row, condition("lt", column, last), runs) as each:
                 each.set(column, column + run.emit(each, column, last))
 
 
@@ -253,12 +254,12 @@ class _Run:
                 continue
             position: Expression = body.let(line.name, self._position(line))
             if not matrix.is_inside(line):
-                tests.append(_test("ge", position, 0))
+                tests.append(condition("ge", position, 0))
                 if line.gap > 1:
                     there = body.let(f"{line.name}_in", integer_op("maximum", position, 0))
-                    tests.append(_test("eq", there % line.gap, 0))
+                    tests.append(condition("eq", there % line.gap, 0))
                     position = body.let(f"{line.name}_element", there // line.gap)
-                tests.append(_test("lt", position, line.size))
+                tests.append(condition("lt", position, line.size))
             place = place + position * line.stride
         return place, tests
 
@@ -291,9 +292,9 @@ class _Run:
             element = each.let("e", there // line.gap)
             value = each.declare("v", literal(kind.dtype.type(0), kind).constant)
             own = [
-                _test("ge", here, 0),
-                _test("eq", there % line.gap, 0),
-                _test("lt", element, line.size),
+                condition("ge", here, 0),
+                condition("eq", there % line.gap, 0),
+                condition("lt", element, line.size),
             ]
             with Branch(each, _all([*tests, *own])) as inside:
                 load = Load(self._copy.source, self._kind, place + element * line.stride)
@@ -301,12 +302,8 @@ class _Run:
             each.store(self._copy.target, self._kind, to + each.axis, value)
 
 
-def _test(function: str, left: Expression, right: int | Expression) -> Expression:
-    return Apply(function, (left, whole(right)), Type.B1)
-
-
 def _all(tests: Sequence[Expression]) -> Expression:
-    return functools.reduce(lambda a, b: Apply("bit_and", (a, b), Type.B1), tests)
+    return functools.reduce(lambda a, b: condition("bit_and", a, b), tests)
 
 
 def _sum(terms: Sequence[tuple[Expression, int]], constant: int) -> Expression:
