@@ -143,7 +143,7 @@ def _cost(kernel: Kernel) -> float:
 
 INTEGERS = (Type.I8, Type.U8, Type.I16, Type.U16, Type.I32, Type.U32, Type.I64, Type.U64)
 FLOATS = (Type.F32, Type.F64)
-UNARY = ("clz", "popcnt", "bit_not"), ("floor", "ceil", "truncate", "round_even", "sqrt")
+UNARY = ("clz", "popcnt", "bit_not"), ("floor", "ceil", "round_even", "sqrt")
 BINARY = (
     (
         *("bit_and", "bit_or", "bit_xor", "mulhi", "rem"),

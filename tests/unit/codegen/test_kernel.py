@@ -1,12 +1,16 @@
 """How long kernels live, and what they leave behind."""
 
 import gc
+import re
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from xla_server.buffers.code import KernelError
 from xla_server.codegen import kernel as kernels
 from xla_server.codegen.kernel import Kernels, LoadedKernel
 from xla_server.codegen.kernel_ir.expressions import Buffer, Index, Role
@@ -49,6 +53,14 @@ def test_code_goes_with_the_last_kernel_that_was_loaded_with_it(
     assert first() is None
     assert second() is not None
     assert _stored(found[2]) == 2
+
+
+def test_only_kernels_of_the_loop_ir_are_compiled() -> None:
+    other: Any = SimpleNamespace(text="", key="other")
+    with pytest.raises(KernelError) as caught:
+        Kernels().get(other)
+    rule = r"must be of the loop IR \(Kernel\), got SimpleNamespace$"
+    assert re.search(rule, str(caught.value.__cause__))
 
 
 def test_a_loader_takes_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

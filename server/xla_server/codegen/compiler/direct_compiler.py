@@ -54,9 +54,16 @@ def _parsed(text: str) -> ast.Module:
 def function_module(function: Callable[..., None], symbol: str, machine: Machine) -> ir.Module:
     """The LLVM module of a function of int64 that returns nothing, as `symbol`.
 
-    Raises UnsupportedError.
+    It follows numba's convention. Raises UnsupportedError.
     """
-    return _module(_Text.of(function), symbol, machine)
+    text = _Text.of(function)
+
+    def write(builder: Any, start: Any, args: Sequence[Any]) -> None:
+        given = [(types.int64, argument) for argument in args]
+        if _Function(builder, {start}, text, given, machine, _DEEPEST).write() is not None:
+            raise UnsupportedError("a function with a result")
+
+    return module_of(symbol, len(text.parameters), write)
 
 
 def write_function(code: Any, machine: Machine, function: Callable[..., Any]) -> None:
@@ -89,17 +96,6 @@ def write_inlined(
     Raises UnsupportedError.
     """
     return _Function(builder, reached, _Text.of(function), given, machine, _DEEPEST).write()
-
-
-def _module(text: "_Text", symbol: str, machine: Machine) -> ir.Module:
-    """A module of one function that follows numba's convention."""
-
-    def write(builder: Any, start: Any, args: Sequence[Any]) -> None:
-        given = [(types.int64, argument) for argument in args]
-        if _Function(builder, {start}, text, given, machine, _DEEPEST).write() is not None:
-            raise UnsupportedError("a function with a result")
-
-    return module_of(symbol, len(text.parameters), write)
 
 
 def _source(function: Callable[..., Any]) -> str:

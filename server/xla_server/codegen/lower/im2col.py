@@ -193,7 +193,7 @@ class _Run:
         inner = [axis for axis in matrix.inner if axis.size > 1] or list(matrix.inner[-1:])
         self._copy, self._index, self._base, self._row = copy, index, base, row
         self._kind = Type(copy.element_type.text)
-        self._axis, self._unit = _run(inner, matrix)
+        self._axis, self._unit = _run(inner)
         self._around = inner[: -2 if self._unit > 1 else -1]
         moving = [axis for axis in matrix.axes if axis.size > 1 and axis not in inner[-1:]]
         self._fixed = [axis for axis in moving if self._unit == 1 or axis != inner[-2]]
@@ -311,7 +311,7 @@ def _sum(terms: Sequence[tuple[Expression, int]], constant: int) -> Expression:
     return functools.reduce(plus, [*products, whole(constant)])
 
 
-def _run(inner: Sequence[Axis], matrix: Matrix) -> tuple[Axis, int]:
+def _run(inner: Sequence[Axis]) -> tuple[Axis, int]:
     """Return the axis that the innermost loop moves along, and elements for each of its steps."""
     last = inner[-1]
     if len(inner) > 1 and last.line is None and last.step == 1:
