@@ -248,7 +248,7 @@ class _Run:
         """
         matrix = self._copy.matrix
         free = [(self._index[axis], axis.step) for axis in self._fixed if axis.line is None]
-        place, tests = self._base + _sum(free, 0), []
+        place, tests = self._base + _sum(free, 0), list[Expression]()
         for line in dict.fromkeys(axis.line for axis in matrix.axes if axis.line is not None):
             if line == self._axis.line:
                 continue
