@@ -23,7 +23,7 @@ from xla_server.target.target import Target
 
 @njit
 def _foreign(x):  # type: ignore[no-untyped-def]
-    """What the compiler of routines does not know."""
+    """A power, which the compiler of routines does not know."""
     return x**2
 
 

@@ -4,14 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from xla_server.codegen.kernel_ir.builder import Body, Loop
-from xla_server.codegen.kernel_ir.expressions import (
-    Buffer,
-    Cell,
-    Index,
-    Role,
-    Value,
-    condition,
-)
+from xla_server.codegen.kernel_ir.expressions import Buffer, Cell, Index, Role, Value, condition
 from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Break, If, Set, Stop, While

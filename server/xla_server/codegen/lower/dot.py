@@ -22,12 +22,7 @@ from xla_server.codegen.kernel_ir.expressions import (
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Operands
 from xla_server.codegen.kernel_ir.statements import Stop
-from xla_server.codegen.lower.epilogue import (
-    NO_EPILOGUE,
-    Epilogue,
-    EpilogueFusion,
-    EpilogueKernel,
-)
+from xla_server.codegen.lower.epilogue import NO_EPILOGUE, Epilogue, EpilogueFusion, EpilogueKernel
 from xla_server.codegen.lower.gemm import Gemm, Side, layout_kernel, product_kernel
 from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree

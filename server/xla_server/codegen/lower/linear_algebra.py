@@ -12,11 +12,7 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.cholesky import CholeskyAttributes
 from xla_contract.ops.triangular_solve import Transpose, TriangularSolveAttributes
 from xla_server.codegen.kernel_ir.builder import Branch
-from xla_server.codegen.kernel_ir.expressions import (
-    Expression,
-    condition,
-    whole,
-)
+from xla_server.codegen.kernel_ir.expressions import Expression, condition, whole
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.lower.matrix_kernel import MatrixKernel, flag, real
 from xla_server.codegen.routines.matrix_blocks import is_by_blocks

@@ -5,13 +5,7 @@ from collections.abc import Sequence
 
 from xla_server.codegen.kernel_ir.builder import Items, Loop
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.expressions import (
-    Address,
-    Role,
-    condition,
-    integer_op,
-    whole,
-)
+from xla_server.codegen.kernel_ir.expressions import Address, Role, condition, integer_op, whole
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Operands
 from xla_server.codegen.kernel_ir.statements import Stop

@@ -31,12 +31,7 @@ from xla_server.codegen.lower.epilogue import NO_EPILOGUE, Epilogue, EpilogueKer
 from xla_server.codegen.lower.exact_sums import ExactSums
 from xla_server.codegen.routines.product_tiles import tallest, tile_name
 from xla_server.codegen.routines.winograd_block import BLOCK, panel_width
-from xla_server.codegen.routines.winograd_transforms import (
-    RESULTS,
-    SIDE,
-    TAPS,
-    TRANSFORM_WEIGHTS,
-)
+from xla_server.codegen.routines.winograd_transforms import RESULTS, SIDE, TAPS, TRANSFORM_WEIGHTS
 
 FEWEST_FEATURES = 16
 """Of the input and the result, from which transforms cost less than they save."""
