@@ -73,13 +73,16 @@ def listed(corpora: Sequence[str], *, objects: bool) -> Listing:
                     made = thunk.kernel
                     assert isinstance(made, Kernel)
                     if made.key not in codes:
-                        # Under one symbol, or no object code of different texts would be equal.
-                        written = kernel.module_of(made, "kernel", machine)
-                        code = object_of_module(written, machine, made.effort)
-                        codes[made.key] = _hash(code)
+                        codes[made.key] = object_hash(made, machine)
                     row["object"] = codes[made.key]
                 rows[f"{corpus}/{program}/{number}"] = row
     return Listing(rows, texts)
+
+
+def object_hash(made: Kernel, machine: Machine) -> str:
+    """Return the hash of object code under one symbol, whatever the text of the kernel."""
+    module = kernel.module_of(made, "kernel", machine)
+    return _hash(object_of_module(module, machine, made.effort))
 
 
 def _hash(data: bytes) -> str:

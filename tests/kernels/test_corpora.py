@@ -2,7 +2,7 @@ import pytest
 from numba import njit
 
 from tests.kernels.corpora import CORPORA
-from tests.kernels.listing import Listing, differences
+from tests.kernels.listing import Listing, differences, object_hash
 from tests.processors import HOST
 from tests.sources import source_module
 from tests.unit.passes.passing import stated
@@ -11,9 +11,10 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.elementwise import ELEMENTWISE as RULES
 from xla_server.backends.compilation import compile_module
 from xla_server.codegen import kernel
-from xla_server.codegen.kernel_ir.expressions import START
+from xla_server.codegen.kernel_ir.expressions import START, STOP, Buffer, Index, Role, Value
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Call
+from xla_server.codegen.kernel_ir.statements import Call, Let, Store
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.verify import verify
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.namespace import vocabulary
@@ -66,6 +67,16 @@ def test_what_is_left_to_numba_is_counted_and_logged(
     assert kernel.kernel_object(Kernel((), (), (Call("foreign", (START,)),)), HOST)
     assert kernel.FALLBACKS.count == before + 1
     assert "compiled by numba's front end: the operator Pow" in caplog.text
+
+
+def test_object_code_does_not_depend_on_names() -> None:
+    place = Buffer(0, Role.SCRATCH)
+    one, other = (
+        Kernel((place,), (), (Let(value, STOP), Store(place, Type.I64, Index(0), value)))
+        for value in (Value("x", Type.I64), Value("y", Type.I64))
+    )
+    assert one.text != other.text
+    assert object_hash(one, HOST) == object_hash(other, HOST)
 
 
 def test_kernels_are_compared_by_text_and_module() -> None:
