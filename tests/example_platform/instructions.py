@@ -162,7 +162,6 @@ INSTRUCTIONS: MappingProxyType[str, Callable[..., Scalar]] = MappingProxyType(
         "popcnt": lambda x: _wrapped(_bits(x).bit_count(), x),
         "floor": np.floor,
         "ceil": np.ceil,
-        "truncate": np.trunc,
         "round_even": np.rint,
         "round_away": _round_away,
         "sqrt": np.sqrt,

@@ -45,6 +45,5 @@ def test_numba_makes_the_same_of_the_source(name: str, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(kernels, "module_of", unsupported)
     for thunk in thunks:
-        if isinstance(thunk.kernel, Kernel):
-            compiled = Kernels().get(thunk.kernel)
-            assert _results(compiled, thunk) == _results(emitted[thunk.kernel.key], thunk)
+        compiled = Kernels().get(thunk.kernel)
+        assert _results(compiled, thunk) == _results(emitted[thunk.kernel.key], thunk)

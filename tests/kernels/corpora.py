@@ -1,4 +1,4 @@
-"""Every program whose kernels are compared: golden, HLO, JAX, benchmark and random graphs."""
+"""Every program whose kernels are compared: golden, HLO, JAX, benchmarks, routines and graphs."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -52,6 +52,23 @@ def _graphs() -> Programs:
         yield str(seed), import_module(graph(seed))
 
 
+def _routines() -> Programs:
+    for kind in ("f32", "f64", "c64", "c128"):
+        yield f"tridiagonal_solve_perturbed {kind}", parse_module(_PERTURBED.replace("f32", kind))
+
+
+_PERTURBED = """HloModule m
+ENTRY e {
+  a = f32[3,6] parameter(0)
+  b = f32[3,6] parameter(1)
+  c = f32[3,6] parameter(2)
+  x = f32[3,6,2] parameter(3)
+  ROOT r = f32[3,6,2] custom-call(a, b, c, x), api_version=API_VERSION_TYPED_FFI,
+    custom_call_target="tridiagonal_solve_perturbed_ffi"
+}
+"""
+
+
 def _lowered(function: Callable[..., Any], arguments: Any) -> HloModule:
     return import_module(hlo_pb2.HloModuleProto.FromString(lower(function, *arguments)))
 
@@ -62,5 +79,6 @@ CORPORA: Mapping[str, Callable[[], Programs]] = {
     "jax": _jax,
     "benchmark": _benchmark,
     "graphs": _graphs,
+    "routines": _routines,
 }
 """The programs of each corpus, by its name."""

@@ -15,6 +15,8 @@ from typing import Any
 from tests.kernels.corpora import CORPORA
 from xla_server.backends.compilation import compile_module
 from xla_server.codegen import kernel
+from xla_server.codegen.compiler.kernel_compiler import object_of_module
+from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.target.machine import Machine
@@ -68,12 +70,19 @@ def listed(corpora: Sequence[str], *, objects: bool) -> Listing:
                     "in_place": [[to.name, source.name] for to, source in thunk.in_place],
                 }
                 if objects:
-                    key = thunk.kernel.key
-                    if key not in codes:
-                        codes[key] = _hash(kernel.kernel_object(thunk.kernel, machine))
-                    row["object"] = codes[key]
+                    made = thunk.kernel
+                    assert isinstance(made, Kernel)
+                    if made.key not in codes:
+                        codes[made.key] = object_hash(made, machine)
+                    row["object"] = codes[made.key]
                 rows[f"{corpus}/{program}/{number}"] = row
     return Listing(rows, texts)
+
+
+def object_hash(made: Kernel, machine: Machine) -> str:
+    """Return the hash of object code under one symbol, whatever the text of the kernel."""
+    module = kernel.module_of(made, "kernel", machine)
+    return _hash(object_of_module(module, machine, made.effort))
 
 
 def _hash(data: bytes) -> str:

@@ -1,21 +1,31 @@
 import pytest
+from numba import njit
 
 from tests.kernels.corpora import CORPORA
-from tests.kernels.listing import Listing, differences
+from tests.kernels.listing import Listing, differences, object_hash
 from tests.processors import HOST
+from tests.sources import source_module
 from tests.unit.passes.passing import stated
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.elementwise import ELEMENTWISE as RULES
 from xla_server.backends.compilation import compile_module
 from xla_server.codegen import kernel
-from xla_server.codegen.kernel_ir.kernel import Kernel, SourceKernel
+from xla_server.codegen.kernel_ir.expressions import START, STOP, Buffer, Index, Role, Value
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import Call, Let, Store
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.verify import verify
 from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.codegen.namespace import vocabulary
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.target.target import Target
 
-_FOREIGN = "k0 = f32(0x0)\ndef kernel(buffers, start, stop):\n    x = start ** 2\n"
+
+@njit
+def _foreign(x):  # type: ignore[no-untyped-def]
+    """A power, which the compiler of routines does not know."""
+    return x**2
 
 
 @pytest.mark.timeout(600)
@@ -29,10 +39,9 @@ def test_kernels_obey_the_rules_and_need_no_front_end_of_numba(corpus: str) -> N
     for code in seen.values():
         # It raises where only numba's front end could compile the kernel.
         module = str(kernel.module_of(code, "kernel", HOST))
-        if isinstance(code, Kernel):
-            verify(code)
-            source = SourceKernel(code.text)
-            assert module == str(kernel.module_of(source, "kernel", HOST))
+        assert isinstance(code, Kernel)
+        verify(code)
+        assert module == str(source_module(code.text))
 
 
 @pytest.mark.parametrize("kind", [ElementType.C64, ElementType.C128], ids=str)
@@ -48,13 +57,26 @@ def test_kernels_of_complex_numbers_need_no_front_end_of_numba(kind: ElementType
             kernel.module_of(thunk.kernel, "kernel", HOST)
 
 
-def test_what_is_left_to_numba_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_left_to_numba_is_counted_and_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     before = kernel.FALLBACKS.count
-    assert kernel.kernel_object(SourceKernel("def kernel(buffers, start, stop):\n    pass\n"), HOST)
+    monkeypatch.setitem(vocabulary(HOST).names, "foreign", _foreign)  # type: ignore[arg-type]
+    assert kernel.kernel_object(Kernel((), (), ()), HOST)
     assert kernel.FALLBACKS.count == before
-    assert kernel.kernel_object(SourceKernel(_FOREIGN), HOST)
+    assert kernel.kernel_object(Kernel((), (), (Call("foreign", (START,)),)), HOST)
     assert kernel.FALLBACKS.count == before + 1
     assert "compiled by numba's front end: the operator Pow" in caplog.text
+
+
+def test_object_code_does_not_depend_on_names() -> None:
+    place = Buffer(0, Role.SCRATCH)
+    one, other = (
+        Kernel((place,), (), (Let(value, STOP), Store(place, Type.I64, Index(0), value)))
+        for value in (Value("x", Type.I64), Value("y", Type.I64))
+    )
+    assert one.text != other.text
+    assert object_hash(one, HOST) == object_hash(other, HOST)
 
 
 def test_kernels_are_compared_by_text_and_module() -> None:

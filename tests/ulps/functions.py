@@ -14,7 +14,11 @@ import numpy as np
 from scipy import special
 
 from xla_contract.element_type import ElementType
-from xla_server.codegen.kernel import LoadedKernel, compile_kernel
+from xla_server.codegen.kernel import Kernels, LoadedKernel
+from xla_server.codegen.kernel_ir.builder import Body, Items
+from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Expression, Load, Role
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 
 Array = Any
@@ -90,35 +94,35 @@ def exact(function: str, name: str, *operands: Array) -> Array:
         return REFERENCE[function](*(operand.astype(WIDER[name]) for operand in operands))
 
 
-def _called(function: str | None, value: str) -> str:
-    """Return the text of a conversion; that of the value where there is nothing to convert."""
-    return value if function is None else f"{function}({value})"
+def _converted(function: str | None, value: Expression, kind: str) -> Expression:
+    """Return a value of a type by a conversion; as it is where there is nothing to convert."""
+    return value if function is None else Apply(function, (value,), Type(kind))
 
 
-def loop(function: str, name: str) -> str:
-    """The text of a loop over buffers that calls a function for every element."""
+def loop(function: str, name: str) -> Kernel:
+    """A loop over buffers that calls a function for every element."""
     kind = KERNEL_TYPE[_ELEMENT[name]]
     operands = range(2 if function in BINARY else 1)
-    addresses = "".join(f"    a{k} = reload_i64(buffers, {k})\n" for k in operands)
-    loads = ", ".join(_called(kind.widen, f"load_{kind.storage}(a{k}, i)") for k in operands)
+    buffers = [Buffer(k, Role.READ) for k in operands]
+    result = Buffer(len(operands), Role.WRITE)
     name = function if function in OPERATIONS else f"{function}_{kind.computed}"
-    value = _called(kind.narrow, f"{name}({loads})")
-    return (
-        "def kernel(buffers, start, stop):\n"
-        f"{addresses}"
-        f"    result = reload_i64(buffers, {len(operands)})\n"
-        "    for i in range(start, stop):\n"
-        f"        store_{kind.storage}(result, i, {value})\n"
-    )
+    kernel = Body()
+    with Items(kernel, 1) as items:
+        loads = [Load(buffer, Type(kind.storage), items.axis) for buffer in buffers]
+        given = tuple(_converted(kind.widen, load, kind.computed) for load in loads)
+        value = Apply(name, given, Type(kind.computed))
+        items.store(result, kind.storage, items.axis, _converted(kind.narrow, value, kind.storage))
+    return Kernel((*buffers, result), (), tuple(kernel.statements))
 
 
+_KERNELS = Kernels()
 _ELEMENT = {kind.text: kind for kind in ElementType if kind.text in DTYPE}
 
 
 @functools.cache
 def kernel(function: str, name: str) -> LoadedKernel:
     """The loop, compiled."""
-    return compile_kernel(loop(function, name))
+    return _KERNELS.get(loop(function, name))
 
 
 def computed(function: str, *operands: Array) -> Array:

@@ -1,15 +1,14 @@
-"""Kernels: from the loop IR, or source text, to the address of machine code.
+"""Kernels: from the loop IR to the address of machine code.
 
 A kernel is a function `kernel(buffers, start, stop)` of three int64: the address of a table of
 buffer addresses, and the range of its outermost loop that this call is to do. It returns nothing
-and raises nothing. numba compiles it without the wrappers that Python would need.
+and raises nothing.
 """
 
 import dataclasses
 import functools
 import hashlib
 import logging
-import re
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -18,17 +17,14 @@ from typing import Any
 from numba import types
 
 from xla_server.buffers.code import KernelCode, KernelError
-from xla_server.codegen.compiler.direct_compiler import function_module, kernel_module
+from xla_server.codegen.compiler.direct_compiler import function_module
 from xla_server.codegen.compiler.direct_values import UnsupportedError
 from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.compiler.kernel_compiler import compile_object, object_of_module
 from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.compiler.shared_functions import symbols_in
 from xla_server.codegen.emit import llvm
-from xla_server.codegen.instructions.instruction import Instruction
-from xla_server.codegen.instructions.memory import COMPUTED, MEMORY
-from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.kernel import Kernel, SourceKernel
+from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.namespace import vocabulary
 from xla_server.target.machine import Machine
 
@@ -239,52 +235,33 @@ def cache_key(symbol: str, machine: Machine) -> str:
     return f"{symbol} {machine.name} {machine.features}"
 
 
-def compile_kernel(source: str) -> LoadedKernel:
-    """Return the kernel that a source text defines, compiled by itself."""
-    return Kernels().get(SourceKernel(source))
-
-
 def kernel_object(kernel: KernelCode, machine: Machine) -> bytes:
     """Return the object code of a kernel for a machine."""
-    symbol = symbol_of(kernel.key)
+    made, symbol = _of_ir(kernel), symbol_of(kernel.key)
     try:
-        module = module_of(kernel, symbol, machine)
+        module = module_of(made, symbol, machine)
     except UnsupportedError as error:
-        names = _names_of(kernel.text, machine)
-        exec(compile(kernel.text, "<kernel>", "exec"), names)
+        names = dict(vocabulary(machine).names)
+        exec(compile(made.text, "<kernel>", "exec"), names)
         code = compile_object(names["kernel"], ARGUMENTS, symbol, machine)
         FALLBACKS.record(error)
         return code
-    return object_of_module(module, machine, _effort_of(kernel, machine))
+    return object_of_module(module, machine, made.effort)
 
 
 def module_of(kernel: KernelCode, symbol: str, machine: Machine) -> Any:
-    """Return the LLVM module of a kernel for a machine, as `symbol`. Raises UnsupportedError."""
-    if isinstance(kernel, Kernel):
-        return llvm.kernel_module(kernel, vocabulary(machine).names, symbol, machine)
-    return kernel_module(kernel.text, _names_of(kernel.text, machine), symbol, machine)
+    """Return the LLVM module of a kernel for a machine, as `symbol`.
+
+    Raises UnsupportedError for one that calls a routine which only numba's front end can compile.
+    """
+    return llvm.kernel_module(_of_ir(kernel), vocabulary(machine).names, symbol, machine)
 
 
-def _names_of(source: str, machine: Machine) -> dict[str, Any]:
-    """Return the global names of a source text, its constants among them."""
-    names = dict(vocabulary(machine).names)
-    # The kernel itself is read from the text, seldom from what Python makes of it.
-    exec(compile(source.partition("def kernel(")[0], "<kernel>", "exec"), names)
-    return names
-
-
-def _effort_of(kernel: KernelCode, machine: Machine) -> Effort:
-    """Return how much LLVM does: little for what only calls functions that do for long."""
-    if isinstance(kernel, Kernel | SourceKernel) and kernel.effort is not None:
-        return kernel.effort
-    words, names = set(re.findall(r"\w+", kernel.text)), vocabulary(machine).names
-    called = {names[word] for word in words if word in names}
-    if called.isdisjoint(_STORES) and any(isinstance(f, Instruction) and f.is_long for f in called):
-        return Effort.UNOPTIMISED
-    return Effort.OPTIMISED
-
-
-_STORES = [MEMORY[f"{store}_{kind}"] for store in ("store", "poke") for kind in COMPUTED]
+def _of_ir(kernel: KernelCode) -> Kernel:
+    if not isinstance(kernel, Kernel):
+        name = type(kernel).__name__
+        raise TypeError(f"a compiled kernel must be of the loop IR (Kernel), got {name}")
+    return kernel
 
 
 @functools.cache

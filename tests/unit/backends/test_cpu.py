@@ -21,7 +21,8 @@ from xla_server.backends.dump_directory import DumpDirectory
 from xla_server.backends.incidents import Incidents
 from xla_server.backends.options import CompileOptions, DumpFormat, DumpOptions, Pattern
 from xla_server.buffers.code import KernelThunk
-from xla_server.codegen.kernel_ir.kernel import SourceKernel
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.evaluator import memory
@@ -190,8 +191,8 @@ def test_passes_are_chosen_by_name() -> None:
 def broken(lowering: Lowering, i: HloInstruction) -> Tree:
     """A lowering whose kernel names what there is not."""
     result = lowering.new(i.shape, i.name)
-    source = "def kernel(buffers, start, stop):\n    no_such_instruction(buffers)\n"
-    lowering.add(KernelThunk(i.name, SourceKernel(source), 1, 1, (result,), (), (result,)))
+    kernel = Kernel((), (), (Call("no_such_instruction", ()),))
+    lowering.add(KernelThunk(i.name, kernel, 1, 1, (result,), (), (result,)))
     return result
 
 

@@ -4,8 +4,9 @@ from xla_contract.shape import Shape
 from xla_server.buffers import assignment
 from xla_server.buffers.assignment import ALIGNMENT, assign, memory_use
 from xla_server.buffers.code import Branch, Code, CopyThunk, Jump, KernelThunk, Label, Row, Value
-from xla_server.codegen.kernel_ir.kernel import SourceKernel
+from xla_server.codegen.kernel_ir.kernel import Kernel
 
+EMPTY = Kernel((), (), ())
 WIDE = Shape.parse("f32[64]")
 
 
@@ -16,7 +17,7 @@ def value(name: str, shape: Shape = WIDE) -> Value:
 def kernel(result: Value, *operands: Value, in_place: bool = False) -> KernelThunk:
     pairs = tuple((result, operand) for operand in operands) if in_place else ()
     arguments = (*operands, result)
-    return KernelThunk(result.name, SourceKernel(""), 1, 1, arguments, operands, (result,), pairs)
+    return KernelThunk(result.name, EMPTY, 1, 1, arguments, operands, (result,), pairs)
 
 
 def places(code: Code, *values: Value) -> list[tuple[str, int]]:
@@ -136,7 +137,7 @@ def test_many_donated_parameters_are_not_tried_for_every_result(
     assert [place.kind for place in found.results] == ["parameter"] * 50
     assert len(tried) == 50
     tried.clear()
-    all_read = KernelThunk("read", SourceKernel(""), 1, 1, (*parameters,), (*parameters,), ())
+    all_read = KernelThunk("read", EMPTY, 1, 1, (*parameters,), (*parameters,), ())
     rows: list[Row] = [all_read, *(kernel(result) for result in results)]
     found = assign(Code(rows, parameters, {}, results), frozenset(range(50)))
     assert {place.number for place in found.results} == set(range(50))

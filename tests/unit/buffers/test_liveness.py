@@ -5,8 +5,9 @@ import pytest
 from xla_contract.shape import Shape
 from xla_server.buffers.code import Code, KernelThunk, Value
 from xla_server.buffers.liveness import _mutual, analyse, interference, members
-from xla_server.codegen.kernel_ir.kernel import SourceKernel
+from xla_server.codegen.kernel_ir.kernel import Kernel
 
+EMPTY = Kernel((), (), ())
 WIDE = Shape.parse("f32[64]")
 
 
@@ -26,9 +27,7 @@ def test_what_one_value_conflicts_with_conflicts_with_it(count: int) -> None:
 def test_a_value_may_have_the_memory_of_what_is_done_before_it() -> None:
     x, a, b, c = (Value(WIDE, name) for name in "xabc")
     chain = [(a, x), (b, a), (c, b)]
-    rows = [
-        KernelThunk(to.name, SourceKernel(""), 1, 1, (of, to), (of,), (to,)) for to, of in chain
-    ]
+    rows = [KernelThunk(to.name, EMPTY, 1, 1, (of, to), (of,), (to,)) for to, of in chain]
     code = Code([*rows], [x], {}, [c])
     liveness = analyse(code)
     conflicts = interference(code, liveness)

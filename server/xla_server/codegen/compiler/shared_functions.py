@@ -45,10 +45,8 @@ class SharedFunction(Instruction):
         effort: Effort = Effort.WRITTEN,
         *,
         returns: bool = False,
-        is_long: bool = False,
     ) -> None:
         self.symbol = f"{_PREFIX}{name}"
-        self.is_long = is_long
         self._write = write
         self._effort = effort
         self._objects: dict[Machine, bytes] = {}
@@ -109,11 +107,8 @@ class TextFunction(SharedFunction):
         effort: Effort = Effort.WRITTEN,
         *,
         returns: bool = False,
-        is_long: bool = False,
     ) -> None:
-        super().__init__(
-            name, argument_count, lambda *_: None, effort, returns=returns, is_long=is_long
-        )
+        super().__init__(name, argument_count, lambda *_: None, effort, returns=returns)
         self._text = text
 
     def _module(self, machine: Machine) -> Any:

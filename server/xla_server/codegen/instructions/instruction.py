@@ -20,13 +20,7 @@ Define = Callable[..., tuple[Any, Generate]]
 
 
 class Instruction:
-    """An operation that kernels call.
-
-    One that `is_long` takes so much longer than a call that kernels of nothing but such calls are
-    not optimised.
-    """
-
-    is_long = False
+    """An operation that kernels call."""
 
     def __init__(self, define: Define) -> None:
         self._define = define

@@ -73,12 +73,14 @@ class Body:
         """Change a cell."""
         self.statements.append(Set(cell, expression, origin))
 
-    def call(self, routine: str, *operands: int | Expression) -> None:
-        """Call a routine that returns nothing."""
-        self.statements.append(Call(routine, tuple(map(whole, operands))))
+    def call(
+        self, routine: str, *operands: int | Expression, results: tuple[Value, ...] = ()
+    ) -> None:
+        """Call an instruction or routine that has no record, and bind what it returns."""
+        self.statements.append(Call(routine, tuple(map(whole, operands)), results))
 
     def call_routine(self, routine: Routine, given: Operands) -> None:
-        """Call a routine with an operand for each of its parameters."""
+        """Call a routine with an operand for each of its parameters, by their names."""
         operands = routine.operands(given)
         call = Call(routine.name, operands, (), routine.parameters, routine.is_inlined)
         self.statements.append(call)

@@ -34,8 +34,25 @@ class Role(enum.Enum):
         return "poke" if self is Role.SCRATCH else "store"
 
 
+class _Accessed:
+    """Memory whose role says how it is accessed."""
+
+    __slots__ = ()
+    role: Role
+
+    @property
+    def load(self) -> str:
+        """The instruction of loads."""
+        return self.role.load
+
+    @property
+    def store(self) -> str:
+        """The instruction of stores."""
+        return self.role.store
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Buffer:
+class Buffer(_Accessed):
     """Argument `number` of the kernel."""
 
     number: int
@@ -46,33 +63,13 @@ class Buffer:
         """The name of its address."""
         return "cancelled" if self.role is Role.WORD else f"buffer{self.number}"
 
-    @property
-    def load(self) -> str:
-        """The instruction of loads."""
-        return self.role.load
-
-    @property
-    def store(self) -> str:
-        """The instruction of stores."""
-        return self.role.store
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Region:
+class Region(_Accessed):
     """Memory from an address on that the kernel computes, such as a part of a buffer."""
 
     address: "Expression"
     role: Role
-
-    @property
-    def load(self) -> str:
-        """The instruction of loads."""
-        return self.role.load
-
-    @property
-    def store(self) -> str:
-        """The instruction of stores."""
-        return self.role.store
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -253,11 +250,6 @@ def opaque(number: int) -> Const:
     A loop up to it is neither unrolled nor made of vectors where it is short.
     """
     return Const(Type.I64, (number,))
-
-
-def is_positive(number: Expression) -> Apply:
-    """Return whether an integer is above 0."""
-    return Apply("gt", (number, Index(0)), Type.B1)
 
 
 def plus(left: "int | Expression", right: "int | Expression") -> Expression:

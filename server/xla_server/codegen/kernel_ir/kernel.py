@@ -1,4 +1,4 @@
-"""Kernels: of the loop IR, or as source that is written by hand."""
+"""Kernels of the loop IR."""
 
 import dataclasses
 import functools
@@ -39,24 +39,4 @@ class Kernel:
     @property
     def key(self) -> str:
         """The name of the kernel's object code: its text and effort."""
-        return _key(self.text, self.effort)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class SourceKernel:
-    """A kernel as numba source, by what has no schedule yet.
-
-    Without `effort` it is optimised, unless it only calls functions that do for long.
-    """
-
-    text: str
-    effort: Effort | None = None
-
-    @property
-    def key(self) -> str:
-        """The name of the kernel's object code: its text, and its effort if that is given."""
-        return self.text if self.effort is None else _key(self.text, self.effort)
-
-
-def _key(text: str, effort: Effort) -> str:
-    return f"# {effort.name.lower()}\n{text}"
+        return f"# {self.effort.name.lower()}\n{self.text}"

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from xla_server.codegen.kernel_ir.builder import Body, Loop
-from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Cell, Index, Role, Value
+from xla_server.codegen.kernel_ir.expressions import Buffer, Cell, Index, Role, Value, condition
 from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Break, If, Set, Stop, While
@@ -81,8 +81,8 @@ class _ScalarLoopBuilder(LoopBuilder):
         body = self._invariants = Loop(around, "turn", max(1, _WORK_UNSEEN // loop.cost))
         self._evaluate_all(_needed([loop.condition]))
         test = self._value(loop.condition)
-        leave = Set(going, Apply("bit_not", (going,), Type.B1)), Break()
-        body.add(If(Apply("bit_not", (test,), Type.B1), leave))
+        leave = Set(going, condition("bit_not", going)), Break()
+        body.add(If(condition("bit_not", test), leave))
         self._change(body)
         body.close()
         self._top.add(While(going, tuple(around.statements), 1))

@@ -30,12 +30,6 @@ def is_long(work: int) -> bool:
     return work >= LONG_TRIP
 
 
-def stop_lines(depth: int, word: str = "cancelled") -> list[str]:
-    """Lines of a kernel that return from it if the word at the address `word` is set."""
-    margin = "    " * depth
-    return [f"{margin}if watch_i64({word}) != 0:", f"{margin}    return"]
-
-
 @contextlib.contextmanager
 def watched_loop(
     outside: Body,

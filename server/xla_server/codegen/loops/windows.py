@@ -17,6 +17,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Load,
     StackArray,
     Value,
+    condition,
     integer_op,
     known,
     plus,
@@ -36,12 +37,7 @@ from xla_server.codegen.loops.window_graph import (
     traced,
 )
 from xla_server.codegen.loops.window_levels import Level
-from xla_server.codegen.loops.window_tiles import (
-    AxisPass,
-    WindowTile,
-    is_flat_pass,
-    tile_of,
-)
+from xla_server.codegen.loops.window_tiles import AxisPass, WindowTile, is_flat_pass, tile_of
 from xla_server.codegen.trace.graph import Literal
 from xla_server.fusion.windows import IDEMPOTENT, is_short_window
 from xla_server.passes.build import combiner
@@ -210,10 +206,10 @@ class _WindowBuilder(LoopBuilder):
             for number, axis in zip(clipped, axes, strict=True):
                 origin = self._origin_of[number]
                 end = plus(origin, axis.spacing.span)
-                tests += [_test("ge", origin, 0), _test("le", end, axis.axis.base)]
+                tests += [condition("ge", origin, 0), condition("le", end, axis.axis.base)]
             inside: Expression = tests[0]
             for test in tests[1:]:
-                inside = Apply("bit_and", (inside, test), Type.B1)
+                inside = condition("bit_and", inside, test)
             count = self._bound(Apply("select", (inside, Index(0), Index(total)), Type.I64), body)
         with Loop(body, self._names("i"), count, iterations=total) as loop:
             neutral = self._value(window.neutral)
@@ -407,7 +403,3 @@ class _WindowBuilder(LoopBuilder):
         if isinstance(expression, Value) or known(expression) is not None:
             return expression
         return body.let(self._names("i"), expression)
-
-
-def _test(relation: str, left: Expression, right: int) -> Apply:
-    return Apply(relation, (left, Index(right)), Type.B1)

@@ -31,10 +31,8 @@ from xla_server.codegen.kernel_ir.expressions import (
     Region,
     Role,
     integer_op,
-    whole,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.pieces import Box, are_few, box_kernels
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
@@ -302,7 +300,7 @@ def _call(routine: str, items: int, *operands: int | Expression) -> Kernel:
     """Return the kernel that has a routine do a range of work items, by the table of buffers."""
     top = Body()
     with Items(top, items, None) as body:
-        body.add(Call(routine, (BUFFERS, START, STOP, *map(whole, operands))))
+        body.call(routine, BUFFERS, START, STOP, *operands)
     return Kernel((), (), tuple(top.statements), Effort.UNOPTIMISED)
 
 

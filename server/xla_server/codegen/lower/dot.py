@@ -16,18 +16,13 @@ from xla_server.codegen.kernel_ir.expressions import (
     STOP,
     Address,
     Role,
+    condition,
     integer_op,
-    is_positive,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Operands
 from xla_server.codegen.kernel_ir.statements import Stop
-from xla_server.codegen.lower.epilogue import (
-    NO_EPILOGUE,
-    Epilogue,
-    EpilogueFusion,
-    EpilogueKernel,
-)
+from xla_server.codegen.lower.epilogue import NO_EPILOGUE, Epilogue, EpilogueFusion, EpilogueKernel
 from xla_server.codegen.lower.gemm import Gemm, Side, layout_kernel, product_kernel
 from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
@@ -327,7 +322,7 @@ def _blas_kernel(
                 "m": last_row - row,
                 "n": last_column - column,
                 "k": integer_op("minimum", step + at_once, depth) - step,
-                "adds": is_positive(step),
+                "adds": condition("gt", step, 0),
             }
             steps.call_routine(product_into(computed), operands)
         first = pair * rows

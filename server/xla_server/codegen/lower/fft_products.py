@@ -18,6 +18,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Role,
     StackArray,
     Value,
+    condition,
     integer_op,
     whole,
 )
@@ -169,7 +170,7 @@ def mix(c: Context, source: Array, target: Array, rows: int, n: int, *, is_inver
         chunk = items.let("chunk", items.axis % chunks)
         read_at = items.let("read", Address(SOURCE) + line * (read * width))
         written_at = items.let("written", Address(TARGET) + line * (written * width))
-        with Branch(items, Apply("eq", (chunk, whole(0)), Type.B1)) as ends:
+        with Branch(items, condition("eq", chunk, 0)) as ends:
             one = ends.let("one", _load(kind, read_at, 0))
             other = ends.let("other", _load(kind, read_at, 2 * half if is_inverse else 1))
             total, difference = (Apply(name, (one, other), Type(kind)) for name in ("add", "sub"))
@@ -218,10 +219,10 @@ def _move_pairs(
     up = place + width + first * step
     down = place + (half - 1) * width - first * step
     body.call_routine(columns, move_operands(up, a, a + vector, c.lanes, step, full))
-    with Branch(body, Apply("gt", (full, whole(0)), Type.B1)) as inside:
+    with Branch(body, condition("gt", full, 0)) as inside:
         given = move_operands(down, b, b + vector, c.lanes, -step, full)
         inside.call_routine(lines, given | line_operands(0, c.lanes, 0, -width))
-    with Branch(body, Apply("lt", (full, count), Type.B1)) as inside:
+    with Branch(body, condition("lt", full, count)) as inside:
         for at, block, ahead in (
             (up + full * step, a, width),
             (down - full * step, b, -width),
@@ -238,7 +239,7 @@ def complete(c: Context, source: Array, target: Array, rows: int, n: int) -> Non
     with _each_element(c, source, target, rows, half) as (body, line, begin, end):
         at = body.let("at", Address(SOURCE) + line * (half * 2 * c.width))
         there = body.let("there", Address(TARGET) + line * (n * 2 * c.width))
-        with Branch(body, Apply("eq", (begin, whole(0)), Type.B1)) as zeroth:
+        with Branch(body, condition("eq", begin, 0)) as zeroth:
             _store(zeroth, kind, there, 0, _load(kind, at, 0))
             _store(zeroth, kind, there, 1, _zero(kind))
         low = integer_op("maximum", begin, 1)

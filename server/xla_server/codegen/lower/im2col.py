@@ -27,6 +27,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Region,
     Role,
     Value,
+    condition,
     integer_op,
     plus,
     times,
@@ -177,7 +178,7 @@ class MatrixCopy:
             before = integer_op("mul", row.axis - rows[0], last - first)
             run = _Run(self, index, whole(base), before - first)
             runs = max(1, self.matrix.columns // run.length)
-            with Repeat(row, _test("lt", column, last), runs) as each:
+            with Repeat(row, condition("lt", column, last), runs) as each:
                 each.set(column, column + run.emit(each, column, last))
 
 
@@ -192,7 +193,7 @@ class _Run:
         inner = [axis for axis in matrix.inner if axis.size > 1] or list(matrix.inner[-1:])
         self._copy, self._index, self._base, self._row = copy, index, base, row
         self._kind = Type(copy.element_type.text)
-        self._axis, self._unit = _run(inner, matrix)
+        self._axis, self._unit = _run(inner)
         self._around = inner[: -2 if self._unit > 1 else -1]
         moving = [axis for axis in matrix.axes if axis.size > 1 and axis not in inner[-1:]]
         self._fixed = [axis for axis in moving if self._unit == 1 or axis != inner[-2]]
@@ -247,18 +248,18 @@ class _Run:
         """
         matrix = self._copy.matrix
         free = [(self._index[axis], axis.step) for axis in self._fixed if axis.line is None]
-        place, tests = self._base + _sum(free, 0), []
+        place, tests = self._base + _sum(free, 0), list[Expression]()
         for line in dict.fromkeys(axis.line for axis in matrix.axes if axis.line is not None):
             if line == self._axis.line:
                 continue
             position: Expression = body.let(line.name, self._position(line))
             if not matrix.is_inside(line):
-                tests.append(_test("ge", position, 0))
+                tests.append(condition("ge", position, 0))
                 if line.gap > 1:
                     there = body.let(f"{line.name}_in", integer_op("maximum", position, 0))
-                    tests.append(_test("eq", there % line.gap, 0))
+                    tests.append(condition("eq", there % line.gap, 0))
                     position = body.let(f"{line.name}_element", there // line.gap)
-                tests.append(_test("lt", position, line.size))
+                tests.append(condition("lt", position, line.size))
             place = place + position * line.stride
         return place, tests
 
@@ -291,9 +292,9 @@ class _Run:
             element = each.let("e", there // line.gap)
             value = each.declare("v", literal(kind.dtype.type(0), kind).constant)
             own = [
-                _test("ge", here, 0),
-                _test("eq", there % line.gap, 0),
-                _test("lt", element, line.size),
+                condition("ge", here, 0),
+                condition("eq", there % line.gap, 0),
+                condition("lt", element, line.size),
             ]
             with Branch(each, _all([*tests, *own])) as inside:
                 load = Load(self._copy.source, self._kind, place + element * line.stride)
@@ -301,12 +302,8 @@ class _Run:
             each.store(self._copy.target, self._kind, to + each.axis, value)
 
 
-def _test(function: str, left: Expression, right: int | Expression) -> Expression:
-    return Apply(function, (left, whole(right)), Type.B1)
-
-
 def _all(tests: Sequence[Expression]) -> Expression:
-    return functools.reduce(lambda a, b: Apply("bit_and", (a, b), Type.B1), tests)
+    return functools.reduce(lambda a, b: condition("bit_and", a, b), tests)
 
 
 def _sum(terms: Sequence[tuple[Expression, int]], constant: int) -> Expression:
@@ -314,7 +311,7 @@ def _sum(terms: Sequence[tuple[Expression, int]], constant: int) -> Expression:
     return functools.reduce(plus, [*products, whole(constant)])
 
 
-def _run(inner: Sequence[Axis], matrix: Matrix) -> tuple[Axis, int]:
+def _run(inner: Sequence[Axis]) -> tuple[Axis, int]:
     """Return the axis that the innermost loop moves along, and elements for each of its steps."""
     last = inner[-1]
     if len(inner) > 1 and last.line is None and last.step == 1:

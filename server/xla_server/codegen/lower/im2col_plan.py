@@ -60,7 +60,7 @@ class Plan:
         after = tuple(over_result[d] for d in range(feature + 1, i.shape.rank))
         features_last = all(axis.size == 1 for axis in after)
         rows, fixed = ((*before, *after), ()) if features_last else (after, before)
-        depth_order, depth_inside = _depth_order(i, over_result, over_kernel)
+        depth_order, depth_inside = _depth_order(over_result, over_kernel)
         depth = tuple(over_kernel[d] for d in depth_order)
         matrix = Matrix(rows, depth, fixed) if depth_inside else Matrix(depth, rows, fixed)
         transposed, repacked = _kernel_layout(i, depth_order)
@@ -135,7 +135,7 @@ def _axes(i: HloInstruction) -> tuple[dict[int, Axis], dict[int, Axis]]:
 
 
 def _depth_order(
-    i: HloInstruction, over_result: Mapping[int, Axis], over_kernel: Mapping[int, Axis]
+    over_result: Mapping[int, Axis], over_kernel: Mapping[int, Axis]
 ) -> tuple[list[int], bool]:
     """Return the kernel's dimensions that are summed over, and whether they are the matrix's rows.
 

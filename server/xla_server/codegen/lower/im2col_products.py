@@ -16,8 +16,8 @@ from xla_server.codegen.kernel_ir.expressions import (
     Region,
     Role,
     Value,
+    condition,
     integer_op,
-    is_positive,
     plus,
     whole,
 )
@@ -155,7 +155,7 @@ class _BlockWriter:
                 **dict(zip(("b", "b_ahead", "b_is_transposed"), right, strict=True)),
                 **{"c": into, "c_ahead": features if of_rows else plan.rows},
                 **dict(zip(("m", "n"), sizes, strict=True)),
-                **{"k": depth_stop - depth, "adds": is_positive(depth)},
+                **{"k": depth_stop - depth, "adds": condition("gt", depth, 0)},
             }
             part.call_routine(product_into(self.element_type.text), operands)
 

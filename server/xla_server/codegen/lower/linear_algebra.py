@@ -12,8 +12,7 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.cholesky import CholeskyAttributes
 from xla_contract.ops.triangular_solve import Transpose, TriangularSolveAttributes
 from xla_server.codegen.kernel_ir.builder import Branch
-from xla_server.codegen.kernel_ir.expressions import Apply, Expression, whole
-from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.kernel_ir.expressions import Expression, condition, whole
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.lower.matrix_kernel import MatrixKernel, flag, real
 from xla_server.codegen.routines.matrix_blocks import is_by_blocks
@@ -45,8 +44,8 @@ def lower_cholesky(lowering: Lowering, i: HloInstruction) -> Tree:
     failed = k.body.declare("failed", k.is_failed(status))
     with k.loop(n) as r:
         pivot = k.body.let("pivot", k.load(kind, factor, r * ((n + 1) * parts)))
-        is_nan = Apply("ne", (pivot, pivot), Type.B1)
-        k.body.set(failed, Apply("bit_or", (failed, is_nan), Type.B1))
+        is_nan = condition("ne", pivot, pivot)
+        k.body.set(failed, condition("bit_or", failed, is_nan))
     branch = Branch(k.body, failed)
     with k.within(branch):
         k.fill(k.element, factor, n * n, k.nan)

@@ -53,7 +53,7 @@ class MatrixCall:
 
 def basis(row: Expression, column: Expression) -> Expression:
     """Return the vectors of a matrix without elements: the first ones of a basis."""
-    return to("i64", ir.Apply("eq", (row, column), Type.B1))
+    return to("i64", ir.condition("eq", row, column))
 
 
 _BLOCK = 16
@@ -263,7 +263,7 @@ class MatrixKernel:
     def is_failed(self, status: Expression) -> Expression:
         """Return whether a status is not zero."""
         zero = ir.Const(Type.I32, (0,))
-        return ir.Apply("ne", (self.load("i32", status, 0), zero), Type.B1)
+        return ir.condition("ne", self.load("i32", status, 0), zero)
 
     @property
     def count(self) -> int:

@@ -30,7 +30,6 @@ from xla_server.codegen.kernel_ir.expressions import (
     plus,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
@@ -110,7 +109,7 @@ class _Random:
         """Draw four words in two."""
         low = body.let(self._names("v"), self.later(counter))
         pair = Value(self._names("v"), Type.U64), Value(self._names("v"), Type.U64)
-        body.add(Call("philox", (self.key, low, self.carried(low)), pair))
+        body.call("philox", self.key, low, self.carried(low), results=pair)
         return pair
 
     def store(self, body: Body, index: Expression, word: Expression) -> None:

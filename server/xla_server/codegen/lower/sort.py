@@ -36,7 +36,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     plus,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Call, Stop
+from xla_server.codegen.kernel_ir.statements import Stop
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.scalar_builder import apply_computation, evaluate, load_element
 from xla_server.codegen.loops.scheduled import ScheduledKernel
@@ -235,9 +235,10 @@ def _by_key(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Giv
             loop.store(entries, "i64", Index(1, ((i, 2),)), i)
     order = Value("order", Type.I64)
     rooms = [plus(scratch, 8 * n * words * length) for n in (1, 2)]
-    operands = (scratch, *rooms, Index(length), Address(sort.word))
+    operands = (scratch, *rooms, length, Address(sort.word))
+    body.call(sorter_name(words, key.bytes), *operands, results=(order,))
     # Entries that are not sorted have no valid numbers.
-    body.add(Call(sorter_name(words, key.bytes), operands, (order,)), Stop(sort.word))
+    body.add(Stop(sort.word))
     sorted_entries = Region(order, Role.SCRATCH)
     with _each(sort, body, count) as (loop, i):
         if words == 1:
@@ -259,10 +260,9 @@ def _by_heap(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Gi
         is_free = condition("lt", loop.axis, count)
         is_less = condition("lt", found, limit)
         with Branch(loop, condition("bit_or", is_free, is_less)) as branch:
-            operands = (sort.scratch, Index(count), loop.axis, found)
-            branch.add(Call("keep_entry", operands))
+            branch.call("keep_entry", sort.scratch, count, loop.axis, found)
             branch.set(limit, Load(heap, Type.I64, Index(0)))
-    body.add(Call("sort_heap", (sort.scratch, Index(count), Address(sort.word))))
+    body.call("sort_heap", sort.scratch, count, Address(sort.word))
     with _each(sort, body, count) as (loop, i):
         number = loop.let("number", Load(heap, Type.I64, Index(1, ((i, 2),))))
         give(loop, i, number)

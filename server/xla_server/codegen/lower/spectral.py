@@ -14,6 +14,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Const,
     Expression,
     Index,
+    condition,
     integer_op,
 )
 from xla_server.codegen.kernel_ir.types import Type
@@ -85,10 +86,10 @@ def lower_general(lowering: Lowering, i: HloInstruction) -> Tree:
     finite = k.body.declare("finite", flag(True))
     with k.loop(n * n * (1 if parts == 2 else 2)) as each:
         number = k.load(k.real.text, turned, each)
-        is_finite = Apply("is_finite", (number,), Type.B1)
-        k.body.set(finite, Apply("bit_and", (finite, is_finite), Type.B1))
+        is_finite = condition("is_finite", number)
+        k.body.set(finite, condition("bit_and", finite, is_finite))
     # LAPACK would not stop on NaN or infinity.
-    branch = Branch(k.body, Apply("bit_not", (finite,), Type.B1))
+    branch = Branch(k.body, condition("bit_not", finite))
     with k.within(branch):
         for value in values:
             k.fill(k.element, value, n, k.nan)
@@ -122,10 +123,10 @@ def _pair(k: MatrixKernel, vectors: Expression, imaginary: Expression, result: E
         first, second = (k.body.declare(k.names(name), c) for name in ("first", "second"))
         sign = k.body.declare(k.names("sign"), real(kind, 0))
         part = k.load(kind, imaginary, c)
-        with Branch(k.body, Apply("gt", (part, real(kind, 0)), Type.B1)) as body:
+        with Branch(k.body, condition("gt", part, real(kind, 0))) as body:
             body.set(second, integer_op("minimum", c + 1, n - 1))
             body.set(sign, real(kind, 1))
-        with Branch(k.body, Apply("lt", (part, real(kind, 0)), Type.B1)) as body:
+        with Branch(k.body, condition("lt", part, real(kind, 0))) as body:
             body.set(first, integer_op("maximum", c - 1, 0))
             body.set(sign, real(kind, -1))
         with k.loop(n) as r:

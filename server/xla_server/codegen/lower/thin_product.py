@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from xla_server.codegen.kernel_ir.builder import Items, Loop
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.expressions import Address, Role, integer_op, is_positive, whole
+from xla_server.codegen.kernel_ir.expressions import Address, Role, condition, integer_op, whole
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Operands
 from xla_server.codegen.kernel_ir.statements import Stop
@@ -141,7 +141,7 @@ def thin_kernel(
                 "result": target,
                 "result_ahead": ahead * width,
                 "steps": integer_op("minimum", thin.run, whole(thin.depth) - step),
-                "adds": integer_op("to_i64", is_positive(step)),
+                "adds": integer_op("to_i64", condition("gt", step, 0)),
             }
             if thin.is_inner:
                 own: Operands = {"count": count, "row_ahead": result * width}

@@ -17,27 +17,21 @@ from xla_server.codegen.kernel_ir.builder import Branch, Items, Loop, dealt
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import (
     Address,
-    Apply,
     Expression,
     Role,
+    condition,
     integer_op,
     plus,
     whole,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Operands, function_address
-from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.convolution_phases import Phase, panels
 from xla_server.codegen.lower.epilogue import NO_EPILOGUE, Epilogue, EpilogueKernel
 from xla_server.codegen.lower.exact_sums import ExactSums
 from xla_server.codegen.routines.product_tiles import tallest, tile_name
 from xla_server.codegen.routines.winograd_block import BLOCK, panel_width
-from xla_server.codegen.routines.winograd_transforms import (
-    RESULTS,
-    SIDE,
-    TAPS,
-    TRANSFORM_WEIGHTS,
-)
+from xla_server.codegen.routines.winograd_transforms import RESULTS, SIDE, TAPS, TRANSFORM_WEIGHTS
 
 FEWEST_FEATURES = 16
 """Of the input and the result, from which transforms cost less than they save."""
@@ -219,10 +213,10 @@ def _is_at_edge(tiled: Tiled, y: Expression, x: Expression) -> Expression:
     for begin, line in zip((y, x), tiled.phase.lines, strict=True):
         end = plus(begin, RESULTS + 2)
         tests += [
-            Apply("eq", (begin, whole(0)), Type.B1),
-            Apply("gt", (end, whole(line.results)), Type.B1),
+            condition("eq", begin, 0),
+            condition("gt", end, line.results),
         ]
-    return functools.reduce(lambda a, b: Apply("bit_or", (a, b), Type.B1), tests)
+    return functools.reduce(lambda a, b: condition("bit_or", a, b), tests)
 
 
 def _sizes(tiled: Tiled) -> Operands:

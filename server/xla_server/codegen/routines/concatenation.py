@@ -196,12 +196,12 @@ def _loaded(f: FunctionText, address: str, word: int) -> str:
 
 def _shared(name: str, function: Any) -> SharedFunction:
     write = functools.partial(write_function, function=function)
-    return SharedFunction(name, 3, write, Effort.PLAIN, is_long=True)
+    return SharedFunction(name, 3, write, Effort.PLAIN)
 
 
 CONCATENATION: dict[str, Any] = {
     "interleave_tiles": TextFunction(
-        "interleave_tiles", len(_INTERLEAVE_OPERANDS), _interleave_text, is_long=True
+        "interleave_tiles", len(_INTERLEAVE_OPERANDS), _interleave_text
     ),
     **{
         name: _shared(name, function)

@@ -157,7 +157,6 @@ DIRECT_BLOCK: dict[str, Any] = {
         len(BLOCK.parameters),
         functools.partial(write_function, function=_block),
         Effort.UNOPTIMISED,
-        is_long=True,
     )
 }
 """The function by its name in kernels."""

@@ -14,14 +14,7 @@ from xla_server.codegen.compiler.direct_compiler import write_function
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.instructions.constants import CONSTANTS
-from xla_server.codegen.instructions.intrinsics import (
-    add,
-    mul,
-    ne,
-    select,
-    whole_div,
-    whole_mod,
-)
+from xla_server.codegen.instructions.intrinsics import add, mul, ne, select, whole_div, whole_mod
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
@@ -170,7 +163,7 @@ def _function(kind: str) -> Callable[..., None]:
 def _shared(kind: str) -> SharedFunction:
     name = exact_sums(kind).name
     write = functools.partial(write_function, function=_function(kind))
-    return SharedFunction(name, len(_PARAMETERS), write, Effort.OPTIMISED, is_long=True)
+    return SharedFunction(name, len(_PARAMETERS), write, Effort.OPTIMISED)
 
 
 EXACT_SUMS: dict[str, Any] = {

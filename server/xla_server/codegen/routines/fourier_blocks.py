@@ -214,7 +214,7 @@ def fourier_blocks(machine: Machine) -> dict[str, TextFunction]:
         for kind in _KINDS:
             title = f"fourier_{name}_{kind}"
             write = functools.partial(text, machine=machine, kind=kind, **options)
-            found[title] = TextFunction(title, count, write, is_long=True)
+            found[title] = TextFunction(title, count, write)
 
     add("to_half", len(_REAL_OPERANDS), _halves_text, is_inverse=True)
     add("from_half", len(_REAL_OPERANDS), _halves_text, is_inverse=False)

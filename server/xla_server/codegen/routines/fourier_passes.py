@@ -238,8 +238,8 @@ def fourier_passes(machine: Machine) -> dict[str, TextFunction]:
             text = functools.partial(
                 pass_text, machine=machine, kind=kind, radix=radix, is_last=is_last
             )
-            found[name] = TextFunction(name, len(_OPERANDS), text, is_long=True)
+            found[name] = TextFunction(name, len(_OPERANDS), text)
         name = generic_name(kind)
         text = functools.partial(generic_text, machine=machine, kind=kind)
-        found[name] = TextFunction(name, len(_GENERIC_OPERANDS), text, is_long=True)
+        found[name] = TextFunction(name, len(_GENERIC_OPERANDS), text)
     return found

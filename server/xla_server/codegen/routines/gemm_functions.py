@@ -37,7 +37,7 @@ def panel_name(kind: Kind, source: str, height: int, *, is_across: bool) -> str:
 
 def _loops(routine: Routine, text: Callable[[str], str]) -> SharedFunction:
     count = len(routine.parameters)
-    return TextFunction(routine.name, count, text, Effort.UNOPTIMISED, is_long=True)
+    return TextFunction(routine.name, count, text, Effort.UNOPTIMISED)
 
 
 def _tile(machine: Machine, kind: Kind, rows: int, vectors: int) -> SharedFunction:

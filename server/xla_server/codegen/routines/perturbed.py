@@ -8,7 +8,20 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from xla_server.codegen.instructions.intrinsics import copysign, maximum
+from xla_server.codegen.functions.table import FUNCTIONS
+from xla_server.codegen.instructions.intrinsics import (
+    ARITHMETIC,
+    add,
+    copysign,
+    div,
+    ge,
+    gt,
+    le,
+    lt,
+    maximum,
+    mul,
+    ne,
+)
 from xla_server.codegen.instructions.memory import MEMORY
 
 _REAL: dict[str, Any] = {
@@ -17,13 +30,40 @@ _REAL: dict[str, Any] = {
     "c64": np.float32,
     "c128": np.float64,
 }
+"""The type of the sizes of each type's elements."""
+
+_NUMBER: dict[str, Any] = {**_REAL, "c64": np.complex64, "c128": np.complex128}
+_OF_REAL = {"f32": "real_f32", "f64": "real_f64", "c64": "c64_of_real", "c128": "c128_of_real"}
+
+
+def _instructions(computed: str, *names: str) -> list[Any]:
+    """Return instructions on elements: complex types have their own."""
+    if computed[0] == "c":
+        return [FUNCTIONS[f"{name}_{computed}"] for name in names]
+    return [ARITHMETIC[name] for name in names]
+
+
+def _division(computed: str) -> Any:
+    """Return what divides elements: complex ones in double precision."""
+    if computed[0] != "c":
+        return div
+    divide = FUNCTIONS["div_c128"]
+    widen, narrow = MEMORY["to_c128"], MEMORY[f"to_{computed}"]
+
+    @njit(error_model="numpy")
+    def divided(x, y):  # type: ignore[no-untyped-def]
+        return narrow(divide(widen(x), widen(y)))
+
+    return divided
 
 
 def _eliminated(computed: str) -> Any:
     """The three diagonals [n, 3] of U, written to `upper`; the right side takes the same steps."""
     peek, poke = MEMORY[f"peek_{computed}"], MEMORY[f"poke_{computed}"]
-    real = _REAL[computed]
-    nothing = np.result_type(real, np.complex64 if computed[0] == "c" else real).type(0)
+    size, minus, times = _instructions(computed, "absolute", "sub", "mul")
+    over = _division(computed)
+    negative, equal, differs = _instructions(computed, "neg", "eq", "ne")
+    zero, nothing = _REAL[computed](0), _NUMBER[computed](0)
 
     @njit(error_model="numpy")
     def eliminated(below, diagonal, above, right, upper, n, count):  # type: ignore[no-untyped-def]
@@ -31,33 +71,37 @@ def _eliminated(computed: str) -> Any:
             poke(upper, 3 * row, peek(diagonal, row))
             poke(upper, 3 * row + 1, peek(above, row) if row < n - 1 else nothing)
             poke(upper, 3 * row + 2, nothing)
-        scale = abs(peek(upper, 0)) + abs(peek(upper, 1))
+        scale = add(size(peek(upper, 0)), size(peek(upper, 1)))
         for row in range(n - 1):
             at = 3 * row
             under, pivot = peek(below, row + 1), peek(upper, at)
             next_pivot, after = peek(upper, at + 3), peek(upper, at + 4)
-            scale_under = abs(under) + (abs(next_pivot) + abs(after))
-            weight = abs(pivot) / scale if pivot != 0 else real(0)
-            if under == 0:
+            scale_under = add(size(under), add(size(next_pivot), size(after)))
+            weight = div(size(pivot), scale) if differs(pivot, nothing) else zero
+            if equal(under, nothing):
                 scale = scale_under
-            elif abs(under) / scale_under <= weight:
+            elif le(div(size(under), scale_under), weight):
                 scale = scale_under
-                factor = under / pivot
-                poke(upper, at + 3, next_pivot - factor * peek(upper, at + 1))
+                factor = over(under, pivot)
+                poke(upper, at + 3, minus(next_pivot, times(factor, peek(upper, at + 1))))
                 for k in range(row * count, (row + 1) * count):
-                    poke(right, k + count, peek(right, k + count) - factor * peek(right, k))
+                    poke(
+                        right,
+                        k + count,
+                        minus(peek(right, k + count), times(factor, peek(right, k))),
+                    )
             else:
-                factor, beside = pivot / under, peek(upper, at + 1)
+                factor, beside = over(pivot, under), peek(upper, at + 1)
                 poke(upper, at, under)
                 poke(upper, at + 1, next_pivot)
                 poke(upper, at + 2, after)
-                poke(upper, at + 3, beside - factor * next_pivot)
-                poke(upper, at + 4, -factor * after)
+                poke(upper, at + 3, minus(beside, times(factor, next_pivot)))
+                poke(upper, at + 4, times(negative(factor), after))
                 for k in range(row * count, (row + 1) * count):
                     value, other = peek(right, k), peek(right, k + count)
                     poke(right, k, other)
-                    poke(right, k + count, value - factor * other)
-                scale = abs(peek(upper, at + 3)) + abs(peek(upper, at + 4))
+                    poke(right, k + count, minus(value, times(factor, other)))
+                scale = add(size(peek(upper, at + 3)), size(peek(upper, at + 4)))
 
     return eliminated
 
@@ -65,29 +109,31 @@ def _eliminated(computed: str) -> Any:
 def _divided(computed: str) -> Any:
     """A row of the right side becomes that of the solution, divided by its perturbed pivot."""
     peek, poke = MEMORY[f"peek_{computed}"], MEMORY[f"poke_{computed}"]
+    size_of, plus, times = _instructions(computed, "absolute", "add", "mul")
+    over = _division(computed)
+    part, of_real = FUNCTIONS[f"real_{computed}"], FUNCTIONS[_OF_REAL[computed]]
     real = _REAL[computed]
     safe = np.finfo(real).smallest_normal
-    large = real(1) / safe
-    one = real(1)
+    large, zero, one, two = real(1) / safe, real(0), real(1), real(2)
 
     @njit(error_model="numpy")
     def divided(pivot, right, count, step):  # type: ignore[no-untyped-def]
-        largest = real(0)
+        largest = zero
         for k in range(count):
-            largest = maximum(largest, abs(peek(right, k)))
-        step = copysign(safe if safe > abs(step) else abs(step), pivot.real)
+            largest = maximum(largest, size_of(peek(right, k)))
+        step = copysign(safe if gt(safe, step) else step, part(pivot))
         factor = one
-        while abs(pivot) < one:
-            size = abs(pivot)
-            if size < safe and size != 0 and largest * safe <= size:
-                pivot, factor = pivot * large, large
+        while lt(size_of(pivot), one):
+            size = size_of(pivot)
+            if lt(size, safe) and ne(size, zero) and le(mul(largest, safe), size):
+                pivot, factor = times(pivot, of_real(large)), large
                 break
-            if size >= safe and largest <= size * large:
+            if ge(size, safe) and le(largest, mul(size, large)):
                 break
-            pivot, step = pivot + step, step * real(2)
-        inverse = one / pivot
+            pivot, step = plus(pivot, of_real(step)), mul(step, two)
+        inverse = over(of_real(one), pivot)
         for k in range(count):
-            poke(right, k, peek(right, k) * factor * inverse)
+            poke(right, k, times(times(peek(right, k), of_real(factor)), inverse))
 
     return divided
 
@@ -96,29 +142,31 @@ def _perturbed(computed: str) -> Any:
     """The right side [n, count] at `solution` becomes the solution; `upper` has room for 3 n."""
     peek, poke = MEMORY[f"peek_{computed}"], MEMORY[f"poke_{computed}"]
     eliminated, divided = _eliminated(computed), _divided(computed)
-    width = np.dtype(_REAL[computed]).itemsize * (2 if computed[0] == "c" else 1)
-    epsilon = np.finfo(_REAL[computed]).eps
+    size, minus, times = _instructions(computed, "absolute", "sub", "mul")
+    width, epsilon = np.dtype(_NUMBER[computed]).itemsize, np.finfo(_REAL[computed]).eps
 
     @njit(error_model="numpy")
     def perturbed(below, diagonal, above, solution, upper, n, count):  # type: ignore[no-untyped-def]
         eliminated(below, diagonal, above, solution, upper, n, count)
         # As in LAPACK, the row before the last does not count.
-        largest = maximum(abs(peek(diagonal, 0)), abs(peek(upper, 3 * n - 3)))
+        largest = maximum(size(peek(diagonal, 0)), size(peek(upper, 3 * n - 3)))
         if n > 1:
-            largest = maximum(largest, abs(peek(above, 0)))
+            largest = maximum(largest, size(peek(above, 0)))
         for k in range(3 * (n - 2)):
-            largest = maximum(largest, abs(peek(upper, k)))
+            largest = maximum(largest, size(peek(upper, k)))
         for back in range(n):
             row = n - 1 - back
             for k in range(row * count, (row + 1) * count):
                 rest = peek(solution, k)
                 if back > 0:
-                    rest -= peek(upper, 3 * row + 1) * peek(solution, k + count)
+                    rest = minus(rest, times(peek(upper, 3 * row + 1), peek(solution, k + count)))
                 if back > 1:
-                    rest -= peek(upper, 3 * row + 2) * peek(solution, k + 2 * count)
+                    rest = minus(
+                        rest, times(peek(upper, 3 * row + 2), peek(solution, k + 2 * count))
+                    )
                 poke(solution, k, rest)
             pivot = peek(upper, 3 * row)
-            divided(pivot, solution + row * count * width, count, epsilon * largest)
+            divided(pivot, solution + row * count * width, count, mul(epsilon, largest))
 
     return perturbed
 

@@ -79,7 +79,7 @@ def _tile(
         return write(symbol, machine, kind, rows, vectors, is_partial, is_depthwise)
 
     name = _name(kind, rows, vectors, is_partial, is_depthwise)
-    return TextFunction(name, _ARGUMENTS, text, effort, is_long=True)
+    return TextFunction(name, _ARGUMENTS, text, effort)
 
 
 def tile_text(

@@ -369,12 +369,12 @@ def thin_products(machine: Machine) -> dict[str, SharedFunction]:
         for height in inner_heights(machine):
             text = functools.partial(inner_text, machine=machine, kind=KINDS[name], height=height)
             symbol = thin_name(name, height, is_inner=True)
-            found.append(TextFunction(symbol, len(INNER.names), text, is_long=True))
+            found.append(TextFunction(symbol, len(INNER.names), text))
         text = functools.partial(streamed_text, machine=machine, kind=KINDS[name])
         symbol = streamed_name(name)
-        found.append(TextFunction(symbol, len(INNER.names), text, is_long=True))
+        found.append(TextFunction(symbol, len(INNER.names), text))
         for height in OUTER_HEIGHTS:
             text = functools.partial(outer_text, machine=machine, kind=KINDS[name], height=height)
             symbol = thin_name(name, height, is_inner=False)
-            found.append(TextFunction(symbol, len(OUTER.names), text, is_long=True))
+            found.append(TextFunction(symbol, len(OUTER.names), text))
     return {function.__name__: function for function in found}

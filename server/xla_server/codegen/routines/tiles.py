@@ -160,6 +160,6 @@ _TILES = {
 TILES: dict[str, Any] = {
     **_TILES,
     **{f"{name}_address": tile.address() for name, tile in _TILES.items()},
-    BLOCKS.name: TextFunction(BLOCKS.name, len(BLOCKS.parameters), _blocks_text, is_long=True),
+    BLOCKS.name: TextFunction(BLOCKS.name, len(BLOCKS.parameters), _blocks_text),
 }
 """Every function of this module by its name in kernels, and the instructions for addresses."""

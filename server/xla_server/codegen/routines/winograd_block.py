@@ -24,12 +24,7 @@ from xla_server.codegen.instructions.memory import clear_bytes, copy_bytes
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.routines.product_tiles import VECTORS, lanes, product_tile_at
-from xla_server.codegen.routines.winograd_transforms import (
-    RESULTS,
-    SIDE,
-    TAPS,
-    winograd_transforms,
-)
+from xla_server.codegen.routines.winograd_transforms import RESULTS, SIDE, TAPS, winograd_transforms
 from xla_server.target.machine import Machine
 
 _SQUARE = SIDE * SIDE
@@ -176,5 +171,5 @@ def winograd_block(machine: Machine) -> dict[str, SharedFunction]:
     """Return the function by its name in kernels."""
     write = functools.partial(write_function, function=_block(machine))
     count = len(BLOCK.parameters)
-    function = SharedFunction(BLOCK.name, count, write, Effort.UNOPTIMISED, is_long=True)
+    function = SharedFunction(BLOCK.name, count, write, Effort.UNOPTIMISED)
     return {BLOCK.name: function}

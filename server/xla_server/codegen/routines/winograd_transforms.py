@@ -205,7 +205,7 @@ def _transform(
     write = transform if is_assembly else functools.partial(transform_text, machine=machine)
     text = functools.partial(write, matrix=matrix, is_partial=is_partial, looks=looks)
     count = len(TRANSFORM_WEIGHTS.parameters)
-    return TextFunction(name, count, text, effort, returns=looks, is_long=True)
+    return TextFunction(name, count, text, effort, returns=looks)
 
 
 def winograd_transforms(machine: Machine) -> dict[str, SharedFunction]:

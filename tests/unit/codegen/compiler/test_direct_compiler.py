@@ -9,14 +9,14 @@ import pytest
 from numba import njit
 
 from tests.processors import HOST
+from tests.sources import source_module
 from xla_server.codegen import kernel as kernels
 from xla_server.codegen.compiler import direct_compiler
-from xla_server.codegen.compiler.direct_compiler import function_module, kernel_module
+from xla_server.codegen.compiler.direct_compiler import function_module
 from xla_server.codegen.compiler.direct_values import UnsupportedError
 from xla_server.codegen.compiler.kernel_compiler import compile_object, object_of_module
 from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.kernel import ARGUMENTS
-from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.codegen.namespace import vocabulary
 from xla_server.runtime import executor, threads
 
@@ -196,9 +196,9 @@ def _ran(code, symbol):
 def test_it_means_what_it_means_to_numba(body):
     source = _source(body)
     names = _names(source)
-    direct = object_of_module(kernel_module(source, names, "direct", HOST), HOST)
+    direct = object_of_module(source_module(source, names), HOST)
     expected = compile_object(names["kernel"], ARGUMENTS, "numbas", HOST)
-    np.testing.assert_array_equal(_ran(direct, "direct"), _ran(expected, "numbas"))
+    np.testing.assert_array_equal(_ran(direct, "kernel"), _ran(expected, "numbas"))
 
 
 @pytest.mark.parametrize(
@@ -231,13 +231,15 @@ def test_it_means_what_it_means_to_numba(body):
 def test_what_it_does_not_know_it_leaves_to_numba(body):
     source = _source(body)
     with pytest.raises(UnsupportedError):
-        kernel_module(source, _names(source), "direct", HOST)
+        source_module(source, _names(source))
 
 
 def test_numba_compiles_what_is_left_to_it():
     source = _source("x = 1\nx = k2 if stop < 0 else x\npoke_i64(b, 0, to_i64(stop / 2))")
-    code = kernels.kernel_object(SourceKernel(source), HOST)
-    assert _ran(code, kernels.symbol_of(source))[0] == 5
+    kernel, before = _names(source)["kernel"], kernels.FALLBACKS.count
+    code = kernels.native_object.__wrapped__(kernel, 3, "numbas", HOST)
+    assert _ran(code, "numbas")[0] == 5
+    assert kernels.FALLBACKS.count == before + 1
 
 
 def test_functions_of_the_runtime_need_no_numba(monkeypatch):
@@ -255,7 +257,7 @@ def test_functions_of_kernels_need_no_numba():
     }
     for name, operands in calls.items():
         source = _source(f"{name}({operands})")
-        assert kernel_module(source, _names(source), "direct", HOST)
+        assert source_module(source, _names(source))
 
 
 def test_only_plain_functions_of_python_have_a_text():
@@ -287,14 +289,14 @@ def test_only_plain_functions_of_python_have_a_text():
 def test_windows_are_written_out(text, expected):
     """`expected` of the loops, counted from inside."""
     source = _source("n = stop\n" + text.replace("f(i)", "poke_i64(b, i, i)"))
-    module = kernel_module(source, _names(source), "direct", HOST)
+    module = source_module(source, _names(source))
     assert str(module).count("!llvm.loop ") == expected
 
 
 def test_loops_that_call_for_elements_are_written_out():
     call = "poke_f32(b, i, called_exp_f32(to_f32(i)))"
     source = _source(f"n = stop\nfor i in range(4):\n {call}")
-    assert "!llvm.loop " in str(kernel_module(source, _names(source), "direct", HOST))
+    assert "!llvm.loop " in str(source_module(source, _names(source)))
 
 
 def test_threads_may_read_texts_at_the_same_time():

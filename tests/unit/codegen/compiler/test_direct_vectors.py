@@ -6,10 +6,9 @@ import textwrap
 import pytest
 
 from tests.processors import MACHINES, assembles
+from tests.sources import source_module
 from tests.unit.codegen.assembled import assembly_of
-from xla_server.codegen.compiler.direct_compiler import kernel_module
 from xla_server.codegen.compiler.direct_vectors import vector_wish
-from xla_server.codegen.namespace import vocabulary
 from xla_server.target.machine import Machine
 
 VECTORISED, MASKED = "llvm.loop.vectorize.enable", "llvm.loop.vectorize.predicate.enable"
@@ -92,7 +91,7 @@ def kernel(buffers, start, stop):
 
 @assembles
 def test_rows_of_15_with_two_results_are_vectors(machine: Machine) -> None:
-    text = kernel_module(KERNEL, vocabulary(machine).names, "kernel", machine)
+    text = source_module(KERNEL, machine=machine)
     lines = assembly_of(str(text), machine).splitlines()
     divisions = [line for line in lines if line.strip().startswith("vdivps")]
     assert divisions

@@ -8,29 +8,24 @@ import threading
 import pytest
 
 from tests.processors import HOST, MACHINES
+from tests.unit.codegen.kernel_ir.kernels import SUM
 from xla_contract.errors import InvalidArgumentError
 from xla_server.codegen import kernel
 from xla_server.codegen.compiler import kernel_cache
 from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.kernel import Kernels
-from xla_server.codegen.kernel_ir.kernel import SourceKernel
 
-SOURCE = (
-    "def kernel(buffers, start, stop):\n    poke_i64(peek_i64(buffers, 0), 0, add(start, stop))\n"
-)
-"""The sum of start and stop goes to the first buffer."""
-
-RUN = f"""
+RUN = """
 import ctypes, sys
 from pathlib import Path
+from tests.unit.codegen.kernel_ir.kernels import SUM
 from xla_server.codegen import kernel
 from xla_server.codegen.compiler.kernel_cache import KernelCache
-from xla_server.codegen.kernel_ir.kernel import SourceKernel
 
 compiled = []
 original = kernel.kernel_object
 kernel.kernel_object = lambda source, machine: compiled.append(source) or original(source, machine)
-found = kernel.Kernels(KernelCache(Path(sys.argv[1]))).get(SourceKernel({SOURCE!r}))
+found = kernel.Kernels(KernelCache(Path(sys.argv[1]))).get(SUM)
 place, none = ctypes.c_int64(0), (ctypes.c_int64 * 2)()
 table = (ctypes.c_int64 * 1)(ctypes.addressof(place))
 call = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)
@@ -73,16 +68,16 @@ def test_processes_that_compile_the_same_at_once(tmp_path):
     [lambda data: b"", lambda data: data[:-1], lambda data: data + b"0", lambda data: data[::-1]],
 )
 def test_a_damaged_file_is_removed_and_compiled_again(tmp_path, damage, monkeypatch):
-    Kernels(KernelCache(tmp_path)).get(SourceKernel(SOURCE))
+    Kernels(KernelCache(tmp_path)).get(SUM)
     (path,) = _files(tmp_path)
     whole = path.read_bytes()
     path.write_bytes(damage(whole))
-    assert KernelCache(tmp_path).get(kernel.cache_key(kernel.symbol_of(SOURCE), HOST)) is None
+    assert KernelCache(tmp_path).get(kernel.cache_key(kernel.symbol_of(SUM.key), HOST)) is None
     assert _files(tmp_path) == []
-    Kernels(KernelCache(tmp_path)).get(SourceKernel(SOURCE))
+    Kernels(KernelCache(tmp_path)).get(SUM)
     assert path.read_bytes() == whole
     monkeypatch.setattr(kernel, "kernel_object", None)
-    assert Kernels(KernelCache(tmp_path)).get(SourceKernel(SOURCE)).address
+    assert Kernels(KernelCache(tmp_path)).get(SUM).address
 
 
 def test_code_for_one_processor_is_not_taken_by_another(tmp_path):

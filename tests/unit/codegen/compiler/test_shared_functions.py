@@ -9,14 +9,17 @@ import pytest
 from llvmlite import ir
 
 from tests.processors import HOST
+from tests.sources import source_module
 from xla_server.codegen import kernel as kernels
-from xla_server.codegen.compiler.direct_compiler import kernel_module
 from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.compiler.llvm_text import FunctionText
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction, symbols_in
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.kernel import SourceKernel
+from xla_server.codegen.kernel_ir.expressions import START, Apply, Buffer, Index, Role
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import Store
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.namespace import vocabulary
 from xla_server.target.machine import Machine
 
@@ -38,9 +41,13 @@ def _thrice(function: Any, _: Machine) -> None:
 
 TWICE = SharedFunction("test_twice", 1, _twice, returns=True)
 THRICE = SharedFunction("test_thrice", 1, _thrice, returns=True)
-SOURCE = """def kernel(buffers, start, stop):
-    poke_i64(peek_i64(buffers, 0), 0, {}(start))
-"""
+PLACE = Buffer(0, Role.SCRATCH)
+
+
+def _calling(function: str, effort: Effort = Effort.OPTIMISED) -> Kernel:
+    """A kernel that stores what a function makes of the first work item's number."""
+    result = Apply(function, (START,), Type.I64)
+    return Kernel((PLACE,), (), (Store(PLACE, Type.I64, Index(0), result),), effort)
 
 
 def _add(monkeypatch: pytest.MonkeyPatch, function: SharedFunction) -> None:
@@ -69,30 +76,30 @@ def run(found: kernels.LoadedKernel, start: int) -> int:
 
 def test_kernels_call_them_and_they_each_other() -> None:
     made = Kernels()
-    assert run(made.get(SourceKernel(SOURCE.format("test_thrice"))), 7) == 21
-    assert run(made.get(SourceKernel(SOURCE.format("test_twice"))), 7) == 14
+    assert run(made.get(_calling("test_thrice")), 7) == 21
+    assert run(made.get(_calling("test_twice")), 7) == 14
 
 
 def test_each_is_compiled_once_for_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     assert TWICE.object_code(HOST) is TWICE.object_code(HOST)
-    calling, other = (
-        kernels.kernel_object(SourceKernel(SOURCE.format(name)), HOST)
-        for name in ("test_twice", "neg")
-    )
+    calling, other = (kernels.kernel_object(_calling(name), HOST) for name in ("test_twice", "neg"))
     assert symbols_in(calling) == [TWICE.symbol]
     assert symbols_in(other) == []
 
 
 def test_on_disk_they_are_beside_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = SOURCE.format("test_twice")
-    Kernels(KernelCache(tmp_path)).get(SourceKernel(source))
+    kernel = _calling("test_twice")
+    Kernels(KernelCache(tmp_path)).get(kernel)
     assert len(list(tmp_path.iterdir())) == 2
     monkeypatch.setattr(SharedFunction, "object_code", None)
     monkeypatch.setattr(kernels, "kernel_object", None)
-    assert run(Kernels(KernelCache(tmp_path)).get(SourceKernel(source)), 4) == 8
+    assert run(Kernels(KernelCache(tmp_path)).get(kernel), 4) == 8
 
 
-def test_a_kernel_says_by_what_it_does_what_it_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("effort", Effort)
+def test_a_kernel_says_how_much_is_done_for_it(
+    effort: Effort, monkeypatch: pytest.MonkeyPatch
+) -> None:
     efforts: list[Effort] = []
 
     def object_of_module(module: Any, machine: Machine, effort: Effort) -> bytes:
@@ -100,28 +107,15 @@ def test_a_kernel_says_by_what_it_does_what_it_is_worth(monkeypatch: pytest.Monk
         return b""
 
     monkeypatch.setattr(kernels, "object_of_module", object_of_module)
-    call = "    test_twice(0)\n"
-    tile = f"    product_tile_f32_1x1({', '.join('0' * 18)})\n"
-    store = "    store_f32(buffers, 0, to_f32(start))\n"
-    transform = f"    fourier_pass_4_f32({', '.join('0' * 5)})\n"
-    for body, asked, effort in (
-        (call, None, Effort.OPTIMISED),
-        (tile, None, Effort.UNOPTIMISED),
-        (transform, None, Effort.UNOPTIMISED),
-        (tile + store, None, Effort.OPTIMISED),
-        (store, Effort.UNOPTIMISED, Effort.UNOPTIMISED),
-        (store, Effort.PLAIN, Effort.PLAIN),
-    ):
-        source = f"def kernel(buffers, start, stop):\n{body}"
-        kernels.kernel_object(SourceKernel(source, asked), HOST)
-        assert efforts.pop() is effort
+    kernels.kernel_object(_calling("test_twice", effort), HOST)
+    assert efforts == [effort]
 
 
 @pytest.mark.parametrize("effort", Effort)
 def test_any_effort_gives_the_same(effort: Effort, monkeypatch: pytest.MonkeyPatch) -> None:
     function = SharedFunction("test_effort", 1, _twice, effort, returns=True)
     _add(monkeypatch, function)
-    assert run(Kernels().get(SourceKernel(SOURCE.format("test_effort"))), 21) == 42
+    assert run(Kernels().get(_calling("test_effort")), 21) == 42
 
 
 def test_a_function_may_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,13 +125,13 @@ def test_a_function_may_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
 
     function = TextFunction("test_text", 1, text, returns=True)
     _add(monkeypatch, function)
-    assert run(Kernels().get(SourceKernel(SOURCE.format("test_text"))), 5) == 7
+    assert run(Kernels().get(_calling("test_text")), 5) == 7
 
 
 def test_loops_of_calls_are_not_written_out() -> None:
     loop = "def kernel(buffers, start, stop):\n    for i in range(4):\n        {}\n"
     texts = [
-        str(kernel_module(source, vocabulary(HOST).names, "kernel", HOST))
+        str(source_module(source))
         for source in map(loop.format, ("poke_i64(buffers, i, 0)", "test_twice(i)"))
     ]
     assert ["unroll.full" in text for text in texts] == [True, False]

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.processors import HOST
+from tests.sources import source_module
 from tests.unit.codegen.kernel_ir.kernels import (
     ITEM,
     READ,
@@ -35,7 +36,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Role,
     Value,
 )
-from xla_server.codegen.kernel_ir.kernel import Kernel, SourceKernel
+from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
     Break,
@@ -165,8 +166,11 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_source_of_a_kernel_means_the_same(name: str, machine: Machine) -> None:
     kernel = KERNELS[name]()
-    source = SourceKernel(kernel.text)
-    assert str(module_of(kernel, "kernel", machine)) == str(module_of(source, "kernel", machine))
+    found, expected = (
+        module_of(kernel, "kernel", machine),
+        source_module(kernel.text, None, machine),
+    )
+    assert str(found) == str(expected)
 
 
 @pytest.mark.parametrize(

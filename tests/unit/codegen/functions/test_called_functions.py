@@ -24,7 +24,10 @@ from xla_server.codegen.functions.called_functions import (
     called,
 )
 from xla_server.codegen.kernel import Kernels, kernel_object
-from xla_server.codegen.kernel_ir.kernel import SourceKernel
+from xla_server.codegen.kernel_ir.builder import Body, Items, Loop
+from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Load, Role, plus, times
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.namespace import vocabulary
 
 CHEAP = ("rsqrt", "sign", *OPERATIONS)
@@ -42,26 +45,22 @@ def _operands(name: str, count: int) -> list[Any]:
     return operands_of(function, kind, count, seed=3)
 
 
-def _rows(function: str, width: int) -> str:
+def _rows(function: str, width: int) -> Kernel:
     """A kernel over rows of so many elements each."""
     name, kind = function.removeprefix("called_").split("_")
     count = 2 if name in BINARY else 1
-    loads = ", ".join(f"load_{kind}(a{k}, at)" for k in range(count))
-    addresses = "".join(f"    a{k} = reload_i64(buffers, {k})\n" for k in range(count))
-    return (
-        "def kernel(buffers, start, stop):\n"
-        f"{addresses}"
-        f"    result = reload_i64(buffers, {count})\n"
-        "    for i in range(start, stop):\n"
-        f"        for j in range({width}):\n"
-        f"            at = add(mul(i, {width}), j)\n"
-        f"            store_{kind}(result, at, {function}({loads}))\n"
-    )
+    buffers = [Buffer(k, Role.READ) for k in range(count)]
+    result = Buffer(count, Role.WRITE)
+    kernel = Body()
+    with Items(kernel, 1) as items, Loop(items, "j", width) as row:
+        at = row.let("at", plus(times(items.axis, width), row.axis))
+        loads = tuple(Load(buffer, Type(kind), at) for buffer in buffers)
+        row.store(result, kind, at, Apply(function, loads, Type(kind)))
+    return Kernel((*buffers, result), (), tuple(kernel.statements))
 
 
-def _ran(source: str, width: int, operands: list[Any]) -> Any:
-    kernel = _kernels().get(SourceKernel(source))
-    return _run(kernel.address, width, operands)
+def _ran(kernel: Kernel, width: int, operands: list[Any]) -> Any:
+    return _run(_kernels().get(kernel).address, width, operands)
 
 
 def _run(address: int, width: int, operands: list[Any]) -> Any:
@@ -147,7 +146,7 @@ def test_loops_of_any_length_have_the_bits_of_what_is_written_out(name: str) -> 
 
 def test_vectors_are_asked_for_at_once() -> None:
     for name in ("exp_f32", "log_f64", "pow_f32"):
-        kernel = SourceKernel(_rows(f"called_{name}", 16))
+        kernel = _rows(f"called_{name}", 16)
         (symbol,) = symbols_in(kernel_object(kernel, HOST))
         assert symbol in VARIANTS
         assert symbol.startswith(f"xla_shared_{name}_of_")
@@ -158,12 +157,12 @@ def test_numba_calls_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
         raise UnsupportedError("all")
 
     operands = _operands("exp_f32", 64)
-    source = _rows("called_exp_f32", 1)
-    expected = _ran(source, 1, operands)
-    monkeypatch.setattr(kernels, "kernel_module", unsupported)
+    kernel = _rows("called_exp_f32", 1)
+    expected = _ran(kernel, 1, operands)
+    monkeypatch.setattr(kernels, "module_of", unsupported)
     own = Kernels()
-    assert symbols_in(kernel_object(SourceKernel(source), HOST))
-    found = _run(own.get(SourceKernel(source)).address, 1, operands)
+    assert symbols_in(kernel_object(kernel, HOST))
+    found = _run(own.get(kernel).address, 1, operands)
     np.testing.assert_array_equal(found, expected)
 
 

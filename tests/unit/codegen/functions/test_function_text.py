@@ -5,7 +5,7 @@ from typing import Any
 from llvmlite import ir
 
 from tests.processors import HOST
-from xla_server.codegen.compiler.direct_compiler import kernel_module
+from tests.sources import source_module
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.functions import exponential, values
 from xla_server.codegen.functions.function_text import KeptText
@@ -20,7 +20,7 @@ SOURCE = """def kernel(buffers, start, stop):
 
 
 def _text(name: str, **names: Any) -> str:
-    return str(kernel_module(SOURCE.format(name), {**NAMES, **names}, "kernel", HOST))
+    return str(source_module(SOURCE.format(name), {**NAMES, **names}))
 
 
 def test_a_function_is_written_once_and_printed_alike() -> None:
@@ -36,7 +36,7 @@ def test_a_function_is_written_once_and_printed_alike() -> None:
     assert first == second
     assert first.count("define internal float") == 1
     assert first.count("declare float @") == 1
-    assert object_of_module(kernel_module(SOURCE.format("exp_f32"), NAMES, "kernel", HOST), HOST)
+    assert object_of_module(source_module(SOURCE.format("exp_f32")), HOST)
 
 
 def test_functions_with_tables_are_written_for_each_module() -> None:
@@ -50,7 +50,7 @@ def test_functions_with_tables_are_written_for_each_module() -> None:
     own = values.ElementaryFunction("own", body, 1, "f64")
     source = SOURCE.replace("f32", "f64").format("own")
     for _ in range(2):
-        module = kernel_module(source, {**NAMES, "own": own}, "kernel", HOST)
+        module = source_module(source, {**NAMES, "own": own})
         assert "test_table" in module.globals
         assert object_of_module(module, HOST)
     assert len(written) > 1

@@ -20,7 +20,6 @@ from xla_contract.element_type import ElementType
 from xla_server.codegen.functions.elementwise import ULP_BOUND, function_of
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.kernel import kernel_object
-from xla_server.codegen.kernel_ir.kernel import SourceKernel
 from xla_server.ops.elementwise_table import ROWS
 
 DTYPE: dict[str, Any] = {"f32": np.float32, "f64": np.float64}
@@ -118,7 +117,7 @@ def test_loops_are_vectorised_and_call_nothing(
         return emit_object(machine, module)
 
     monkeypatch.setattr(llvm.TargetMachine, "emit_object", kept)
-    kernel_object(SourceKernel(loop(function, name)), HOST)
+    kernel_object(loop(function, name), HOST)
     (assembly,) = texts
     instructions = [line.strip() for line in assembly.splitlines() if line.startswith("\t")]
     calls = [line for line in instructions if re.match(r"(call|bl|b?jmp\s+[a-z_])", line)]

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from xla_server.codegen.kernel_ir.builder import Body, Loop
 from xla_server.codegen.kernel_ir.expressions import (
+    START,
+    STOP,
     Apply,
     Buffer,
     Const,
@@ -12,9 +14,10 @@ from xla_server.codegen.kernel_ir.expressions import (
     Role,
     StackArray,
     Value,
+    plus,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Accumulate, Order, Part, Statement
+from xla_server.codegen.kernel_ir.statements import Accumulate, Order, Part, Statement, Store
 from xla_server.codegen.kernel_ir.types import Type
 
 READ, WRITE = Buffer(0, Role.READ), Buffer(1, Role.WRITE)
@@ -22,6 +25,9 @@ WORD = Buffer(2, Role.WORD)
 ROW = StackArray("row", 256)
 ITEM = Value("t", Type.I64)
 ZERO = Const(Type.F32, (0,))
+_PLACE = Buffer(0, Role.SCRATCH)
+SUM = Kernel((_PLACE,), (), (Store(_PLACE, Type.I64, Index(0), plus(START, STOP)),))
+"""The sum of start and stop goes to the first buffer."""
 
 
 def parallel(*body: Statement, items: int = 4, axis: Value | None = ITEM) -> Part:

@@ -11,7 +11,8 @@ from xla_contract.errors import InternalError, UnimplementedError
 from xla_contract.opcode import Opcode
 from xla_server.backends.cpu import Cpu
 from xla_server.buffers.code import KernelThunk
-from xla_server.codegen.kernel_ir.kernel import SourceKernel
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.lower.fusion import lower_fusion
 from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
@@ -73,8 +74,9 @@ def writes_nonsense(lowering: Lowering, i: HloInstruction) -> Tree:
 
     row = lowering.rows.pop()
     assert isinstance(row, KernelThunk)
-    source = SourceKernel(row.source.replace("store_f32", "no_such"))
-    lowering.add(dataclasses.replace(row, kernel=source))
+    assert isinstance(row.kernel, Kernel)
+    nonsense = dataclasses.replace(row.kernel, body=(*row.kernel.body, Call("no_such", ())))
+    lowering.add(dataclasses.replace(row, kernel=nonsense))
     return tree
 
 

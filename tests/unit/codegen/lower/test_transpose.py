@@ -14,7 +14,7 @@ from tests.unit.codegen.compiled import assert_same, built
 from xla_client import ops
 from xla_client.builder import Op
 from xla_server.buffers.code import KernelThunk
-from xla_server.codegen.kernel import compile_kernel
+from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
@@ -83,7 +83,7 @@ def test_matrices_of_many_blocks_are_the_work_of_a_shared_function(
     found = np.zeros([dimensions[d] for d in permutation], np.float32)
     table = (ctypes.c_int64 * 2)(array.ctypes.data, found.ctypes.data)
     unused = (ctypes.c_int64 * 2)()
-    kernel = compile_kernel(made.text)
+    kernel = Kernels().get(made)
     call = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)
     places = [ctypes.addressof(room) for room in (unused, unused, table)]
     done = []

@@ -7,7 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xla_server.codegen.kernel import compile_kernel
+from xla_server.codegen.kernel import Kernels
+from xla_server.codegen.kernel_ir.expressions import BUFFERS, START, STOP, Apply, Expression, Index
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import Call
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.routines.concatenation import LINE_BYTES, TILE_BYTES
 from xla_server.codegen.routines.tiles import SIDES, tile_name
 from xla_server.runtime.native import callable_at
@@ -26,11 +30,16 @@ def table_of(sizes: Sequence[int], rows: int, gap: int, block: int) -> tuple[Any
     return np.array([len(sizes), row_bytes, begins[-1], rows, block, *sum(entries, ())]), row_bytes
 
 
+def calling(routine: str, *operands: Expression) -> Call:
+    """A call of a routine for the work items that the kernel is called for."""
+    return Call(routine, (BUFFERS, START, STOP, *operands))
+
+
 def copied(
-    call: str, sizes: Sequence[int], rows: int, parts: Sequence[int], gap: int = 0, block: int = 7
+    call: Call, sizes: Sequence[int], rows: int, parts: Sequence[int], gap: int = 0, block: int = 7
 ) -> tuple[Any, Any]:
     """(result, what it is to be) of a kernel that is called from each of `parts` to the next."""
-    kernel = compile_kernel(f"def kernel(buffers, start, stop):\n    {call}\n")
+    kernel = Kernels().get(Kernel((), (), (call,)))
     random = np.random.default_rng(0)
     arrays = [random.integers(1, 256, (rows, size)).astype(np.uint8) for size in sizes]
     table, row_bytes = table_of(sizes, rows, gap, block)
@@ -55,14 +64,14 @@ SIZES = [
 def test_lines_of_bytes(sizes: list[int], gap: int) -> None:
     rows = 30
     lines = -(-rows * sum(sizes) // LINE_BYTES)
-    call = "concatenate_bytes(buffers, start, stop)"
+    call = calling("concatenate_bytes")
     for parts in ([0, lines], [0, 1, 2, 17, lines // 2, lines], [0, 0, lines, lines]):
         result, expected = copied(call, sizes, rows, parts, gap)
         np.testing.assert_array_equal(result, expected)
 
 
 def test_other_lines_stay_as_they_are() -> None:
-    result, expected = copied("concatenate_bytes(buffers, start, stop)", [100, 60], 40, [3, 9])
+    result, expected = copied(calling("concatenate_bytes"), [100, 60], 40, [3, 9])
     expected.reshape(-1)[: 3 * LINE_BYTES] = 0
     expected.reshape(-1)[9 * LINE_BYTES :] = 0
     np.testing.assert_array_equal(result, expected)
@@ -71,7 +80,7 @@ def test_other_lines_stay_as_they_are() -> None:
 @pytest.mark.parametrize("gap", [0, 3])
 @pytest.mark.parametrize("sizes", SIZES)
 def test_rows(sizes: list[int], gap: int) -> None:
-    call = "concatenate_rows(buffers, start, stop)"
+    call = calling("concatenate_rows")
     for parts in ([0, 30], [0, 1, 16, 30], [0, 0, 30, 30]):
         result, expected = copied(call, sizes, 30, parts, gap)
         np.testing.assert_array_equal(result, expected)
@@ -83,10 +92,8 @@ def test_rows(sizes: list[int], gap: int) -> None:
 def test_tiles(width: int, side: int, count: int) -> None:
     if side * side * width > 1024:
         pytest.skip("there is no such tile")
-    call = (
-        f"interleave_tiles(buffers, start, stop, {tile_name(width, side)}_address(), "
-        f"{side}, {width})"
-    )
+    tile = Apply(f"{tile_name(width, side)}_address", (), Type.I64)
+    call = calling("interleave_tiles", tile, Index(side), Index(width))
     for rows in (TILE_BYTES // width, 2 * TILE_BYTES // width + 5):
         blocks = -(-rows * width // TILE_BYTES)
         for parts in ([0, blocks], [0, 0, 1, blocks]):

@@ -1,0 +1,30 @@
+"""Kernels as numba source, which the compiler of functions of Python reads."""
+
+import itertools
+import linecache
+from collections.abc import Mapping
+from typing import Any
+
+from llvmlite import ir
+
+from tests.processors import HOST
+from xla_server.codegen.compiler.direct_compiler import function_module
+from xla_server.codegen.namespace import vocabulary
+from xla_server.target.machine import Machine
+
+_NUMBERS = itertools.count()
+
+
+def source_module(
+    source: str, names: Mapping[str, Any] | None = None, machine: Machine = HOST
+) -> ir.Module:
+    """Return the LLVM module of the function `kernel` that a source defines, as `kernel`.
+
+    `names` are the global names, by default those that kernels for `machine` know.
+    """
+    title = f"<source {next(_NUMBERS)}>"
+    # The compiler reads a function from the file that it came from.
+    linecache.cache[title] = len(source), None, source.splitlines(keepends=True), title
+    room = dict(vocabulary(machine).names if names is None else names)
+    exec(compile(source, title, "exec"), room)
+    return function_module(room["kernel"], "kernel", machine)
