@@ -1,12 +1,16 @@
 """The routines that kernels call, on the memory of the walker. Operands are integers of Python."""
 
 import functools
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from tests.example_platform.memory import Arrays
+from xla_server.codegen.routines import concatenation
+from xla_server.codegen.routines.sorting import sorter_name
+from xla_server.codegen.routines.tiles import BLOCKS, SIDES, tile_name
 
 
 def _copy_bytes(arrays: Arrays, target: int, source: int, count: int) -> None:
@@ -32,12 +36,135 @@ def _join(kind: Any, arrays: Arrays, outside: int, inside: int, count: int) -> N
     sums[:] = -0.0
 
 
-ROUTINES: Mapping[str, Callable[..., None]] = {
+def _words(arrays: Arrays, address: int, count: int) -> np.ndarray[Any, Any]:
+    return arrays.at(address, 8 * count).view(np.int64)
+
+
+def _sort_entries(
+    words: int, arrays: Arrays, entries: int, room: int, counts: int, count: int, cancelled: int
+) -> int:
+    """Sort entries by their signed keys, equal ones in their order, and return where they are."""
+    rows = _words(arrays, entries, words * count).reshape(count, words)
+    # The key of an entry of one word is its upper half, the number its lower half.
+    keys = rows[:, 0] >> 32 if words == 1 else rows[:, 0]
+    rows[:] = rows[np.argsort(keys, kind="stable")]
+    return entries
+
+
+def _keep_entry(arrays: Arrays, heap: int, count: int, seen: int, key: int) -> None:
+    """Keep entry number `seen` among the `count` smallest, in descending order."""
+    kept = _words(arrays, heap, 2 * min(count, seen + 1)).reshape(-1, 2)
+    if seen < count:
+        kept[-1] = key, seen
+    else:
+        kept[0] = key, seen
+    kept[:] = kept[np.lexsort((kept[:, 1], kept[:, 0]))[::-1]]
+
+
+def _sort_heap(arrays: Arrays, heap: int, count: int, cancelled: int) -> None:
+    """Put the entries that were kept in ascending order."""
+    kept = _words(arrays, heap, 2 * count).reshape(count, 2)
+    kept[:] = kept[::-1].copy()
+
+
+def _transpose(
+    width: int, side: int, arrays: Arrays, source: int, ahead: int, target: int, target_ahead: int
+) -> None:
+    """Transpose a tile of `side` rows of as many elements."""
+    size = side * width
+    tile = np.stack([arrays.at(source + n * ahead, size).reshape(side, width) for n in range(side)])
+    for n in range(side):
+        arrays.at(target + n * target_ahead, size)[:] = tile[:, n].ravel()
+
+
+def _transpose_blocks(arrays: Arrays, *operands: int) -> None:
+    """Transpose blocks of whole tiles; the last tiles begin earlier where they would not fit."""
+    named = dict(zip(BLOCKS.names, operands, strict=True))
+    start, stop, down, tile, side, width = operands[:6]
+    tall, wide = named["tall"], named["wide"]
+    for block in range(start, stop):
+        for y, x in itertools.product(range(0, tall, side), range(0, wide, side)):
+            row = min(block % down * tall + y, named["last_row"])
+            column = min(block // down * wide + x, named["last_column"])
+            source = named["source"] + column * named["source_ahead"] + row * width
+            target = named["target"] + row * named["target_ahead"] + column * width
+            routine_at(tile)(arrays, source, named["source_ahead"], target, named["target_ahead"])
+
+
+def _concatenate(is_by_row: bool, arrays: Arrays, buffers: int, start: int, stop: int) -> None:
+    """Copy rows of a concatenation, or the rows that lines of its copied bytes are in."""
+    table, result = (int(each) for each in _words(arrays, buffers, 2))
+    head = [int(each) for each in _words(arrays, table, concatenation.HEAD_WORDS)]
+    size = concatenation.ENTRY_WORDS * head[concatenation.COUNT]
+    entries = _words(arrays, table + 8 * concatenation.HEAD_WORDS, size)
+    copied, ahead = head[concatenation.COPIED_BYTES], head[concatenation.ROW_BYTES]
+    first, last = start * copied, stop * copied
+    if not is_by_row:
+        first = start * concatenation.LINE_BYTES
+        last = min(stop * concatenation.LINE_BYTES, copied * head[concatenation.ROWS])
+    for row in range(first // copied, -(-last // copied)):
+        for entry in entries.reshape(-1, concatenation.ENTRY_WORDS).tolist():
+            buffer, offset, stride, target, count, begin = entry
+            # The part of the run that is between the first and the last byte.
+            low = max(first - row * copied - begin, 0)
+            high = min(last - row * copied - begin, count)
+            if low < high:
+                source = int(_words(arrays, buffers + 8 * buffer, 1)[0]) + offset + row * stride
+                place = result + row * ahead + target
+                arrays.at(place + low, high - low)[:] = arrays.at(source + low, high - low)
+
+
+def _interleave(
+    arrays: Arrays, buffers: int, start: int, stop: int, tile: int, side: int, width: int
+) -> None:
+    """Put single elements of operands side by side, TILE_BYTES of each operand at a time."""
+    table, result = (int(each) for each in _words(arrays, buffers, 2))
+    head = [int(each) for each in _words(arrays, table, concatenation.HEAD_WORDS)]
+    count, tall = head[concatenation.COUNT], concatenation.TILE_BYTES // width
+    entries = _words(
+        arrays, table + 8 * concatenation.HEAD_WORDS, concatenation.ENTRY_WORDS * count
+    ).reshape(count, concatenation.ENTRY_WORDS)
+    for block in range(start, stop):
+        first = min(block * tall, head[concatenation.ROWS] - tall)
+        for number, (buffer, offset) in enumerate(entries[:, :2].tolist()):
+            source = int(_words(arrays, buffers + 8 * buffer, 1)[0]) + offset + first * width
+            elements = arrays.at(source, tall * width).reshape(tall, width)
+            for row, element in enumerate(elements, first):
+                place = result + row * head[concatenation.ROW_BYTES] + number * width
+                arrays.at(place, width)[:] = element
+
+
+ROUTINES: Mapping[str, Callable[..., int | None]] = {
     "copy_bytes": _copy_bytes,
     "clear_bytes": _clear_bytes,
     "fill_32": functools.partial(_fill, np.uint32),
     "fill_64": functools.partial(_fill, np.uint64),
     "join_f32": functools.partial(_join, np.float32),
     "join_f64": functools.partial(_join, np.float64),
+    **{
+        sorter_name(words, size): functools.partial(_sort_entries, words)
+        for words, size in ((1, 1), (1, 2), (1, 4), (2, 8))
+    },
+    "keep_entry": _keep_entry,
+    "sort_heap": _sort_heap,
+    **{
+        tile_name(width, side): functools.partial(_transpose, width, side)
+        for width in (1, 2, 4, 8)
+        for side in SIDES
+    },
+    BLOCKS.name: _transpose_blocks,
+    "interleave_tiles": _interleave,
+    "concatenate_bytes": functools.partial(_concatenate, False),
+    "concatenate_rows": functools.partial(_concatenate, True),
 }
-"""Every routine by its name in kernels."""
+"""Every routine by its name in kernels; those with a result return an integer."""
+
+ADDRESSES: Mapping[str, int] = {
+    f"{name}_address": -1 - number for number, name in enumerate(ROUTINES)
+}
+"""The address of each routine by the instruction for it: no address of memory is negative."""
+
+
+def routine_at(address: int) -> Callable[..., int | None]:
+    """Return the routine with an address."""
+    return list(ROUTINES.values())[-1 - address]

@@ -2,24 +2,29 @@
 
 import collections
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
+from tests.corpus.jax_programs import lower
 from tests.example_platform.formulas import UnsupportedKernelError, formula
 from tests.example_platform.instructions import INSTRUCTIONS
 from tests.example_platform.memory import DTYPES, AccessError
 from tests.example_platform.walker import EXPRESSIONS, STATEMENTS, run
 from tests.kernels.corpora import CORPORA
 from tests.processors import TARGET
+from tests.unit.codegen.compiled import imported
 from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, WORD, WRITE, ZERO, kernel_of, parallel
 from xla_server.backends.compilation import compile_module
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.counts import evaluations
-from xla_server.codegen.kernel_ir.expressions import Apply, Expression, Index, Load
+from xla_server.codegen.kernel_ir.expressions import Apply, Expression, Index, Load, Role
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
@@ -95,7 +100,10 @@ def _assert_same(program: str, thunk: KernelThunk, constants: Constants) -> None
     for start, stop in itertools.pairwise(sorted({0, thunk.trips // 2, thunk.trips})):
         run(thunk.kernel, walked, start, stop)
     _compiled(thunk, compiled)
-    for value, ours, theirs in zip(thunk.arguments, walked, compiled, strict=True):
+    # Scratch memory has no defined content after a routine.
+    scratch = {each.number for each in thunk.kernel.buffers if each.role is Role.SCRATCH}
+    pairs = zip(thunk.arguments, walked, compiled, strict=True)
+    for value, ours, theirs in (each for n, each in enumerate(pairs) if n not in scratch):
         dtype = value.shape.element_type.dtype
         if _has_open_order(thunk.kernel):
             left, right = (each.view(dtype).astype(np.complex128) for each in (ours, theirs))
@@ -119,7 +127,7 @@ def _refused(thunk: KernelThunk, constants: Constants) -> str:
 
 @pytest.mark.parametrize(
     ("corpus", "most_evaluations", "walked", "refused"),
-    [("golden", 400_000, 6, 3), ("hlo", 200_000, 40, 35), ("graphs", 500, 50, 10)],
+    [("golden", 400_000, 9, 1), ("hlo", 200_000, 60, 18), ("graphs", 500, 150, 0)],
 )
 def test_the_walker_and_cpu_agree(
     corpus: str, most_evaluations: int, walked: int, refused: int
@@ -135,6 +143,56 @@ def test_the_walker_and_cpu_agree(
         found[reason] += 1
     assert found[""] >= walked, found
     assert found.total() - found[""] <= refused, found
+
+
+_RANDOM = np.random.default_rng(3)
+
+
+def _drawn(dtype: Any, *sizes: int) -> Any:
+    return _RANDOM.integers(-9, 9, sizes).astype(dtype)
+
+
+def _interleaved(*operands: Any) -> Any:
+    return jnp.concatenate([each[:, None] for each in operands], axis=1)
+
+
+ROUTINES_OF_PROGRAMS: Sequence[tuple[str, Callable[..., Any], tuple[Any, ...]]] = (
+    ("sort_entries_1_1", jnp.argsort, (_drawn(np.int8, 300),)),
+    ("sort_entries_1_2", jnp.argsort, (_drawn(np.int16, 300),)),
+    ("sort_entries_1_4", jnp.argsort, (_drawn(np.float32, 300),)),
+    ("sort_entries_2_8", jnp.argsort, (_drawn(np.int64, 300),)),
+    ("keep_entry", lambda x: lax.top_k(x, 5), (_drawn(np.float32, 400),)),
+    ("sort_heap", lambda x: lax.top_k(x, 5), (_drawn(np.int32, 400),)),
+    ("transpose_8_", jnp.transpose, (_drawn(np.int8, 40, 35),)),
+    ("transpose_16_", jnp.transpose, (_drawn(np.int16, 40, 35),)),
+    ("transpose_32_", jnp.transpose, (_drawn(np.float32, 40, 35),)),
+    ("transpose_64_", jnp.transpose, (_drawn(np.float64, 40, 35),)),
+    ("transpose_blocks", jnp.transpose, (_drawn(np.float32, 200, 300),)),
+    ("interleave_tiles", _interleaved, tuple(_drawn(np.float32, 24, 70))),
+    (
+        "concatenate_rows",
+        lambda *x: jnp.concatenate(x, axis=1),
+        tuple(_drawn(np.float32, 40, 60, 3)),
+    ),
+    ("concatenate_bytes", lambda *x: jnp.concatenate(x), tuple(_drawn(np.float32, 40, 33))),
+)
+
+
+@pytest.mark.parametrize(
+    ("routine", "function", "arguments"),
+    ROUTINES_OF_PROGRAMS,
+    ids=[each[0] for each in ROUTINES_OF_PROGRAMS],
+)
+def test_routines_are_defined_as_machine_code_has_them(
+    routine: str, function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> None:
+    with jax.enable_x64(True):
+        module = imported(lower(function, *arguments))
+    code = compile_module(module, target=TARGET).code
+    found = [thunk for thunk in kernels_of(code) if routine in thunk.source]
+    assert found, [thunk.source for thunk in kernels_of(code)]
+    for thunk in found:
+        _assert_same(routine, thunk, code.constants)
 
 
 def _cost(kernel: Kernel) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from tests.example_platform.formulas import UnsupportedKernelError, formula
 from tests.example_platform.instructions import INSTRUCTIONS
 from tests.example_platform.memory import TABLE, AccessError, Array, Arrays
-from tests.example_platform.routines import ROUTINES
+from tests.example_platform.routines import ADDRESSES, ROUTINES
 from xla_server.buffers.code import KernelCode
 from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.kernel_ir.expressions import (
@@ -209,13 +209,15 @@ def _stop(node: Stop, frame: Frame) -> None:
 def _call(node: Call, frame: Frame) -> None:
     operands = [_value(each, frame) for each in node.operands]
     if _is_routine(node):
-        ROUTINES[node.routine](frame.arrays, *map(int, operands))
+        result = ROUTINES[node.routine](frame.arrays, *map(int, operands))
+        for each in node.results:
+            frame.names[each] = np.int64(result)
     else:
         frame.names[node.results[0]] = _called(node)(*operands)
 
 
 def _is_routine(node: Call) -> bool:
-    return node.routine in ROUTINES and not node.results
+    return node.routine in ROUTINES
 
 
 def _called(node: Call) -> Callable[..., Scalar]:
@@ -295,6 +297,8 @@ def _apply(node: Apply, frame: Frame) -> Scalar:
 
 
 def _applied(node: Apply) -> Callable[..., Scalar]:
+    if node.function in ADDRESSES:
+        return lambda: np.int64(ADDRESSES[node.function])
     kinds = tuple(operand.type for operand in node.operands)
     return _instruction(node.function, kinds, node.type)
 

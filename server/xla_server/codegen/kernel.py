@@ -21,7 +21,7 @@ from xla_server.codegen.compiler.direct_compiler import function_module
 from xla_server.codegen.compiler.direct_values import UnsupportedError
 from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.compiler.kernel_compiler import compile_object, object_of_module
-from xla_server.codegen.compiler.loader import Loader
+from xla_server.codegen.compiler.loader import Loader, UnresolvedSymbolsError
 from xla_server.codegen.compiler.shared_functions import symbols_in
 from xla_server.codegen.emit import llvm
 from xla_server.codegen.kernel_ir.kernel import Kernel
@@ -106,8 +106,9 @@ class Kernels:
         """Return many kernels by their keys, loaded together; raises as `get` does."""
         found: dict[str, LoadedKernel] = {}
         codes: dict[str, bytes] = {}
+        wanted = {kernel.key: kernel for kernel in kernels}
         try:
-            for key, kernel in {kernel.key: kernel for kernel in kernels}.items():
+            for key, kernel in wanted.items():
                 # Others have their turn between two kernels.
                 with self._lock:
                     loaded = self._kernels.get(key)
@@ -118,6 +119,9 @@ class Kernels:
             if codes:
                 with self._lock:
                     found.update(self._loaded(codes))
+        except UnresolvedSymbolsError as error:
+            refused = {symbol_of(key): kernel for key, kernel in wanted.items()}
+            raise KernelError(refused[error.symbol]) from error
         finally:
             for key in codes:
                 self._unloaded.pop(key, None)

@@ -8,6 +8,7 @@ from typing import Any
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.functions import FUNCTIONS
 from xla_server.codegen.functions.called_functions import CALLED, LIKELY, VARIANTS
+from xla_server.codegen.functions.half_floats import half_floats
 from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC
 from xla_server.codegen.instructions.lapack import LAPACK
@@ -53,10 +54,10 @@ _NAMES: Mapping[str, Any] = {
 """Functions whose code LLVM alone adapts to a machine."""
 
 _OF_MACHINES = (
-    *(fourier_blocks, fourier_moves, fourier_passes, gemm_functions, product_tiles, thin_products),
-    *(winograd_block, winograd_transforms),
+    *(fourier_blocks, fourier_moves, fourier_passes, gemm_functions, half_floats, product_tiles),
+    *(thin_products, winograd_block, winograd_transforms),
 )
-"""Tables of functions that are written in a machine's vectors."""
+"""Tables of functions that are written in a machine's vectors or for its instructions."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

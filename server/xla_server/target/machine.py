@@ -86,6 +86,11 @@ class Machine:
         return self.kind is Kind.X86_64
 
     @property
+    def converts_halves(self) -> bool:
+        """Return whether there are instructions between F16 and F32."""
+        return self.kind is Kind.AARCH64 or self.has("f16c")
+
+    @property
     def has_masks(self) -> bool:
         """Return whether loads and stores take masks from registers of their own, at no cost."""
         return self.has("avx512f")

@@ -59,6 +59,12 @@ def test_vectors_follow_features(
     assert [machine.lanes(width) for width in (4, 8)] == [size // 4, size // 8]
 
 
+def test_instructions_convert_f16_where_the_processor_has_them() -> None:
+    assert not Machine.sse2().converts_halves
+    assert all(m.converts_halves for m in (Machine.avx2(), Machine.avx512(), Machine.neon()))
+    assert not dataclasses.replace(Machine.sse2(), kind=Kind.OTHER).converts_halves
+
+
 def test_only_one_machine_of_avx512_multiplies_pairs_at_once() -> None:
     assert Machine.avx512(has_vnni=True).has("avx512f", "avx512vnni")
     assert not Machine.avx512().has("avx512f", "avx512vnni")

@@ -1,12 +1,29 @@
 """Object code in memory, where the processor can run it."""
 
 import threading
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 
 import llvmlite.binding as llvm
 
 from xla_server.codegen.compiler.kernel_compiler import target_machine
+from xla_server.codegen.compiler.symbols import undefined_symbols
 from xla_server.target.machine import Machine
+
+
+class UnresolvedSymbolsError(Exception):
+    """Object code calls what is not loaded: LLVM would call address 0.
+
+    `symbol` is what the object code defines, `missing` are the symbols that it calls.
+    """
+
+    def __init__(self, symbol: str, missing: Collection[str]) -> None:
+        names = ", ".join(sorted(missing))
+        super().__init__(
+            f"object code may only call symbols that are loaded, got {names}, which neither the "
+            f"process nor another object defines, in {symbol}"
+        )
+        self.symbol = symbol
+        self.missing = frozenset(missing)
 
 
 class Loader:
@@ -45,6 +62,7 @@ class Loader:
 
         What is loaded together shares pages: the system allows a process only so many areas of
         memory. `calls` are the symbols of `base` that the code calls. A symbol is loaded once.
+        Raises UnresolvedSymbolsError, and loads nothing, where code calls what is not loaded.
         """
         with self._lock:
             added = {
@@ -52,6 +70,7 @@ class Loader:
             }
             if undeclared := set(calls) - self._declared:
                 self._declare(undeclared)
+            self._check(added)
             for code in added.values():
                 self._engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
                 self.byte_size += len(code)
@@ -61,6 +80,16 @@ class Loader:
                 assert address
                 self._addresses[symbol] = int(address)
             return {symbol: self._addresses[symbol] for symbol in codes}
+
+    def _check(self, added: Mapping[str, bytes]) -> None:
+        """Raise UnresolvedSymbolsError if code to load calls what is not there."""
+        known = self._declared | self._addresses.keys() | added.keys()
+        for symbol, code in added.items():
+            called = undefined_symbols(code) - known
+            # LLVM finds the others where the system's loader does: in the process.
+            missing = {name for name in called if llvm.address_of_symbol(name) is None}
+            if missing:
+                raise UnresolvedSymbolsError(symbol, missing)
 
     def _declare(self, symbols: Set[str]) -> None:
         """Say where functions of `base` are: engines know nothing of each other."""

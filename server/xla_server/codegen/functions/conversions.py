@@ -8,14 +8,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from llvmlite import ir
-
 from xla_contract.element_type import ElementType
 from xla_server.codegen.functions.narrow_floats import FORMATS
 from xla_server.codegen.functions.words import (
     F32,
     F64,
-    I16,
     LLVM_TYPE,
     Word,
     function,
@@ -176,7 +173,7 @@ def _float_of_key(kind: str) -> Any:
     return function([kind], f"f{width}", formula)
 
 
-def _reduced(bits: Word, exponent_bits: Word, mantissa_bits: Word) -> Word:
+def reduced(bits: Word, exponent_bits: Word, mantissa_bits: Word) -> Word:
     """The bits of a float with its mantissa rounded and its exponent cut; NaN as it is."""
     width: int = bits.type.width
     own_mantissa, own_exponent = _MANTISSA[width], _EXPONENT[width]
@@ -203,20 +200,14 @@ def _reduced(bits: Word, exponent_bits: Word, mantissa_bits: Word) -> Word:
 
 def _reduce_wide(kind: str) -> Any:
     def formula(value: Word, exponent_bits: Word, mantissa_bits: Word) -> Word:
-        return _reduced(value.as_bits(), exponent_bits, mantissa_bits).bitcast(value.type)
+        return reduced(value.as_bits(), exponent_bits, mantissa_bits).bitcast(value.type)
 
     return function([kind, "i32", "i32"], kind, formula)
 
 
-def _reduce_half(value: Word, exponent_bits: Word, mantissa_bits: Word) -> Word:
-    bits = value.converted("fptrunc", ir.HalfType()).bitcast(I16)
-    reduced = _reduced(bits, exponent_bits, mantissa_bits)
-    return reduced.bitcast(ir.HalfType()).converted("fpext", F32)
-
-
 def _reduce_bf16(value: Word, exponent_bits: Word, mantissa_bits: Word) -> Word:
     """Of the bits of F32, whose lower half is zero, rounding to as many leaves the same."""
-    return _reduced(value.as_bits(), exponent_bits, mantissa_bits).bitcast(F32)
+    return reduced(value.as_bits(), exponent_bits, mantissa_bits).bitcast(F32)
 
 
 def _stochastic(element_type: ElementType) -> Any:
@@ -264,7 +255,6 @@ CONVERSIONS: Mapping[str, Any] = MappingProxyType(
         **_table(list(_FLOATS), _minimum_key, "minimum_key"),
         **_table(["i32", "i64"], _float_of_key, "float_of_key"),
         **_table(list(_FLOATS), _reduce_wide, "reduce_precision"),
-        "reduce_precision_f16": function(["f32", "i32", "i32"], "f32", _reduce_half),
         "reduce_precision_bf16": function(["f32", "i32", "i32"], "f32", _reduce_bf16),
         **{f"stochastic_{t.text}": _stochastic(t) for t in _INTEGERS if t.is_signed_integer},
     }

@@ -13,10 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from llvmlite import ir
-
 from xla_server.codegen.functions.words import F32, F64, I8, I16, I32, I64, Word, function
-from xla_server.codegen.instructions.memory import f32_to_half, half_to_f32
 
 _SIGN, _INFINITY, _NAN = 0x80000000, 0x7F800000, 0x7FC00000
 _MANTISSA = 23
@@ -74,7 +71,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
         "f6e3m2fn": Format(3, 2, 3, 0x1F, 0x20, has_nan=False),
     }
 )
-"""The formats that differ in numbers only; F16, BF16 and F8E8M0FNU are functions of their own."""
+"""The formats that differ in numbers only; BF16 and F8E8M0FNU are functions of their own."""
 
 
 def widened(code: Word, format: Format) -> Word:
@@ -226,15 +223,8 @@ def _pair(
     }
 
 
-def _rounded_half(value: Word) -> Word:
-    return value.converted("fptrunc", ir.HalfType()).converted("fpext", F32)
-
-
 NARROW: Mapping[str, Any] = MappingProxyType(
     {
-        "half_to_f32": half_to_f32,
-        "f32_to_half": f32_to_half,
-        "round_f16": function(["f32"], "f32", _rounded_half),
         **_pair("bf16", "u16", _widened_bf16, _narrowed_bf16),
         **_pair("f8e8m0fnu", "u8", _widened_scale, _narrowed_scale),
         **{key: f for name, form in FORMATS.items() for key, f in _of_format(name, form).items()},

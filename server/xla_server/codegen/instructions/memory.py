@@ -289,34 +289,6 @@ def watch_i64(typing_context, address):  # type: ignore[no-untyped-def]
     return types.int64(types.int64), generate
 
 
-@instruction
-def half_to_f32(typing_context, x):  # type: ignore[no-untyped-def]
-    """The number whose IEEE half precision bits are in a uint16; a NaN keeps its bits."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-        word, half = ir.IntType(32), args[0].type
-        wide = builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
-        bits = builder.bitcast(wide, word)
-        # The processor makes signalling NaNs quiet ones, which the total order tells apart. The
-        # bit that it sets is 0 in an infinity as well.
-        upper = builder.and_(args[0], ir.Constant(half, 0x7E00))
-        is_signalling = builder.icmp_unsigned("==", upper, ir.Constant(half, 0x7C00))
-        kept = builder.and_(bits, ir.Constant(word, 0xFFBFFFFF))
-        return builder.bitcast(builder.select(is_signalling, kept, bits), ir.FloatType())
-
-    return types.float32(types.uint16), generate
-
-
-@instruction
-def f32_to_half(typing_context, x):  # type: ignore[no-untyped-def]
-    """The bits of the nearest half precision number, as uint16."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-        return builder.bitcast(builder.fptrunc(args[0], ir.HalfType()), ir.IntType(16))
-
-    return types.uint16(types.float32), generate
-
-
 NUMBERS = [name for name in COMPUTED if name[0] in "iuf"]
 
 MEMORY: dict[str, Any] = {
@@ -335,7 +307,5 @@ MEMORY: dict[str, Any] = {
     "copy_bytes": copy_bytes,
     "clear_bytes": clear_bytes,
     "watch_i64": watch_i64,
-    "half_to_f32": half_to_f32,
-    "f32_to_half": f32_to_half,
 }
 """Every instruction of this module by its name in kernels."""

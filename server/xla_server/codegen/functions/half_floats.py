@@ -1,0 +1,108 @@
+"""F16 as F32, and F32 as the nearest F16, by a machine's instructions or by integer arithmetic.
+
+Both forms give the same bits: ties to even, subnormal numbers in full, infinity where the number
+is too large. A NaN of F32 becomes a quiet one with the upper bits of its payload; a NaN of F16
+keeps its bits, which the total order tells apart.
+
+LLVM would call the compiler's own library where a processor has no such instructions; nothing
+loads that library.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from llvmlite import ir
+
+from xla_server.codegen.functions.conversions import reduced
+from xla_server.codegen.functions.words import F32, I16, I32, Word, function
+from xla_server.target.machine import Machine
+
+_F32_SIGN, _F32_INFINITY = 0x80000000, 0x7F800000
+_SIGN, _INFINITY, _QUIET = 0x8000, 0x7C00, 0x0200
+_DROPPED_BITS = 13
+"""Bits of the fraction that F32 has and F16 has not."""
+
+_BIAS_STEP = (127 - 15) << 23
+"""The difference of the exponents' biases, in bits of F32."""
+
+_SMALLEST_NORMAL = _BIAS_STEP + (1 << 23)
+"""The bits of F32 of the smallest normal number of F16."""
+
+_STEP = 2.0**-24
+"""The smallest number of F16: subnormal numbers are multiples of it."""
+
+
+def _quietly_widened_by_instruction(code: Word) -> Word:
+    return code.bitcast(ir.HalfType()).converted("fpext", F32)
+
+
+def _widened_by_instruction(code: Word) -> Word:
+    bits = _quietly_widened_by_instruction(code).as_bits()
+    # Processors make signalling NaNs quiet ones. The bit that they set is 0 in an infinity as well.
+    is_signalling = (code & 0x7E00).unsigned("==", _INFINITY)
+    return is_signalling.choose(bits & 0xFFBFFFFF, bits).bitcast(F32)
+
+
+def _narrowed_by_instruction(value: Word) -> Word:
+    return value.converted("fptrunc", ir.HalfType()).bitcast(I16)
+
+
+def _widened_by_integers(code: Word) -> Word:
+    wide = code.resized(I32)
+    size = wide & (_SIGN - 1)
+    normal = (size << _DROPPED_BITS) + _BIAS_STEP
+    # The exponent after the largest is that of infinity and NaN in both types.
+    special = size.unsigned(">=", _INFINITY).choose(normal + _BIAS_STEP, normal)
+    subnormal = (size.converted("sitofp", F32) * _STEP).as_bits()
+    bits = size.unsigned("<", 1 << 10).choose(subnormal, special)
+    return (bits | ((wide & _SIGN) << 16)).bitcast(F32)
+
+
+def _narrowed_by_integers(value: Word) -> Word:
+    bits = value.as_bits()
+    size = bits & (_F32_SIGN - 1)
+    odd = (size >> _DROPPED_BITS) & 1
+    rounded = (size + odd + ((1 << (_DROPPED_BITS - 1)) - 1)) - _BIAS_STEP
+    # A carry out of the largest number makes it infinity, which all above become.
+    normal = (rounded >> _DROPPED_BITS).at_most(_INFINITY)
+    # A sum with this number is rounded to a multiple of the step, and its low bits count the steps.
+    anchor = value.constant(_STEP * 2.0**23)
+    subnormal = (size.bitcast(F32) + anchor).as_bits() - anchor.as_bits()
+    code = size.unsigned("<", _SMALLEST_NORMAL).choose(subnormal, normal)
+    nan = ((size >> _DROPPED_BITS) & 0x3FF) | (_INFINITY | _QUIET)
+    code = size.unsigned(">", _F32_INFINITY).choose(nan, code)
+    return (code | ((bits >> 16) & _SIGN)).resized(I16)
+
+
+_Convert: TypeAlias = Callable[[Word], Word]
+
+
+def _table(narrow: _Convert, widen: _Convert, widen_quiet: _Convert) -> Mapping[str, Any]:
+    """Return the functions. `widen_quiet` may make a signalling NaN a quiet one."""
+
+    def round_(value: Word) -> Word:
+        return widen_quiet(narrow(value))
+
+    def reduce(value: Word, exponent_bits: Word, mantissa_bits: Word) -> Word:
+        return widen_quiet(reduced(narrow(value), exponent_bits, mantissa_bits))
+
+    return {
+        "half_to_f32": function(["u16"], "f32", widen),
+        "f32_to_half": function(["f32"], "u16", narrow),
+        "round_f16": function(["f32"], "f32", round_),
+        "reduce_precision_f16": function(["f32", "i32", "i32"], "f32", reduce),
+    }
+
+
+@functools.cache
+def _functions(converts_halves: bool) -> Mapping[str, Any]:
+    if converts_halves:
+        by_instruction = (_widened_by_instruction, _quietly_widened_by_instruction)
+        return _table(_narrowed_by_instruction, *by_instruction)
+    return _table(_narrowed_by_integers, _widened_by_integers, _widened_by_integers)
+
+
+def half_floats(machine: Machine) -> Mapping[str, Any]:
+    """Return the functions of F16 for a machine, by their names in kernels."""
+    return _functions(machine.converts_halves)
