@@ -164,7 +164,7 @@ def _parts(array: Array) -> Iterator[Array]:
             yield part
 
 
-_LARGE_BYTES = 1 << 20
+_LARGE_BYTES = 4 << 20
 """Bytes of a message from which on memory is made resident before it is written to."""
 
 _COPIES = 2

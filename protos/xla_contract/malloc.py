@@ -88,8 +88,8 @@ def make_resident(byte_size: int, count: int) -> None:
 
     Python's lock is free meanwhile. Whoever writes to new memory with the lock held keeps it from
     all other threads while the system finds and clears each page, four times as long as the copy
-    itself takes. Nothing happens where `tune` changed nothing, as free memory is not kept there, or
-    before Linux 5.14. The blocks are no reservation: another thread may take them.
+    itself takes. This does nothing where `tune` changed nothing, as free memory is not kept there,
+    or before Linux 5.14. The blocks are no reservation: another thread may take them.
     """
     library = _glibc() if _is_tuned else None
     if library is None:

@@ -15,7 +15,7 @@ LARGE_BYTES = 16 << 10
 """From so many bytes on answers are counted. A call that is open takes about as much itself."""
 
 SLOW_BYTES = 1 << 20
-"""From so many bytes on answers are made in turns. Fewer are copied sooner than a thread wakes."""
+"""The smallest values that are encoded in turns. Less is copied sooner than a thread wakes."""
 
 
 class HeldAnswer:

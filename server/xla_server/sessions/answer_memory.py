@@ -87,7 +87,7 @@ class SessionAnswers:
         self.max_bytes = max_bytes
         self._caller = caller
         self.flow = flow_of(caller)
-        """Whose turn an answer of the session takes where it has to wait."""
+        """The source by which turns for making large answers are fair."""
         self._max_answer_bytes = max_answer_bytes
         self._memory = memory
         self._used = 0
