@@ -15,6 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from google.protobuf.message import Message
 
+from xla_contract import malloc
 from xla_contract.element_type import ElementType
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.linear_memory import write_linear_memory
@@ -163,9 +164,21 @@ def _parts(array: Array) -> Iterator[Array]:
             yield part
 
 
+_LARGE_BYTES = 4 << 20
+"""Bytes of a message from which on memory is made resident before it is written to."""
+
+_COPIES = 2
+"""The message, and the copy of it that gRPC makes."""
+
+_BLOCK_HEAD = 256
+"""Bytes of a block of memory beside those of the message in it, at most."""
+
+
 def _joined(pieces: list[_Piece], shape: Shape) -> bytes:
     size = sum(map(len, pieces))
     _check_size(size, shape)
+    if size >= _LARGE_BYTES:
+        malloc.make_resident(size + _BLOCK_HEAD, _COPIES)
     written = [piece for piece in pieces if not isinstance(piece, _Unwritten)]
     if len(written) == len(pieces):
         return b"".join(written)

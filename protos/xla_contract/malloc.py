@@ -29,6 +29,13 @@ IDLE_SECONDS = 2.0
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 """Parameters of mallopt, from glibc's malloc.h."""
 
+_POPULATE_WRITE = 23
+"""MADV_POPULATE_WRITE of Linux's mman.h."""
+
+_PIECE_BYTES = 1 << 20
+"""Bytes that are made resident at a time. Whoever maps memory meanwhile waits for one piece, and
+with it whoever waits for the allocator."""
+
 _STATM = Path("/proc/self/statm")
 _lock = threading.Lock()
 _is_tuned = False
@@ -76,6 +83,27 @@ def allocated(byte_size: int, allocate: Callable[[], T]) -> T:
     return memory
 
 
+def make_resident(byte_size: int, count: int) -> None:
+    """Let the allocator have `count` free blocks of so many bytes whose pages are in memory.
+
+    Python's lock is free meanwhile. Whoever writes to new memory with the lock held keeps it from
+    all other threads while the system finds and clears each page, four times as long as the copy
+    itself takes. This does nothing where `tune` changed nothing, as free memory is not kept there,
+    or before Linux 5.14. The blocks are no reservation: another thread may take them.
+    """
+    library = _glibc() if _is_tuned else None
+    if library is None:
+        return
+    page = os.sysconf("SC_PAGE_SIZE")
+    blocks = [library.malloc(byte_size) for _ in range(count)]
+    for block in filter(None, blocks):
+        start, end = block // page * page + page, block + byte_size
+        for at in range(start, end, _PIECE_BYTES):
+            library.madvise(at, min(_PIECE_BYTES, end - at), _POPULATE_WRITE)
+    for block in blocks:
+        library.free(block)
+
+
 def used_bytes() -> int:
     """Return how many bytes the allocator has handed out; 0 where it does not say."""
     library = _glibc()
@@ -118,6 +146,10 @@ def _glibc() -> Any:
     if not all(hasattr(library, name) for name in ("gnu_get_libc_version", "mallopt")):
         return None
     library.malloc_trim.argtypes = (ctypes.c_size_t,)
+    library.malloc.argtypes = (ctypes.c_size_t,)
+    library.malloc.restype = ctypes.c_void_p
+    library.free.argtypes = (ctypes.c_void_p,)
+    library.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     library.sbrk.argtypes = (ctypes.c_ssize_t,)
     library.sbrk.restype = ctypes.c_size_t
     if hasattr(library, "mallinfo2"):

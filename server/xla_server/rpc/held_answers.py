@@ -8,10 +8,14 @@ from google.protobuf.message import Message
 
 from xla_contract.literal import Literal
 from xla_contract.literal_encoding import encode_literal_message, most_bytes
+from xla_server.rpc.answer_turns import ANSWER_TURNS
 from xla_server.sessions.answer_memory import AnswerRoom, SessionAnswers
 
 LARGE_BYTES = 16 << 10
 """From so many bytes on answers are counted. A call that is open takes about as much itself."""
+
+SLOW_BYTES = 1 << 20
+"""The smallest values that are encoded in turns. Less is copied sooner than a thread wakes."""
 
 
 class HeldAnswer:
@@ -53,12 +57,21 @@ def held(answers: SessionAnswers, byte_size: int, make: Callable[[], Message | b
 
 
 def held_literal(answers: SessionAnswers, message: Message, literal: Literal) -> Response:
-    """The bytes of `message` with `literal` in its field of that name; raises as `held`."""
-    if literal.shape.byte_size < LARGE_BYTES:
+    """The bytes of `message` with `literal` in its field of that name; raises as `held`.
+
+    Large ones are made when it is the turn of their connection.
+    """
+    byte_size = literal.shape.byte_size
+    if byte_size < LARGE_BYTES:
         return encode_literal_message(message, literal)
-    return held(
-        answers, most_bytes(literal.shape), lambda: encode_literal_message(message, literal)
-    )
+
+    def made() -> bytes:
+        if byte_size < SLOW_BYTES:
+            return encode_literal_message(message, literal)
+        with ANSWER_TURNS.turn(answers.flow):
+            return encode_literal_message(message, literal)
+
+    return held(answers, most_bytes(literal.shape), made)
 
 
 def room_of(answers: SessionAnswers, response: Response, byte_size: int) -> AnswerRoom:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.sessions.caller import LOCAL, Caller
+from xla_server.sessions.caller import LOCAL, Caller, flow_of
 from xla_server.sessions.caller_shares import EVERYTHING, CallerShares, CallerUse
 
 _HINT = "Read the answers to calls made before, or download large values in chunks."
@@ -86,6 +86,8 @@ class SessionAnswers:
     ) -> None:
         self.max_bytes = max_bytes
         self._caller = caller
+        self.flow = flow_of(caller)
+        """The source by which turns for making large answers are fair."""
         self._max_answer_bytes = max_answer_bytes
         self._memory = memory
         self._used = 0

@@ -110,3 +110,19 @@ def test_what_no_message_holds_is_refused(
     literal = Literal.from_numpy(np.full(1000, 2**30).astype(dtype))
     with pytest.raises(ResourceExhaustedError, match=r"may take 1000 bytes, got .*\[1000\]"):
         encode_literal_message(request(), literal)
+
+
+def test_memory_for_a_large_message_and_its_copy_is_made_resident(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(
+        literal_encoding.malloc, "make_resident", lambda *sizes: asked.append(sizes)
+    )
+    agrees(Literal.from_numpy(np.zeros(2 * MEBIBYTE, np.uint8)))
+    assert not asked
+    large = Literal.from_numpy(np.zeros(4 * MEBIBYTE, np.uint8))
+    size = len(encode_literal_message(request(), large))
+    ((room, copies),) = asked
+    assert room >= size + bytes.__basicsize__
+    assert copies == 2

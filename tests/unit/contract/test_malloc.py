@@ -269,3 +269,61 @@ def test_the_library_says_where_its_memory_ends() -> None:
     library = malloc._glibc()
     if library is not None:
         assert library.sbrk(0) > 1 << 20
+
+
+class Blocks:
+    """A C library that notes what is asked of it; no block is there for the second `malloc`."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.advised: list[tuple[int, int]] = []
+        self.freed: list[int | None] = []
+
+    def malloc(self, size: int) -> int | None:
+        self.asked.append(size)
+        return None if len(self.asked) == 2 else 1 << 30 | 16
+
+    def madvise(self, at: int, size: int, _: int) -> int:
+        self.advised.append((at, size))
+        return -1
+
+    def free(self, block: int | None) -> None:
+        self.freed.append(block)
+
+
+def test_pages_of_free_blocks_are_made_resident_a_piece_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    library = Blocks()
+    monkeypatch.setattr(malloc, "_glibc", lambda: library)
+    monkeypatch.setattr(malloc, "_is_tuned", True)
+    size = (5 << 20) + 100
+    malloc.make_resident(size, 2)
+    assert library.asked == [size, size]
+    assert library.freed == [1 << 30 | 16, None]
+    page = os.sysconf("SC_PAGE_SIZE")
+    at = (1 << 30) + page
+    for start, length in library.advised:
+        assert start == at
+        assert 0 < length <= 1 << 20
+        at += length
+    assert at == (1 << 30 | 16) + size
+
+
+def test_blocks_smaller_than_a_page_are_let_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = Blocks()
+    monkeypatch.setattr(malloc, "_glibc", lambda: library)
+    monkeypatch.setattr(malloc, "_is_tuned", True)
+    malloc.make_resident(100, 1)
+    assert not library.advised
+    assert library.freed == [1 << 30 | 16]
+
+
+def test_nothing_is_made_resident_that_the_allocator_would_not_keep(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    library = Blocks()
+    monkeypatch.setattr(malloc, "_glibc", lambda: library)
+    monkeypatch.setattr(malloc, "_is_tuned", False)
+    malloc.make_resident(1 << 20, 2)
+    assert not library.asked

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import Any
 
 import grpc
@@ -16,6 +17,8 @@ from xla_contract.literal import Literal
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc import held_answers
+from xla_server.rpc.answer_turns import AnswerTurns
 from xla_server.rpc.arrivals import Arrivals, Expected
 from xla_server.rpc.call_places import CallPlaces
 from xla_server.rpc.calls import Calls
@@ -23,6 +26,7 @@ from xla_server.rpc.deferred import Answer, DeferredHandler
 from xla_server.rpc.handlers import Boundary, Handler
 from xla_server.rpc.held_answers import (
     LARGE_BYTES,
+    SLOW_BYTES,
     HeldAnswer,
     Response,
     discard,
@@ -32,6 +36,7 @@ from xla_server.rpc.held_answers import (
 )
 from xla_server.rpc.threads import Threads
 from xla_server.sessions.answer_memory import AnswerRoom, SessionAnswers
+from xla_server.sessions.caller import Flow
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.quotas import Quotas
 from xla_server.sessions.records import Limits
@@ -242,3 +247,23 @@ def test_an_answer_of_many_parts_takes_what_it_is_found_to_take(answers: Session
     assert response.room is None
     assert answers.used_bytes == 2 * LIMIT
     beside.release()
+
+
+def test_large_values_are_encoded_in_turns_and_nothing_else_is(
+    answers: SessionAnswers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns, flows = AnswerTurns(), list[Flow]()
+
+    def turn(flow: Flow) -> AbstractContextManager[None]:
+        flows.append(flow)
+        return AnswerTurns.turn(turns, flow)
+
+    monkeypatch.setattr(held_answers.ANSWER_TURNS, "turn", turn)
+    message = xla_pb2.TransferToClientResponse()
+    # A program that runs makes its answer itself, and may take for ever.
+    discard(held(answers, SLOW_BYTES, lambda: LARGE))
+    discard(held_literal(answers, message, Literal.from_numpy(np.zeros(LIMIT, np.uint8))))
+    assert not flows
+    large = Literal.from_numpy(np.zeros(SLOW_BYTES, np.uint8))
+    discard(held_literal(answers, message, large))
+    assert flows == [answers.flow]

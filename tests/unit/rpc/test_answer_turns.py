@@ -1,0 +1,76 @@
+"""Turns for making large answers."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from xla_server.rpc.answer_turns import AnswerTurns
+from xla_server.rpc.threads import Threads
+from xla_server.sessions.caller import Flow
+
+STORM, OTHER = Flow("a", "storm"), Flow("a", "other")
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    while not is_so():
+        threading.Event().wait(0.001)
+
+
+def begin(turns: AnswerTurns, flow: Flow, do: Callable[[], object]) -> threading.Thread:
+    """Start a thread that calls `do` in its turn, once it waits for it."""
+
+    def wait() -> None:
+        with turns.turn(flow):
+            do()
+
+    waiting = turns.waiting
+    thread = threading.Thread(target=wait)
+    thread.start()
+    until(lambda: turns.waiting > waiting)
+    return thread
+
+
+def test_one_has_the_turn_and_connections_alternate() -> None:
+    turns, order = AnswerTurns(), list[str]()
+    with turns.turn(STORM):
+        threads = [begin(turns, STORM, lambda: order.append("storm")) for _ in range(3)]
+        threads.append(begin(turns, OTHER, lambda: order.append("other")))
+        assert not order
+    for thread in threads:
+        thread.join()
+    assert order == ["storm", "other", "storm", "storm"]
+    assert not turns.waiting
+
+
+def test_a_turn_that_fails_is_passed_on() -> None:
+    turns, done, threads = AnswerTurns(), threading.Event(), list[threading.Thread]()
+
+    def fail() -> None:
+        with turns.turn(STORM):
+            threads.append(begin(turns, OTHER, done.set))
+            raise ValueError("not made")
+
+    with pytest.raises(ValueError, match="not made"):
+        fail()
+    threads[0].join()
+    assert done.is_set()
+    with turns.turn(STORM):
+        assert not turns.waiting
+
+
+def test_threads_that_wait_lend_their_places() -> None:
+    turns, others = AnswerTurns(), threading.Event()
+    threads = Threads(1, "turns")
+
+    def wait() -> None:
+        with turns.turn(STORM):
+            pass
+
+    with turns.turn(STORM):
+        threads.submit(wait)
+        until(lambda: turns.waiting == 1)
+        threads.submit(others.set)
+        others.wait()
+        assert turns.waiting == 1
+    threads.shutdown()
