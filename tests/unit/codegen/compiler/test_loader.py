@@ -3,6 +3,7 @@
 import pytest
 
 from tests.processors import HOST
+from tests.unit.codegen.kernel_ir.kernels import SUM
 from xla_server.buffers.code import KernelError
 from xla_server.codegen import kernel as kernels
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
@@ -10,9 +11,7 @@ from xla_server.codegen.compiler.llvm_text import ModuleText
 from xla_server.codegen.compiler.loader import Loader, UnresolvedSymbolsError
 from xla_server.codegen.compiler.symbols import undefined_symbols
 from xla_server.codegen.kernel import Kernels, symbol_of
-from xla_server.codegen.kernel_ir.kernel import SourceKernel
 
-KERNEL = SourceKernel("def kernel(buffers, start, stop):\n    pass\n")
 CALLED = "nobody_defines_this"
 
 
@@ -55,6 +54,6 @@ def test_a_kernel_that_calls_an_unknown_symbol_is_an_error_of_that_kernel(
         kernels, "kernel_object", lambda kernel, machine: _code(symbol_of(kernel.key), CALLED)
     )
     with pytest.raises(KernelError) as caught:
-        Kernels().get(KERNEL)
-    assert caught.value.kernel is KERNEL
+        Kernels().get(SUM)
+    assert caught.value.kernel is SUM
     assert CALLED in str(caught.value.__cause__)
