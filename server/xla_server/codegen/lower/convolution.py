@@ -33,7 +33,7 @@ from xla_server.codegen.lower.im2col_products import products_kernel
 from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.ir.module import HloInstruction
-from xla_server.target.capability import BLAS_TYPES
+from xla_server.target.capability import BLAS_TYPES, MAX_UNROLLED_ITERATIONS
 from xla_server.target.machine import Machine
 from xla_server.target.tuning import tuning_of
 
@@ -68,7 +68,7 @@ def lower_convolution_fusion(lowering: Lowering, fusion: HloInstruction, i: HloI
 
 def _division(machine: Machine, i: HloInstruction) -> tuple[list[Phase] | None, Plan | None]:
     """Return the phases of one done by tiles, the plan of one by products, or neither: by loops."""
-    if not _is_large(i):
+    if not _is_large(i) or _is_unrolled(i):
         return None, None
     if not _is_product(i):
         is_deep = is_depthwise(i) and can_sum_exactly(i)
@@ -118,6 +118,14 @@ def _lower_products(
         )
     )
     return result
+
+
+def _is_unrolled(i: HloInstruction) -> bool:
+    """Return whether there is one feature, and a window that a loop over results unrolls.
+
+    Such a loop has results in its vectors. Tiles have features in theirs, so here one of them.
+    """
+    return _features(i) == 1 and i.operands[1].shape.element_count <= MAX_UNROLLED_ITERATIONS
 
 
 def _is_large(i: HloInstruction) -> bool:

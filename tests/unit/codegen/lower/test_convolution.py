@@ -427,6 +427,24 @@ def test_a_depthwise_input_is_laid_out_where_it_is_read_often(
     assert any("direct_block" in source for source in sources) == is_direct
 
 
+@pytest.mark.parametrize(
+    ("taps", "features", "is_direct"),
+    [(8, 1, False), (9, 1, True), (8, 2, True)],
+    ids=["unrolled", "a longer window", "two features"],
+)
+def test_one_feature_of_few_taps_is_a_loop(taps: int, features: int, is_direct: bool) -> None:
+    x, w = normal(4, 5000, 1, dtype="f4"), normal(taps, 1, features, dtype="f4")
+
+    def convolve(x: Any, w: Any) -> Any:
+        return lax.conv_general_dilated(x, w, (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC"))
+
+    computation: Any = jax.jit(convolve).lower(x, w).compiler_ir("hlo")
+    rows = lower(imported(computation.as_serialized_hlo_module_proto()), LOWERINGS, HOST).rows
+    sources = [row.source for row in rows if isinstance(row, KernelThunk)]
+    assert any("direct_block" in source for source in sources) == is_direct
+    agrees(convolve, x, w)
+
+
 def test_a_box_too_large_for_the_stack_has_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = dataclasses.replace(HOST, l2_bytes=1 << 9)
     base, kernel, attributes = DIRECT["same"]
