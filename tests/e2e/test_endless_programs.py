@@ -161,7 +161,7 @@ def test_idle_streams_of_one_client_leave_some_to_others(server: ServerProcess) 
 
 def test_streams_without_a_session_are_counted_by_their_connection(server: ServerProcess) -> None:
     client = Plain(server.address, "")
-    # A stream without a session takes a place with its first message.
+    # The server counts a stream without a session from its first message on.
     request = extension_pb2.DescribeSessionRequest()
     silent = [client.converse("DescribeSession", request) for _ in range(20)]
 
