@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.processors import HOST
 from tests.unit.codegen.compiled import on_cpu
 from tests.unit.passes.passing import imported
 
@@ -59,9 +58,7 @@ def test_long_rows_and_columns(shape: tuple[int, int]) -> None:
 
 def test_equal_elements_whose_roundings_all_go_one_way() -> None:
     x = np.full(1 << 22, 0.1, np.float32)
-    # Vectors of 16 bytes have half as many partial sums, each of twice as many elements.
-    bound = 2 if HOST.has("avx") else 6
-    assert error(summed(x, 0), [x]) <= bound * HALF_UNIT
+    assert error(summed(x, 0), [x]) <= 2 * HALF_UNIT
 
 
 def test_sums_of_what_is_computed() -> None:
