@@ -66,6 +66,8 @@ class AnswerTurns:
             if following is None:
                 self._is_taken = False
             else:
+                # The queue counts threads that run; of this one turn `_is_taken` keeps account.
+                self._waiting.done(following)
                 following.is_next.set()
 
 
