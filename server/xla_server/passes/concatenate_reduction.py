@@ -10,10 +10,7 @@ from xla_server.passes.build import combiner, constant, convert, reduce, reshape
 from xla_server.passes.edit import Editor, rewrite, users
 from xla_server.passes.lifting import applied
 from xla_server.passes.tree_reduction import neutral_of
-
-MAX_OPERANDS = 64
-"""Operands of a concatenation that one expression combines, each from an array of its own. More
-are written into one array first, which costs each element one more store and load."""
+from xla_server.target.target import Target
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,18 +23,20 @@ class ConcatenateReduction:
     operands. A loop over the concatenation would test for each element whose it is.
     """
 
+    target: Target
     name: str = "concatenate-reduction"
 
     def apply(self, module: HloModule) -> bool:
         """Rewrite everywhere; whether anything was."""
         editor = Editor(module)
+        most = self.target.tuning.reductions.max_concatenated_operands
         changed = False
         for computation in module.computations:
-            changed |= _rewrite(computation, editor)
+            changed |= _rewrite(computation, editor, most)
         return changed
 
 
-def _rewrite(computation: HloComputation, editor: Editor) -> bool:
+def _rewrite(computation: HloComputation, editor: Editor, max_operands: int) -> bool:
     readers = users(computation)
 
     def read_by(i: HloInstruction) -> HloInstruction | None:
@@ -53,15 +52,15 @@ def _rewrite(computation: HloComputation, editor: Editor) -> bool:
         whole = read_by(i)
         if whole is not None and whole.opcode is Opcode.CONVERT:
             whole = read_by(whole)
-        return None if whole is None else _combined(i, whole, editor)
+        if whole is None or whole.opcode is not Opcode.CONCATENATE:
+            return None
+        return _combined(i, whole, editor) if len(whole.operands) <= max_operands else None
 
     return rewrite(computation, combined, editor)
 
 
 def _combined(i: HloInstruction, whole: HloInstruction, editor: Editor) -> HloInstruction | None:
     """The reduction `i` of a concatenation `whole`, or of what it is converted to."""
-    if whole.opcode is not Opcode.CONCATENATE or len(whole.operands) > MAX_OPERANDS:
-        return None
     along, reduced = whole.attributes.dimension, sorted(i.attributes.dimensions)
     (computation,), (operand, initial) = i.called, i.operands
     kind, opcode = i.shape.element_type, combiner(computation)

@@ -107,7 +107,7 @@ def pipeline(target: Target) -> tuple[Pass, ...]:
         # After constant evaluation: initial values of reductions are constants then.
         ReduceMerger(),
         # After reductions were merged, one of which may be along the dimension of a concatenation.
-        ConcatenateReduction(),
+        ConcatenateReduction(target),
         # Before convolutions with windows of one element become products if channels are last.
         FeaturesLast(target),
         ConvolutionCanonicaliser(),

@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
+from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, imported, opcodes, passed
 from xla_server.ir.module import HloModule
-from xla_server.passes.concatenate_reduction import MAX_OPERANDS, ConcatenateReduction
+from xla_server.passes.concatenate_reduction import ConcatenateReduction
+
+MAX_OPERANDS = TARGET.tuning.reductions.max_concatenated_operands
 
 
 def reduced(
@@ -91,7 +94,7 @@ STAYS: dict[str, HloModule] = {
 @pytest.mark.parametrize("name", FIRES)
 def test_fires(name: str) -> None:
     module, expected = FIRES[name]
-    after = passed(module, ConcatenateReduction())
+    after = passed(module, ConcatenateReduction(TARGET))
     found = opcodes(after)
     assert "concatenate" not in found
     assert {kind: found.get(kind) for kind in expected} == expected
@@ -100,11 +103,11 @@ def test_fires(name: str) -> None:
 
 @pytest.mark.parametrize("name", STAYS)
 def test_stays(name: str) -> None:
-    passed(STAYS[name], ConcatenateReduction(), fires=False)
+    passed(STAYS[name], ConcatenateReduction(TARGET), fires=False)
 
 
 @pytest.mark.parametrize("count", [2, 9, MAX_OPERANDS])
 def test_zeros_keep_their_sign(count: int) -> None:
     module = reduced(*("f32[1,9]",) * count, whole=f"{count},9", result="9", initial="constant(-0)")
-    after = passed(module, ConcatenateReduction())
+    after = passed(module, ConcatenateReduction(TARGET))
     assert_kept(module, after, [np.full((1, 9), -0.0, np.float32)] * count)

@@ -67,7 +67,7 @@ def test_every_pass_has_the_target_of_the_pipeline() -> None:
     other = tuned("fusions", max_instructions=7)
     steps, _ = steps_of(other)
     targets = [step.target for step in single(steps) if hasattr(step, "target")]
-    assert len(targets) == 13
+    assert len(targets) == 14
     assert all(each is other for each in targets)
 
 
