@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from itertools import groupby
 
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
@@ -10,6 +9,7 @@ from xla_server.passes.build import combiner, constant, convert, reduce, reshape
 from xla_server.passes.edit import Editor, rewrite, users
 from xla_server.passes.lifting import applied
 from xla_server.passes.tree_reduction import neutral_of
+from xla_server.target.pass_tuning import Reductions
 from xla_server.target.target import Target
 
 
@@ -20,7 +20,8 @@ class ConcatenateReduction:
     Operands of equal shape are combined element by element, as a balanced tree, before what is
     left of them is reduced. The operation must allow any order, and the reduction must be the only
     user of the concatenation, which then need not exist; conversions between both move to the
-    operands. A loop over the concatenation would test for each element whose it is.
+    operands. A loop over the concatenation would test for each element whose it is. Each shape
+    makes a reduction of its own, so there may be few of them.
     """
 
     target: Target
@@ -29,14 +30,13 @@ class ConcatenateReduction:
     def apply(self, module: HloModule) -> bool:
         """Rewrite everywhere; whether anything was."""
         editor = Editor(module)
-        most = self.target.tuning.reductions.max_concatenated_operands
         changed = False
         for computation in module.computations:
-            changed |= _rewrite(computation, editor, most)
+            changed |= _rewrite(computation, editor, self.target.tuning.reductions)
         return changed
 
 
-def _rewrite(computation: HloComputation, editor: Editor, max_operands: int) -> bool:
+def _rewrite(computation: HloComputation, editor: Editor, tuning: Reductions) -> bool:
     readers = users(computation)
 
     def read_by(i: HloInstruction) -> HloInstruction | None:
@@ -54,7 +54,10 @@ def _rewrite(computation: HloComputation, editor: Editor, max_operands: int) -> 
             whole = read_by(whole)
         if whole is None or whole.opcode is not Opcode.CONCATENATE:
             return None
-        return _combined(i, whole, editor) if len(whole.operands) <= max_operands else None
+        shapes = {part.shape.dimensions for part in whole.operands}
+        if len(whole.operands) > tuning.max_concatenated_operands:
+            return None
+        return _combined(i, whole, editor) if len(shapes) <= tuning.max_split_reductions else None
 
     return rewrite(computation, combined, editor)
 
@@ -69,8 +72,11 @@ def _combined(i: HloInstruction, whole: HloInstruction, editor: Editor) -> HloIn
     if opcode is None or neutral is None or along not in reduced or types != {kind}:
         return None
     results = []
-    for _, alike in groupby(whole.operands, lambda part: part.shape.dimensions):
-        parts = [each if operand is whole else convert(editor, each, kind) for each in alike]
+    alike: dict[tuple[int, ...], list[HloInstruction]] = {}
+    for part in whole.operands:
+        alike.setdefault(part.shape.dimensions, []).append(part)
+    for group in alike.values():
+        parts = [each if operand is whole else convert(editor, each, kind) for each in group]
         joined = _tree(parts, opcode, editor)
         sizes = [size for d, size in enumerate(joined.shape.dimensions) if d not in reduced]
         if reduced == [along] and joined.shape.dimensions[along] == 1:

@@ -47,7 +47,11 @@ class Reductions:
     max_concatenated_operands: int = 64
     """Operands of a concatenation that one expression combines instead, each from an array of its
     own. More are written into one array first, which costs each element one more store and load.
-    Of 40 it is 0.5 of XLA's time (LOG, reductions of concatenations)."""
+    With 40 a run takes 0.5 of XLA's time (LOG, reductions of concatenations)."""
+
+    max_split_reductions: int = 4
+    """Shapes among these operands, each of which has a kernel of its own: 8 shapes compile three
+    times as long as one array, 40 take 1.6 s, and none of them run much faster (same section)."""
 
     min_window_elements: int = 9
     """Elements of a window from which it is reduced as a row. Smaller ones are combined in the loop

@@ -66,6 +66,10 @@ FIRES: dict[str, tuple[HloModule, dict[str, int]]] = {
         reduced("f32[2,3]", "f32[5,3]", whole="7,3", result="3"),
         {"add": 2, "reduce": 2, "broadcast": 1},
     ),
+    "shapes that alternate": (
+        reduced("f32[3,3]", "f32[2,3]", "f32[3,3]", "f32[2,3]", whole="10,3", result="3"),
+        {"add": 4, "reduce": 2, "broadcast": 1},
+    ),
     "sums of another type": (
         reduced(*("bf16[1,4]",) * 5, kind="bf16", sums="f32", whole="5,4", result="4"),
         {"convert": 5, "add": 5, "reshape": 1, "broadcast": 1},
@@ -73,6 +77,7 @@ FIRES: dict[str, tuple[HloModule, dict[str, int]]] = {
 }
 
 STAYS: dict[str, HloModule] = {
+    "many shapes": reduced(*(f"f32[{n},4]" for n in range(1, 6)), whole="15,4", result="4"),
     "along another dimension": reduced(*UNIT, along=1, whole="4,3", result="3"),
     "an order that counts": reduced(
         *UNIT, along=1, whole="4,3", dimensions="1", result="4", opcode="subtract"
