@@ -32,6 +32,7 @@ from xla_server.codegen.lower.im2col_plan import Plan
 from xla_server.codegen.lower.im2col_products import products_kernel
 from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.trace.convolution import is_filter
 from xla_server.ir.module import HloInstruction
 from xla_server.target.capability import BLAS_TYPES, MAX_UNROLLED_ITERATIONS
 from xla_server.target.machine import Machine
@@ -125,7 +126,8 @@ def _is_unrolled(i: HloInstruction) -> bool:
 
     Such a loop has results in its vectors. Tiles have features in theirs, so here one of them.
     """
-    return _features(i) == 1 and i.operands[1].shape.element_count <= MAX_UNROLLED_ITERATIONS
+    is_short = i.operands[1].shape.element_count <= MAX_UNROLLED_ITERATIONS
+    return (_features(i) == 1 and is_short) or is_filter(i)
 
 
 def _is_large(i: HloInstruction) -> bool:
