@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from xla_server.codegen.instructions.constants import CONSTANTS
-from xla_server.codegen.trace.affine import Affine, Variable
 from xla_server.codegen.trace.graph import Apply, Fold, Folded, Literal, Load, Node, Store
+from xla_server.ir.affine import Affine, Variable
 
 LETTERS = "ijklmn"
 """Names of loop variables, in the order that they are met."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
-from xla_server.codegen.trace.affine import Affine, Variable, variable
 from xla_server.codegen.trace.graph import Store
 from xla_server.codegen.trace.merging import groups_of as groups_of
 from xla_server.codegen.trace.merging import indices_of as indices_of
 from xla_server.codegen.trace.merging import merged as merged
 from xla_server.codegen.trace.tracer import Index
+from xla_server.ir.affine import Affine, Variable, variable
 
 Make = Callable[[Index], Sequence[Store]]
 """From the index of an element to the stores that make it."""

@@ -8,8 +8,8 @@ from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.vector_folds import strict
 from xla_server.codegen.routines.column_sums import FILLED, JOINED, fill_function, join_function
-from xla_server.codegen.trace.affine import Affine, Variable, variable
 from xla_server.codegen.trace.graph import Folded, Store, variables_of
+from xla_server.ir.affine import Affine, Variable, variable
 
 LEAST_COLUMNS = 64
 """Neighbours from which on a run is a call: fewer may stay in registers."""

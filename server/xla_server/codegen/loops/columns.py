@@ -32,9 +32,9 @@ from xla_server.codegen.loops.stopping import SPAN
 from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.loops.sum_levels import Step, is_even, steps_of, turn_of
 from xla_server.codegen.loops.vector_folds import neutral_of, strict
-from xla_server.codegen.trace.affine import Affine, Variable
 from xla_server.codegen.trace.graph import Fold, Folded, Load, Node, Store
 from xla_server.fusion.windows import is_short_window
+from xla_server.ir.affine import Affine, Variable
 
 BLOCK = 1024
 """Neighbouring results of one work item."""

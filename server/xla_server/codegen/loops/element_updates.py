@@ -5,12 +5,12 @@ import math
 from collections.abc import Sequence
 
 from xla_contract.opcode import Opcode
-from xla_server.codegen.trace.affine import Affine, linear
 from xla_server.codegen.trace.elementwise import converted
 from xla_server.codegen.trace.graph import Load, Node, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.movement import start_indices
 from xla_server.codegen.trace.tracer import Index, Tracer, integer
+from xla_server.ir.affine import Affine, linear
 from xla_server.ir.explicit_stack import result_of
 from xla_server.ir.module import HloInstruction
 

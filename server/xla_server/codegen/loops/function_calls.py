@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 
 from xla_server.codegen.functions.called_functions import called
-from xla_server.codegen.trace.affine import Variable
 from xla_server.codegen.trace.graph import Apply, Folded, Node
+from xla_server.ir.affine import Variable
 
 SELDOM = 16
 """How often others are computed for each time that a seldom value is; what is computed once is."""

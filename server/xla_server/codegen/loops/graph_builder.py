@@ -16,7 +16,6 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.function_calls import FunctionCalls
 from xla_server.codegen.loops.kept_rows import NOTHING_KEPT
 from xla_server.codegen.loops.stored_nodes import all_nodes
-from xla_server.codegen.trace.affine import Affine, Atom, Computed, Quotient, Variable
 from xla_server.codegen.trace.graph import (
     Accumulator,
     Apply,
@@ -29,6 +28,7 @@ from xla_server.codegen.trace.graph import (
     Store,
     variables_of,
 )
+from xla_server.ir.affine import Affine, Atom, Computed, Quotient, Variable
 from xla_server.ir.explicit_stack import Deep, result_of
 
 

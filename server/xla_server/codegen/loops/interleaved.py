@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from xla_server.codegen.loops.collapse import Make
 from xla_server.codegen.loops.stored_nodes import all_nodes
-from xla_server.codegen.trace.affine import Affine, Modulus, Variable, variable
 from xla_server.codegen.trace.graph import Apply, Folded, Position, Store
 from xla_server.codegen.trace.tracer import Index
+from xla_server.ir.affine import Affine, Modulus, Variable, variable
 
 MOST_STEPS = 8
 """Elements done at once: their operations stand in one loop."""

@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 from xla_server.codegen.functions.elementwise import COST
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.trace.affine import Affine, Atom, Computed, Modulus, Quotient, Variable
 from xla_server.codegen.trace.graph import (
     Accumulator,
     Apply,
@@ -24,6 +23,7 @@ from xla_server.codegen.trace.graph import (
     Store,
     nodes_of,
 )
+from xla_server.ir.affine import Affine, Atom, Computed, Modulus, Quotient, Variable
 from xla_server.ir.explicit_stack import Deep, result_of
 
 WORTH = 8

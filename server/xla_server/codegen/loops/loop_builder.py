@@ -31,8 +31,8 @@ from xla_server.codegen.loops.stopping import SPAN, is_long, span_of
 from xla_server.codegen.loops.stored_nodes import all_nodes, prologue_of
 from xla_server.codegen.loops.sum_levels import Step, is_even, steps_of, turn_of
 from xla_server.codegen.loops.vector_folds import VectorFold, vector_fold
-from xla_server.codegen.trace.affine import Variable
 from xla_server.codegen.trace.graph import Fold, Literal, Node, Store
+from xla_server.ir.affine import Variable
 from xla_server.ir.explicit_stack import Deep
 
 _FREE_RUN = 512

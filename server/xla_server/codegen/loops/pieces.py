@@ -19,8 +19,8 @@ from xla_server.codegen.loops.collapse import Make, collapsed, groups_of, indice
 from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest, close
 from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stored_nodes import all_nodes
-from xla_server.codegen.trace.affine import Affine, Variable, variable
 from xla_server.codegen.trace.graph import Apply, Folded, Literal, Load, Position, Store
+from xla_server.ir.affine import Affine, Variable, variable
 
 FEWEST_ELEMENTS = 2048
 """Of a result, below which FEW_TESTS for each element cost less than more code."""

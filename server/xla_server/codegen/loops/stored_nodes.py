@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from xla_server.codegen.loops.fold_groups import folds_of
-from xla_server.codegen.trace.affine import Variable
 from xla_server.codegen.trace.graph import Node, Store, nodes_of
+from xla_server.ir.affine import Variable
 
 
 def prologue_of(stores: Sequence[Store]) -> set[Node]:

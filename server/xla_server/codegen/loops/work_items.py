@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 
 from xla_server.codegen.loops.fold_groups import folds_of
-from xla_server.codegen.trace.affine import Variable
 from xla_server.codegen.trace.graph import Store
+from xla_server.ir.affine import Variable
 
 ITEM_ELEMENTS = 64
 """Elements of a work item below which another loop is done inside of it."""

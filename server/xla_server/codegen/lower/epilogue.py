@@ -23,13 +23,13 @@ from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.lower.loop_kernel import cost_of_evaluations, evaluated_instructions
 from xla_server.codegen.lower.loops import array_shapes, kernel_operands
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.trace.affine import Variable, multi_index, variable
 from xla_server.codegen.trace.graph import Folded, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Origins, Tracer
 from xla_server.evaluator.cost import Cost
 from xla_server.evaluator.evaluation_cost import instruction_cost_once
+from xla_server.ir.affine import Variable, multi_index, variable
 from xla_server.ir.module import HloInstruction
 
 Ends: TypeAlias = tuple[int | Expression, int | Expression]

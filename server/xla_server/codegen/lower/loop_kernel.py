@@ -20,13 +20,13 @@ from xla_server.codegen.loops.scheduled import Evaluations, ScheduledKernel
 from xla_server.codegen.loops.schedules import ElementGraph, scheduled_by
 from xla_server.codegen.loops.stored_nodes import all_nodes, prologue_of
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
-from xla_server.codegen.trace.affine import Affine, linear, multi_index
 from xla_server.codegen.trace.graph import Apply, Fold, Load, Node, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Origins, Rule, Tracer
 from xla_server.evaluator.cost import Cost
 from xla_server.evaluator.evaluation_cost import evaluation_cost
+from xla_server.ir.affine import Affine, linear, multi_index
 from xla_server.ir.module import HloInstruction
 
 ACCESS_UNITS = WORTH // 2

@@ -17,12 +17,12 @@ from xla_server.codegen.lower.loop_kernel import (
     loop_kernel,
 )
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
-from xla_server.codegen.trace.affine import linear
 from xla_server.codegen.trace.graph import Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.movement import start_indices
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Tracer
+from xla_server.ir.affine import linear
 from xla_server.ir.explicit_stack import result_of
 from xla_server.ir.module import HloInstruction
 

@@ -17,11 +17,11 @@ from xla_server.codegen.loops.scalar_loop import Register, ScalarLoop, scalar_lo
 from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.trace.affine import Affine, linear
 from xla_server.codegen.trace.graph import Load, Node, Position, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, TooManyCopiesError, Tracer, integer
+from xla_server.ir.affine import Affine, linear
 from xla_server.ir.effects import has_side_effect
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction

@@ -6,11 +6,11 @@ from types import MappingProxyType
 
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_server.codegen.trace.affine import Affine
 from xla_server.codegen.trace.elementwise import converted
 from xla_server.codegen.trace.graph import Literal, Load, Node, Position
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE, KernelType
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.ir.affine import Affine
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 

@@ -6,12 +6,12 @@ from types import MappingProxyType
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import free_dimensions
-from xla_server.codegen.trace.affine import Affine, Variable, variable
 from xla_server.codegen.trace.elementwise import converted
 from xla_server.codegen.trace.folding import sum_of
 from xla_server.codegen.trace.graph import Folded, Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 

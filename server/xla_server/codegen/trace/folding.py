@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from xla_contract.dimension_numbers import WindowDimension
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_server.codegen.trace.affine import Affine, Variable, variable
 from xla_server.codegen.trace.elementwise import converted, literal
 from xla_server.codegen.trace.graph import Accumulator, Apply, Fold, Folded, Node, Position
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.merging import groups_of, indices_in, merged
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction
 

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from xla_server.codegen.trace.affine import Affine, Computed, Variable, multi_index, variable
 from xla_server.codegen.trace.graph import Load, Node, Position, Store, nodes_of
+from xla_server.ir.affine import Affine, Computed, Variable, multi_index, variable
 
 
 def merged(

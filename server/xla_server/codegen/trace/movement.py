@@ -6,10 +6,10 @@ from types import MappingProxyType
 
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_server.codegen.trace.affine import Affine, linear, multi_index
 from xla_server.codegen.trace.elementwise import converted
 from xla_server.codegen.trace.graph import Node, Position
 from xla_server.codegen.trace.tracer import NEVER, Index, Rule, Tracer
+from xla_server.ir.affine import Affine, linear, multi_index
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.index_maps import MAPPED, operand_index
 from xla_server.ir.module import HloInstruction

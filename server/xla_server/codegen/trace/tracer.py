@@ -7,10 +7,10 @@ from typing import TypeAlias, TypeVar
 from xla_contract.element_type import ElementType
 from xla_contract.errors import InternalError
 from xla_contract.opcode import Opcode
-from xla_server.codegen.trace.affine import Affine, Computed, linear, variable
 from xla_server.codegen.trace.graph import Apply, Fold, Literal, Load, Node, Position
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE, KernelType
 from xla_server.evaluator.evaluation_cost import COUNTED
+from xla_server.ir.affine import Affine, Computed, linear, variable
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction
 

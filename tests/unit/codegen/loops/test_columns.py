@@ -14,7 +14,6 @@ from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.loops.columns import BLOCK, column_kernel
 from xla_server.codegen.loops.loop_builder import Nest
 from xla_server.codegen.lower.lowering import kernels_of
-from xla_server.codegen.trace.affine import Variable, linear, variable
 from xla_server.codegen.trace.graph import (
     Accumulator,
     Apply,
@@ -25,6 +24,7 @@ from xla_server.codegen.trace.graph import (
     Store,
 )
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.ir.affine import Variable, linear, variable
 from xla_server.runtime.native import callable_at
 
 _RANDOM = np.random.default_rng(0)

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.codegen.compiled import assert_same
 from xla_client import Op, ops
 from xla_server.codegen.loops.work_items import FEWEST_ITEMS, ITEM_ELEMENTS, inner_loops
-from xla_server.codegen.trace.affine import Variable
+from xla_server.ir.affine import Variable
 
 
 def loops(*sizes: int) -> tuple[Variable, ...]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xla_server.codegen.trace.affine import (
+from xla_server.ir.affine import (
     ZERO,
     Affine,
     Modulus,
