@@ -10,20 +10,13 @@ from xla_server.target.target import Capability
 COSTLY = EXPENSIVE | {Opcode.MAP}
 """Operations that are not worth computing twice."""
 
-MOVEMENT = frozenset(
-    {
-        Opcode.BROADCAST,
-        Opcode.CONCATENATE,
-        Opcode.DYNAMIC_SLICE,
-        Opcode.GATHER,
-        Opcode.IOTA,
-        Opcode.PAD,
-        Opcode.RESHAPE,
-        Opcode.REVERSE,
-        Opcode.SLICE,
-        Opcode.TRANSPOSE,
-    }
-)
+MOVEMENT = MAPPED | {
+    Opcode.CONCATENATE,
+    Opcode.DYNAMIC_SLICE,
+    Opcode.GATHER,
+    Opcode.IOTA,
+    Opcode.PAD,
+}
 
 ONE_TO_ONE = ELEMENTWISE | {Opcode.COPY, Opcode.MAP}
 """Operations that read each operand at the index of the result's element."""
@@ -67,11 +60,6 @@ def is_tiled(instruction: HloInstruction, capability: Capability) -> bool:
             shape.element_count, operand.shape.dimensions[-1], shape.dimensions[-1]
         )
     )
-
-
-def moves_only(instruction: HloInstruction) -> bool:
-    """Return whether an instruction only reads its operand at another index."""
-    return instruction.opcode in MAPPED or instruction.opcode is Opcode.RESHAPE
 
 
 def repeats(reader: HloInstruction, operand: HloInstruction, max_selected_operands: int) -> bool:

@@ -20,11 +20,11 @@ from xla_server.fusion.fusible import (
     is_fusible,
     is_tiled,
     is_trivial,
-    moves_only,
     repeats,
 )
 from xla_server.fusion.index_maps import IndexMaps, Place, copies
 from xla_server.fusion.windows import has_free_order, is_short_window
+from xla_server.ir.index_maps import MAPPED
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.edit import Editor, rearrange, rewrite, users
 from xla_server.target.target import Target
@@ -108,7 +108,7 @@ class _Plan:
             self.is_repeated[i] = False
             self.sizes[i] = self.sizes.get(i, 0) + 1
             if i in self.fusible:
-                self.places[i] = frozenset([self.maps.start(i, i.shape.rank)])
+                self.places[i] = frozenset([self.maps.start(i, i.shape.dimensions)])
                 self.scalars[i] += 1
             return
         self.kernels[i] = self._union(self.kernels, readers)
@@ -164,7 +164,7 @@ class _Plan:
             return len(places) <= tuning.max_contexts
         is_tested = any(place.guard is not None for place in places)
         most = tuning.max_tested_copies if is_tested else tuning.max_copies
-        return moves_only(i) or copies(places) <= most
+        return i.opcode in MAPPED or copies(places) <= most
 
     def _repeated(self, i: HloInstruction, readers: list[HloInstruction]) -> bool:
         if i.opcode is Opcode.REDUCE:
@@ -203,7 +203,7 @@ class _Plan:
             not others
             and kernel.shape.dimensions == i.shape.dimensions
             and kernel.opcode in ONE_TO_ONE
-            and self._places_of(i) == {self.maps.start(kernel, i.shape.rank)}
+            and self._places_of(i) == {self.maps.start(kernel, i.shape.dimensions)}
             and self.joined[kernel] + len(i.operands) <= tuning.max_joined_operands
             and len(i.operands) * self.sizes[kernel] <= tuning.max_instructions
         )

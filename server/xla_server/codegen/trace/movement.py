@@ -9,7 +9,7 @@ from xla_contract.opcode import Opcode
 from xla_server.codegen.trace.elementwise import converted
 from xla_server.codegen.trace.graph import Node, Position
 from xla_server.codegen.trace.tracer import NEVER, Index, Rule, Tracer
-from xla_server.ir.affine import Affine, linear, multi_index
+from xla_server.ir.affine import Affine
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.index_maps import MAPPED, operand_index
 from xla_server.ir.module import HloInstruction
@@ -18,12 +18,6 @@ from xla_server.ir.module import HloInstruction
 def trace_mapped(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """Return the operand's element by the operation's index map."""
     return t.operand(i, 0, operand_index(i, index))
-
-
-def trace_reshape(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
-    """The operand's element with the same row-major number."""
-    place = linear(index, i.shape.dimensions)
-    return t.operand(i, 0, multi_index(place, i.operands[0].shape.dimensions))
 
 
 def trace_dynamic_slice(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
@@ -172,7 +166,6 @@ def _both(t: Tracer, left: Node | None, right: Node | None) -> Node | None:
 MOVEMENT_RULES: Mapping[Opcode, Rule] = MappingProxyType(
     {
         **dict.fromkeys(MAPPED, trace_mapped),
-        Opcode.RESHAPE: trace_reshape,
         Opcode.DYNAMIC_SLICE: trace_dynamic_slice,
         Opcode.DYNAMIC_UPDATE_SLICE: trace_dynamic_update_slice,
         Opcode.PAD: trace_pad,
