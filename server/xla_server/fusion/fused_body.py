@@ -18,7 +18,9 @@ class FusedBody:
         self._instructions: list[HloInstruction] = []
 
     def parameter(self, operand: HloInstruction) -> HloInstruction:
-        """What stands for an instruction outside: a parameter, or a copy of a small constant."""
+        """Return what stands for an outer instruction: a parameter, or a copy of a small
+        constant.
+        """
         known = self._parameters.get(operand)
         if known is None:
             if is_small_constant(operand):
@@ -63,7 +65,7 @@ class FusedBody:
 
 
 def is_small_constant(i: HloInstruction) -> bool:
-    """Whether an instruction is a constant that stands in the text of kernels."""
+    """Return whether an instruction is a constant that kernels have as an immediate."""
     return i.opcode is Opcode.CONSTANT and not i.shape.dimensions
 
 

@@ -1,4 +1,4 @@
-"""What a loop nest can compute, and what each operation costs for one element."""
+"""Operations that a loop nest can compute, and their classes by cost and access."""
 
 from xla_contract.opcode import Opcode
 from xla_server.fusion.running_window import running_axis
@@ -26,7 +26,7 @@ FUSIBLE = ONE_TO_ONE | MOVEMENT | {Opcode.REDUCE, Opcode.REDUCE_WINDOW}
 
 
 def is_fusible(instruction: HloInstruction) -> bool:
-    """Whether an instruction may stand in a fusion."""
+    """Return whether an instruction may be part of a fusion."""
     return (
         instruction.opcode in FUSIBLE
         and instruction.shape.is_array
@@ -38,7 +38,7 @@ def is_fusible(instruction: HloInstruction) -> bool:
 
 
 def is_trivial(instruction: HloInstruction) -> bool:
-    """Whether an instruction is better computed wherever it is read than ever stored."""
+    """Return whether an instruction is cheaper to recompute for each reader than to store."""
     if instruction.opcode is Opcode.IOTA:
         return True
     if instruction.opcode is Opcode.BROADCAST:
@@ -68,7 +68,7 @@ def repeats(reader: HloInstruction, operand: HloInstruction, max_selected_operan
     A concatenate of more than `max_selected_operands` counts as one that does.
     """
     if reader.opcode is Opcode.BROADCAST:
-        # What is the same along a row is computed once at its head.
+        # A value that is constant along a row is computed once, at the head of the row.
         is_row = bool(operand.shape.rank) and reader.attributes.dimensions == tuple(
             range(operand.shape.rank)
         )

@@ -13,7 +13,7 @@ ALIASES = frozenset(
         Opcode.TUPLE,
     }
 )
-"""What no kernel is run for."""
+"""Opcodes for which no kernel is launched."""
 
 
 def levels_from_parameters(computation: HloComputation) -> dict[HloInstruction, int]:

@@ -1,7 +1,7 @@
 """Producers put into the loops of their consumers.
 
 Going from results to operands, each instruction is either computed where it is read, or stored.
-What is stored becomes the root of a fusion that computes everything it reads but does not load.
+Each stored instruction becomes the root of a fusion with everything it reads but does not load.
 """
 
 import collections
@@ -88,11 +88,11 @@ class _Plan:
             self._decide(instruction)
 
     def is_stored(self, instruction: HloInstruction) -> bool:
-        """Whether an instruction is the root of its own fusion, or not fusible at all."""
+        """Return whether an instruction is the root of its own fusion, or not fusible at all."""
         return self.kernels[instruction] == {instruction}
 
     def is_inlined(self, operand: HloInstruction) -> bool:
-        """Whether a fusible reader computes an operand instead of loading it."""
+        """Return whether a fusible reader computes an operand instead of loading it."""
         return not self.is_stored(operand) or (operand in self.fusible and is_trivial(operand))
 
     def _decide(self, i: HloInstruction) -> None:
@@ -124,8 +124,8 @@ class _Plan:
                 self.windows[kernel] = i.attributes.window
 
     def _may_take_in(self, reader: HloInstruction) -> bool:
-        """Whether a reader may compute operands: a reshape that is stored moves nothing, and
-        tiles of a transpose are read as they lie.
+        """Return whether a reader may compute its operands: a stored reshape moves nothing, and a
+        tiled transpose reads its operand from memory.
         """
         is_alias = reader.opcode is Opcode.RESHAPE and self.is_stored(reader)
         return reader in self.fusible and not is_alias and not is_tiled(reader, self._capability)
@@ -150,7 +150,7 @@ class _Plan:
         )
 
     def _are_few(self, i: HloInstruction, places: frozenset[Place]) -> bool:
-        """Whether a kernel may compute an instruction at all these places."""
+        """Return whether a kernel may compute an instruction at all these indices."""
         tuning = self._tuning
         if any(place.depth > tuning.max_index_depth for place in places):
             return False
@@ -280,7 +280,8 @@ class _Plan:
         return len(kernels) <= tuning.max_fusions and repeated <= tuning.max_repeated_operations
 
     def _is_finished(self, i: HloInstruction, readers: list[HloInstruction], kernels: Set) -> bool:
-        """Whether all that becomes of a window's results are results at the same places.
+        """Return whether a window's results are only used elementwise, at the index of the kernel's
+        result.
 
         Long windows of several forms are not computed in one kernel.
         """
@@ -301,7 +302,7 @@ class _Plan:
     def _is_row(
         self, i: HloInstruction, readers: list[HloInstruction], kernel: HloInstruction
     ) -> bool:
-        """Whether a reduction's result is the same for a whole row of the fusion's loop."""
+        """Return whether a reduction's result is constant along a row of the fusion's loop."""
         source = i.operands[0].shape.dimensions
         rank = i.shape.rank
         if sorted(i.attributes.dimensions) != list(range(rank, len(source))):
@@ -321,7 +322,7 @@ class _Plan:
         source: tuple[int, ...],
         kernel: HloInstruction,
     ) -> bool:
-        """Whether all readers, and theirs, take one value of `i` for each row."""
+        """Return whether all readers, transitively, take one value of `i` per row."""
         waiting, seen = [(i, reader) for reader in readers], set(readers)
         while waiting:
             operand, reader = waiting.pop()
@@ -351,7 +352,9 @@ class _Plan:
         return reader.opcode in ONE_TO_ONE and reader.shape.dimensions == i.shape.dimensions
 
     def _ends_in_rows(self, start: HloInstruction, rank: int) -> bool:
-        """Whether all that is computed from broadcast values of rows is reduced along the rows."""
+        """Return whether everything computed from values broadcast along rows is reduced along the
+        rows.
+        """
         reduced = list(range(rank, start.shape.rank))
         waiting, seen = [start], {start}
         while waiting:

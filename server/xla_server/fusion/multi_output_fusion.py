@@ -25,10 +25,10 @@ from xla_server.target.target import Target
 class MultiOutputFusion:
     """Makes one fusion of loops over the same elements that read the same array, or each other.
 
-    Siblings do not depend on each other: the way to each from the parameters has the same number
-    of kernels, or the way from each to the root. A loop that reads another's result at the same
-    places joins it where that way is longer by one: no other way leads from one to the other. So
-    no cycle can arise.
+    Siblings do not depend on each other: the way to each from the parameters has the same number of
+    kernels, or the way from each to the root. A loop that reads another's result at its own index
+    joins it where that way is longer by one: no other way leads from one to the other. So no cycle
+    can arise.
     """
 
     target: Target
@@ -47,13 +47,13 @@ class MultiOutputFusion:
                 changed = True
         if changed:
             drop_unused(module)
-            # What both parts of a kernel computed.
+            # Both parts of a kernel may have computed the same values.
             CommonSubexpressions().apply(module)
         return changed
 
 
 def _is_loop(i: HloInstruction) -> bool:
-    """Whether an instruction is one loop nest with one result."""
+    """Return whether an instruction is one loop nest with one result."""
     if not i.shape.is_array or not i.shape.element_count or i.control_predecessors:
         return False
     if i.opcode is Opcode.FUSION:
@@ -62,7 +62,7 @@ def _is_loop(i: HloInstruction) -> bool:
 
 
 class _Space(NamedTuple):
-    """What loops of one kernel must have in common."""
+    """Iteration space of a loop nest; nests of one kernel must have equal ones."""
 
     kind: str
     dimensions: tuple[int, ...]
@@ -135,9 +135,9 @@ def _origin(operand: HloInstruction) -> HloInstruction:
 
 
 def _chains(computation: HloComputation, tuning: Fusions) -> list[list[HloInstruction]]:
-    """Pairs of a loop and one that reads its result at the same places, one pair for each level.
+    """Return pairs of a loop and one that reads its result at the same index, one pair per level.
 
-    Of two pairs of one level each might need the other's result.
+    With two pairs of one level, each might need the other's result.
     """
     levels, readers = levels_from_parameters(computation), users(computation)
     most = tuning.max_results
@@ -167,7 +167,7 @@ def _kernel_of(operand: HloInstruction) -> HloInstruction:
 
 
 def _has_room(i: HloInstruction, readers: Sequence[HloInstruction], max_results: int) -> bool:
-    """Whether an instruction is a loop of several results that may have one more."""
+    """Return whether an instruction is a loop of several results that may have one more."""
     return (
         i.opcode is Opcode.FUSION
         and i.attributes.kind is FusionKind.LOOP
@@ -179,7 +179,7 @@ def _has_room(i: HloInstruction, readers: Sequence[HloInstruction], max_results:
 
 
 def _continues(reader: HloInstruction, producer: HloInstruction, tuning: Fusions) -> bool:
-    """Whether a reader can be computed in its producer's loop."""
+    """Return whether a reader can be computed in its producer's loop."""
     space = _space(reader)
     if space.kind != "loop" or space != _space(producer):
         return False
@@ -211,9 +211,9 @@ def _continues(reader: HloInstruction, producer: HloInstruction, tuning: Fusions
 
 
 def _reads_alias(reader: HloInstruction, producer: HloInstruction) -> bool:
-    """Whether a reader has its producer's result under another shape, too.
+    """Return whether a reader also reads its producer's result under another shape.
 
-    That would be made of the result of the fusion that reads it.
+    Such a reshape would be made of the result of the fusion that reads it.
     """
     waiting = [part for part in reader.operands if _kernel_of(part) is not producer]
     seen = set(waiting)

@@ -20,9 +20,9 @@ from xla_server.target.target import Target
 class OutputFusion:
     """Fuses a product with a loop that reads it; where others read it too, it is a second result.
 
-    The loop must give each element from the product's element at the same place; behind a dot it
-    may also take what is the same for a whole row of the product, as softmax does. It is run
-    over each block of the product that is in the cache because it was just computed.
+    The loop must compute each element from the product's element of the same index; the epilogue of
+    a dot may also take values that are constant along a row of the product, as softmax does. It is
+    run over each block of the product that is in the cache because it was just computed.
     """
 
     target: Target
@@ -49,7 +49,8 @@ class OutputFusion:
                 return False
             others = [part for part in i.operands if part is not producer]
             is_only = readers[producer] == [i] and producer is not computation.root
-            # Else what the tail reads must be there before the product: then no cycle can arise.
+            # Otherwise the other operands of the epilogue must be computed before the product: then
+            # no cycle can arise.
             return _is_tail(i, producer, most) and (
                 is_only or all(levels[part] < levels[producer] for part in others)
             )

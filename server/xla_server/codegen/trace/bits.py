@@ -52,7 +52,7 @@ def _part(t: Tracer, i: HloInstruction, index: Index) -> Deep[Node]:
 
 
 def _complex(t: Tracer, i: HloInstruction, index: Index) -> Deep[Node]:
-    """Between complex types: a half of C128 holds a part of it, so does a number of C64."""
+    """Return the bits read as another complex type: one C128 is two C64."""
     old, new = i.operands[0].shape.element_type, i.shape.element_type
     if old is new:
         same: Node = yield t.operand(i, 0, index)
@@ -102,7 +102,8 @@ def _bits(t: Tracer, node: Node, element_type: ElementType) -> Node:
         if kernel_type.storage == kernel_type.computed:
             return t.apply(f"bits_{storage}", [node], storage)
         if isinstance(node, Load):
-            # As they are: on the way through F32 all NaN of a type become one.
+            # The bits are loaded as they are: a conversion to F32 would make all NaNs of a type
+            # one.
             return Load(node.argument, KernelType(storage, storage), node.offset, node.guard)
         return t.apply(kernel_type.narrow or "", [node], storage)
     bits = t.apply(f"to_{storage}", [node], storage)

@@ -45,7 +45,7 @@ def _from_zero(t: Tracer, product: Node, wide: ElementType) -> Node:
 def _product(
     t: Tracer, i: HloInstruction, index: Index, wide: ElementType
 ) -> Deep[tuple[Node, tuple[Variable, ...]]]:
-    """What a result sums, and the loops to sum it over."""
+    """Return the product that a convolution sums, and the loops of the sum."""
     numbers, window = i.attributes.dimension_numbers, i.attributes.window.dimensions
     base, kernel = (operand.shape for operand in i.operands)
     batch, feature, *positions = (index[d] for d in numbers.output_order)

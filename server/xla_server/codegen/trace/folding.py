@@ -41,7 +41,7 @@ def trace_reduce(t: Tracer, i: HloInstruction, index: Index, number: int) -> Dee
 
 
 def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[Fold]:
-    """Return the fold of a reduction, over as few loops as there can be."""
+    """Return the loop of a reduction, over as few dimensions as possible."""
     sizes, dimensions = i.operands[0].shape.dimensions, i.attributes.dimensions
     loops: Sequence[Variable] = [Variable(sizes[d], "r") for d in sorted(dimensions)]
 
@@ -142,7 +142,7 @@ def sum_of(t: Tracer, product: Node, loops: tuple[Variable, ...], wide: ElementT
 
 
 def _unrolled(t: Tracer, i: HloInstruction, turns: Sequence[Sequence[Node]]) -> Deep[Fold]:
-    """Return a fold without a loop: the elements of each turn are combined one after the other."""
+    """Return a reduction without a loop: its elements are combined in turn."""
     (reducer,) = i.called
     pair: tuple[tuple[Node, ...], list[Node]] = yield _converted(t, i, turns[0])
     initial, _ = pair
@@ -176,7 +176,9 @@ def _folded(
     elements: Sequence[Node],
     guard: Node | None,
 ) -> Deep[Fold]:
-    """A fold of elements by the instruction's computation; where `guard` fails nothing happens."""
+    """Return a reduction of `elements` by the instruction's computation; where `guard` is false the
+    accumulators stay as they are.
+    """
     (reducer,) = i.called
     kinds = [part.shape.element_type for part in reducer.parameters]
     pair: tuple[tuple[Node, ...], list[Node]] = yield _converted(t, i, elements)
@@ -208,7 +210,7 @@ def free_order(opcode: Opcode, computed: str) -> str | None:
 
 
 def _neutral(opcode: Opcode, kind: ElementType) -> "np.generic":
-    """-0, which added to anything leaves it as it is, or 1."""
+    """Return the neutral element: -0 for sums, as x + -0 is x for every x, and 1 for products."""
     if opcode is Opcode.MULTIPLY:
         return kind.dtype.type(1)
     return kind.dtype.type(complex(-0.0, -0.0) if kind.is_complex else -0.0)

@@ -103,7 +103,7 @@ class Position(Node):
 
 @dataclasses.dataclass(eq=False)
 class Accumulator(Node):
-    """What a fold has combined so far, inside its loop."""
+    """The value that a reduction has accumulated so far, inside its loop."""
 
     type: str
     fold_variables: tuple[Variable, ...]
@@ -131,7 +131,7 @@ class Fold:
 
     @functools.cached_property
     def variables(self) -> frozenset[Variable]:
-        """The loop variables the results depend on: not those of the fold."""
+        """The loop variables that the results depend on, without those of the reduction itself."""
         inside = frozenset[Variable]().union(
             *(node.variables for node in (*self.combined, *self.initial))
         )
@@ -140,7 +140,7 @@ class Fold:
 
 @dataclasses.dataclass(eq=False)
 class Folded(Node):
-    """One of the results of a fold."""
+    """One of the results of a reduction."""
 
     fold: Fold
     number: int

@@ -21,7 +21,7 @@ def merged(
 
 
 def groups_of(loops: Sequence[Variable], indices: Sequence[Affine]) -> list[list[Variable]]:
-    """Runs of neighbours that can be merged; loops of one trip are left out."""
+    """Return runs of neighbouring loops that can be merged, without loops of one iteration."""
     coefficients = [
         {atom: factor for atom, factor in index.terms if isinstance(atom, Variable)}
         for index in indices

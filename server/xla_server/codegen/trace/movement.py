@@ -96,7 +96,7 @@ def trace_concatenate(t: Tracer, i: HloInstruction, index: Index, number: int) -
     d = i.attributes.dimension
     node: Node | None = None
     ends = t.ends_of(i)
-    # Of many operands an index that is known in part meets a few.
+    # An index with known bounds meets only some of many operands.
     first, last = (bisect.bisect_right(ends, place) for place in (index[d].low, index[d].high))
     for n in reversed(range(first, min(last + 1, len(ends)))):
         size, end = i.operands[n].shape.dimensions[d], ends[n]

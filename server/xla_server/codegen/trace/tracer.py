@@ -1,4 +1,4 @@
-"""From a computation to the scalar graph of one element of its result."""
+"""Tracing: the scalar graph of one element of a computation's result."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -22,10 +22,10 @@ MOST_COPIES = 5000
 Index: TypeAlias = tuple[Affine, ...]
 
 NEVER = Literal.of("b1", 0)
-"""What holds for no element."""
+"""The guard of an element that is never needed."""
 
 Origins: TypeAlias = dict[Node | Fold, HloInstruction]
-"""The instruction of HLO that a node, or the loop body of a fold, evaluates an element of."""
+"""The HLO instruction of which a node, or the loop body of a reduction, evaluates an element."""
 
 Rule: TypeAlias = Callable[["Tracer", HloInstruction, Index, int], Node | Deep[Node]]
 """One element of an instruction's result (of element `number` of its tuple) at an index.
@@ -132,7 +132,7 @@ class Tracer:
             self.guard = outer
 
     def inside(self, index: Affine, low: int, high: int) -> Node | None:
-        """Whether low <= index < high; None where that is always so, NEVER where it never is."""
+        """Return the test low <= index < high: None if it always holds, NEVER if it never does."""
         if index.high < low or index.low >= high:
             return NEVER
         found: Node | None = None
