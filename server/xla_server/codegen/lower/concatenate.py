@@ -1,8 +1,8 @@
 """Lowering of concatenates: operands in memory are copied, computed ones stored where they belong.
 
-Each operand fills a box of the result. What copies those of operands that are in memory is one
-kernel that all programs share, with a table of what goes where. Operands that fusion computes
-inside of a concatenate are loops that store into the result.
+Each operand fills a box of the result. One kernel that all programs share copies the operands that
+are in memory, by a table of sources and offsets. Operands that fusion computes inside of a
+concatenate are loops that store into the result.
 """
 
 import dataclasses
@@ -254,7 +254,7 @@ _MOVED = {
 def _add_copies(
     lowering: Lowering, root: HloInstruction, copied: Mapping[int, Runs], result: Value
 ) -> None:
-    """Add the kernel that copies operands, by their numbers, to their places in the result."""
+    """Add the kernel that copies operands, by their numbers, to their offsets in the result."""
     dimension, width = root.attributes.dimension, root.shape.element_type.byte_width
     rows = math.prod(root.shape.dimensions[:dimension])
     parts = sum(part.shape.element_count > 0 for part in root.operands)

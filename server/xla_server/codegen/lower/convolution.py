@@ -129,7 +129,9 @@ def _is_unrolled(i: HloInstruction) -> bool:
 
 
 def _is_large(i: HloInstruction) -> bool:
-    """Whether a convolution is of one type that BLAS knows, and more work than a call of that."""
+    """Return whether a convolution is of one type that BLAS supports, and worth more than the
+    overhead of a call.
+    """
     types = {shape.element_type for shape in (i.shape, *(o.shape for o in i.operands))}
     if len(types) > 1 or not types <= BLAS_TYPES:
         return False
@@ -142,7 +144,7 @@ def _is_large(i: HloInstruction) -> bool:
 
 
 def _is_product(i: HloInstruction) -> bool:
-    """Whether its groups are matrices: those of few features are vectors."""
+    """Return whether its groups are matrices: groups of few features are vectors."""
     groups = i.attributes.feature_group_count * i.attributes.batch_group_count
     depth = i.operands[1].shape.element_count // _features(i)
     return bool(groups == 1 or min(_features(i) // groups, depth) >= SMALL_GROUP)

@@ -40,7 +40,7 @@ from xla_server.target.tuning import BlasProducts, tuning_of
 STORED = MappingProxyType(
     {"f32": "f32", "f64": "f64", "s8": "i8", "u8": "u8", "s16": "i16", "s32": "i32", "u32": "i32"}
 )
-"""What panels call the types of elements."""
+"""Names of element types in packed panels."""
 
 
 def lower_dot(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -257,7 +257,7 @@ def gemm_of(machine: Machine, i: HloInstruction, whole_rows: bool = False) -> Ge
     gemm = Gemm(machine, KINDS[tile], left, right, batch, rows, columns, _depth(i), whole_rows)
     if gemm.rows < 2 or gemm.columns < 2:
         return None
-    # Of a few columns most lanes are empty. A loop nest is no better if it reads with strides.
+    # With few columns most lanes are empty. A loop nest is no better if it reads with strides.
     if 2 * gemm.columns < gemm.lanes and (is_by_blas(i) or gemm.left.is_across):
         return None
     copied = gemm.batch * gemm.right_bytes if gemm.is_laid_out_ahead else 0
@@ -288,7 +288,7 @@ def _blas_kernel(
     across, down = block
     row_count, column_count = -(-rows // down), -(-columns // across)
     left_step, right_step = (rows if left_transposed else 1), (1 if right_transposed else columns)
-    # Of deep sums a part is added at a time, so that the execution can be stopped in between.
+    # Deep sums are computed in parts, so that the execution can be cancelled between them.
     at_once = min(depth, max(min_piece, PIECE_WORK[computed] // (down * across)))
     building = EpilogueKernel(epilogue)
     roles = (Role.READ, Role.READ, Role.WRITE, Role.WORD)
@@ -364,13 +364,13 @@ def _depth(i: HloInstruction) -> int:
 
 
 def is_by_blas(i: HloInstruction) -> bool:
-    """Whether a dot is a product of matrices of a type that BLAS knows."""
+    """Return whether a dot is a product of matrices of a type that BLAS supports."""
     types = {shape.element_type for shape in (i.shape, *(part.shape for part in i.operands))}
     return len(types) == 1 and types <= BLAS_TYPES and is_canonical(i)
 
 
 def is_canonical(i: HloInstruction) -> bool:
-    """Whether a dot is a product of matrices, or of a leading batch of them.
+    """Return whether a dot is a product of matrices, with at most one leading batch dimension.
 
     Sums of one product are none: added to zero, as those would be, -0 became 0.
     """

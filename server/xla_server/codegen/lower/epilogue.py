@@ -96,7 +96,7 @@ class EpilogueKernel:
 
 
 NO_EPILOGUE = Epilogue()
-"""Of a product that stands for itself."""
+"""The epilogue of a product that is not fused with anything."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

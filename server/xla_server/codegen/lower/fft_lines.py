@@ -42,7 +42,8 @@ class LineTransforms(Context):
         factor: float = 1.0,
         limit: int = 0,
     ) -> None:
-        """Transform lines, in place or not. Of each, `limit` elements are stored where it is set.
+        """Transform lines; source and target may be the same. If `limit` is not 0, only so many
+        elements of each line are stored.
 
         Real operands and results, and limits, are for lines whose `inner` is 1.
         """

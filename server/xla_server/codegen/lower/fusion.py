@@ -19,11 +19,13 @@ LowerTail: TypeAlias = Callable[[Lowering, HloInstruction, HloInstruction], Tree
 PRODUCERS: Mapping[Opcode, LowerTail] = MappingProxyType(
     {Opcode.DOT: lower_dot_fusion, Opcode.CONVOLUTION: lower_convolution_fusion}
 )
-"""What an output fusion may hold, and how it is lowered then."""
+"""Producers of output fusions, each with its lowering."""
 
 
 def lower_fusion(lowering: Lowering, i: HloInstruction) -> Tree:
-    """One kernel: a loop nest, or a producer's with the tail in it."""
+    """Lower a fusion to one kernel: a loop nest, or the producer's kernel with the epilogue in
+    it.
+    """
     if i.attributes.kind is FusionKind.OUTPUT:
         for inner in i.called[0].instructions:
             lower = PRODUCERS.get(inner.opcode)

@@ -119,7 +119,7 @@ def maker_of(task: LoopTask, buffers: Sequence[Value], origins: Origins) -> Make
         stores = []
         for number, value in zip(task.numbers, task.values, strict=True):
             shape = value.shape
-            # A convolution and what is made of it may have other dimensions over the same places.
+            # A convolution and its epilogue may have other dimensions over the same elements.
             at = index if shape.dimensions == dimensions else multi_index(place, shape.dimensions)
             node = tracer.value(task.root, at, number)
             stores.append(Store(buffers.index(value), KERNEL_TYPE[shape.element_type], place, node))

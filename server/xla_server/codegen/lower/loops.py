@@ -68,7 +68,7 @@ def kernel_operands(lowering: Lowering, instruction: HloInstruction) -> dict[Hlo
 
 
 def is_literal(instruction: HloInstruction) -> bool:
-    """Whether an instruction is a constant that stands in the text of kernels."""
+    """Return whether an instruction is a constant that kernels have as an immediate."""
     return instruction.opcode is Opcode.CONSTANT and not instruction.shape.dimensions
 
 

@@ -1,6 +1,6 @@
 """Lowering of rng-bit-generator: a loop over counters, each of which gives a few elements.
 
-Which counters are drawn for a shape is xla_server.ops.rng_bit_generator's rule.
+The counters that are drawn for a shape are defined by xla_server.ops.rng_bit_generator.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Lowering of select-and-scatter: a walk over the windows, in the order of the sources.
 
-Sources of one place are combined in order, so threads share the work only along a dimension in
-which the window is a single element and each source stays with its own.
+Sources of one position are combined in order, so work items can only split a dimension in which the
+window is a single element and each source stays with its own.
 """
 
 import math

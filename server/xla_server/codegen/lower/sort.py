@@ -97,7 +97,7 @@ def lower_sort(lowering: Lowering, i: HloInstruction) -> Tree:
 
 
 def lower_topk(lowering: Lowering, i: HloInstruction) -> Tree:
-    """The first k of each row in the order of their keys, and their places."""
+    """Return the first k elements of each row in the order of their keys, and their indices."""
     shape, k = i.operands[0].shape, i.attributes.k
     results = tuple(
         lowering.new(part, f"{i.name}.{n}") for n, part in enumerate(i.shape.tuple_shapes)

@@ -1,7 +1,7 @@
 """Lowering of LAPACK's calls for eigenvalues, singular values and what leads to them.
 
-Semantics: xla_server.custom_calls.spectral, and portable for Eigh. What LAPACK leaves as it was
-where it finds no result is zero, as its Python wrappers have it.
+Semantics: xla_server.custom_calls.spectral, and portable for Eigh. A result that LAPACK leaves
+unset because it found none is zero, as in LAPACK's Python wrappers.
 """
 
 from collections.abc import Mapping
@@ -148,7 +148,7 @@ def lower_schur(lowering: Lowering, i: HloInstruction) -> Tree:
         k.fill(k.element, value, n)
     reals = [k.room(k.real, n)] if k.element.is_complex else []
     places: list[Expression | int] = [n, form, n, chosen, *values, basis, n]
-    # Nothing is chosen, so neither the function that chooses nor its notes are there.
+    # gees selects no eigenvalues here: it gets neither a selecting function nor its notes.
     k.call("gees", mode, "N", _NOBODY, *places, k.element, *reals, _NOBODY, status)
     k.give(form, 0)
     if mode == "V":
