@@ -104,7 +104,7 @@ def room_i32(typing_context, value):  # type: ignore[no-untyped-def]
 
 @instruction
 def room(typing_context, value):  # type: ignore[no-untyped-def]
-    """The address of a place on the stack that holds a value."""
+    """Spill a value to the stack and return its address."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
         with builder.goto_entry_block():

@@ -267,7 +267,7 @@ def clear_bytes(typing_context, target, count):  # type: ignore[no-untyped-def]
 
 @instruction
 def watch_i64(typing_context, address):  # type: ignore[no-untyped-def]
-    """1 once the word of a cancellation says STOP, else 0; sleeps while it says WAIT."""
+    """Return 1 once the cancellation flag says STOP, else 0; sleep while it says WAIT."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
         word = ir.IntType(64)

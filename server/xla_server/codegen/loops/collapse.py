@@ -10,7 +10,7 @@ from xla_server.codegen.trace.tracer import Index
 from xla_server.ir.affine import Affine, Variable, variable
 
 Make = Callable[[Index], Sequence[Store]]
-"""From the index of an element to the stores that make it."""
+"""Function from an element's index to the stores that compute it."""
 
 
 def collapsed(

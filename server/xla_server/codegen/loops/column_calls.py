@@ -15,7 +15,7 @@ LEAST_COLUMNS = 64
 """Neighbours from which on a run is a call: fewer may stay in registers."""
 
 LEAST_ELEMENTS = 4096
-"""Elements of a trip that make nothing of the time that calls take."""
+"""Smallest number of elements of a work item beside which the time of calls does not count."""
 
 
 def may_call(
@@ -24,7 +24,8 @@ def may_call(
     results: Sequence[tuple[Store, Folded]],
     summed: Container[Folded],
 ) -> bool:
-    """Whether runs of `size` along `last` that begin or join results can be calls, and are long.
+    """Return whether runs of `size` along `last` that begin or join results can be calls, and are
+    long enough.
 
     `summed` have sums that are added to sums.
     """

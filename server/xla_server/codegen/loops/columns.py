@@ -49,14 +49,15 @@ def column_kernel(nest: Nest) -> ScheduledKernel | None:
     is_tested = any(
         isinstance(node, Load) and node.guard is not None for node in all_nodes(nest.stores)
     )
-    # Loops written out leave one loop around them, which becomes vector code and keeps its sums.
-    # Tests of a window's edges are short text only where each of its elements has a loop.
+    # Unrolled loops leave one loop around them, which is vectorised and keeps its accumulators in
+    # registers. Tests of a window's edges are short text only where each of its elements has a
+    # loop.
     if is_short_window([loop.size for loop in folds[0].loops]) and not is_tested:
         return None
     last = nest.loops[-1]
     inside = {loop for fold in folds for loop in fold.loops}
     innermost = [fold.loops[-1] for fold in folds]
-    # What changes with only one of the loops is read once for a row or a column either way.
+    # A load that varies with only one of the loops is executed once per row or column either way.
     reads = [
         node
         for node in all_nodes(nest.stores)
@@ -74,9 +75,10 @@ def _step(offset: Affine, loop: Variable) -> int:
 
 
 def _homes(nest: Nest) -> dict[Folded, Store]:
-    """Where each result of the nest's folds is kept: with a store of its type, not of another's.
+    """Return the store in whose buffer each result of the nest's reductions is accumulated: one of
+    its own type.
 
-    Empty where there is none for some result, or the folds are not of one form.
+    Empty if there is none for some result, or if the reductions differ in form.
     """
     asked = list(dict.fromkeys(node for store in nest.stores for node in _results_in(store.value)))
     folds = list(dict.fromkeys(result.fold for result in asked))
@@ -98,12 +100,14 @@ def _homes(nest: Nest) -> dict[Folded, Store]:
 
 
 def _is_home(store: Store, homes: Mapping[Folded, Store]) -> bool:
-    """Whether what is kept at a store is what it is to have in the end."""
+    """Return whether the store's output buffer can hold the accumulator, so that no epilogue is
+    needed.
+    """
     return isinstance(store.value, Folded) and homes.get(store.value) is store
 
 
 def _results_in(value: Node) -> list[Folded]:
-    """The results of folds that a node is made of."""
+    """Return the results of reductions that a node is computed from."""
     found: dict[Node, None] = {}
     waiting = [value]
     while waiting:

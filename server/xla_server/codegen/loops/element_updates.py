@@ -24,7 +24,8 @@ def chain_of(root: HloInstruction) -> tuple[list[HloInstruction], HloInstruction
     while _is_update(root):
         chain.insert(0, root)
         root = root.operands[0]
-    # A scatter that combines reads what earlier updates of the same trip may have written.
+    # A scatter that combines reads elements that earlier updates of the same iteration may have
+    # written.
     if any(part.opcode is Opcode.SCATTER and not _replaces(part) for part in chain[1:]):
         return [], root
     return chain, root
@@ -92,7 +93,7 @@ def _combined(tracer: Tracer, scatter: HloInstruction, old: Node, new: Node) -> 
 
 
 def _is_update(i: HloInstruction) -> bool:
-    """Whether an instruction replaces or combines a few elements of its first operand."""
+    """Return whether an instruction replaces or combines a few elements of its first operand."""
     if i.opcode is Opcode.DYNAMIC_UPDATE_SLICE:
         return 0 < i.operands[1].shape.element_count <= SMALL
     if i.opcode is not Opcode.SCATTER or len(i.operands) != 3:
@@ -109,7 +110,7 @@ def _is_update(i: HloInstruction) -> bool:
 
 
 def _replaces(scatter: HloInstruction) -> bool:
-    """Whether a scatter's computation gives the update, and both are of one type."""
+    """Return whether a scatter's computation returns the update, and both are of one type."""
     (combiner,) = scatter.called
     operand, _, updates = (part.shape.element_type for part in scatter.operands)
     return combiner.root is combiner.parameters[1] and operand is updates
@@ -120,7 +121,7 @@ def _entry(indices: HloInstruction, vector: int, number: int) -> Index:
 
 
 def _inside(tracer: Tracer, start: Node, last: int) -> Node:
-    """Whether a window's start is one of 0 .. last, as numbers of any integer type."""
+    """Return the test that a window's start is within 0 .. last, as numbers of any integer type."""
     # The largest of u64 become negative, and are outside as they were.
     wide = tracer.apply("to_i64", [start], "i64")
     above = tracer.apply("ge", [wide, integer(0)], "b1")

@@ -1,4 +1,6 @@
-"""Folds that can be run in one loop: of the same lengths, and none needs another's result."""
+"""Reductions that can share one loop: they have the same lengths, and none needs another's
+result.
+"""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +11,7 @@ from xla_server.codegen.trace.graph import Fold, Folded, Node, Store, nodes_of
 
 
 def fold_groups(stores: Sequence[Store]) -> list[tuple[Fold, ...]]:
-    """All folds of a kernel in groups, in an order in which they can be run.
+    """Return all reductions of a kernel in groups, in an order in which they can be executed.
 
     Only what may be combined in any order is put together: other loops do not become vector code,
     and what they were joined with would not either.
@@ -26,7 +28,8 @@ def fold_groups(stores: Sequence[Store]) -> list[tuple[Fold, ...]]:
 
 
 def is_free(fold: Fold) -> bool:
-    """Whether elements are combined in any order: few of several loops have one anyway.
+    """Return whether elements are combined in any order: short reductions over several loops are
+    anyway.
 
     Keys of floats are combined in less time even one after the other.
     """
@@ -44,7 +47,7 @@ def _level(key: tuple[object, ...]) -> int:
 
 
 def folds_of(stores: Sequence[Store]) -> list[Fold]:
-    """Every fold behind those that it needs."""
+    """Return every reduction, after those whose results it needs."""
     order: dict[Fold, None] = {}
     seen: set[Node] = set()
     waiting: list[tuple[Node, bool]] = [
@@ -64,7 +67,7 @@ def folds_of(stores: Sequence[Store]) -> list[Fold]:
 
 
 def needed_folds(fold: Fold) -> set[Fold]:
-    """The folds whose results a fold reads itself."""
+    """Return the reductions whose results a reduction reads directly."""
     found: set[Fold] = set()
     seen: set[Node] = set()
     waiting: list[Node] = [*fold.initial, *fold.combined]

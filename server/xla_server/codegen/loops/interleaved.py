@@ -1,8 +1,8 @@
 """Results that lie between each other, as padding between elements leaves them, done side by side.
 
-Whether an element of a dilated array is an operand's or a padding value is decided by the remainder
-of its index. Where the innermost loop takes as many steps at once as that repeats after, nothing is
-left to be decided, and no index is divided.
+The remainder of an index decides whether an element of a dilated array is an operand's or a padding
+value. Where the innermost loop takes as many steps at once as that repeats after, nothing is left
+to be decided, and no index is divided.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,8 @@ MOST_STEPS = 8
 """Elements done at once: their operations stand in one loop."""
 
 FEWEST_ELEMENTS = 16
-"""Of a result for which that is worth the text."""
+"""Smallest innermost dimension, in elements, that is worth unrolling: below it code size costs more
+than the tests it removes."""
 
 
 def interleaved(dimensions: Sequence[int], make: Make) -> tuple[Sequence[int], Make]:
@@ -49,7 +50,9 @@ def _side_by_side(make: Make, steps: int) -> Make:
 
 
 def _period(stores: Sequence[Store], loop: Variable) -> int:
-    """What tests of a loop's variable repeat after, as far as they are seen to; 1 for no such."""
+    """Return the period, in iterations, of the index tests on `loop`; 1 if none of them is
+    periodic.
+    """
     nodes = all_nodes(stores)
     if any(isinstance(node, Folded) for node in nodes):
         return 1

@@ -1,8 +1,9 @@
-"""Values that several loops over one row compute: made in the first, kept, and read by the others.
+"""Row buffers: values that several loops over one row share are computed once, spilled to the
+stack, and reloaded.
 
 Softmax adds up exponentials and then divides each of them. The loops of both have variables of
-their own, so what they compute are different nodes; they are known to be the same values by
-their structure, with a loop's own variable taken for that of any other loop of its length.
+their own, so the values are different nodes. They are recognised by their structure, with a loop's
+own variable taken for that of any other loop of its length.
 """
 
 import dataclasses
@@ -27,15 +28,15 @@ from xla_server.ir.affine import Affine, Atom, Computed, Modulus, Quotient, Vari
 from xla_server.ir.explicit_stack import Deep, result_of
 
 WORTH = 8
-"""Cheap operations that take as long as to write a value down and read it again."""
+"""Cost of one store and reload of an element, in cheap operations."""
 
 MOST_BYTES = 1 << 18
-"""What the rows of one kernel may take of the stack of a thread."""
+"""Stack memory of a thread, in bytes, that the row buffers of one kernel may have."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KeptRow:
-    """A row of values of one computed type, written by the loop of the fold `maker`."""
+    """A row buffer of one computed type, written by the loop of the reduction `maker`."""
 
     number: int
     type: str
@@ -68,7 +69,8 @@ NOTHING_KEPT = KeptRows((), {}, {}, {})
 class _Span:
     """A loop over a row: its variables, with what each of them computes there.
 
-    Folds of one group have variables of their own in one loop. The loop over results has no fold.
+    Each reduction of a group has variables of its own in their one loop. The loop over results has
+    no reduction.
     """
 
     roots: tuple[tuple[Variable, tuple[Node, ...]], ...]
@@ -78,7 +80,9 @@ class _Span:
 def kept_rows(
     loops: Sequence[Variable], stores: Sequence[Store], groups: Sequence[tuple[Fold, ...]]
 ) -> KeptRows:
-    """What is worth keeping in a kernel whose outer loops are all but the last of `loops`."""
+    """Return the row buffers that pay in a kernel whose outer loops are all but the last of
+    `loops`.
+    """
     outer = frozenset(loops[:-1] if len(loops) > 1 else loops)
     spans = [
         _Span(tuple((fold.loops[0], fold.combined) for fold in group), group[0])
@@ -87,7 +91,7 @@ def kept_rows(
     ]
     if not spans:
         return NOTHING_KEPT
-    # Outside of the trips' loop comes first.
+    # Reductions outside of the loop over work items come first.
     spans.sort(key=lambda span: bool(span.fold and span.fold.variables))
     if loops:
         roots = [node for store in stores for node in (store.value, *nodes_of(store.offset))]
@@ -96,11 +100,11 @@ def kept_rows(
 
 
 _Made: TypeAlias = tuple[Node, Variable, Fold | None]
-"""A node that is computed, its loop's variable, and the fold that names the loop."""
+"""A node that is computed, the variable of its loop, and the reduction that identifies the loop."""
 
 
 class _Keeping:
-    """Finds what the loops have in common."""
+    """Finds the values that the loops share."""
 
     def __init__(self, outer: frozenset[Variable], folds: set[Fold]) -> None:
         self._outer = outer
@@ -143,7 +147,7 @@ class _Keeping:
                 if first is not node:
                     self._same[node] = first
                     continue
-            # What another loop over rows computes is looked at in its turn.
+            # Values of another loop over rows are examined with that loop.
             if not (isinstance(node, Folded) and node.fold in self._folds):
                 waiting += node.inputs()
 
@@ -222,7 +226,7 @@ def cost_of(node: Apply) -> int:
 
 
 def _cost(node: Node, loop: Variable) -> int:
-    """What it takes to compute a node once, without what is the same for the whole row."""
+    """Return the cost of computing a node once, without values that are constant along the row."""
     total = 0
     seen: set[Node] = set()
     waiting = [node]

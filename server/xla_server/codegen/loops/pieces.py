@@ -1,8 +1,8 @@
 """Loop nests cut where the operands of a concatenate meet, and at the edges of a pad.
 
-A test for each element would keep both sides of it in every loop. Between two cuts the tests have
-one outcome, and what is left there are loops of loads and stores. Cuts of the innermost dimension
-that has any make runs, loops one after the other in one work item, so that neighbours are written
+A test for each element would keep both sides of it in every loop. The tests have one outcome
+between two cuts, and only loops of loads and stores remain. Cuts of the innermost dimension that
+has any make runs, loops one after the other in one work item, so that neighbours are written
 together; other cuts make pieces, which have work items of their own.
 """
 
@@ -23,7 +23,7 @@ from xla_server.codegen.trace.graph import Apply, Folded, Literal, Load, Positio
 from xla_server.ir.affine import Affine, Variable, variable
 
 FEWEST_ELEMENTS = 2048
-"""Of a result, below which FEW_TESTS for each element cost less than more code."""
+"""Smallest result, in elements, for which more code costs less than FEW_TESTS per element."""
 
 FEW_TESTS = 4
 """Tests of each element that FEWEST_ELEMENTS is for; with more of them fewer elements are."""
@@ -42,25 +42,26 @@ LONGEST_ROW = 1 << 14
 """Elements from which on runs of a row may as well be pieces."""
 
 FEWEST_TRIPS = 16
-"""Of rows made of runs, with fewer of which threads would have nothing to share."""
+"""Smallest number of work items for rows made of runs: with fewer, threads would have nothing to
+share."""
 
 BLOCK = 1024
 """Elements of a long loop that are one work item, if there are few others."""
 
 FEWEST_BYTES = 512
-"""Of a run, from which a call that copies it is shorter than the loop."""
+"""Shortest run, in bytes, for which a call of the copy routine is faster than a loop."""
 
 _BYTES = {
     **{f"{kind}{8 * width}": width for kind in "iu" for width in (1, 2, 4, 8)},
     **{"f32": 4, "f64": 8},
 }
-"""Of the elements that are copied as they are."""
+"""Bytes of each type whose elements are copied unchanged."""
 
 _BLOCKS = 64
 _LINE = 64
 
 Box = tuple[tuple[int, int], ...]
-"""From where to where each dimension goes."""
+"""The range of each dimension."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

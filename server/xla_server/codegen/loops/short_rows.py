@@ -1,9 +1,9 @@
 """Kernels over short rows: what is computed once for a row is computed for many rows at once.
 
 The logarithm of a row's sum takes as long as those of sixteen rows' sums. Where rows are short that
-is much beside the rest, so 64 rows at a time are done in three loops over them: the first
-reduces each row, the second computes what follows from that, row beside row, and the third goes
-through the rows again with what the others have kept on the stack.
+is a large share of the time, so blocks of 64 rows take three loops. The first reduces each row, the
+second computes what follows from the results, vectorised across rows, and the third goes over the
+rows again and reads the other two's results from the stack.
 """
 
 import math
@@ -50,7 +50,9 @@ def short_row_kernel(nest: Nest) -> ScheduledKernel | None:
 
 
 def _heads(nest: Nest) -> list[Node]:
-    """What is computed once for each row, and read by what is computed for its elements."""
+    """Return the nodes that are computed once for each row, and read by nodes computed for its
+    elements.
+    """
     outer = frozenset(nest.loops[:-1])
     found: dict[Node, None] = {}
     seen: set[Node] = set()
@@ -68,9 +70,10 @@ def _heads(nest: Nest) -> list[Node]:
 
 
 def _behind(heads: Sequence[Node]) -> list[Node]:
-    """What heads are computed from, they themselves included, up to results of folds.
+    """Return the nodes that heads are computed from, themselves included, up to results of
+    reductions.
 
-    What no fold comes before could be computed for many rows in any kernel; it is left out.
+    Nodes that follow no reduction are left out: any kernel can vectorise them across rows.
     """
     order: dict[Node, bool] = {}
     waiting = [(head, False) for head in reversed(heads)]
@@ -88,7 +91,9 @@ def _behind(heads: Sequence[Node]) -> list[Node]:
 
 
 def _are_floats(heads: Sequence[Node]) -> bool:
-    """Whether what follows from folds can be computed of any numbers, and of nothing else."""
+    """Return whether all nodes that follow reductions are arithmetic on floats, which is defined
+    for any value.
+    """
     waiting, seen = list(heads), set(heads)
     while waiting:
         node = waiting.pop()
@@ -130,7 +135,8 @@ class _ShortRowBuilder(RowBuilder):
         self._keep(results, body, at)
         body.close()
         if _are_floats(self._heads):
-            # Of rows that there are not, whatever is found there: whole vectors are less code.
+            # Rows beyond the last one have undefined values: whole vectors are less code than a
+            # remainder loop.
             self._forget()
             body = self._bind(Loop(block, self._names("i"), ROWS))
             at = body.axis

@@ -1,4 +1,4 @@
-"""Folds whose order is free, and how loops combine their elements so that LLVM makes vectors of it.
+"""Reductions in any order, and how loops combine their elements so that LLVM can vectorise them.
 
 Sums and products of floats say that their order is free. The larger of two floats takes several
 instructions, one waiting for the other, because of NaN and zeros of either sign; integers that are
@@ -14,7 +14,7 @@ from xla_server.codegen.trace.graph import Apply, Fold, Literal
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VectorFold:
-    """How a loop combines the elements of a fold.
+    """How a loop combines the elements of a reduction.
 
     `run` combines a partial result with an element, which `enter` makes what is combined, `join`
     two partial results, and `neutral` changes none; `leave` makes the result.
@@ -46,7 +46,7 @@ class VectorFold:
 
 
 def vector_fold(fold: Fold) -> VectorFold | None:
-    """Return how to combine the elements of a fold in vectors, if its order is free."""
+    """Return how to combine the elements of a reduction in vectors, if its order is free."""
     if len(fold.accumulators) != 1 or fold.element is None:
         return None
     kind = fold.initial[0].type
@@ -92,14 +92,14 @@ def _integer_neutral(kind: str, function: str) -> int | None:
 
 
 def neutral_of(fold: Fold) -> Literal:
-    """-0, which added to anything leaves it as it is, or 1."""
+    """Return the neutral element: -0 for sums, as x + -0 is x for every x, and 1 for products."""
     kind, combine = fold.initial[0].type, fold.reassociates
     assert combine is not None
     return Literal.of(kind, *_NEUTRAL[kind][combine])
 
 
 def strict(fold: Fold) -> str:
-    """What combines partial results of sums and products, in order."""
+    """Return the function that combines partial results of sums and products, in order."""
     assert fold.reassociates is not None
     join, kind = fold.reassociates.removesuffix("_in_any_order"), fold.initial[0].type
     return f"{join}_{kind}" if kind in ("c64", "c128") else join

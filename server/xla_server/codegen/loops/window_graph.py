@@ -24,7 +24,7 @@ from xla_server.passes.build import combiner
 from xla_server.passes.tree_reduction import neutral_of
 
 MakeBy: TypeAlias = Callable[[Index, Mapping[Opcode, Rule]], Sequence[Store]]
-"""From the index of an element, and the rules of opcodes, to the stores that make it."""
+"""Function from an element's index, and the rules of opcodes, to the stores that compute it."""
 
 
 class OtherWindowsError(Exception):
