@@ -16,7 +16,7 @@ _LEFT, _PRODUCT = "zmm30", "zmm31"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Words:
-    """What a type of elements is computed with."""
+    """Instructions and registers for one type of elements."""
 
     lanes: int
     move: str
@@ -106,7 +106,8 @@ def product_tile(
     words = _words(machine, kind)
     masks = [""] * (vectors - 1) + ["{k1}" if is_partial else ""]
     kept = 16 + 8 * 9
-    # Of each loop, behind six operands in registers: trips, and steps on the left and the right.
+    # The stack holds, per loop, the iterations and the strides of both sides; six operands are in
+    # registers.
     loops = [
         [f"qword ptr [rsp + {kept + 8 + 8 * (3 * n + m)}]" for m in range(3)] for n in range(4)
     ]
@@ -171,7 +172,7 @@ def _masks(words: _Words, columns: str, vectors: int) -> list[str]:
 
 
 def _loads(words: _Words, place: str, masks: Sequence[str]) -> list[str]:
-    """What the right side has in this step."""
+    """Return the loads of the right side at this k index."""
     return [
         f"{words.move} zmm{_FACTORS + number}{f' {mask}{{z}}' if mask else ''}, "
         f"zmmword ptr [{place} + {64 * number}]"

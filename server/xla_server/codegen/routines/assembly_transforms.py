@@ -22,7 +22,7 @@ _TARGET = ("", " + r9", " + 2*r9", " + r13", " + 4*r9", " + r14")
 
 
 def fits(matrix: Sequence[Sequence[Fraction]]) -> bool:
-    """Whether there are registers for a matrix."""
+    """Return whether the registers suffice for a matrix."""
     size = max(len(matrix), len(matrix[0]))
     return size <= len(_SOURCE) and _NUMBERS + len(_numbers(matrix)) <= 30
 

@@ -1,7 +1,7 @@
 """A block of a convolution by tiles of registers, as one function that kernels share.
 
-It lays out what the block reads of the input where windows leave that, and does the loops round
-the tiles, for any sizes. There are three spatial dimensions; those missing have one place.
+It lays out what the block reads of the input where windows leave that, and does the loops round the
+tiles, for any sizes. There are three spatial dimensions; missing ones have size 1.
 """
 
 import functools
@@ -132,7 +132,7 @@ def _lay_out(  # type: ignore[no-untyped-def]
     box, image,
     at0, at1, at2, size0, size1, size2, extent0, extent1, extent2, place,
 ):  # fmt: skip
-    """A part of the input from a place on, with zeros where it leaves that."""
+    """Copy a part of the input from a position on, with zeros where it is outside."""
     to = box
     low = max(min(0 - at2, extent2), 0)
     high = max(min(size2 - at2, extent2), low)

@@ -1,4 +1,4 @@
-"""What Fourier transforms do to blocks besides passes.
+"""Steps of Fourier transforms over blocks, other than passes.
 
 Operands are int64. Addresses `real` and `imaginary` are those of a block's parts, which may be
 exchanged; tables have complex numbers.
@@ -18,7 +18,8 @@ _REAL_OPERANDS = ("real", "imaginary", "half", "table")
 
 
 def _halves_text(symbol: str, machine: Machine, kind: str, *, is_inverse: bool) -> str:
-    """The step between a real transform and a complex one of half its length, in place.
+    """The step between a real transform and a complex one of half its length, overwriting its
+    operand.
 
     Elements k and half - k become s * (x[k] + conj(x[half - k])) + t[k] * (x[k] -
     conj(x[half - k])), and the conjugate of the difference, where s is the first number of the
@@ -67,7 +68,7 @@ _MIX_OPERANDS = ("low", "low_swapped", "high", "high_swapped", "count", "table",
 def _mix_text(symbol: str, machine: Machine, kind: str) -> str:
     """The step of `from_half` and `to_half` for elements k and half - k in blocks of their own.
 
-    Lanes are neighbouring k, and so are the table's. Of a block the parts' addresses are given,
+    Lanes are neighbouring k, and so are the table's. The addresses of a block's parts are given,
     real before imaginary; `scale` are the bits of an f64.
     """
     f = FourierText(symbol, _MIX_OPERANDS, machine, kind)
@@ -120,7 +121,7 @@ _TURN_OPERANDS = ("source", "count", "fine", "coarse", "rows")
 
 
 def _turn_text(symbol: str, machine: Machine, kind: str, *, is_broadcast: bool) -> str:
-    """Multiply element j * rows + k by coarse[j] * fine[k], k < rows, in place.
+    """Multiply element j * rows + k by coarse[j] * fine[k], k < rows, overwriting it.
 
     The tables have a number for each lane, or one for all.
     """
@@ -150,7 +151,7 @@ def _chirp_text(symbol: str, machine: Machine, kind: str, *, swapped: str) -> st
     """Multiply elements by a table's, and add zeros up to `padded` elements.
 
     `swapped` says whose real and imaginary parts are exchanged: the operand's, the result's, or
-    nobody's.
+    neither's.
     """
     f = FourierText(symbol, _CHIRP_OPERANDS, machine, kind)
     begin = [("ptr", f.pointer(f"%{name}")) for name in ("source", "target", "table")]

@@ -254,7 +254,7 @@ def move_text(
 
 
 def move_name(kind: str, form: str, *, is_load: bool, is_real: bool) -> str:
-    """What kernels call a load or store."""
+    """Return the name of a load or store."""
     way = "load" if is_load else "store"
     return f"fourier_{way}_{form}_{'real_' if is_real else ''}{kind}"
 

@@ -1,9 +1,9 @@
 """Passes of Stockham's autosort transform over blocks, one function for each radix.
 
 A pass of radix r over n = r * m * s elements takes element q + s * (p + m * b) of the source to
-element q + s * (r * p + k) of the target, for p < m and q < s: the transform of length r over b,
-times w^(p * k) with w = exp(-2 pi i / (r * m)). Transforms are forward; an inverse one is forward
-with real and imaginary parts exchanged.
+element q + s * (r * p + k) of the target, for p < m and q < s. It is the transform of length r over
+b, times w^(p * k) with w = exp(-2 pi i / (r * m)). Transforms are forward; an inverse one is
+forward with real and imaginary parts exchanged.
 """
 
 import functools
@@ -138,7 +138,7 @@ def pass_text(symbol: str, machine: Machine, kind: str, radix: int, *, is_last: 
 
 
 def pass_name(kind: str, radix: int, *, is_last: bool) -> str:
-    """What kernels call a pass."""
+    """Return the name of a pass."""
     return f"fourier_{'last' if is_last else 'pass'}_{radix}_{kind}"
 
 
@@ -221,7 +221,7 @@ def generic_text(symbol: str, machine: Machine, kind: str) -> str:
 
 
 def generic_name(kind: str) -> str:
-    """What kernels call the pass of any odd radix."""
+    """Return the name of the pass of any odd radix."""
     return f"fourier_generic_{kind}"
 
 

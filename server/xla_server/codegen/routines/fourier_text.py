@@ -195,5 +195,5 @@ class FourierText(FunctionText):
 
     @property
     def suffix(self) -> str:
-        """What intrinsics on vectors end in."""
+        """Return the ending of intrinsics' names for these vectors."""
         return suffix_of(self.vector)

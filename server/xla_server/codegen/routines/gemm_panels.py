@@ -97,8 +97,8 @@ def along_text(symbol: str, machine: Machine, kind: Kind, source: str, height: i
 def across_text(symbol: str, machine: Machine, kind: Kind, source: str, height: int) -> str:
     """The function for a matrix in which the steps of a member lie side by side.
 
-    Operands as `along_text` has them, but bytes from member to member. In the place of members
-    that are not there the last one stands again.
+    Operands as `along_text` has them, but bytes from member to member. Missing rows or columns are
+    filled with the last one.
     """
     panel = _Panel(symbol, machine, kind, source, height)
     f, lanes = panel.f, panel.lanes
@@ -178,7 +178,7 @@ def _loaded(panel: _Panel, place: str) -> str:
 def _merged(f: FunctionText, vector: str, rows: Sequence[str], few: int) -> list[str]:
     """Rows after the round that takes elements in turn from each row and that half of all below.
 
-    What stands in a quarter of `few` elements stays there.
+    Elements within a quarter of `few` elements keep their position.
     """
     lanes, half = lanes_of(vector), len(rows) // 2
     result = []
@@ -216,7 +216,7 @@ def _one_by_one(panel: _Panel, start: str, steps: str, last: str) -> None:
         first = f.let(f"mul i64 {step.number}, 2")
         second = f.let(f"add i64 {first}, 1")
         there = f.let(f"icmp slt i64 {second}, %steps")
-        # Of an odd number of steps the last one stands alone.
+        # With an odd number of k indices the last one has no partner.
         halves = [element(first), element(f.let(f"select i1 {there}, i64 {second}, i64 {first}"))]
         if panel.bytes == 1:
             halves = [f.let(f"{panel.extend} i8 {half} to i16") for half in halves]

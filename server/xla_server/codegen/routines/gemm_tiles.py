@@ -1,8 +1,8 @@
 """Tiles of products of matrices: a panel of either side, multiplied with all sums in registers.
 
-A panel is some rows of the left matrix, or columns of the right one, step by step of the sum: one
-step after the other on the left, and as far apart as is said on the right, where a matrix may also
-be read where it lies.
+A panel is a few rows of the left matrix, or columns of the right one, ordered by k index. The left
+one is packed; the right one has a given stride between k indices, so that a matrix may also be read
+unpacked.
 
 A step of 16-bit integers is a pair: what is multiplied and added up in one instruction.
 """
@@ -41,7 +41,7 @@ KINDS = {
         Kind("i16", "i32", 4, ("i8", "u8", "i16"), pairs=True),
     )
 }
-"""By their names in kernels."""
+"""The kinds by their names in kernels."""
 
 
 def heights(machine: Machine) -> tuple[int, ...]:
@@ -52,9 +52,10 @@ def heights(machine: Machine) -> tuple[int, ...]:
 def tile_text(symbol: str, machine: Machine, kind: Kind, rows: int, vectors: int) -> str:
     """The function of a tile.
 
-    Operands: addresses of the left panel, of the right panel and of the result; bytes from step to
-    step of the right panel; steps, one at least; bytes from row to row of the result; rows and
-    columns of the result that are there; whether to add to it (1) or set it (0).
+    Operands are the addresses of the left panel, of the right panel and of the result; the bytes
+    between k indices of the right panel and the number of k indices, at least one. Then come the
+    bytes between rows of the result, the rows and columns of it that exist, and whether to add to
+    it (1) or to set it (0).
     """
     names = ("left", "right", "result", "ahead", "steps", "pitch", "rows", "columns", "adds")
     f = FunctionText(symbol, names)
@@ -160,7 +161,7 @@ def _added(
 
 
 _PAIRS = {16: "llvm.x86.avx512.pmaddw.d.512", 8: "llvm.x86.avx2.pmadd.wd"}
-"""What multiplies pairs and adds up each, by how many there are."""
+"""Instructions that multiply pairs of numbers and add up each pair, by the number of results."""
 
 
 def has_pairs(machine: Machine) -> bool:

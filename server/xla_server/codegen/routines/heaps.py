@@ -12,7 +12,7 @@ SORT_OPERANDS = ("heap", "count", "cancelled")
 
 _BYTES = 16
 _LOOK = 1 << 10
-"""Entries that leave a heap between two looks at the word that cancels."""
+"""Entries that leave a heap between two polls of the cancellation flag."""
 
 
 def keep_text(symbol: str) -> str:
@@ -34,7 +34,7 @@ def keep_text(symbol: str) -> str:
     f.start(look)
     parent = f.let(f"lshr i64 {f.minus(at, '1')}, 1")
     other = _loaded(f, _place(f, heap, parent))
-    # Of equal ones this is the last.
+    # Of equal entries this one is the last.
     f.do(f"br i1 {f.let(f'icmp sle i64 {other[0]}, %key')}, label %{move}, label %{put}")
     f.start(move)
     _store(f, other, _place(f, heap, at))
@@ -53,7 +53,7 @@ def keep_text(symbol: str) -> str:
 def sort_text(symbol: str) -> str:
     """A function that puts the entries of a heap in order, smallest first.
 
-    Once the word at `cancelled` is set they are in no order.
+    Once the flag at `cancelled` is set their order is undefined.
     """
     f = FunctionText(symbol, SORT_OPERANDS)
     heap = f.pointer("%heap")

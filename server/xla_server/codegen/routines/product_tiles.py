@@ -1,8 +1,8 @@
 """Sums of products kept in registers: a tile of results, and all that is added to them.
 
-A tile has some rows, one for each place of the left side, and some vectors of columns, which lie
-side by side on the right side and in the result. What is summed over is up to four loops with
-steps of their own on both sides, so that overlapping places of an array are never laid out.
+A tile has some rows, one for each position of the left side, and some vectors of columns, which are
+contiguous on the right side and in the result. The sum runs over up to four loops with strides of
+their own on both sides, so that overlapping windows are never copied (no im2col).
 
 A depthwise tile has columns on the left side too: those of a row times those on the right.
 All of these take any number of columns, as what they wait for is memory.
@@ -54,11 +54,11 @@ VECTORS = 2
 def tile_name(
     machine: Machine, kind: str, rows: int, columns: int, *, is_depthwise: bool = False
 ) -> str:
-    """What kernels call the function of a tile.
+    """Return the name of a tile's function.
 
     Its operands are int64: addresses of the left side, the right side and the result; bytes from
-    row to row on the left side and in the result; columns to be done; then for each loop,
-    outermost first, its trips and the bytes of a step on the left and on the right.
+    row to row on the left side and in the result; and the number of columns. Then come, for each
+    loop, outermost first, its iterations and its strides in bytes on the left and on the right.
     """
     vectors, rest = -(-columns // lanes(machine, kind)), columns % lanes(machine, kind)
     return _name(kind, rows, vectors, rest > 0 or is_depthwise, is_depthwise)
@@ -98,7 +98,7 @@ def tile_text(
 class _Tile:
     """The function of a tile while it is written.
 
-    Of one that `is_partial` the last vector has fewer columns, which takes a mask.
+    If it `is_partial`, the last vector has fewer columns, which takes a mask.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class _Tile:
         return f.text()
 
     def _sums(self) -> list[str]:
-        """The sums of all loops, each of which has a trip.
+        """Emit the sums over all loops, each of which has an iteration.
 
         The innermost loop has them in registers; those around it are counted in memory.
         """

@@ -1,7 +1,7 @@
 """Entries sorted by the bytes of their keys, as LLVM's text.
 
-Entries of one pass go to 256 places of the room beside them, in their order; the next pass brings
-them back. Few are inserted one by one.
+In one pass entries go to 256 regions of the buffer beside them, in their order; the next pass
+brings them back. Few are inserted one by one.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ COUNT_WORDS = 8 * 256
 """Words of scratch memory for the counts of a sort."""
 
 LOOK = 1 << 16
-"""Entries that are moved between two looks at the word that cancels."""
+"""Entries that are moved between two polls of the cancellation flag."""
 
 OPERANDS = ("entries", "room", "counts", "length", "cancelled")
 
@@ -26,7 +26,7 @@ class RadixText:
     """A function that sorts entries of `words` by bytes `first` to `last` - 1 of their keys.
 
     `OPERANDS` are addresses, but for the count of entries. It returns where the sorted ones are.
-    Once the word at `cancelled` is set they are in no order, and none of them may be used.
+    Once the flag at `cancelled` is set their order is undefined, and none of them may be used.
     """
 
     def __init__(self, symbol: str, words: int, first: int, last: int) -> None:

@@ -86,7 +86,7 @@ def _exchanged(b: Any, rows: Sequence[Any], half: int) -> list[Any]:
 
 
 def tile_name(width: int, side: int) -> str:
-    """What kernels call a tile's transposition."""
+    """Return the name of the transposition of a tile."""
     return f"transpose_{8 * width}_{side}"
 
 

@@ -29,7 +29,8 @@ from xla_server.target.machine import Machine
 
 _SQUARE = SIDE * SIDE
 _PLACES = (RESULTS - 1) * SIDE + RESULTS
-"""Places of a tile's input from that of its first result to that of its last, row after row."""
+"""Elements of a tile's input from the one of its first result to that of its last, in row-major
+order."""
 
 BLOCK = Routine(
     "winograd_block",

@@ -32,7 +32,7 @@ _EXPONENTS = f"splat (i32 {0x7F800000})"
 
 
 def matrices() -> tuple[Rows, Rows, Rows]:
-    """(of the input, of the kernel, of the result) by Cook and Toom."""
+    """Return the transforms of the input, of the kernel and of the result, by Cook and Toom."""
     result = [[p**k for p in POINTS] + [Fraction(int(k == RESULTS - 1))] for k in range(RESULTS)]
     kernel = []
     for p in POINTS:
