@@ -140,7 +140,7 @@ class _Text:
 
 
 class _Function(Expressions):
-    """One function while it is written at a builder's place, for these operands.
+    """One function while it is emitted at a builder's position, for these operands.
 
     `depth` is how many calls may still be inside of each other.
     """
@@ -166,7 +166,7 @@ class _Function(Expressions):
         if len(given) != len(text.parameters):
             raise UnsupportedError("a call with too few or too many operands")
         for name, value in zip(text.parameters, given, strict=True):
-            # What never changes is seen through by the branches that it decides.
+            # Branches on a constant are decided at compile time.
             if name in text.assigned:
                 self._assign(name, value)
             else:
@@ -255,7 +255,9 @@ class _Function(Expressions):
         self._go_on_at(after)
 
     def _shares(self, loop: ast.For) -> bool:
-        """Whether a loop calls a function that is not written out: then nor is the loop."""
+        """Return whether a loop calls a function that is not inlined: then the loop is not unrolled
+        either.
+        """
         named = (self._text.names.get(name.id) for name in names_in(loop))
         return any(isinstance(f, SharedFunction) and not f.is_for_elements for f in named)
 
@@ -334,7 +336,7 @@ class _Function(Expressions):
         return self._text.names.get(name, self._built_in(name))
 
     def _expanded(self, function: Any, given: Sequence[Typed]) -> Typed:
-        """The result of a function that is written out here."""
+        """Return the result of a function that is inlined here."""
         if not isinstance(function, Dispatcher) or not self._depth:
             raise UnsupportedError("a call of something else")
         text = _Text.of(function.py_func)

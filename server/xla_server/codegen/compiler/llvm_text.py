@@ -86,7 +86,7 @@ class FunctionText:
         return self.let(f"call {vector} @{function}({operands})")
 
     def mask(self, lanes: int, first: int, count: str) -> str:
-        """Which of the lanes, numbered from `first` on, are below a count."""
+        """Return a mask of the lanes, numbered from `first` on, that are below a count."""
         numbers = ", ".join(f"i32 {first + lane}" for lane in range(lanes))
         below = self.splat("i32", lanes, self.let(f"trunc i64 {count} to i32"))
         return self.let(f"icmp slt <{lanes} x i32> <{numbers}>, {below}")
@@ -154,7 +154,7 @@ def lanes_of(vector: str) -> int:
 
 
 def suffix_of(vector: str) -> str:
-    """What intrinsics on a vector type end in."""
+    """Return the ending of intrinsics' names for a vector type."""
     form = vector[vector.rindex(" ") + 1 : -1]
     return f"v{lanes_of(vector)}{_SUFFIX.get(form, form)}"
 
@@ -175,7 +175,8 @@ class ModuleText:
 class Loop:
     """A loop that is run at least once: counts from `first` up to below `stop`.
 
-    `values` are what `carried`, (type, first value), are in a trip; `number` is the trip's.
+    `values` are the values of `carried`, (type, first value), in an iteration; `number` is the
+    iteration's.
     """
 
     def __init__(
@@ -195,7 +196,7 @@ class Loop:
         self.number, *self.values = (name for name, _ in self._places)
 
     def end(self, following: Sequence[str] = ()) -> None:
-        """The end of the body, with what the carried values are in the next trip."""
+        """End the body, with the carried values of the next iteration."""
         f = self._f
         number = f.let(f"add nsw i64 {self.number}, {self._by}")
         rows = zip(self._places, self._carried, (number, *following), strict=True)

@@ -61,7 +61,7 @@ def acos(x: Value) -> Value:
 def _angle(shorter: Value, longer: Value, steep: Value, behind: Value | None) -> Value:
     """The angle whose tangent is shorter / longer, or the reverse if `steep`, >= 0.
 
-    `behind` marks a negative abscissa, whose angle is pi minus the angle.
+    If `behind`, the abscissa is negative and the result is pi minus the angle.
     """
     name = shorter.type
     turned = shorter > longer * _TANGENT_OF_EIGHTH

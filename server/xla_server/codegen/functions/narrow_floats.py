@@ -155,8 +155,7 @@ def _narrowed_bf16(value: Word) -> Word:
 def _widened_scale(code: Word) -> Word:
     """Codes of F8E8M0FNU are the exponents of F32; the last one is NaN."""
     exponent = code.resized(I32)
-    # A select of constants would have LLVM constant-fold functions of the first, which is
-    # subnormal.
+    # LLVM would evaluate functions of a select of constants for the first one, which is subnormal.
     bits = (exponent << _MANTISSA).at_least(1 << (_MANTISSA - 1))
     return exponent.unsigned("==", 0xFF).choose(bits.constant(_NAN), bits).bitcast(F32)
 

@@ -134,8 +134,8 @@ def _with_special_cases(x: Value, y: Value, magnitude: Value) -> Value:
 
 
 _THIRD = {"f32": 0x54A2FA8C, "f64": 0x553EF0FF}
-"""4/3 of the exponent's bias and a little: minus a third of the bits it is the first estimate of 1
-/ cbrt."""
+"""First estimate of 1 / cbrt, minus a third of the bits: 4/3 of the exponent's bias and a
+little."""
 
 
 def cbrt(x: Value) -> Value:

@@ -34,7 +34,7 @@ def keep_text(symbol: str) -> str:
     f.start(look)
     parent = f.let(f"lshr i64 {f.minus(at, '1')}, 1")
     other = _loaded(f, _place(f, heap, parent))
-    # Of equal entries this one is the last.
+    # This is the last of equal entries.
     f.do(f"br i1 {f.let(f'icmp sle i64 {other[0]}, %key')}, label %{move}, label %{put}")
     f.start(move)
     _store(f, other, _place(f, heap, at))

@@ -1,8 +1,8 @@
 """Cholesky, LU and QR factors and triangular systems of large matrices, block by block.
 
-LAPACK's and BLAS's own routines do the blocks. Between the blocks the cancellation flag at
-`cancelled` is polled; once it is set the matrix is left as it is. Matrices are stored column by
-column, as LAPACK has them; their addresses and sizes are int64.
+LAPACK's and BLAS's own routines do the blocks. The cancellation flag at `cancelled` is polled
+between blocks; once it is set the matrix is left as it is. Matrices are stored column by column, as
+LAPACK has them; their addresses and sizes are int64.
 """
 
 from collections.abc import Callable
