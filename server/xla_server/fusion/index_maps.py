@@ -1,4 +1,4 @@
-"""At which indices a kernel computes an instruction, as functions of the indices of its result.
+"""Evaluations of instructions by a kernel, at indices that are functions of its result's indices.
 
 Readers that need the same element share it. Slices, pads, concatenates and others need another,
 which is computed once more.
@@ -18,7 +18,7 @@ from xla_server.ir.module import HloComputation, HloInstruction
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Source:
-    """What an index depends on of which nothing but its bounds is known.
+    """Dependences of an index of which only the bounds are known.
 
     `loops` are the instructions whose own loops it changes in. `depth` is how many computations of
     indices from others are nested in it.
@@ -28,8 +28,8 @@ class Source:
     depth: int
 
 
-class Place(NamedTuple):
-    """Where a kernel computes an instruction: at an index, as far as what is guarded is needed."""
+class Evaluation(NamedTuple):
+    """An element of an instruction that a kernel computes, where `guard` holds if there is one."""
 
     kernel: HloInstruction
     indices: tuple[Affine, ...]
@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
     @property
     def loops(self) -> frozenset[HloInstruction]:
-        """The instructions in whose loops the place is."""
+        """The reductions and windows in whose loops the element is computed."""
         return _loops(self.indices)
 
     @property
@@ -47,41 +47,41 @@ class Place(NamedTuple):
 
 
 class IndexMaps:
-    """Follows places from readers to their operands."""
+    """Follows the evaluation of an instruction to those of its operands."""
 
     def __init__(self) -> None:
         self._made: dict[Hashable, tuple[Affine, ...]] = {}
 
-    def start(self, kernel: HloInstruction, dimensions: tuple[int, ...]) -> Place:
-        """Return the place of a kernel's result, or of each of its results of these dimensions."""
-        return Place(kernel, self._indices((kernel, dimensions), dimensions), None)
+    def start(self, kernel: HloInstruction, dimensions: tuple[int, ...]) -> Evaluation:
+        """Return that of a kernel's result, or of each of its results of these dimensions."""
+        return Evaluation(kernel, self._indices((kernel, dimensions), dimensions), None)
 
-    def read(self, reader: HloInstruction, number: int, place: Place) -> Place:
-        """Return the place of operand `number` of a reader that is computed at a place."""
+    def read(self, reader: HloInstruction, number: int, at: Evaluation) -> Evaluation:
+        """Return that of operand `number` for an evaluation of its reader."""
         if not reader.operands[number].shape.rank:
-            return place._replace(indices=())
+            return at._replace(indices=())
         if reader.opcode in ONE_TO_ONE:
-            return place
+            return at
         if reader.opcode in MAPPED:
-            return place._replace(indices=operand_index(reader, place.indices))
+            return at._replace(indices=operand_index(reader, at.indices))
         if reader.opcode is Opcode.REDUCE:
-            return place._replace(indices=self._reduced(reader, place))
-        return self._elsewhere(reader, number, place)
+            return at._replace(indices=self._reduced(reader, at))
+        return self._elsewhere(reader, number, at)
 
-    def _reduced(self, reader: HloInstruction, place: Place) -> tuple[Affine, ...]:
+    def _reduced(self, reader: HloInstruction, at: Evaluation) -> tuple[Affine, ...]:
         sizes, reduced = reader.operands[0].shape.dimensions, reader.attributes.dimensions
-        inner = self._indices((reader, place), sizes, place.indices, reader)
-        kept = iter(place.indices)
+        inner = self._indices((reader, at), sizes, at.indices, reader)
+        kept = iter(at.indices)
         return tuple(inner[d] if d in reduced else next(kept) for d in range(len(sizes)))
 
-    def _elsewhere(self, reader: HloInstruction, number: int, place: Place) -> Place:
-        """Return a place of which nothing is known but that it depends on the reader's place."""
+    def _elsewhere(self, reader: HloInstruction, number: int, at: Evaluation) -> Evaluation:
+        """Return that of an operand at an index of unknown form, which depends on the reader's."""
         own = reader if reader.opcode is Opcode.REDUCE_WINDOW else None
-        key, guard = (reader, number, place), place.guard
+        key, guard = (reader, number, at), at.guard
         if reader.opcode in (Opcode.CONCATENATE, Opcode.PAD, Opcode.REDUCE_WINDOW):
-            (guard,) = self._indices((*key, "guard"), (2,), place.indices, own)
+            (guard,) = self._indices((*key, "guard"), (2,), at.indices, own)
         sizes = reader.operands[number].shape.dimensions
-        return Place(place.kernel, self._indices(key, sizes, place.indices, own), guard)
+        return Evaluation(at.kernel, self._indices(key, sizes, at.indices, own), guard)
 
     def _indices(
         self,
@@ -128,20 +128,20 @@ def _atom_depth(atom: Atom) -> int:
     return atom.node.depth
 
 
-def copies(places: Iterable[Place]) -> int:
-    """Return how often one loop of one kernel computes what is needed at these places."""
-    counts = collections.Counter((place.kernel, place.loops) for place in places)
+def copies(evaluations: Iterable[Evaluation]) -> int:
+    """Return how many of these evaluations are in one loop of one kernel, at most."""
+    counts = collections.Counter((each.kernel, each.loops) for each in evaluations)
     return max(counts.values(), default=0)
 
 
 def scalars(computation: HloComputation) -> dict[HloInstruction, int]:
     """Return how many elements of each instruction a kernel computes for one of the root."""
     maps, root = IndexMaps(), computation.root
-    places: dict[HloInstruction, set[Place]] = {i: set() for i in computation.instructions}
+    found: dict[HloInstruction, set[Evaluation]] = {i: set() for i in computation.instructions}
     for result in root.operands if root.opcode is Opcode.TUPLE else (root,):
-        places[result].add(maps.start(root, result.shape.dimensions))
+        found[result].add(maps.start(root, result.shape.dimensions))
     for i in reversed(computation.instructions):
         if i.opcode is not Opcode.TUPLE:
             for number, operand in enumerate(i.operands):
-                places[operand] |= {maps.read(i, number, place) for place in places[i]}
-    return {i: len(found) for i, found in places.items()}
+                found[operand] |= {maps.read(i, number, at) for at in found[i]}
+    return {i: len(evaluations) for i, evaluations in found.items()}

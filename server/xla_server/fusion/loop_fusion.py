@@ -22,7 +22,7 @@ from xla_server.fusion.fusible import (
     is_trivial,
     repeats,
 )
-from xla_server.fusion.index_maps import IndexMaps, Place, copies
+from xla_server.fusion.index_maps import Evaluation, IndexMaps, copies
 from xla_server.fusion.windows import has_free_order, is_short_window
 from xla_server.ir.index_maps import MAPPED
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
@@ -80,7 +80,7 @@ class _Plan:
         self.scalars: collections.Counter[HloInstruction] = collections.Counter()
         self.joined: collections.Counter[HloInstruction] = collections.Counter()
         self.maps = IndexMaps()
-        self.places: dict[HloInstruction, frozenset[Place]] = {}
+        self.evaluations: dict[HloInstruction, frozenset[Evaluation]] = {}
         self.windows: dict[HloInstruction, Window] = {}
         self.root = computation.root
         self._chains = _chains(computation, self._tuning.max_repeated_operations)
@@ -108,14 +108,14 @@ class _Plan:
             self.is_repeated[i] = False
             self.sizes[i] = self.sizes.get(i, 0) + 1
             if i in self.fusible:
-                self.places[i] = frozenset([self.maps.start(i, i.shape.dimensions)])
+                self.evaluations[i] = frozenset([self.maps.start(i, i.shape.dimensions)])
                 self.scalars[i] += 1
             return
         self.kernels[i] = self._union(self.kernels, readers)
         self.contexts[i] = self._contexts_of(readers)
         self.is_repeated[i] = self._repeated(i, readers)
-        self.places[i] = self._places_of(i)
-        self.scalars.update(place.kernel for place in self.places[i])
+        self.evaluations[i] = self._evaluations_of(i)
+        self.scalars.update(each.kernel for each in self.evaluations[i])
         for kernel in self.kernels[i]:
             self.sizes[kernel] += 1
             if i.opcode is Opcode.CONCATENATE:
@@ -141,30 +141,30 @@ class _Plan:
             )
         )
 
-    def _places_of(self, i: HloInstruction) -> frozenset[Place]:
+    def _evaluations_of(self, i: HloInstruction) -> frozenset[Evaluation]:
         """Where the kernels of its readers compute an instruction, were it inlined."""
         return frozenset(
-            self.maps.read(reader, number, place)
+            self.maps.read(reader, number, at)
             for reader, number in self.uses[i]
-            for place in self.places[reader]
+            for at in self.evaluations[reader]
         )
 
-    def _are_few(self, i: HloInstruction, places: frozenset[Place]) -> bool:
+    def _are_few(self, i: HloInstruction, evaluations: frozenset[Evaluation]) -> bool:
         """Return whether a kernel may compute an instruction at all these indices."""
         tuning = self._tuning
-        if any(place.depth > tuning.max_index_depth for place in places):
+        if any(each.depth > tuning.max_index_depth for each in evaluations):
             return False
-        added = collections.Counter(place.kernel for place in places)
+        added = collections.Counter(each.kernel for each in evaluations)
         if any(
             self.scalars[kernel] + more > tuning.max_scalars * self._parts(kernel)
             for kernel, more in added.items()
         ):
             return False
         if i.opcode in COSTLY:
-            return len(places) <= tuning.max_contexts
-        is_tested = any(place.guard is not None for place in places)
+            return len(evaluations) <= tuning.max_contexts
+        is_tested = any(each.guard is not None for each in evaluations)
         most = tuning.max_tested_copies if is_tested else tuning.max_copies
-        return i.opcode in MAPPED or copies(places) <= most
+        return i.opcode in MAPPED or copies(evaluations) <= most
 
     def _repeated(self, i: HloInstruction, readers: list[HloInstruction]) -> bool:
         if i.opcode is Opcode.REDUCE:
@@ -203,7 +203,7 @@ class _Plan:
             not others
             and kernel.shape.dimensions == i.shape.dimensions
             and kernel.opcode in ONE_TO_ONE
-            and self._places_of(i) == {self.maps.start(kernel, i.shape.dimensions)}
+            and self._evaluations_of(i) == {self.maps.start(kernel, i.shape.dimensions)}
             and self.joined[kernel] + len(i.operands) <= tuning.max_joined_operands
             and len(i.operands) * self.sizes[kernel] <= tuning.max_instructions
         )
@@ -255,7 +255,7 @@ class _Plan:
             return False
         if i.opcode is Opcode.CONCATENATE and not self._is_cut(i, kernels):
             return False
-        if not self._are_few(i, self._places_of(i)):
+        if not self._are_few(i, self._evaluations_of(i)):
             return False
         if (
             i.opcode in (Opcode.CONCATENATE, Opcode.PAD)
@@ -294,7 +294,7 @@ class _Plan:
             and len(kernels) == 1
             and self._contexts_of(readers) == kernels
             and not self._repeated(i, readers)
-            and len(self._places_of(i)) == 1
+            and len(self._evaluations_of(i)) == 1
             and all(reader.opcode in ONE_TO_ONE for reader in readers)
             and next(iter(kernels)).shape.dimensions == i.shape.dimensions
         )
