@@ -6,9 +6,8 @@ in the same order (keys) take one. Integers are combined in vectors as they are.
 """
 
 import dataclasses
-from collections.abc import Mapping
-from types import MappingProxyType
 
+from xla_server.codegen.trace.folding import neutral_element
 from xla_server.codegen.trace.graph import Apply, Fold, Literal
 
 
@@ -92,10 +91,9 @@ def _integer_neutral(kind: str, function: str) -> int | None:
 
 
 def neutral_of(fold: Fold) -> Literal:
-    """Return the neutral element: -0 for sums, as x + -0 is x for every x, and 1 for products."""
-    kind, combine = fold.initial[0].type, fold.reassociates
-    assert combine is not None
-    return Literal.of(kind, *_NEUTRAL[kind][combine])
+    """Return the neutral element of sums and products."""
+    assert fold.reassociates is not None
+    return neutral_element(fold.reassociates, fold.initial[0].type)
 
 
 def strict(fold: Fold) -> str:
@@ -103,13 +101,3 @@ def strict(fold: Fold) -> str:
     assert fold.reassociates is not None
     join, kind = fold.reassociates.removesuffix("_in_any_order"), fold.initial[0].type
     return f"{join}_{kind}" if kind in ("c64", "c128") else join
-
-
-_NEUTRAL: Mapping[str, Mapping[str, tuple[int, ...]]] = MappingProxyType(
-    {
-        "f32": {"add_in_any_order": (1 << 31,), "mul_in_any_order": (0x3F800000,)},
-        "f64": {"add_in_any_order": (1 << 63,), "mul_in_any_order": (0x3FF << 52,)},
-        "c64": {"add_in_any_order": (1 << 31,) * 2},
-        "c128": {"add_in_any_order": (1 << 63,) * 2},
-    }
-)

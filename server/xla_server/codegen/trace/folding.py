@@ -4,24 +4,30 @@ import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from xla_contract.dimension_numbers import WindowDimension
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_server.codegen.trace.elementwise import converted, literal
-from xla_server.codegen.trace.graph import Accumulator, Apply, Fold, Folded, Node, Position
+from xla_server.codegen.trace.graph import Accumulator, Apply, Fold, Folded, Literal, Node, Position
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.merging import groups_of, indices_in, merged
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
 from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
-from xla_server.ir.module import HloComputation, HloInstruction
-
-if TYPE_CHECKING:
-    import numpy as np
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.build import combiner
 
 _FREE_ORDER = {Opcode.ADD: "add_in_any_order", Opcode.MULTIPLY: "mul_in_any_order"}
+
+_NEUTRAL: Mapping[str, Mapping[str, tuple[int, ...]]] = MappingProxyType(
+    {
+        "f32": {"add_in_any_order": (1 << 31,), "mul_in_any_order": (0x3F800000,)},
+        "f64": {"add_in_any_order": (1 << 63,), "mul_in_any_order": (0x3FF << 52,)},
+        "c64": {"add_in_any_order": (1 << 31,) * 2},
+        "c128": {"add_in_any_order": (1 << 63,) * 2},
+    }
+)
 
 MAX_UNROLLED = 8
 """Longest reduction, in elements, that is unrolled if its loop would test indices: with constants
@@ -180,20 +186,18 @@ def _folded(
     accumulators stay as they are.
     """
     (reducer,) = i.called
-    kinds = [part.shape.element_type for part in reducer.parameters]
     pair: tuple[tuple[Node, ...], list[Node]] = yield _converted(t, i, elements)
     initial, elements = pair
     loops = tuple(loop for loop in loops if loop.size != 1)
     accumulators = tuple(Accumulator(node.type, loops) for node in initial)
     # Without a loop there is nothing inside of which an accumulator could change.
     held = accumulators if loops else initial
-    opcode = _only_operation(reducer)
+    opcode = combiner(reducer)
     free = None if opcode is None else free_order(opcode, initial[0].type)
-    if opcode is not None and free is not None and guard is not None:
+    if free is not None and guard is not None:
         if math.prod(loop.size for loop in loops) > LONG_WINDOW:
-            neutral = literal(_neutral(opcode, kinds[0]), kinds[0])
-            read = t.select(guard, elements[0], neutral)
-            elements, guard = [read], None
+            neutral = neutral_element(free, initial[0].type)
+            elements, guard = [t.select(guard, elements[0], neutral)], None
         else:
             free = None
     combined: tuple[Node, ...] = yield t.called(reducer, [*held, *elements])
@@ -209,20 +213,12 @@ def free_order(opcode: Opcode, computed: str) -> str | None:
     return None
 
 
-def _neutral(opcode: Opcode, kind: ElementType) -> "np.generic":
-    """Return the neutral element: -0 for sums, as x + -0 is x for every x, and 1 for products."""
-    if opcode is Opcode.MULTIPLY:
-        return kind.dtype.type(1)
-    return kind.dtype.type(complex(-0.0, -0.0) if kind.is_complex else -0.0)
+def neutral_element(function: str, computed: str) -> Literal:
+    """Return the number that a function of `free_order` combines with any x into x.
 
-
-def _only_operation(reducer: HloComputation) -> Opcode | None:
-    """The operation that a reducer of two numbers of one type is."""
-    root, parameters = reducer.root, reducer.parameters
-    one_type = {part.shape.element_type for part in (root, *parameters)}
-    if len(parameters) != 2 or set(root.operands) != set(parameters) or len(one_type) > 1:
-        return None
-    return root.opcode
+    For sums it is -0, as 0 + -0 is 0 and -0 + -0 is -0.
+    """
+    return Literal.of(computed, *_NEUTRAL[computed][function])
 
 
 FOLDING_RULES: Mapping[Opcode, Rule] = MappingProxyType(
