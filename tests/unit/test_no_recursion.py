@@ -38,7 +38,7 @@ PACKAGES = [
 SHAPE = "tuples in a shape: 64 nested, xla_contract.shape_proto.MAX_NESTING"
 TEXT = "nesting in HLO text, which its reader limits"
 KERNEL = "nested loops and calls in one kernel, which fusion limits"
-NESTED = "computations of an index nested in a fusion, target.fusion_tuning.Fusions.max_index_depth"
+NESTED = "quotients nested in an index of a fusion, target.fusion_tuning.Fusions.max_index_terms"
 SIZE = "a size that is divided or a step that is counted down each time"
 ONCE = "once: the inner call takes another branch"
 APPLIED = "computations applied to elements: xla_server.ir.verifier.MAX_APPLIED_DEPTH"
@@ -86,7 +86,7 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
     "passes/sized_operations.py": (SHAPE, {"_literal"}),
     "passes/storage.py": (SHAPE, {"_fresh", "_tree_of", "leaves"}),
     "passes/transpose_folding.py": (SIZE, {"_before_transpose"}),
-    "fusion/index_maps.py": (NESTED, {"_atom_depth"}),
+    "fusion/index_maps.py": (NESTED, {"_terms"}),
     "codegen/compiler/direct_compiler.py": (
         KERNEL,
         {

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from xla_contract.opcode import Opcode
 from xla_server.fusion.fusible import ONE_TO_ONE
-from xla_server.ir.affine import Affine, Atom, Computed, Modulus, Quotient, variable
+from xla_server.ir.affine import Affine, Computed, Modulus, Quotient, variable
 from xla_server.ir.index_maps import MAPPED, operand_index
 from xla_server.ir.module import HloComputation, HloInstruction
 
@@ -20,12 +20,12 @@ from xla_server.ir.module import HloComputation, HloInstruction
 class Source:
     """Dependences of an index of which only the bounds are known.
 
-    `loops` are the instructions whose own loops it changes in. `depth` is how many computations of
-    indices from others are nested in it.
+    `loops` are the instructions whose own loops it changes in. `terms` is what its text counts as:
+    twice that of the longest index it depends on.
     """
 
     loops: frozenset[HloInstruction]
-    depth: int
+    terms: int
 
 
 class Evaluation(NamedTuple):
@@ -41,9 +41,9 @@ class Evaluation(NamedTuple):
         return _loops(self.indices)
 
     @property
-    def depth(self) -> int:
-        """Return how deeply computations of indices from other indices are nested in this index."""
-        return max(map(_depth, self.indices), default=0)
+    def terms(self) -> int:
+        """Return how many terms the text of the longest index has."""
+        return max(map(_terms, self.indices), default=0)
 
 
 class IndexMaps:
@@ -97,7 +97,7 @@ class IndexMaps:
         found = self._made.get(key)
         if found is None:
             loops = _loops(parts) if own is None else _loops(parts) | {own}
-            source = Source(loops, 1 + max(map(_depth, parts), default=-1))
+            source = Source(loops, max(1, 2 * max(map(_terms, parts), default=0)))
             found = tuple(variable(Computed(source, 0, size - 1)) for size in sizes)
             self._made[key] = found
         return found
@@ -111,21 +111,16 @@ def _loops(index: Sequence[Affine]) -> frozenset[HloInstruction]:
     )
 
 
-def _depth(index: Affine) -> int:
-    """Return how many computations from other indices are nested in an index.
-
-    Quotients of quotients are one computation: a reshape has one for each dimension.
-    """
-    return max((_atom_depth(atom) for atom, _ in index.terms), default=0)
-
-
-def _atom_depth(atom: Atom) -> int:
-    if isinstance(atom, Quotient | Modulus):
-        parts = (part for part, _ in atom.operand.terms)
-        return 1 + max(_atom_depth(part) - isinstance(part, Quotient) for part in parts)
-    assert isinstance(atom, Computed)
-    assert isinstance(atom.node, Source)
-    return atom.node.depth
+def _terms(index: Affine) -> int:
+    """Count the terms of an index with those of its quotients and moduli, each time they occur."""
+    count = 0
+    for atom, _ in index.terms:
+        if isinstance(atom, Quotient | Modulus):
+            count += _terms(atom.operand)
+        elif isinstance(atom, Computed):
+            assert isinstance(atom.node, Source)
+            count += atom.node.terms
+    return count
 
 
 def copies(evaluations: Iterable[Evaluation]) -> int:

@@ -152,7 +152,7 @@ class _Plan:
     def _are_few(self, i: HloInstruction, evaluations: frozenset[Evaluation]) -> bool:
         """Return whether a kernel may compute an instruction at all these indices."""
         tuning = self._tuning
-        if any(each.depth > tuning.max_index_depth for each in evaluations):
+        if any(each.terms > tuning.max_index_terms for each in evaluations):
             return False
         added = collections.Counter(each.kernel for each in evaluations)
         if any(
