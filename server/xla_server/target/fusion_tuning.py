@@ -19,9 +19,9 @@ class Fusions:
     computed at several indices. Bounds the time of compilation, too."""
 
     max_index_terms: int = 64
-    """Terms of an index in a fusion, written out. Reshapes that merge dimensions add up the terms
-    of these; gathers, dynamic slices, concatenates and loops count as doubling them. With 256,
-    chains of reshapes took three times as long to compile."""
+    """Terms of an index in a fusion, with those of its quotients. Reshapes that merge dimensions
+    add up the terms of these; gathers, dynamic slices, concatenates and loops count as doubling
+    them. With 256, chains of reshapes took three times as long to compile."""
 
     max_copies: int = 4
     """Indices at which one loop may compute the same cheap instruction."""
