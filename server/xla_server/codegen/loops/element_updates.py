@@ -59,11 +59,11 @@ def _scatter_stores(tracer: Tracer, scatter: HloInstruction, argument: int) -> l
         None if d in numbers.inserted_window_dims else next(windows) for d in range(len(sizes))
     ]
     box = [1 if d is None else updates.shape.dimensions[d] for d in dimensions]
-    first, guard = [Affine(0)] * len(sizes), None
+    guard: Node | None = None
+    first = [Affine(0)] * len(sizes)
     for number, d in enumerate(numbers.scatter_dims_to_operand_dims):
         start = tracer.value(indices, _entry(indices, numbers.index_vector_dim, number))
-        inside = _inside(tracer, start, sizes[d] - box[d])
-        guard = inside if guard is None else tracer.apply("bit_and", [guard, inside], "b1")
+        guard = tracer.both(guard, _inside(tracer, start, sizes[d] - box[d]))
         first[d] = tracer.clamped(start, sizes[d] - box[d])
     kernel_type = KERNEL_TYPE[operand.shape.element_type]
     stores = []

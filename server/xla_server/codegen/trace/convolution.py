@@ -66,8 +66,7 @@ def _product(
     ):
         place, inside = window_position(t, position, variable(loop), dimension, base.dimensions[d])
         places.append(place)
-        if inside is not None:
-            guard = inside if guard is None else t.apply("bit_and", [guard, inside], "b1")
+        guard = t.both(guard, inside)
     at = _ordered((batch, read, *places), numbers.input_order)
     weight_at = _ordered((variable(inputs), feature, *map(variable, loops)), numbers.kernel_order)
     computed = KERNEL_TYPE[wide].computed
@@ -78,7 +77,7 @@ def _product(
         read: Node = yield t.operand(i, 0, at)
         return converted(t, read, base.element_type, wide)
 
-    factor: Node = yield (element() if guard is None else t.guarded(guard, element()))
+    factor: Node = yield t.guarded(guard, element())
     weight: Node = yield t.operand(i, 1, weight_at)
     weight = converted(t, weight, kernel.element_type, wide)
     product = t.apply(f"mul{ending}", [factor, weight], computed)

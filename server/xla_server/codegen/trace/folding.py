@@ -105,10 +105,9 @@ def trace_reduce_window(t: Tracer, i: HloInstruction, index: Index, number: int)
         for position, loop, dimension, size in zip(index, loops, window, sizes, strict=True):
             inner, inside = window_position(t, position, variable(loop), dimension, size)
             at.append(inner)
-            if inside is not None:
-                guard = inside if guard is None else t.apply("bit_and", [guard, inside], "b1")
+            guard = t.both(guard, inside)
         elements = t.operands(i, len(i.operands) // 2, tuple(at))
-        read: list[Node] = yield (elements if guard is None else t.guarded(guard, elements))
+        read: list[Node] = yield t.guarded(guard, elements)
         fold = yield _folded(t, i, loops, read, guard)
         t.folds[(i, index, t.guard)] = fold
     return Folded(fold, number)
@@ -130,10 +129,7 @@ def window_position(
         if rest.high > 0:
             guard = t.inside(rest, 0, 1)
         place = place.floordiv(step) + -shift
-    inside = t.inside(place, 0, size)
-    if guard is None or inside is None:
-        return place, guard if inside is None else inside
-    return place, t.apply("bit_and", [guard, inside], "b1")
+    return place, t.both(guard, t.inside(place, 0, size))
 
 
 def sum_of(t: Tracer, product: Node, loops: tuple[Variable, ...], wide: ElementType) -> Fold:

@@ -54,9 +54,8 @@ def trace_dynamic_update_slice(
         start = t.clamped(starts[d], sizes[d] - box[d])
         inner = position + start * -1
         moved.append(inner)
-        guard = _both(t, guard, t.inside(inner, 0, box[d]))
-    update = t.operand(i, 1, tuple(moved))
-    inside: Node = yield (update if guard is None else t.guarded(guard, update))
+        guard = t.both(guard, t.inside(inner, 0, box[d]))
+    inside: Node = yield t.guarded(guard, t.operand(i, 1, tuple(moved)))
     if guard is None:
         return inside
     outside: Node = yield t.operand(i, 0, index)
@@ -76,10 +75,10 @@ def trace_pad(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[N
             rest = place.mod(step)
             if rest != Affine(0):
                 on_element = t.inside(rest, 0, 1)
-                guard = _both(t, guard, on_element)
+                guard = t.both(guard, on_element)
         inner = place.floordiv(step) + -shift
         moved.append(inner)
-        guard = _both(t, guard, t.inside(inner, 0, sizes[d]))
+        guard = t.both(guard, t.inside(inner, 0, sizes[d]))
     inside: Node
     if guard is None:
         inside = yield t.operand(i, 0, tuple(moved))
@@ -107,8 +106,7 @@ def trace_concatenate(t: Tracer, i: HloInstruction, index: Index, number: int) -
         guard = t.inside(inner, 0, size)
         if guard is NEVER:
             continue
-        part = t.operand(i, n, moved)
-        found: Node = yield (part if guard is None else t.guarded(guard, part))
+        found: Node = yield t.guarded(guard, t.operand(i, n, moved))
         if guard is None:
             return found
         node = found if node is None else t.select(guard, found, node)
@@ -153,14 +151,6 @@ def trace_gather(t: Tracer, i: HloInstruction, index: Index, number: int) -> Dee
 def trace_same(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """The operand's element itself."""
     return t.operand(i, 0, index)
-
-
-def _both(t: Tracer, left: Node | None, right: Node | None) -> Node | None:
-    if left is None or right is None:
-        return right if left is None else left
-    if left is NEVER or right is NEVER:
-        return NEVER
-    return t.apply("bit_and", [left, right], "b1")
 
 
 MOVEMENT_RULES: Mapping[Opcode, Rule] = MappingProxyType(

@@ -121,10 +121,18 @@ class Tracer:
             return node
         return self.apply(f"round_{element_type.text}", [node], kernel_type.computed)
 
-    def guarded(self, guard: Node, call: Deep[T]) -> Deep[T]:
+    def both(self, left: Node | None, right: Node | None) -> Node | None:
+        """Return the test that holds where both do; None is the test that always holds."""
+        if left is None or right is None:
+            return right if left is None else left
+        if left is NEVER or right is NEVER:
+            return NEVER
+        return self.apply("bit_and", [left, right], "b1")
+
+    def guarded(self, guard: Node | None, call: Deep[T]) -> Deep[T]:
         """Return what `call` gives while elements are needed only where `guard` holds."""
         outer = self.guard
-        self.guard = guard if outer is None else self.apply("bit_and", [outer, guard], "b1")
+        self.guard = self.both(outer, guard)
         try:
             result: T = yield call
             return result
@@ -141,7 +149,7 @@ class Tracer:
             found = self.apply("ge", [position, integer(low)], "b1")
         if index.high >= high:
             below = self.apply("lt", [position, integer(high)], "b1")
-            found = below if found is None else self.apply("bit_and", [found, below], "b1")
+            found = self.both(found, below)
         return found
 
     def clamped(self, node: Node, high: int) -> Affine:
