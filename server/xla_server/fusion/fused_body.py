@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from xla_contract.opcode import Opcode
 from xla_contract.ops.parameter import ParameterAttributes
+from xla_server.fusion.fusible import is_scalar_constant
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.passes.edit import Editor, rearrange, renew_operands
 
@@ -23,7 +24,7 @@ class FusedBody:
         """
         known = self._parameters.get(operand)
         if known is None:
-            if is_small_constant(operand):
+            if is_scalar_constant(operand):
                 known = self._editor.copy(operand, ())
                 self._instructions.append(known)
             else:
@@ -62,11 +63,6 @@ class FusedBody:
             self._instructions.append(root)
         parameters = [self._parameters[operand] for operand in self.operands]
         return self._editor.computation(name, [*parameters, *self._instructions], root, parameters)
-
-
-def is_small_constant(i: HloInstruction) -> bool:
-    """Return whether an instruction is a constant that kernels have as an immediate."""
-    return i.opcode is Opcode.CONSTANT and not i.shape.dimensions
 
 
 def replace(

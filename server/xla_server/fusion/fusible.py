@@ -43,8 +43,13 @@ def is_trivial(instruction: HloInstruction) -> bool:
         return True
     if instruction.opcode is Opcode.BROADCAST:
         (operand,) = instruction.operands
-        return operand.opcode is Opcode.CONSTANT and not operand.shape.dimensions
+        return is_scalar_constant(operand)
     return False
+
+
+def is_scalar_constant(i: HloInstruction) -> bool:
+    """Return whether an instruction is a constant that kernels have as an immediate."""
+    return i.opcode is Opcode.CONSTANT and not i.shape.dimensions
 
 
 def is_tiled(instruction: HloInstruction, capability: Capability) -> bool:

@@ -18,6 +18,7 @@ from xla_server.fusion.fusible import (
     COSTLY,
     ONE_TO_ONE,
     is_fusible,
+    is_scalar_constant,
     is_tiled,
     is_trivial,
     repeats,
@@ -429,7 +430,7 @@ def _body(
         i, is_ready = waiting.pop()
         if i in copies:
             continue
-        is_inner = i is root or _is_constant(i) or (i in plan.kernels and plan.is_inlined(i))
+        is_inner = i is root or is_scalar_constant(i) or (i in plan.kernels and plan.is_inlined(i))
         if not is_inner:
             attributes = ParameterAttributes(len(operands), i.shape)
             copies[i] = editor.add(Opcode.PARAMETER, (), attributes, shape=i.shape)
@@ -444,7 +445,3 @@ def _body(
     editor.take()
     body = HloComputation(name, id, [*parameters, *order], copies[root], tuple(parameters))
     return body, operands
-
-
-def _is_constant(i: HloInstruction) -> bool:
-    return i.opcode is Opcode.CONSTANT and not i.shape.dimensions

@@ -8,7 +8,8 @@ from xla_contract.ops.fusion import FusionAttributes, FusionKind
 from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_server.evaluator.evaluation_cost import COUNTED
 from xla_server.fusion.cost_model import CostModel
-from xla_server.fusion.fused_body import FusedBody, is_small_constant, replace
+from xla_server.fusion.fused_body import FusedBody, replace
+from xla_server.fusion.fusible import is_scalar_constant
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.passes.call_inliner import drop_unused
@@ -160,4 +161,4 @@ class _Split:
                 if operand not in found:
                     found.add(operand)
                     waiting.append(operand)
-        return [i for i in self._called.instructions if i in found and not is_small_constant(i)]
+        return [i for i in self._called.instructions if i in found and not is_scalar_constant(i)]

@@ -22,6 +22,7 @@ from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.movement import start_indices
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Tracer
+from xla_server.fusion.fusible import is_scalar_constant
 from xla_server.ir.affine import linear
 from xla_server.ir.explicit_stack import result_of
 from xla_server.ir.module import HloInstruction
@@ -63,13 +64,8 @@ def kernel_operands(lowering: Lowering, instruction: HloInstruction) -> dict[Hlo
     return {
         operand: lowering.array(operand)
         for operand in instruction.operands
-        if not is_literal(operand)
+        if not is_scalar_constant(operand)
     }
-
-
-def is_literal(instruction: HloInstruction) -> bool:
-    """Return whether an instruction is a constant that kernels have as an immediate."""
-    return instruction.opcode is Opcode.CONSTANT and not instruction.shape.dimensions
 
 
 def array_shapes(shape: Shape) -> tuple[Shape, ...]:
@@ -87,7 +83,9 @@ def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
     if not update.shape.element_count:
         return result
     operands = {
-        operand: lowering.array(operand) for operand in i.operands[1:] if not is_literal(operand)
+        operand: lowering.array(operand)
+        for operand in i.operands[1:]
+        if not is_scalar_constant(operand)
     }
     buffers = list(dict.fromkeys([*operands.values(), result]))
     numbers = {operand: buffers.index(value) for operand, value in operands.items()}

@@ -18,7 +18,7 @@ from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS, is_fault
 from xla_server.codegen.lower.loop_kernel import ACCESS_UNITS, LoopKernel, LoopTask, loop_kernel
 from xla_server.codegen.lower.loops import array_shapes
 from xla_server.evaluator.evaluation_cost import evaluation_cost, evaluations_once
-from xla_server.fusion.fused_body import is_small_constant
+from xla_server.fusion.fusible import is_scalar_constant
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import CostClass
 from xla_server.target.fusion_tuning import EvaluationCosts
@@ -67,7 +67,7 @@ def _task_of(fusion: HloInstruction) -> LoopTask:
     operands = {
         operand: _value(operand, operand.name)
         for operand in fusion.operands
-        if not is_small_constant(operand)
+        if not is_scalar_constant(operand)
     }
     shapes = array_shapes(fusion.shape)
     values = tuple(Value(s.without_layout(), f"{fusion.name}.{n}") for n, s in enumerate(shapes))
