@@ -10,7 +10,7 @@ from xla_server.passes.edit import Editor, rearrange, renew_operands
 
 
 class FusedBody:
-    """The computation of a fusion while it is made. `operands` are the fusion's, in order."""
+    """Builder of a fusion's computation. `operands` are those of the fusion, in order."""
 
     def __init__(self, editor: Editor) -> None:
         self.operands: list[HloInstruction] = []
@@ -37,9 +37,9 @@ class FusedBody:
     def take_in(
         self, i: HloInstruction, inside: Mapping[HloInstruction, HloInstruction]
     ) -> list[HloInstruction]:
-        """Copy an instruction, or all that a fusion computes; what gives its results.
+        """Copy an instruction, or a fusion's computation, and return its results.
 
-        `inside` says what of the operands is computed here.
+        `inside` maps operands that are computed in this fusion to their copies.
         """
         given = [inside.get(part) or self.parameter(part) for part in i.operands]
         if i.opcode is not Opcode.FUSION:
@@ -56,7 +56,7 @@ class FusedBody:
         return [copies[part] for part in roots]
 
     def computation(self, name: str, results: Sequence[HloInstruction]) -> HloComputation:
-        """The computation that gives one result, or a tuple of several."""
+        """Return the computation of one result, or of a tuple of several."""
         root = results[0]
         if len(results) > 1:
             root = self._editor.add(Opcode.TUPLE, results)
@@ -70,7 +70,7 @@ def replace(
     replaced: Mapping[HloInstruction, HloInstruction],
     editor: Editor,
 ) -> None:
-    """Let all read the replacements, which `editor` has made, and drop what nothing needs."""
+    """Replace instructions by those that `editor` has made, and drop dead ones."""
     computation.instructions += editor.take()
     for instruction in computation.instructions:
         renew_operands(instruction, replaced)

@@ -1,4 +1,4 @@
-"""Producers put into the loops of their consumers.
+"""Loop fusion: producers are computed in the loops of their consumers.
 
 Going from results to operands, each instruction is either computed where it is read, or stored.
 Each stored instruction becomes the root of a fusion with everything it reads but does not load.
@@ -35,7 +35,7 @@ Set = frozenset[HloInstruction]
 
 @dataclasses.dataclass(frozen=True)
 class LoopFusion:
-    """Makes fusions of everything that one loop nest can compute without waste.
+    """Fuses everything that one loop nest can compute without evaluating it again and again.
 
     Reductions along rows are computed at the head of the loop over a row that reads them, so that
     softmax and normalisations pass over memory once.
@@ -60,7 +60,7 @@ class LoopFusion:
 
 
 class _Plan:
-    """Where each instruction is computed: in which fusions, and in which of their loops."""
+    """The kernels that compute each instruction, and the loops in them."""
 
     def __init__(self, computation: HloComputation, target: Target) -> None:
         self._tuning = target.tuning.fusions
@@ -143,7 +143,7 @@ class _Plan:
         )
 
     def _evaluations_of(self, i: HloInstruction) -> frozenset[Evaluation]:
-        """Where the kernels of its readers compute an instruction, were it inlined."""
+        """Return the evaluations of an inlined instruction by the kernels of its readers."""
         return frozenset(
             self.maps.read(reader, number, at)
             for reader, number in self.uses[i]
@@ -420,7 +420,7 @@ def _fuse(
 def _body(
     root: HloInstruction, plan: _Plan, editor: Editor, name: str, id: int
 ) -> tuple[HloComputation, list[HloInstruction]]:
-    """A computation with copies of everything a root's fusion computes, and what it loads."""
+    """Return the computation of the fusion of a root, and the instructions that it loads."""
     copies: dict[HloInstruction, HloInstruction] = {}
     operands: list[HloInstruction] = []
     parameters: list[HloInstruction] = []

@@ -1,4 +1,4 @@
-"""Kernels with several results: what is read once serves all of them."""
+"""Multi-output fusion: kernels of several results, whose common operands are read once."""
 
 import dataclasses
 import math
@@ -83,12 +83,12 @@ def _space(i: HloInstruction) -> _Space:
 
 
 def _size(i: HloInstruction) -> int:
-    """Instructions of a loop."""
+    """Return the number of instructions of a loop."""
     return len(i.called[0].instructions) if i.opcode is Opcode.FUSION else 1
 
 
 def _scalars(i: HloInstruction) -> int:
-    """Elements that a loop computes for one of its result."""
+    """Return how many elements a loop computes for one of its result."""
     if i.opcode is not Opcode.FUSION:
         return 1
     counts = scalars(i.called[0])
@@ -98,7 +98,7 @@ def _scalars(i: HloInstruction) -> int:
 def _siblings(
     computation: HloComputation, levels: Mapping[HloInstruction, int], tuning: Fusions
 ) -> list[list[HloInstruction]]:
-    """Loops over the same space, of the same level, with a large array that all of them read."""
+    """Return groups of loops over one space, of one level, that all read one large array."""
     groups: dict[tuple[int, _Space, HloInstruction], list[HloInstruction]] = {}
     taken: set[HloInstruction] = set()
     for i in computation.instructions:
@@ -128,7 +128,7 @@ def _siblings(
 
 
 def _origin(operand: HloInstruction) -> HloInstruction:
-    """The instruction whose memory an operand is."""
+    """Return the instruction whose buffer an operand is."""
     while operand.opcode is Opcode.RESHAPE:
         operand = operand.operands[0]
     return operand
@@ -162,7 +162,7 @@ def _chains(computation: HloComputation, tuning: Fusions) -> list[list[HloInstru
 
 
 def _kernel_of(operand: HloInstruction) -> HloInstruction:
-    """The kernel that an operand is a result of."""
+    """Return the kernel that an operand is a result of."""
     return operand.operands[0] if operand.opcode is Opcode.GET_TUPLE_ELEMENT else operand
 
 
@@ -231,7 +231,7 @@ def _reads_alias(reader: HloInstruction, producer: HloInstruction) -> bool:
 def _merge(
     module: HloModule, computation: HloComputation, groups: Sequence[Sequence[HloInstruction]]
 ) -> bool:
-    """Make one fusion of each group, whose members stand behind those they read."""
+    """Make one fusion of each group, whose loops follow those they read."""
     if not groups:
         return False
     editor = Editor(module)

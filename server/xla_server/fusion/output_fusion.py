@@ -1,4 +1,4 @@
-"""Elementwise tails put behind the dot or convolution whose product they take."""
+"""Output fusion: elementwise epilogues of dots and convolutions."""
 
 import dataclasses
 from collections.abc import Collection

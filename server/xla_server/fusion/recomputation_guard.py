@@ -1,4 +1,4 @@
-"""Fusions split where their loop nest would evaluate an instruction too often."""
+"""Recomputation guard: splits fusions whose loop nest would evaluate an instruction too often."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -119,7 +119,7 @@ class _Split:
         return [found[i] for i in wanted]
 
     def _kernel(self, results: list[HloInstruction]) -> list[HloInstruction]:
-        """Add what computes instructions of the fusion from parameters and stored ones."""
+        """Add a kernel that computes some instructions from parameters and stored ones."""
         inside = self._needed(results)
         computed = [i for i in inside if i not in self._outside]
         if len(computed) == 1:

@@ -1,4 +1,4 @@
-"""Windows in which each position sees everything before it, or behind it: running sums."""
+"""Running windows: each position sees everything before it, or after it, as in cumulative sums."""
 
 from xla_contract.dimension_numbers import WindowDimension
 from xla_contract.opcode import Opcode
@@ -7,7 +7,7 @@ from xla_server.ops.scalar_function import recognise
 
 
 def running_axis(instruction: HloInstruction) -> int | None:
-    """The dimension along which a reduce-window takes one pass; None where it does not.
+    """Return the dimension along which a reduce-window is a scan; None if it is none.
 
     A window over the elements behind is combined from the end, which exchanges the reducer's
     operands: the reducer must allow that.

@@ -1,4 +1,4 @@
-"""Windows of reduce-windows, as fusion and the kernels over them tell them apart."""
+"""Classes of reduce-windows, by which fusion and code generation choose loops."""
 
 import math
 from collections.abc import Sequence
