@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from xla_server.codegen.functions.called_functions import called
-from xla_server.codegen.trace.graph import Apply, Folded, Node
+from xla_server.codegen.trace.graph import Apply, Node, ReductionResult
 from xla_server.ir.affine import Variable
 
 SELDOM = 16
@@ -28,8 +28,8 @@ class FunctionCalls:
         loops = [
             loop
             for node in nodes
-            if isinstance(node, Folded) and _size(node.fold.loops) in SHORT_ROWS
-            for loop in node.fold.loops
+            if isinstance(node, ReductionResult) and _size(node.reduction.loops) in SHORT_ROWS
+            for loop in node.reduction.loops
         ]
         self._in_short_rows = any(
             isinstance(node, Apply)

@@ -19,12 +19,12 @@ from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.trace.graph import (
     Accumulator,
     Apply,
-    Fold,
-    Folded,
     Literal,
     Load,
     Node,
     Position,
+    Reduction,
+    ReductionResult,
     Store,
     variables_of,
 )
@@ -43,7 +43,7 @@ class GraphBuilder(abc.ABC):
         self._indices: dict[Variable, Expression] = {}
         self._bodies: dict[Variable, Body] = {}
         self._stack: list[StackArray] = []
-        self._origins: list[Node | Fold] = []
+        self._origins: list[Node | Reduction] = []
         self._calls: FunctionCalls | None = None
         self._kept = NOTHING_KEPT
         self._row_buffers: dict[int, StackArray] = {}
@@ -62,7 +62,7 @@ class GraphBuilder(abc.ABC):
         self._stack.append(StackArray(name, byte_size))
         return self._stack[-1]
 
-    def _origin(self, what: Node | Fold) -> int | None:
+    def _origin(self, what: Node | Reduction) -> int | None:
         """Return the number of what a statement evaluates; None if it is not counted."""
         self._origins.append(what)
         return len(self._origins) - 1
@@ -125,8 +125,8 @@ class GraphBuilder(abc.ABC):
             case Position():
                 position: Expression = yield self._index_of(node.index)
                 return position
-            case Folded():
-                results: Sequence[Expression] = yield self._reduced(node.fold)
+            case ReductionResult():
+                results: Sequence[Expression] = yield self._reduced(node.reduction)
                 return results[node.number]
             case Load() | Apply():
                 value: Expression = yield self._operation(node)
@@ -168,7 +168,7 @@ class GraphBuilder(abc.ABC):
         return value
 
     @abc.abstractmethod
-    def _reduced(self, fold: Fold) -> Deep[Sequence[Expression]]:
+    def _reduced(self, reduction: Reduction) -> Deep[Sequence[Expression]]:
         """Return the results of a reduction, evaluated where it belongs if it is not yet."""
 
     def _index(self, index: Affine) -> Expression:

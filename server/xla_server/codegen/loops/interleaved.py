@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from xla_server.codegen.loops.collapse import Make
 from xla_server.codegen.loops.stored_nodes import all_nodes
-from xla_server.codegen.trace.graph import Apply, Folded, Position, Store
+from xla_server.codegen.trace.graph import Apply, Position, ReductionResult, Store
 from xla_server.codegen.trace.tracer import Index
 from xla_server.ir.affine import Affine, Modulus, Variable, variable
 
@@ -54,7 +54,7 @@ def _period(stores: Sequence[Store], loop: Variable) -> int:
     periodic.
     """
     nodes = all_nodes(stores)
-    if any(isinstance(node, Folded) for node in nodes):
+    if any(isinstance(node, ReductionResult) for node in nodes):
         return 1
     tested = [
         operand.index

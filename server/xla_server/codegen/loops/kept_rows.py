@@ -15,12 +15,12 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.trace.graph import (
     Accumulator,
     Apply,
-    Fold,
-    Folded,
     Literal,
     Load,
     Node,
     Position,
+    Reduction,
+    ReductionResult,
     Store,
     nodes_of,
 )
@@ -41,7 +41,7 @@ class KeptRow:
     number: int
     type: str
     size: int
-    maker: Fold
+    maker: Reduction
 
     @property
     def byte_size(self) -> int:
@@ -74,41 +74,41 @@ class _Span:
     """
 
     roots: tuple[tuple[Variable, tuple[Node, ...]], ...]
-    fold: Fold | None
+    reduction: Reduction | None
 
 
 def kept_rows(
-    loops: Sequence[Variable], stores: Sequence[Store], groups: Sequence[tuple[Fold, ...]]
+    loops: Sequence[Variable], stores: Sequence[Store], groups: Sequence[tuple[Reduction, ...]]
 ) -> KeptRows:
     """Return the row buffers that pay in a kernel whose outer loops are all but the last of
     `loops`.
     """
     outer = frozenset(loops[:-1] if len(loops) > 1 else loops)
     spans = [
-        _Span(tuple((fold.loops[0], fold.combined) for fold in group), group[0])
+        _Span(tuple((reduction.loops[0], reduction.combined) for reduction in group), group[0])
         for group in groups
-        if all(len(fold.loops) == 1 and fold.variables <= outer for fold in group)
+        if all(len(reduction.loops) == 1 and reduction.variables <= outer for reduction in group)
     ]
     if not spans:
         return NOTHING_KEPT
     # Reductions outside of the loop over work items come first.
-    spans.sort(key=lambda span: bool(span.fold and span.fold.variables))
+    spans.sort(key=lambda span: bool(span.reduction and span.reduction.variables))
     if loops:
         roots = [node for store in stores for node in (store.value, *nodes_of(store.offset))]
         spans.append(_Span(((loops[-1], tuple(roots)),), None))
-    return _Keeping(outer, {fold for group in groups for fold in group}).kept(spans)
+    return _Keeping(outer, {reduction for group in groups for reduction in group}).kept(spans)
 
 
-_Made: TypeAlias = tuple[Node, Variable, Fold | None]
+_Made: TypeAlias = tuple[Node, Variable, Reduction | None]
 """A node that is computed, the variable of its loop, and the reduction that identifies the loop."""
 
 
 class _Keeping:
     """Finds the values that the loops share."""
 
-    def __init__(self, outer: frozenset[Variable], folds: set[Fold]) -> None:
+    def __init__(self, outer: frozenset[Variable], reductions: set[Reduction]) -> None:
         self._outer = outer
-        self._folds = folds
+        self._reductions = reductions
         self._numbers: dict[tuple[object, ...], int] = {}
         self._known: dict[tuple[Node, Variable], int] = {}
         self._rows: dict[int, KeptRow] = {}
@@ -123,13 +123,17 @@ class _Keeping:
         for span in spans:
             new: dict[int, _Made] = {}
             for loop, roots in span.roots:
-                self._go_through(loop, roots, span.fold, new)
+                self._go_through(loop, roots, span.reduction, new)
             for number, maker in new.items():
                 self._made.setdefault(number, maker)
         return KeptRows(tuple(self._rows.values()), self._written, self._read, self._same)
 
     def _go_through(
-        self, loop: Variable, roots: Sequence[Node], fold: Fold | None, new: dict[int, _Made]
+        self,
+        loop: Variable,
+        roots: Sequence[Node],
+        reduction: Reduction | None,
+        new: dict[int, _Made],
     ) -> None:
         """Find what a loop need not compute, and add to `new` what it does."""
         seen: set[Node] = set()
@@ -143,23 +147,23 @@ class _Keeping:
                 number = result_of(self._number(node, loop))
                 if number in self._made and self._keep(number, node, loop):
                     continue
-                first = new.setdefault(number, (node, loop, fold))[0]
+                first = new.setdefault(number, (node, loop, reduction))[0]
                 if first is not node:
                     self._same[node] = first
                     continue
             # Values of another loop over rows are examined with that loop.
-            if not (isinstance(node, Folded) and node.fold in self._folds):
+            if not (isinstance(node, ReductionResult) and node.reduction in self._reductions):
                 waiting += node.inputs()
 
     def _keep(self, number: int, node: Node, loop: Variable) -> bool:
         """Let `node` be read from a row, if that pays and there is room; whether it is."""
-        original, source, fold = self._made[number]
+        original, source, reduction = self._made[number]
         if source.size != loop.size:
             return False
         row = self._rows.get(number)
         if row is None:
-            assert fold is not None
-            row = KeptRow(len(self._rows), node.type, loop.size, fold)
+            assert reduction is not None
+            row = KeptRow(len(self._rows), node.type, loop.size, reduction)
             if _cost(node, loop) < WORTH or self._bytes + row.byte_size > MOST_BYTES:
                 return False
             self._bytes += row.byte_size

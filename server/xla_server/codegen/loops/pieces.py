@@ -19,7 +19,7 @@ from xla_server.codegen.loops.collapse import Make, collapsed, groups_of, indice
 from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest, close
 from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stored_nodes import all_nodes
-from xla_server.codegen.trace.graph import Apply, Folded, Literal, Load, Position, Store
+from xla_server.codegen.trace.graph import Apply, Literal, Load, Position, ReductionResult, Store
 from xla_server.ir.affine import Affine, Variable, variable
 
 FEWEST_ELEMENTS = 2048
@@ -90,7 +90,7 @@ def piece_kernel(nest: Nest, dimensions: Sequence[int], make: Make) -> Scheduled
     tests = sum(isinstance(node, Apply) and _bound(node) is not None for node in nodes)
     if not tests or are_few(math.prod(dimensions), tests):
         return None
-    if any(isinstance(node, Folded) for node in nodes):
+    if any(isinstance(node, ReductionResult) for node in nodes):
         return None
     cutting = _Cutting(make)
     try:

@@ -12,7 +12,7 @@ from xla_server.codegen.loops.collapse import groups_of, indices_of, merged
 from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.loops.window_tiles import Axis, TiledAxis
 from xla_server.codegen.trace.elementwise import literal
-from xla_server.codegen.trace.graph import Folded, Literal, Node, Store
+from xla_server.codegen.trace.graph import Literal, Node, ReductionResult, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
@@ -125,7 +125,7 @@ def traced(make: MakeBy, loops: Iterable[Variable], index: Index, positions: Ind
         is_other = i.attributes.window.dimensions != graph.window or each.type != found[0].type
         if is_other or i.operands[0].shape.dimensions != graph.bases:
             raise OtherWindowsError
-    if any(isinstance(node, Folded) for node in all_nodes(stores)):
+    if any(isinstance(node, ReductionResult) for node in all_nodes(stores)):
         raise OtherWindowsError
     if any(isinstance(node, Windowed) for node in all_nodes(graph.elements)):
         raise OtherWindowsError

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from xla_server.codegen.loops.fold_groups import folds_of
+from xla_server.codegen.loops.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Store
 from xla_server.ir.affine import Variable
 
@@ -26,7 +26,7 @@ def inner_loops(loops: Sequence[Variable], stores: Sequence[Store]) -> tuple[Var
         0 < count < len(loops) - 1
         and math.prod(loop.size for loop in loops[-count:]) < ITEM_ELEMENTS
         and math.prod(loop.size for loop in loops[: -count - 1]) >= FEWEST_ITEMS
-        and not folds_of(stores)
+        and not reductions_of(stores)
     ):
         count += 1
     return tuple(loops[len(loops) - count :])

@@ -55,7 +55,7 @@ from xla_server.codegen.routines.concatenation import (
     TILE_BYTES,
 )
 from xla_server.codegen.routines.tiles import side_of, tile_name
-from xla_server.codegen.trace.graph import Fold, Node
+from xla_server.codegen.trace.graph import Node, Reduction
 from xla_server.codegen.trace.tracer import Origins
 from xla_server.ir.module import HloInstruction
 
@@ -346,7 +346,7 @@ def _loops(task: LoopTask, division: Division) -> LoopKernel:
     origins: Origins = {}
     make = maker_of(task, buffers, origins)
     thunks: list[KernelThunk] = []
-    evaluations: dict[Node | Fold, float] = {}
+    evaluations: dict[Node | Reduction, float] = {}
     dimension = division.root.attributes.dimension
     for found in box_kernels(make, _boxes(division), dimension):
         updates = (result,) if division.copied or thunks else ()

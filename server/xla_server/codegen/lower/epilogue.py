@@ -23,7 +23,7 @@ from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.lower.loop_kernel import cost_of_evaluations, evaluated_instructions
 from xla_server.codegen.lower.loops import array_shapes, kernel_operands
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.trace.graph import Folded, Store
+from xla_server.codegen.trace.graph import ReductionResult, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Origins, Tracer
@@ -230,6 +230,8 @@ class _EpilogueBuilder(RowBuilder):
             (loops,),
             bounds,
             work,
-            needs_rows=any(isinstance(node, Folded) for node in all_nodes(self._nest.stores)),
+            needs_rows=any(
+                isinstance(node, ReductionResult) for node in all_nodes(self._nest.stores)
+            ),
             cost=cost_of_evaluations(evaluated_instructions(found.evaluations, origins)),
         )

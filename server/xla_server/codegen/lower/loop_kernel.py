@@ -13,14 +13,14 @@ from xla_server.codegen.kernel_ir.expressions import Apply as ApplyExpression
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Let
 from xla_server.codegen.kernel_ir.walk import walk
-from xla_server.codegen.loops.fold_groups import folds_of
 from xla_server.codegen.loops.kept_rows import WORTH, cost_of
 from xla_server.codegen.loops.loop_builder import Nest
+from xla_server.codegen.loops.reduction_groups import reductions_of
 from xla_server.codegen.loops.scheduled import Evaluations, ScheduledKernel
 from xla_server.codegen.loops.schedules import ElementGraph, scheduled_by
 from xla_server.codegen.loops.stored_nodes import all_nodes, prologue_of
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
-from xla_server.codegen.trace.graph import Apply, Fold, Load, Node, Store
+from xla_server.codegen.trace.graph import Apply, Load, Node, Reduction, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Origins, Rule, Tracer
@@ -64,14 +64,14 @@ class LoopKernel:
     """The kernel of a task, or kernels that share it, and their counts for one launch of each.
 
     `evaluated` has the evaluations of each instruction that it computes, `units` its time in
-    additions, and `prologue_folds` the reductions that each call does again.
+    additions, and `prologue_reductions` the reductions that each call does again.
     """
 
     task: LoopTask
     thunks: tuple[KernelThunk, ...]
     evaluated: Mapping[HloInstruction, float]
     units: float
-    prologue_folds: tuple[HloInstruction, ...]
+    prologue_reductions: tuple[HloInstruction, ...]
 
 
 def loop_kernel(task: LoopTask) -> LoopKernel:
@@ -91,7 +91,7 @@ def loop_kernel(task: LoopTask) -> LoopKernel:
         (thunk,),
         evaluated_instructions(found.evaluations, origins),
         units_of(found.evaluations, task),
-        _prologue_folds(graph.nest, origins),
+        _prologue_reductions(graph.nest, origins),
     )
 
 
@@ -154,18 +154,22 @@ def units_of(evaluations: Evaluations, task: LoopTask) -> float:
     return total
 
 
-def _unit(what: Node | Fold) -> int:
+def _unit(what: Node | Reduction) -> int:
     if isinstance(what, Apply):
         return cost_of(what)
     return ACCESS_UNITS if isinstance(what, Load) else 1
 
 
-def _prologue_folds(nest: Nest, origins: Origins) -> tuple[HloInstruction, ...]:
+def _prologue_reductions(nest: Nest, origins: Origins) -> tuple[HloInstruction, ...]:
     """Return the reductions that stand before the loop over work items."""
     if not nest.loops:
         return ()
     inside = {loop for node in prologue_of(nest.stores) for loop in node.variables}
-    found = (origins.get(fold) for fold in folds_of(nest.stores) if inside.issuperset(fold.loops))
+    found = (
+        origins.get(reduction)
+        for reduction in reductions_of(nest.stores)
+        if inside.issuperset(reduction.loops)
+    )
     return tuple(i for i in found if i is not None and i.opcode is Opcode.REDUCE)
 
 

@@ -100,7 +100,7 @@ class _Planner:
         stored: frozenset[HloInstruction] = frozenset()
         kernels = self._kernels(stored)
         while self._left > 0:
-            serial = next(filter(None, map(self._serial_fold, kernels)), None)
+            serial = next(filter(None, map(self._serial_reduction, kernels)), None)
             # The only result is written by the kernel itself: there would be none to read it.
             if serial is not None and (serial,) != self._results:
                 stored |= {serial}
@@ -202,16 +202,16 @@ class _Planner:
     def _units(self, kernels: Iterable[LoopKernel]) -> float:
         return sum(kernel.units + self._costs.launch for kernel in kernels)
 
-    def _serial_fold(self, kernel: LoopKernel) -> HloInstruction | None:
+    def _serial_reduction(self, kernel: LoopKernel) -> HloInstruction | None:
         """Return a reduction before the parallel loop of a kernel that could have more chunks."""
-        if not kernel.prologue_folds:
+        if not kernel.prologue_reductions:
             return None
         (thunk,) = kernel.thunks
         calls = calls_of(thunk.trips, thunk.work, thunk.prologue)
         wanted = min(self._costs.parallel_calls, calls_of(thunk.trips, thunk.work, 0))
         if calls >= wanted:
             return None
-        return max(kernel.prologue_folds, key=evaluations_once)
+        return max(kernel.prologue_reductions, key=evaluations_once)
 
 
 def _results(root: HloInstruction) -> tuple[HloInstruction, ...]:

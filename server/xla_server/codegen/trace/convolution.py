@@ -7,9 +7,9 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.codegen.trace.elementwise import converted, literal
-from xla_server.codegen.trace.folding import sum_of, window_position
-from xla_server.codegen.trace.graph import Folded, Node
+from xla_server.codegen.trace.graph import Node, ReductionResult
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.codegen.trace.reductions import sum_of, window_position
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
 from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
@@ -20,8 +20,8 @@ def trace_convolution(t: Tracer, i: HloInstruction, index: Index, number: int) -
     """Products with what lies under the window, zeros in the padding, rounded once."""
     result = i.shape.element_type
     wide = accumulated_type([operand.shape for operand in i.operands], i.shape)
-    fold = t.folds.get((i, index, t.guard))
-    if fold is None:
+    reduction = t.reductions.get((i, index, t.guard))
+    if reduction is None:
         summed: tuple[Node, tuple[Variable, ...]] = yield _product(t, i, index, wide)
         product, loops = summed
         if not loops:
@@ -29,8 +29,8 @@ def trace_convolution(t: Tracer, i: HloInstruction, index: Index, number: int) -
             if not i.attributes.window.is_pointwise:
                 product = _from_zero(t, product, wide)
             return t.rounded(converted(t, product, wide, result), result)
-        fold = t.folds[(i, index, t.guard)] = sum_of(t, product, loops, wide)
-    return t.rounded(converted(t, Folded(fold, 0), wide, result), result)
+        reduction = t.reductions[(i, index, t.guard)] = sum_of(t, product, loops, wide)
+    return t.rounded(converted(t, ReductionResult(reduction, 0), wide, result), result)
 
 
 def _from_zero(t: Tracer, product: Node, wide: ElementType) -> Node:

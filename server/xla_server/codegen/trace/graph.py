@@ -106,14 +106,14 @@ class Accumulator(Node):
     """The value that a reduction has accumulated so far, inside its loop."""
 
     type: str
-    fold_variables: tuple[Variable, ...]
+    reduction_variables: tuple[Variable, ...]
 
     def _own_variables(self) -> frozenset[Variable]:
-        return frozenset(self.fold_variables)
+        return frozenset(self.reduction_variables)
 
 
 @dataclasses.dataclass(eq=False)
-class Fold:
+class Reduction:
     """A loop over `loops`, outermost first, that combines accumulators with what it reads.
 
     `ordered` are the combined values as functions of `accumulators`. Where `reassociates` names
@@ -139,21 +139,21 @@ class Fold:
 
 
 @dataclasses.dataclass(eq=False)
-class Folded(Node):
+class ReductionResult(Node):
     """One of the results of a reduction."""
 
-    fold: Fold
+    reduction: Reduction
     number: int
 
     def __post_init__(self) -> None:
-        self.type = self.fold.initial[self.number].type
+        self.type = self.reduction.initial[self.number].type
 
     def _own_variables(self) -> frozenset[Variable]:
-        return self.fold.variables
+        return self.reduction.variables
 
     def inputs(self) -> Iterable[Node]:
         """The nodes this one reads."""
-        return (*self.fold.initial, *self.fold.combined)
+        return (*self.reduction.initial, *self.reduction.combined)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

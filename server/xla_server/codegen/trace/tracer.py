@@ -7,7 +7,7 @@ from typing import TypeAlias, TypeVar
 from xla_contract.element_type import ElementType
 from xla_contract.errors import InternalError
 from xla_contract.opcode import Opcode
-from xla_server.codegen.trace.graph import Apply, Fold, Literal, Load, Node, Position
+from xla_server.codegen.trace.graph import Apply, Literal, Load, Node, Position, Reduction
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE, KernelType
 from xla_server.evaluator.evaluation_cost import COUNTED
 from xla_server.ir.affine import Affine, Computed, linear, variable
@@ -24,7 +24,7 @@ Index: TypeAlias = tuple[Affine, ...]
 NEVER = Literal.of("b1", 0)
 """The guard of an element that is never needed."""
 
-Origins: TypeAlias = dict[Node | Fold, HloInstruction]
+Origins: TypeAlias = dict[Node | Reduction, HloInstruction]
 """The HLO instruction of which a node, or the loop body of a reduction, evaluates an element."""
 
 Rule: TypeAlias = Callable[["Tracer", HloInstruction, Index, int], Node | Deep[Node]]
@@ -66,7 +66,7 @@ class Tracer:
         self._bindings: dict[HloInstruction, HloInstruction] = {}
         self._met: set[HloInstruction] = set()
         self._copies = 0
-        self.folds: dict[tuple[object, ...], Fold] = {}
+        self.reductions: dict[tuple[object, ...], Reduction] = {}
         self.guard: Node | None = None
         """Where this is false the element is not needed, and may not exist."""
 
@@ -209,7 +209,7 @@ class Tracer:
         made = self._rules[instruction.opcode](self, instruction, index, number)
         node: Node = made if isinstance(made, Node) else (yield made)
         if self._origins is not None and instruction.opcode in COUNTED:
-            origin = self.folds.get((instruction, index, self.guard), node)
+            origin = self.reductions.get((instruction, index, self.guard), node)
             self._origins.setdefault(origin, instruction)
         return node
 

@@ -17,10 +17,10 @@ from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.trace.graph import (
     Accumulator,
     Apply,
-    Fold,
-    Folded,
     Literal,
     Load,
+    Reduction,
+    ReductionResult,
     Store,
 )
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
@@ -65,8 +65,8 @@ def test_what_is_made_of_sums_has_the_same_blocks(columns: int) -> None:
     element = Load(0, f32, linear([variable(row), variable(last)], x.shape))
     total = Accumulator("f32", (row,))
     added = Apply("add", (total, element), "f32")
-    fold = Fold((row,), (Literal.of("f32", 0),), (total,), (added,))
-    result = Folded(fold, 0)
+    reduction = Reduction((row,), (Literal.of("f32", 0),), (total,), (added,))
+    result = ReductionResult(reduction, 0)
     stores = (
         Store(1, f32, variable(last), result),
         Store(2, f32, variable(last), Apply("mul", (result, result), "f32")),

@@ -82,7 +82,7 @@ LONG: dict[str, tuple[Callable[..., Any], Sequence[Any]]] = {
         _boxes_added,
         [shaped(4, 300, 301), shaped(20, 3, dtype=np.int32), shaped(20, 200, 299)],
     ),
-    "fold in order": (_folded, [shaped(1 << 22)]),
+    "reduction in order": (_folded, [shaped(1 << 22)]),
     "product": (lambda x: jax.nn.softmax(x @ x), [shaped(2048, 2048)]),
     "deep product of complex numbers": (
         lambda x, y: x @ y,

@@ -9,7 +9,15 @@ from xla_contract.dimension_numbers import WindowDimension
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_server.codegen.trace.elementwise import converted, literal
-from xla_server.codegen.trace.graph import Accumulator, Apply, Fold, Folded, Literal, Node, Position
+from xla_server.codegen.trace.graph import (
+    Accumulator,
+    Apply,
+    Literal,
+    Node,
+    Position,
+    Reduction,
+    ReductionResult,
+)
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.merging import groups_of, indices_in, merged
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
@@ -40,13 +48,13 @@ LONG_WINDOW = 64
 def trace_reduce(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """A loop over the reduced dimensions."""
     key = (i, index, t.guard)
-    fold = t.folds.get(key)
-    if fold is None:
-        fold = t.folds[key] = yield _reduced(t, i, index)
-    return Folded(fold, number)
+    reduction = t.reductions.get(key)
+    if reduction is None:
+        reduction = t.reductions[key] = yield _reduced(t, i, index)
+    return ReductionResult(reduction, number)
 
 
-def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[Fold]:
+def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[Reduction]:
     """Return the loop of a reduction, over as few dimensions as possible."""
     sizes, dimensions = i.operands[0].shape.dimensions, i.attributes.dimensions
     loops: Sequence[Variable] = [Variable(sizes[d], "r") for d in sorted(dimensions)]
@@ -56,7 +64,7 @@ def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[Fold]:
         at = [next(reduced) if d in dimensions else next(kept) for d in range(len(sizes))]
         return t.operands(i, len(i.operands) // 2, tuple(at))
 
-    fold: Fold
+    reduction: Reduction
     elements: list[Node] = yield read(map(variable, loops))
     if math.prod(loop.size for loop in loops) <= MAX_UNROLLED and tests(elements, loops):
         turns = itertools.product(*(map(Affine, range(loop.size)) for loop in loops))
@@ -64,16 +72,16 @@ def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[Fold]:
         for turn in turns:
             each: list[Node] = yield read(turn)
             read_at.append(each)
-        fold = yield _unrolled(t, i, read_at)
-        return fold
+        reduction = yield _unrolled(t, i, read_at)
+        return reduction
     groups = groups_of(loops, list(indices_in(elements)))
     if len(groups) < sum(loop.size > 1 for loop in loops):
         # Vectors of one long loop do not end where one of several short ones does.
         whole, places = merged(groups)
         elements = yield read([places.get(loop, Affine(0)) for loop in loops])
         loops = whole
-    fold = yield _folded(t, i, loops, elements, None)
-    return fold
+    reduction = yield _folded(t, i, loops, elements, None)
+    return reduction
 
 
 def tests(nodes: Iterable[Node], loops: Collection[Variable]) -> bool:
@@ -95,8 +103,8 @@ def tests(nodes: Iterable[Node], loops: Collection[Variable]) -> bool:
 
 def trace_reduce_window(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """A loop over the window; what lies in the padding or between elements is passed over."""
-    fold = t.folds.get((i, index, t.guard))
-    if fold is None:
+    reduction = t.reductions.get((i, index, t.guard))
+    if reduction is None:
         window = i.attributes.window.dimensions
         loops = tuple(Variable(d.size, "w") for d in window)
         sizes = i.operands[0].shape.dimensions
@@ -108,9 +116,9 @@ def trace_reduce_window(t: Tracer, i: HloInstruction, index: Index, number: int)
             guard = t.both(guard, inside)
         elements = t.operands(i, len(i.operands) // 2, tuple(at))
         read: list[Node] = yield t.guarded(guard, elements)
-        fold = yield _folded(t, i, loops, read, guard)
-        t.folds[(i, index, t.guard)] = fold
-    return Folded(fold, number)
+        reduction = yield _folded(t, i, loops, read, guard)
+        t.reductions[(i, index, t.guard)] = reduction
+    return ReductionResult(reduction, number)
 
 
 def window_position(
@@ -132,7 +140,7 @@ def window_position(
     return place, t.both(guard, t.inside(place, 0, size))
 
 
-def sum_of(t: Tracer, product: Node, loops: tuple[Variable, ...], wide: ElementType) -> Fold:
+def sum_of(t: Tracer, product: Node, loops: tuple[Variable, ...], wide: ElementType) -> Reduction:
     """The sum of a product over loops, from zero on."""
     computed = KERNEL_TYPE[wide].computed
     ending = f"_{computed}" if wide.is_complex else ""
@@ -140,10 +148,10 @@ def sum_of(t: Tracer, product: Node, loops: tuple[Variable, ...], wide: ElementT
     combined = t.apply(f"add{ending}", [accumulator, product], computed)
     free = free_order(Opcode.ADD, computed)
     zero = literal(wide.dtype.type(0), wide)
-    return Fold(loops, (zero,), (accumulator,), (combined,), free, product)
+    return Reduction(loops, (zero,), (accumulator,), (combined,), free, product)
 
 
-def _unrolled(t: Tracer, i: HloInstruction, turns: Sequence[Sequence[Node]]) -> Deep[Fold]:
+def _unrolled(t: Tracer, i: HloInstruction, turns: Sequence[Sequence[Node]]) -> Deep[Reduction]:
     """Return a reduction without a loop: its elements are combined in turn."""
     (reducer,) = i.called
     pair: tuple[tuple[Node, ...], list[Node]] = yield _converted(t, i, turns[0])
@@ -153,7 +161,7 @@ def _unrolled(t: Tracer, i: HloInstruction, turns: Sequence[Sequence[Node]]) -> 
         pair = yield _converted(t, i, elements)
         state = yield t.called(reducer, [*state, *pair[1]])
     accumulators = tuple(Accumulator(node.type, ()) for node in initial)
-    return Fold((), initial, accumulators, state, turns=len(turns))
+    return Reduction((), initial, accumulators, state, turns=len(turns))
 
 
 def _converted(
@@ -177,7 +185,7 @@ def _folded(
     loops: Sequence[Variable],
     elements: Sequence[Node],
     guard: Node | None,
-) -> Deep[Fold]:
+) -> Deep[Reduction]:
     """Return a reduction of `elements` by the instruction's computation; where `guard` is false the
     accumulators stay as they are.
     """
@@ -199,7 +207,7 @@ def _folded(
     combined: tuple[Node, ...] = yield t.called(reducer, [*held, *elements])
     if guard is not None:
         combined = tuple(t.select(guard, new, old) for new, old in zip(combined, held, strict=True))
-    return Fold(loops, initial, accumulators, tuple(combined), free, elements[0])
+    return Reduction(loops, initial, accumulators, tuple(combined), free, elements[0])
 
 
 def free_order(opcode: Opcode, computed: str) -> str | None:
@@ -217,7 +225,7 @@ def neutral_element(function: str, computed: str) -> Literal:
     return Literal.of(computed, *_NEUTRAL[computed][function])
 
 
-FOLDING_RULES: Mapping[Opcode, Rule] = MappingProxyType(
+REDUCTION_RULES: Mapping[Opcode, Rule] = MappingProxyType(
     {
         Opcode.REDUCE: trace_reduce,
         Opcode.REDUCE_WINDOW: trace_reduce_window,

@@ -7,12 +7,12 @@ in the same order (keys) take one. Integers are combined in vectors as they are.
 
 import dataclasses
 
-from xla_server.codegen.trace.folding import neutral_element
-from xla_server.codegen.trace.graph import Apply, Fold, Literal
+from xla_server.codegen.trace.graph import Apply, Literal, Reduction
+from xla_server.codegen.trace.reductions import neutral_element
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class VectorFold:
+class VectorReduction:
     """How a loop combines the elements of a reduction.
 
     `run` combines a partial result with an element, which `enter` makes what is combined, `join`
@@ -44,17 +44,17 @@ class VectorFold:
         return self.leave is not None
 
 
-def vector_fold(fold: Fold) -> VectorFold | None:
+def vector_reduction(reduction: Reduction) -> VectorReduction | None:
     """Return how to combine the elements of a reduction in vectors, if its order is free."""
-    if len(fold.accumulators) != 1 or fold.element is None:
+    if len(reduction.accumulators) != 1 or reduction.element is None:
         return None
-    kind = fold.initial[0].type
-    if fold.reassociates is not None:
-        return VectorFold(neutral_of(fold), fold.reassociates, strict(fold))
-    combined = fold.combined[0]
+    kind = reduction.initial[0].type
+    if reduction.reassociates is not None:
+        return VectorReduction(neutral_of(reduction), reduction.reassociates, strict(reduction))
+    combined = reduction.combined[0]
     if not isinstance(combined, Apply) or len(combined.operands) != 2:
         return None
-    if set(combined.operands) != {fold.accumulators[0], fold.element}:
+    if set(combined.operands) != {reduction.accumulators[0], reduction.element}:
         return None
     function = combined.function
     if kind in ("f32", "f64") and function in ("maximum", "minimum"):
@@ -64,11 +64,11 @@ def vector_fold(fold: Fold) -> VectorFold | None:
         word = f"i{kind[1:]}"
         neutral = Literal.of(word, key)
         enter, leave = f"{function}_key_{kind}", f"float_of_key_{word}"
-        return VectorFold(neutral, function, function, enter, leave)
+        return VectorReduction(neutral, function, function, enter, leave)
     number = _integer_neutral(kind, function)
     if number is None:
         return None
-    return VectorFold(Literal.of(kind, number), function, function)
+    return VectorReduction(Literal.of(kind, number), function, function)
 
 
 def _integer_neutral(kind: str, function: str) -> int | None:
@@ -90,14 +90,14 @@ def _integer_neutral(kind: str, function: str) -> int | None:
     }.get(function)
 
 
-def neutral_of(fold: Fold) -> Literal:
+def neutral_of(reduction: Reduction) -> Literal:
     """Return the neutral element of sums and products."""
-    assert fold.reassociates is not None
-    return neutral_element(fold.reassociates, fold.initial[0].type)
+    assert reduction.reassociates is not None
+    return neutral_element(reduction.reassociates, reduction.initial[0].type)
 
 
-def strict(fold: Fold) -> str:
+def strict(reduction: Reduction) -> str:
     """Return the function that combines partial results of sums and products, in order."""
-    assert fold.reassociates is not None
-    join, kind = fold.reassociates.removesuffix("_in_any_order"), fold.initial[0].type
+    assert reduction.reassociates is not None
+    join, kind = reduction.reassociates.removesuffix("_in_any_order"), reduction.initial[0].type
     return f"{join}_{kind}" if kind in ("c64", "c128") else join
