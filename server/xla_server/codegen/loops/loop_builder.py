@@ -24,8 +24,8 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Accumulate, Order, Part, Stop
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.graph_builder import GraphBuilder, applied
-from xla_server.codegen.loops.kept_rows import kept_rows
 from xla_server.codegen.loops.reduction_groups import is_free, reduction_groups
+from xla_server.codegen.loops.row_buffers import row_buffers
 from xla_server.codegen.loops.scheduled import ScheduledKernel, scheduled
 from xla_server.codegen.loops.stopping import SPAN, is_long, span_of
 from xla_server.codegen.loops.stored_nodes import all_nodes, prologue_of
@@ -108,8 +108,8 @@ class LoopBuilder(GraphBuilder):
         """Allocate the row buffers that loops share."""
         groups = reduction_groups(self._nest.stores)
         self._groups = {reduction: group for group in groups for reduction in group}
-        self._kept = kept_rows(self._nest.loops, self._nest.stores, groups)
-        for row in self._kept.rows:
+        self._shared_rows = row_buffers(self._nest.loops, self._nest.stores, groups)
+        for row in self._shared_rows.rows:
             array = self._stack_array(f"row{row.number}", row.byte_size)
             self._row_buffers[row.number] = array
 

@@ -16,9 +16,9 @@ from xla_server.codegen.kernel_ir.statements import Part
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.chunks import calls_of
 from xla_server.codegen.loops.function_calls import FunctionCalls
-from xla_server.codegen.loops.kept_rows import cost_of, kept_rows
 from xla_server.codegen.loops.loop_builder import Nest
 from xla_server.codegen.loops.reduction_groups import reduction_groups
+from xla_server.codegen.loops.row_buffers import cost_of, row_buffers
 from xla_server.codegen.loops.rows import RowBuilder
 from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stored_nodes import all_nodes
@@ -42,7 +42,7 @@ def short_row_kernel(nest: Nest) -> ScheduledKernel | None:
     heads = _heads(nest)
     if not any(isinstance(node, Apply) and cost_of(node) >= WORTH for node in _behind(heads)):
         return None
-    kept = kept_rows(nest.loops, nest.stores, reduction_groups(nest.stores))
+    kept = row_buffers(nest.loops, nest.stores, reduction_groups(nest.stores))
     # A row's values are kept for one row, not for a block.
     if kept.rows or kept.same:
         return None

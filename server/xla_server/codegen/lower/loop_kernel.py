@@ -13,9 +13,9 @@ from xla_server.codegen.kernel_ir.expressions import Apply as ApplyExpression
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Let
 from xla_server.codegen.kernel_ir.walk import walk
-from xla_server.codegen.loops.kept_rows import WORTH, cost_of
 from xla_server.codegen.loops.loop_builder import Nest
 from xla_server.codegen.loops.reduction_groups import reductions_of
+from xla_server.codegen.loops.row_buffers import WORTH, cost_of
 from xla_server.codegen.loops.scheduled import Evaluations, ScheduledKernel
 from xla_server.codegen.loops.schedules import ElementGraph, scheduled_by
 from xla_server.codegen.loops.stored_nodes import all_nodes, prologue_of

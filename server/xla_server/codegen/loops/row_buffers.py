@@ -35,7 +35,7 @@ MOST_BYTES = 1 << 18
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class KeptRow:
+class RowBuffer:
     """A row buffer of one computed type, written by the loop of the reduction `maker`."""
 
     number: int
@@ -50,19 +50,19 @@ class KeptRow:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class KeptRows:
+class RowBuffers:
     """The rows of a kernel, the nodes that are written to them and those that are read.
 
     `same` has nodes that are the value of another node of the same loop.
     """
 
-    rows: tuple[KeptRow, ...]
-    written: dict[Node, tuple[KeptRow, Variable]]
-    read: dict[Node, tuple[KeptRow, Variable]]
+    rows: tuple[RowBuffer, ...]
+    written: dict[Node, tuple[RowBuffer, Variable]]
+    read: dict[Node, tuple[RowBuffer, Variable]]
     same: dict[Node, Node]
 
 
-NOTHING_KEPT = KeptRows((), {}, {}, {})
+NO_ROW_BUFFERS = RowBuffers((), {}, {}, {})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,9 +77,9 @@ class _Span:
     reduction: Reduction | None
 
 
-def kept_rows(
+def row_buffers(
     loops: Sequence[Variable], stores: Sequence[Store], groups: Sequence[tuple[Reduction, ...]]
-) -> KeptRows:
+) -> RowBuffers:
     """Return the row buffers that pay in a kernel whose outer loops are all but the last of
     `loops`.
     """
@@ -90,7 +90,7 @@ def kept_rows(
         if all(len(reduction.loops) == 1 and reduction.variables <= outer for reduction in group)
     ]
     if not spans:
-        return NOTHING_KEPT
+        return NO_ROW_BUFFERS
     # Reductions outside of the loop over work items come first.
     spans.sort(key=lambda span: bool(span.reduction and span.reduction.variables))
     if loops:
@@ -111,14 +111,14 @@ class _Keeping:
         self._reductions = reductions
         self._numbers: dict[tuple[object, ...], int] = {}
         self._known: dict[tuple[Node, Variable], int] = {}
-        self._rows: dict[int, KeptRow] = {}
-        self._written: dict[Node, tuple[KeptRow, Variable]] = {}
-        self._read: dict[Node, tuple[KeptRow, Variable]] = {}
+        self._rows: dict[int, RowBuffer] = {}
+        self._written: dict[Node, tuple[RowBuffer, Variable]] = {}
+        self._read: dict[Node, tuple[RowBuffer, Variable]] = {}
         self._same: dict[Node, Node] = {}
         self._made: dict[int, _Made] = {}
         self._bytes = 0
 
-    def kept(self, spans: Sequence[_Span]) -> KeptRows:
+    def kept(self, spans: Sequence[_Span]) -> RowBuffers:
         """Go through the loops in order; each reads what an earlier one has made."""
         for span in spans:
             new: dict[int, _Made] = {}
@@ -126,7 +126,7 @@ class _Keeping:
                 self._go_through(loop, roots, span.reduction, new)
             for number, maker in new.items():
                 self._made.setdefault(number, maker)
-        return KeptRows(tuple(self._rows.values()), self._written, self._read, self._same)
+        return RowBuffers(tuple(self._rows.values()), self._written, self._read, self._same)
 
     def _go_through(
         self,
@@ -163,7 +163,7 @@ class _Keeping:
         row = self._rows.get(number)
         if row is None:
             assert reduction is not None
-            row = KeptRow(len(self._rows), node.type, loop.size, reduction)
+            row = RowBuffer(len(self._rows), node.type, loop.size, reduction)
             if _cost(node, loop) < WORTH or self._bytes + row.byte_size > MOST_BYTES:
                 return False
             self._bytes += row.byte_size
