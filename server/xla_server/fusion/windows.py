@@ -12,13 +12,13 @@ from xla_server.passes.tree_reduction import neutral_of
 IDEMPOTENT = frozenset({Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.AND, Opcode.OR})
 """Operations that may combine an element twice. Each of them is exact."""
 
-_MOST_ELEMENTS, _MOST_TRIPS = 9, 8
+_MOST_ELEMENTS, _MOST_ITERATIONS = 9, 8
 """Largest window, in elements and in iterations per loop, that kernels unroll."""
 
 
 def is_short_window(sizes: Sequence[int]) -> bool:
     """Return whether a loop over such a window is unrolled in the loop of the result."""
-    return math.prod(sizes) <= _MOST_ELEMENTS and max(sizes, default=1) <= _MOST_TRIPS
+    return math.prod(sizes) <= _MOST_ELEMENTS and max(sizes, default=1) <= _MOST_ITERATIONS
 
 
 def has_free_order(i: HloInstruction) -> bool:

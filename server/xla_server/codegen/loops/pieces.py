@@ -41,7 +41,7 @@ most of the time to compile it."""
 LONGEST_ROW = 1 << 14
 """Elements from which on runs of a row may as well be pieces."""
 
-FEWEST_TRIPS = 16
+FEWEST_WORK_ITEMS = 16
 """Smallest number of work items for rows made of runs: with fewer, threads would have nothing to
 share."""
 
@@ -203,7 +203,8 @@ def _are_rows(box: Box, dimension: int) -> bool:
     """Return whether boxes that meet in a dimension are better done row by row than in turn."""
     sizes = [high - low for low, high in box]
     return (
-        math.prod(sizes[dimension:]) <= LONGEST_ROW and math.prod(sizes[:dimension]) >= FEWEST_TRIPS
+        math.prod(sizes[dimension:]) <= LONGEST_ROW
+        and math.prod(sizes[:dimension]) >= FEWEST_WORK_ITEMS
     )
 
 

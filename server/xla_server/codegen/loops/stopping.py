@@ -18,7 +18,7 @@ from xla_server.codegen.kernel_ir.builder import Body, Loop
 from xla_server.codegen.kernel_ir.expressions import Buffer, Expression, integer_op, plus
 from xla_server.codegen.kernel_ir.statements import Stop
 
-LONG_TRIP = 1 << 22
+LONG_WORK_ITEM = 1 << 22
 """Smallest number of operations for which a work item is long: some milliseconds."""
 
 SPAN = 1 << 14
@@ -27,7 +27,7 @@ SPAN = 1 << 14
 
 def is_long(work: int) -> bool:
     """Return whether a work item of so many operations has to poll the cancellation flag itself."""
-    return work >= LONG_TRIP
+    return work >= LONG_WORK_ITEM
 
 
 @contextlib.contextmanager

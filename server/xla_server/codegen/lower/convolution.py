@@ -95,10 +95,10 @@ def _lower_products(
         kernel = _packed_kernel(lowering, i, plan.repacked, kernel)
     blocks = -(-plan.rows // plan.block_rows)
     tasks = blocks * plan.groups * plan.batches
-    trips = min(tasks, tuning_of(lowering.machine).convolutions.work_items)
+    work_items = min(tasks, tuning_of(lowering.machine).convolutions.work_items)
     values = [base, kernel, result]
     if plan.leading is None:
-        size = trips * plan.block_rows * plan.block_depth
+        size = work_items * plan.block_rows * plan.block_depth
         values.append(lowering.new(Shape.array(i.shape.element_type, (size,)), f"{i.name}.im2col"))
     values.append(original)
     features = plan.columns * plan.groups
@@ -106,12 +106,12 @@ def _lower_products(
     if plan.features_last:
         rows, columns = plan.rows, features
     positions, epilogue, arguments = with_epilogue(fusion, values, rows, columns)
-    block = plan.block_rows * plan.columns * -(-tasks // trips)
+    block = plan.block_rows * plan.columns * -(-tasks // work_items)
     lowering.add(
         KernelThunk(
             i.name,
-            products_kernel(i, plan, (blocks, tasks, trips), positions, epilogue),
-            trips,
+            products_kernel(i, plan, (blocks, tasks, work_items), positions, epilogue),
+            work_items,
             block * (plan.depth + epilogue.work),
             arguments,
             *used(arguments, values[2:-1], fusion),

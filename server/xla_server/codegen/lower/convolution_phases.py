@@ -159,7 +159,7 @@ class Phase:
         return self.batch * -(-self.lines[0].results // self.block)
 
     @property
-    def trips(self) -> int:
+    def work_items(self) -> int:
         """Work items of the kernel."""
         return min(self.tasks, self.tuning.work_items)
 
@@ -173,7 +173,7 @@ class Phase:
         """Products of a work item."""
         results = self.batch * math.prod(line.results for line in self.lines)
         depth = self.inputs * math.prod(line.taps for line in self.lines)
-        return -(-results * max(depth, 1) * self.outputs * self.groups // self.trips)
+        return -(-results * max(depth, 1) * self.outputs * self.groups // self.work_items)
 
 
 def all_phases(
@@ -205,7 +205,7 @@ def scratch(phases: Sequence[Phase]) -> int:
     large for the stack.
     """
     room, first = max(phase.room for phase in phases), phases[0]
-    return first.trips * room if room * first.width > first.tuning.input_block_bytes else 0
+    return first.work_items * room if room * first.width > first.tuning.input_block_bytes else 0
 
 
 def do_overlap(phases: Sequence[Phase]) -> bool:

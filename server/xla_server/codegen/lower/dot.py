@@ -131,7 +131,9 @@ def _is_divided_more(
         return thin.is_right and _thin_product(machine, i, thin).blocks > 1
     if gemm is None:
         return False
-    whole, free = (math.prod(g.trips) for g in (gemm, dataclasses.replace(gemm, whole_rows=False)))
+    whole, free = (
+        math.prod(g.work_items) for g in (gemm, dataclasses.replace(gemm, whole_rows=False))
+    )
     return whole < tuning_of(machine).products.work_items and 2 * whole <= free
 
 
@@ -181,9 +183,11 @@ def _add_thin(lowering: Lowering, made: _Product, dot: ThinDot) -> None:
         plan = transposition(sizes, (0, 2, 1), element.byte_width)
         if plan is not None:
             rows = lowering.new(Shape.array(element, sizes), f"{made.name}.vectors")
-            kernel, trips, work = transposition_kernel(plan)
+            kernel, work_items, work = transposition_kernel(plan)
             lowering.add(
-                KernelThunk(rows.name, kernel, trips, work, (vectors, rows), (vectors,), (rows,))
+                KernelThunk(
+                    rows.name, kernel, work_items, work, (vectors, rows), (vectors,), (rows,)
+                )
             )
             vectors = rows
     thin = _thin_product(lowering.machine, made.dot, dot)

@@ -139,7 +139,7 @@ class Gemm:
         """
         # A panel that few work items read is packed by each of them into its cache, not into
         # memory.
-        _, down, _ = self.trips
+        _, down, _ = self.work_items
         if self.tiles <= self.tuning.max_unpacked_tiles or down <= self.tuning.max_repacking_blocks:
             return False
         is_large = self.batch == 1 and self.work > 2 * self.tuning.min_item_products
@@ -176,8 +176,8 @@ class Gemm:
             down = -(-self.tiles // tiles)
         if self.whole_rows:
             return tiles, self.panels
-        of_trip = tiles * self.height * self.columns * self.depth
-        across = max(-(-wanted // down), -(-of_trip // tuned.max_item_products))
+        of_item = tiles * self.height * self.columns * self.depth
+        across = max(-(-wanted // down), -(-of_item // tuned.max_item_products))
         return tiles, -(-self.panels // min(across, self.panels))
 
     @property
@@ -193,7 +193,7 @@ class Gemm:
         return rounds * tiles + (tiles if others else rest)
 
     @property
-    def trips(self) -> tuple[int, int, int]:
+    def work_items(self) -> tuple[int, int, int]:
         """Work items along the batch, the rows and the columns."""
         tiles, panels = self.division
         return self.batch, -(-self.tiles // tiles), -(-self.panels // panels)
@@ -254,7 +254,9 @@ def product_kernel(gemm: Gemm, positions: Sequence[int], epilogue: Epilogue) -> 
         panel = gemm.panel_bytes(gemm.panel_columns, gemm.run)
         room = Address(building.stack_array("room", panel + SLACK))
     has_epilogue = bool(epilogue.loops)
-    with Items(building.body, math.prod(gemm.trips), "item" if has_epilogue else None) as items:
+    with Items(
+        building.body, math.prod(gemm.work_items), "item" if has_epilogue else None
+    ) as items:
         operands = {
             **_operands(gemm, *map(Address, buffers)),
             "start": items.axis if has_epilogue else START,
@@ -273,7 +275,7 @@ def product_kernel(gemm: Gemm, positions: Sequence[int], epilogue: Epilogue) -> 
 def _emit_epilogue(gemm: Gemm, items: Items, epilogue: Epilogue) -> None:
     """Append the epilogue of a work item's part of the product."""
     tiles, panels = gemm.division
-    _, down, across = gemm.trips
+    _, down, across = gemm.work_items
     rows, columns = tiles * gemm.height, panels * gemm.panel_columns
     first_column = items.let("column", items.axis % across * columns)
     last_column = integer_op("minimum", first_column + columns, gemm.columns)
@@ -289,7 +291,7 @@ def _operands(
 ) -> Operands:
     """Return the operands of a band but for its range and its memory."""
     tiles, panels = gemm.division
-    _, down, across = gemm.trips
+    _, down, across = gemm.work_items
     return {
         **_left_operands(gemm),
         **_right_operands(gemm),

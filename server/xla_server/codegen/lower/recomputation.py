@@ -207,8 +207,8 @@ class _Planner:
         if not kernel.prologue_reductions:
             return None
         (thunk,) = kernel.thunks
-        calls = calls_of(thunk.trips, thunk.work, thunk.prologue)
-        wanted = min(self._costs.parallel_calls, calls_of(thunk.trips, thunk.work, 0))
+        calls = calls_of(thunk.work_items, thunk.work, thunk.prologue)
+        wanted = min(self._costs.parallel_calls, calls_of(thunk.work_items, thunk.work, 0))
         if calls >= wanted:
             return None
         return max(kernel.prologue_reductions, key=evaluations_once)

@@ -127,7 +127,7 @@ class ScatterKernel:
         """
         sizes, batch_dims = self._space.updates, self._space.batch_dims
         split, block = (division.dimension, division.size) if division else (-1, 1)
-        item = self._open(Items(self._body, division.trips if division else 1)).axis
+        item = self._open(Items(self._body, division.work_items if division else 1)).axis
         if not batch_dims:
             self._read_vector()
         looking, turns = -1, 1
@@ -173,7 +173,7 @@ class ScatterKernel:
         listed = min(max(1, SPAN // space.window_elements), _LISTED, vectors)
         own = StackArray("own", 8 * listed)
         self._stack = (own,)
-        item = self._open(Items(self._body, division.trips)).axis
+        item = self._open(Items(self._body, division.work_items)).axis
         first = self._open(Loop(self._body, "first", vectors, step=listed)).axis
         if self._buffers.word:
             self._body.add(Stop(self._buffers.word))
@@ -184,10 +184,10 @@ class ScatterKernel:
             shift = Const(Type.I64, (division.shift,))
             piece = loop.let("piece", integer_op("shift_right_arithmetic", number, shift))
             loop.store(own, "i64", count, loop.axis)
-            owner = integer_op("bit_and", piece, division.trips - 1)
+            owner = integer_op("bit_and", piece, division.work_items - 1)
             is_own = condition("eq", owner, item)
             loop.set(count, plus(count, integer_op("to_i64", is_own)))
-        k = self._open(Loop(self._body, "k", count, iterations=listed / division.trips)).axis
+        k = self._open(Loop(self._body, "k", count, iterations=listed / division.work_items)).axis
         found = self._body.let("found", Load(own, Type.I64, k))
         self._position.update(self._coordinates(self._body, found, "u"))
         self._read_vector()

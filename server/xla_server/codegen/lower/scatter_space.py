@@ -24,7 +24,7 @@ of them: short pieces of many rows cost more than the parallelism gains."""
 _LITTLE = 1 << 18
 """Operations that are not worth the care of sharing out."""
 
-_TRIP = 1 << 15
+_ITEM_WORK = 1 << 15
 """Operations of a work item whose length is free."""
 
 _WALK = 16
@@ -50,22 +50,21 @@ class Blocks:
     length: int
 
     @property
-    def trips(self) -> int:
+    def work_items(self) -> int:
         """How many there are."""
         return -(-self.length // self.size)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ranges:
-    """Each of `trips` work items owns every `trips`th piece of 2**`shift` along a dimension of the
-    result.
+    """Each work item owns one in `work_items` pieces of 2**`shift` along a dimension of the result.
 
     Pieces in turn, as indices that are often the same are often neighbours. Their number is a power
     of two.
     """
 
     dimension: int
-    trips: int
+    work_items: int
     shift: int
 
 
@@ -175,7 +174,7 @@ class Space:
         if work < _LITTLE:
             return own
         if is_unique or self.vectors == 1:
-            return self._of_updates(-(-work // _TRIP))
+            return self._of_updates(-(-work // _ITEM_WORK))
         # However often an index occurs, such blocks are even; one of the ranges may have it all.
         return own or self._of_result(weight, width)
 
@@ -188,18 +187,18 @@ class Space:
             if place >= 0 and self.scattered[d] < 0
         }
         blocks = [Blocks(place, self._block(place), self.updates[place]) for place in sorted(own)]
-        best = max(blocks, key=lambda each: min(each.trips, _MOST_RANGES), default=None)
-        return best if best and best.trips > 1 else None
+        best = max(blocks, key=lambda each: min(each.work_items, _MOST_RANGES), default=None)
+        return best if best and best.work_items > 1 else None
 
     def _block(self, place: int) -> int:
         size = self.updates[place]
         return max(_SHORTEST, min(_LONGEST, size // 4)) if place == len(self.updates) - 1 else 1
 
-    def _of_updates(self, trips: int) -> Blocks:
+    def _of_updates(self, work_items: int) -> Blocks:
         """Split the outermost update dimension that is long enough for so many work items."""
-        place = max(range(len(self.updates)), key=lambda d: min(self.updates[d], trips))
+        place = max(range(len(self.updates)), key=lambda d: min(self.updates[d], work_items))
         size = self.updates[place]
-        return Blocks(place, -(-size // trips), size)
+        return Blocks(place, -(-size // work_items), size)
 
     def _of_result(self, weight: int, width: int) -> Ranges | None:
         """Split a dimension along which the updates of one index vector have one position."""
@@ -219,10 +218,10 @@ class Space:
             return None
         chosen = max(found, key=lambda d: min(self.sizes[d], _MOST_RANGES))
         size, row = self.sizes[chosen], width * math.prod(self.sizes[chosen + 1 :])
-        trips = _power_of_two(min((each + _WALK) // _WALK, size, _MOST_RANGES))
-        trips = max(trips, min(size, 2))
-        piece = _power_of_two(max(1, min(_PAGE // row, size // (2 * trips))))
-        return Ranges(chosen, trips, piece.bit_length() - 1) if trips > 1 else None
+        work_items = _power_of_two(min((each + _WALK) // _WALK, size, _MOST_RANGES))
+        work_items = max(work_items, min(size, 2))
+        piece = _power_of_two(max(1, min(_PAGE // row, size // (2 * work_items))))
+        return Ranges(chosen, work_items, piece.bit_length() - 1) if work_items > 1 else None
 
 
 def _product_at(sizes: tuple[int, ...], n: int) -> tuple[int, ...]:

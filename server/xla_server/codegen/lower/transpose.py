@@ -112,9 +112,9 @@ def lower_transpose(lowering: Lowering, i: HloInstruction) -> Tree:
     if plan is None or i.shape.element_count < FEW_ELEMENTS:
         return lower_loop(lowering, i)
     source, result = lowering.array(operand), lowering.new(i.shape, i.name)
-    kernel, trips, work = transposition_kernel(plan)
+    kernel, work_items, work = transposition_kernel(plan)
     arguments = (source, result)
-    lowering.add(KernelThunk(i.name, kernel, trips, work, arguments, (source,), (result,)))
+    lowering.add(KernelThunk(i.name, kernel, work_items, work, arguments, (source,), (result,)))
     return result
 
 

@@ -79,7 +79,7 @@ class Tiled:
         return -(-self.tiles // self.block)
 
     @property
-    def trips(self) -> int:
+    def work_items(self) -> int:
         """Work items of the kernel."""
         return min(self.blocks, self.phase.tuning.work_items)
 
@@ -99,13 +99,13 @@ class Tiled:
     @property
     def scratch(self) -> int:
         """Elements of scratch memory for all work items."""
-        return self.trips * sum(self.parts)
+        return self.work_items * sum(self.parts)
 
     @property
     def work(self) -> int:
         """Products of a work item, approximately."""
         of_tile = SIDE * SIDE * self.phase.inputs * (self.phase.outputs + 8)
-        return -(-self.tiles * of_tile // self.trips)
+        return -(-self.tiles * of_tile // self.work_items)
 
 
 def fits(phases: Sequence[Phase]) -> bool:
@@ -164,10 +164,12 @@ def tiled_kernel(
     building = EpilogueKernel(epilogue)
     roles = (Role.READ, Role.READ, Role.READ, Role.WRITE, Role.WRITE)
     source, weights, taps, result, scratch = map(Address, map(building.buffer, positions, roles))
-    with Items(building.body, tiled.trips, "item") as items:
+    with Items(building.body, tiled.work_items, "item") as items:
         room = items.let("room", scratch + items.axis * (4 * sum(tiled.parts)))
-        first, last = dealt(items.axis, tiled.blocks, tiled.trips)
-        with Loop(items, "block", last, first, iterations=tiled.blocks / tiled.trips) as blocks:
+        first, last = dealt(items.axis, tiled.blocks, tiled.work_items)
+        with Loop(
+            items, "block", last, first, iterations=tiled.blocks / tiled.work_items
+        ) as blocks:
             begin = blocks.let("begin", blocks.axis * tiled.block)
             limit = integer_op("minimum", begin + tiled.block, tiled.tiles)
             end = blocks.let("end", limit)

@@ -129,12 +129,18 @@ def product_tile(
             body += _products(words, start, row, vectors)
     body += [f"add r10, {loops[-1][1]}", f"add r11, {loops[-1][2]}", "dec rax", "jne 8b", "9:"]
     for level in (2, 1, 0):
-        trips, *steps = loops[level]
+        iterations, *steps = loops[level]
         count, *starts = (f"qword ptr [rsp + {8 * (3 * level + n)}]" for n in range(3))
         begin, end = 2 * level + 2, 2 * level + 3
         moves = [f"mov {start}, {side}" for start, side in zip(starts, ("rdi", "rsi"), strict=True)]
         body = [
-            *(f"mov rax, {trips}", "test rax, rax", f"jle {end}f", f"mov {count}, rax", *moves),
+            *(
+                f"mov rax, {iterations}",
+                "test rax, rax",
+                f"jle {end}f",
+                f"mov {count}, rax",
+                *moves,
+            ),
             *(f"{begin}:", *body),
             *(f"mov {side}, {start}" for start, side in zip(starts, ("rdi", "rsi"), strict=True)),
             *(f"add {side}, {step}" for side, step in zip(("rdi", "rsi"), steps, strict=True)),

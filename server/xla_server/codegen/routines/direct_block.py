@@ -59,7 +59,7 @@ BLOCK = Routine(
             Parameter(f"{name}{loop}", unit)
             for loop in range(4)
             for name, unit in (
-                ("trips", Unit.COUNT),
+                ("iterations", Unit.COUNT),
                 ("over", Unit.OFFSET),
                 ("down", Unit.COUNT),
             )
@@ -83,8 +83,8 @@ def _block(  # type: ignore[no-untyped-def]
     panels, columns, panel_read, panel_weights, panel_written,
     rest, rest_weights,
     row, rest_row, first_row,
-    trips0, over0, down0, trips1, over1, down1,
-    trips2, over2, down2, trips3, over3, down3,
+    iterations0, over0, down0, iterations1, over1, down1,
+    iterations2, over2, down2, iterations3, over3, down3,
     tile, low_tile, rest_tile, low_rest_tile,
 ):  # fmt: skip
     at0 = start0 + down * step0
@@ -122,8 +122,8 @@ def _block(  # type: ignore[no-untyped-def]
                             select(is_tall, function, low_function),
                             left + number * step, right, to + number * ahead,
                             step, ahead, there,
-                            trips0, over0, down0 * pitch, trips1, over1, down1 * pitch,
-                            trips2, over2, down2 * pitch, trips3, over3, down3 * pitch,
+                            iterations0, over0, down0 * pitch, iterations1, over1, down1 * pitch,
+                            iterations2, over2, down2 * pitch, iterations3, over3, down3 * pitch,
                         )  # fmt: skip
 
 

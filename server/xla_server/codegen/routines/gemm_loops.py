@@ -72,8 +72,8 @@ def layout_text(symbol: str) -> str:
     """The function that lays out panels, a run of steps of a group's after the other."""
     f = FunctionText(symbol, LAYOUT.names)
     function = f.pointer("%lay_out")
-    trip = Loop(f, "%start", "%stop", 1, [])
-    group, matrix = f.divided(trip.number, "%groups")
+    item = Loop(f, "%start", "%stop", 1, [])
+    group, matrix = f.divided(item.number, "%groups")
     source = f.address("%source", (matrix, "%matrix_ahead"), (group, "%group_ahead"))
     target = f.address("%target", (matrix, "%matrix_bytes"), (group, "%group_bytes"))
     there = f.minus("%members", f.let(f"mul i64 {group}, %group"))
@@ -88,7 +88,7 @@ def layout_text(symbol: str) -> str:
     _call(f, function, source, "%ahead", target, steps, members)
     panel.end([f.plus(source, "%panel_ahead"), f.plus(target, "%panel_bytes")])
     step.end()
-    trip.end()
+    item.end()
     return f.text()
 
 
@@ -117,8 +117,8 @@ _Multiply = Callable[[FunctionText, str, str, str, str, str, str, str, str], Non
 def _band_text(symbol: str, multiply: _Multiply) -> str:
     f = FunctionText(symbol, BAND.names)
     tile, on_left, on_right = map(f.pointer, ("%tile", "%lay_out_left", "%lay_out_right"))
-    trip = Loop(f, "%start", "%stop", 1, [])
-    block, rest = f.divided(trip.number, "%across")
+    item = Loop(f, "%start", "%stop", 1, [])
+    block, rest = f.divided(item.number, "%across")
     band, batch = f.divided(rest, "%down")
     first_row = f.let(f"mul i64 {band}, %band_rows")
     first_column = f.let(f"mul i64 {block}, %block_columns")
@@ -135,7 +135,7 @@ def _band_text(symbol: str, multiply: _Multiply) -> str:
     _lay_out_band(f, on_left, left, rows, steps)
     multiply(f, tile, on_right, right, result, rows, columns, steps, step.number)
     step.end()
-    trip.end()
+    item.end()
     return f.text()
 
 

@@ -30,7 +30,7 @@ _BYTES = {"f32": 4, "f64": 8}
 _FORMS = {"f32": "float", "f64": "double"}
 _OPERANDS = (
     *("left", "right", "result", "row_step", "result_step", "columns"),
-    *(f"{word}{level}" for level in range(LEVELS) for word in ("trips", "over", "down")),
+    *(f"{word}{level}" for level in range(LEVELS) for word in ("iterations", "over", "down")),
 )
 _ARGUMENTS = len(_OPERANDS)
 _ROWS_OF_A_POINTER = 7
@@ -127,9 +127,9 @@ class _Tile:
         f = self._f
         count = self._rows * self._vectors
         kept = f.let(f"alloca [{count} x {self._vector}], align {self._bytes}")
-        least = "%trips0"
+        least = "%iterations0"
         for level in range(1, LEVELS):
-            least = f.smaller(least, f"%trips{level}")
+            least = f.smaller(least, f"%iterations{level}")
         some, none, store = f.label(), f.label(), f.label()
         f.do(f"br i1 {f.let(f'icmp sgt i64 {least}, 0')}, label %{some}, label %{none}")
         f.start(none)
@@ -157,12 +157,12 @@ class _Tile:
         """
         f = self._f
         outer = range(LEVELS - 1)
-        trips, over, down = ([f.let("alloca i64") for _ in outer] for _ in range(3))
+        iterations, over, down = ([f.let("alloca i64") for _ in outer] for _ in range(3))
         multiples = [f.let(f"mul i64 %row_step, {number}") for number in (1, 3, 5)]
 
         def restart(first: int, left: str, right: str) -> None:
             for level in outer[first:]:
-                f.do(f"store i64 %trips{level}, ptr {trips[level]}")
+                f.do(f"store i64 %iterations{level}, ptr {iterations[level]}")
             for level in outer[max(first - 1, 0) :]:
                 f.do(f"store i64 {left}, ptr {over[level]}")
                 f.do(f"store i64 {right}, ptr {down[level]}")
@@ -181,8 +181,8 @@ class _Tile:
         f.do(f"br i1 {more}, label %{body}, label %{next_}")
         for level in reversed(outer):
             f.start(next_)
-            rest = f.let(f"sub i64 {f.let(f'load i64, ptr {trips[level]}')}, 1")
-            f.do(f"store i64 {rest}, ptr {trips[level]}")
+            rest = f.let(f"sub i64 {f.let(f'load i64, ptr {iterations[level]}')}, 1")
+            f.do(f"store i64 {rest}, ptr {iterations[level]}")
             more, go_on = f.let(f"icmp sgt i64 {rest}, 0"), f.label()
             next_ = f.label() if level else end
             f.do(f"br i1 {more}, label %{go_on}, label %{next_}")
@@ -196,12 +196,12 @@ class _Tile:
         f.start(again)
         starts = [f.let(f"load i64, ptr {place[-1]}") for place in (over, down)]
         f.do(f"br label %{body}")
-        trip = f"%trips{innermost}"
+        iteration = f"%iterations{innermost}"
         rows = zip(
             places,
-            (trip, "%left", "%right", *["zeroinitializer"] * len(sums)),
+            (iteration, "%left", "%right", *["zeroinitializer"] * len(sums)),
             (counted, *following, *added),
-            (trip, *starts, *added),
+            (iteration, *starts, *added),
             strict=True,
         )
         for position, ((name, line), first, then, later) in enumerate(rows):

@@ -118,7 +118,7 @@ def test_rows_of_wide_columns_are_shared_out() -> None:
     module = imported(lower(lambda x: x.sum(0), np.broadcast_to(np.float32(1), (2048, 1100))))
     # The sums of blocks are joined in f64, which the last kernel rounds.
     first, second, rounded = kernels_of(compile_module(module).code)
-    assert first.trips >= 16
+    assert first.work_items >= 16
     assert "to_f32" in rounded.source
     # Each block has few rows, and so has what is made of blocks.
     assert "room_for" not in first.source + second.source

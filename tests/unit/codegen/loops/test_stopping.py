@@ -1,4 +1,4 @@
-"""Kernels of long trips stop when their execution is to."""
+"""Kernels of long work_items stop when their execution is to."""
 
 import threading
 import time
@@ -137,7 +137,7 @@ def test_a_kernel_leaves_off_once_the_word_is_set(name: str) -> None:
     memory[CANCELLATION] = np.array([STOP]).view(np.uint8)
     buffers = np.array([memory[value].ctypes.data for value in thunk.arguments], np.int64)
     kernel = kernels.get(thunk.kernel)
-    callable_at(kernel.address, 3)(buffers.ctypes.data, 0, thunk.trips)
+    callable_at(kernel.address, 3)(buffers.ctypes.data, 0, thunk.work_items)
     # Memory to work in may have been begun with.
     ends = [memory[value][value.byte_size - 4 : value.byte_size] for value in thunk.writes]
     assert any((end == 0x55).all() for end in ends)
