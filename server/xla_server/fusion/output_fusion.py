@@ -51,7 +51,7 @@ class OutputFusion:
             is_only = readers[producer] == [i] and producer is not computation.root
             # Otherwise the other operands of the epilogue must be computed before the product: then
             # no cycle can arise.
-            return _is_tail(i, producer, most) and (
+            return _is_epilogue(i, producer, most) and (
                 is_only or all(levels[part] < levels[producer] for part in others)
             )
 
@@ -91,7 +91,7 @@ class OutputFusion:
         return len(types) == 1 and types <= self.target.capability.BLAS_TYPES
 
 
-def _is_tail(i: HloInstruction, producer: HloInstruction, max_reduced: int) -> bool:
+def _is_epilogue(i: HloInstruction, producer: HloInstruction, max_reduced: int) -> bool:
     """Return whether an instruction can be computed where the product is."""
     if not i.shape.is_array or i.shape.element_count != producer.shape.element_count:
         return False

@@ -13,10 +13,10 @@ from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.ir.module import HloInstruction
 
-LowerTail: TypeAlias = Callable[[Lowering, HloInstruction, HloInstruction], Tree]
+LowerEpilogue: TypeAlias = Callable[[Lowering, HloInstruction, HloInstruction], Tree]
 """Adds the rows of an output fusion, given with the dot or convolution that it holds."""
 
-PRODUCERS: Mapping[Opcode, LowerTail] = MappingProxyType(
+PRODUCERS: Mapping[Opcode, LowerEpilogue] = MappingProxyType(
     {Opcode.DOT: lower_dot_fusion, Opcode.CONVOLUTION: lower_convolution_fusion}
 )
 """Producers of output fusions, each with its lowering."""
