@@ -12,7 +12,7 @@ from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.fusion.fusible import is_fusible, is_trivial
 from xla_server.fusion.index_maps import scalars
 from xla_server.fusion.levels import ALIASES, levels_from_parameters, levels_from_root
-from xla_server.fusion.places import keeps_place
+from xla_server.fusion.row_maps import maps_rows
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.call_inliner import drop_unused
 from xla_server.passes.cse import CommonSubexpressions
@@ -202,7 +202,7 @@ def _continues(reader: HloInstruction, producer: HloInstruction, tuning: Fusions
         for start, operand in zip(called.parameters, reader.operands, strict=True)
         if _kernel_of(operand) is producer
     ]
-    if not all(keeps_place(called, start, columns) for start in starts):
+    if not all(maps_rows(called, start, columns) for start in starts):
         return False
     # Sums along rows compute the producer once more.
     counts = scalars(called)

@@ -9,7 +9,7 @@ from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.fusion.fusible import ONE_TO_ONE
 from xla_server.fusion.levels import levels_from_parameters
-from xla_server.fusion.places import keeps_place
+from xla_server.fusion.row_maps import maps_rows
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.call_inliner import drop_unused
 from xla_server.passes.edit import Editor, users
@@ -105,7 +105,7 @@ def _is_epilogue(i: HloInstruction, producer: HloInstruction, max_reduced: int) 
     if i.attributes.kind is not FusionKind.LOOP:
         return False
     start = called.parameters[i.operands.index(producer)]
-    return keeps_place(called, start, columns) and not _reduces_others(called, start, max_reduced)
+    return maps_rows(called, start, columns) and not _reduces_others(called, start, max_reduced)
 
 
 def _reduces_others(called: HloComputation, start: HloInstruction, max_reduced: int) -> bool:

@@ -21,8 +21,8 @@ from numba.core.dispatcher import Dispatcher
 
 from xla_server.codegen.compiler.blocks import module_of, write_body
 from xla_server.codegen.compiler.direct_expressions import Expressions
-from xla_server.codegen.compiler.direct_names import names_in, steady_names, stored_names
-from xla_server.codegen.compiler.direct_unrolling import is_short, write_out
+from xla_server.codegen.compiler.direct_names import names_in, ssa_names, stored_names
+from xla_server.codegen.compiler.direct_unrolling import is_short, unroll
 from xla_server.codegen.compiler.direct_values import (
     FORMS,
     WORD,
@@ -121,7 +121,7 @@ class _Text:
         self.parameters = [argument.arg for argument in taken.args]
         stored = stored_names(function)
         self.assigned: Set[str] = stored.keys()
-        self.steady = steady_names(function, stored)
+        self.ssa = ssa_names(function, stored)
 
     @staticmethod
     @functools.cache
@@ -249,7 +249,7 @@ class _Function(Expressions):
             b.store(b.add(b.load(counter), ir.Constant(WORD, step), flags=("nsw",)), counter)
             back = self._go_to(test)
             if is_short(loop) and not self._shares(loop):
-                write_out(back)
+                unroll(back)
             elif wish := vector_wish(loop, self._machine):
                 wish_for_vectors(back, wish)
         self._go_on_at(after)
@@ -303,7 +303,7 @@ class _Function(Expressions):
 
     def _assign(self, name: str, value: Typed) -> None:
         kind, code = value
-        if name in self._text.steady:
+        if name in self._text.ssa:
             self._known[name] = value
             return
         if name not in self._variables:

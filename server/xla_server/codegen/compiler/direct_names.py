@@ -14,11 +14,11 @@ def stored_names(function: ast.FunctionDef) -> Counter[str]:
     return Counter(name.id for name in names_in(function) if isinstance(name.ctx, ast.Store))
 
 
-def steady_names(function: ast.FunctionDef, places: Counter[str]) -> frozenset[str]:
-    """Return the SSA values: names assigned by one of `places`, and used only where that
+def ssa_names(function: ast.FunctionDef, assignments: Counter[str]) -> frozenset[str]:
+    """Return the SSA values: names assigned by one of `assignments`, and used only where that
     dominates.
     """
-    stored = Counter(places)
+    stored = Counter(assignments)
     stored.update(argument.arg for argument in function.args.args)
     strays = set(_strays(function.body, frozenset()))
     return frozenset(name for name, count in stored.items() if count == 1) - strays

@@ -46,7 +46,7 @@ def constant_trips(loop: ast.For) -> int | None:
     return None
 
 
-def write_out(back: Any) -> None:
+def unroll(back: Any) -> None:
     """Mark a loop for full unrolling, by its back edge."""
     name_loop(back, [ir.MetaDataString(back.function.module, "llvm.loop.unroll.full")])
 

@@ -14,7 +14,7 @@ from numba.core.dispatcher import Dispatcher
 
 from xla_server.codegen.compiler.blocks import Blocks, module_of
 from xla_server.codegen.compiler.direct_compiler import write_inlined
-from xla_server.codegen.compiler.direct_unrolling import write_out
+from xla_server.codegen.compiler.direct_unrolling import unroll
 from xla_server.codegen.compiler.direct_values import (
     FORMS,
     WORD,
@@ -246,7 +246,7 @@ class _Emitter(Blocks):
         if back is None:
             return
         if loop.unrolled:
-            write_out(back)
+            unroll(back)
         elif wish := self._wish(loop):
             wish_for_vectors(back, wish)
 

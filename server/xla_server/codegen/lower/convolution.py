@@ -103,7 +103,7 @@ def _lower_products(
     values.append(original)
     features = plan.columns * plan.groups
     rows, columns = plan.batches * features, plan.rows
-    if plan.features_last:
+    if plan.is_nhwc:
         rows, columns = plan.rows, features
     positions, epilogue, arguments = with_epilogue(fusion, values, rows, columns)
     block = plan.block_rows * plan.columns * -(-tasks // work_items)

@@ -176,7 +176,7 @@ def _position_operands(phase: Phase) -> Operands:
         **_of_dimensions("first", [line.first for line in lines], 0),
         **_of_dimensions("apart", [line.apart for line in lines], 1),
         "results1": _of_dimensions("results", [line.results for line in lines], 1)["results1"],
-        "place": phase.pitch * phase.width,
+        "pixel": phase.pitch * phase.width,
         "to_place": phase.outputs * phase.groups * phase.width,
     }
 
@@ -212,8 +212,8 @@ def _sum_operands(phase: Phase) -> Operands:
     positions = _strides(_extents(phase), unit)
     taps = _strides([line.window for line in phase.lines], phase.inputs)
     loops = [
-        (line.taps, line.reach * place, line.tap_step * step)
-        for line, place, step in zip(phase.lines, positions, taps, strict=True)
+        (line.taps, line.reach * position, line.tap_step * step)
+        for line, position, step in zip(phase.lines, positions, taps, strict=True)
     ]
     operands = {
         f"{name}{level}": number

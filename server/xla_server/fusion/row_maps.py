@@ -9,7 +9,7 @@ from xla_server.fusion.fusible import ONE_TO_ONE
 from xla_server.ir.module import HloComputation, HloInstruction
 
 
-def keeps_place(called: HloComputation, start: HloInstruction, columns: int | None) -> bool:
+def maps_rows(called: HloComputation, start: HloInstruction, columns: int | None) -> bool:
     """Return whether the root's elements need of `start` only the same element, or reductions of
     its row.
     """
