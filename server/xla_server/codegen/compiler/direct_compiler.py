@@ -232,7 +232,7 @@ class _Function(Expressions):
             case _:
                 raise UnsupportedError("a loop over something else")
         # The body may give the variable another value, which does not change the count.
-        counter = self._place(WORD)
+        counter = self._alloca(WORD)
         b = self._builder
         b.store(low, counter)
         test, inside, following, after = self._blocks("test", "body", "step", "after")
@@ -309,21 +309,21 @@ class _Function(Expressions):
         if name not in self._variables:
             if kind not in FORMS:
                 raise UnsupportedError(f"a variable of {kind}")
-            self._variables[name] = (kind, self._place(FORMS[kind]))
-        known, place = self._variables[name]
+            self._variables[name] = (kind, self._alloca(FORMS[kind]))
+        known, pointer = self._variables[name]
         if known == types.int64 and isinstance(kind, types.Integer) and kind.signed:
             kind, code = widened(self._builder, value)
         if known != kind:
             raise UnsupportedError(f"{name} is {known} and {kind}")
-        self._builder.store(code, place)
+        self._builder.store(code, pointer)
 
     def _local(self, name: str) -> Typed:
         if name in self._known:
             return self._known[name]
         if name not in self._variables:
             raise UnsupportedError(f"{name} has no value yet")
-        kind, place = self._variables[name]
-        return kind, self._builder.load(place)
+        kind, pointer = self._variables[name]
+        return kind, self._builder.load(pointer)
 
     def _named(self, name: str) -> Typed:
         if name in self._known or name in self._text.assigned:

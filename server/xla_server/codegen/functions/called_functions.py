@@ -88,8 +88,8 @@ class _Kept(ir.GlobalVariable):  # type: ignore[misc]
 
     def descr(self, buf: list[str]) -> None:
         """Append the text."""
-        places = ", ".join(f"ptr @{symbol}" for symbol in self.symbols)
-        form = f"[{len(self.symbols)} x ptr] [{places}]"
+        pointers = ", ".join(f"ptr @{symbol}" for symbol in self.symbols)
+        form = f"[{len(self.symbols)} x ptr] [{pointers}]"
         buf.append(f'appending global {form}, section "llvm.metadata"\n')
 
 

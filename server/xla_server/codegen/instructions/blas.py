@@ -95,9 +95,9 @@ def room_i32(typing_context, value):  # type: ignore[no-untyped-def]
     def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
         narrow = builder.trunc(args[0], ir.IntType(32))
         with builder.goto_entry_block():
-            place = builder.alloca(ir.IntType(32))
-        builder.store(narrow, place)
-        return builder.ptrtoint(place, ir.IntType(64))
+            pointer = builder.alloca(ir.IntType(32))
+        builder.store(narrow, pointer)
+        return builder.ptrtoint(pointer, ir.IntType(64))
 
     return types.int64(types.int64), generate
 
@@ -108,9 +108,9 @@ def room(typing_context, value):  # type: ignore[no-untyped-def]
 
     def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
         with builder.goto_entry_block():
-            place = builder.alloca(args[0].type)
-        builder.store(args[0], place)
-        return builder.ptrtoint(place, ir.IntType(64))
+            pointer = builder.alloca(args[0].type)
+        builder.store(args[0], pointer)
+        return builder.ptrtoint(pointer, ir.IntType(64))
 
     return types.int64(types.unliteral(value)), generate
 

@@ -26,6 +26,6 @@ def collapsed(
     groups = groups_of(single, list(indices_of(stores)))
     if len(groups) == sum(loop.size != 1 for loop in single):
         return tuple(loop for loop in single if loop.size != 1), stores
-    loops, places = merged(groups)
-    at = tuple(places.get(loop, Affine(0)) for loop in single)
+    loops, indices = merged(groups)
+    at = tuple(indices.get(loop, Affine(0)) for loop in single)
     return loops, tuple(make(at))

@@ -48,11 +48,11 @@ def row_start(store: Store, last: Variable) -> Affine:
     return store.offset + variable(last) * -1
 
 
-def fill(place: Address, count: Expression, kind: str, value: Expression) -> Call:
+def fill(address: Address, count: Expression, kind: str, value: Expression) -> Call:
     """Return the call that writes a value to `count` neighbours."""
     width = Type(kind).byte_size
     bits = Apply(f"bits_{FILLED[width]}", (value,), Type(FILLED[width]))
-    return Call(fill_function(width), (place, count, integer_op("to_i64", bits)))
+    return Call(fill_function(width), (address, count, integer_op("to_i64", bits)))
 
 
 def join(outside: Address, inside: Address, count: Expression, kind: str) -> Call:

@@ -328,13 +328,13 @@ class _ColumnBuilder(LoopBuilder):
         starts = [self._value(v.reduction.initial[v.number]) for _, v in results]
         if columns.calls:
             for (store, result), value in zip(results, starts, strict=True):
-                place = self._address(columns, 0, store, result)
-                body.add(fill(place, columns.count, result.type, value))
+                address = self._address(columns, 0, store, result)
+                body.add(fill(address, columns.count, result.type, value))
                 if result in columns.partial:
                     neutral = self._value(neutral_of(result.reduction))
-                    place = Address(columns.partial[result])
+                    address = Address(columns.partial[result])
                     count = Index(columns.depth * columns.size)
-                    body.add(fill(place, count, result.type, neutral))
+                    body.add(fill(address, count, result.type, neutral))
             return
         run = self._open_columns(columns, body)
         for (store, result), value in zip(results, starts, strict=True):

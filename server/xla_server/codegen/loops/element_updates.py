@@ -68,15 +68,15 @@ def _scatter_stores(tracer: Tracer, scatter: HloInstruction, argument: int) -> l
     kernel_type = KERNEL_TYPE[operand.shape.element_type]
     stores = []
     for index in itertools.product(*map(range, box)):
-        place = linear(_moved(first, index), sizes)
+        element = linear(_moved(first, index), sizes)
         at = [Affine(0)] * updates.shape.rank
         for d, position in zip(dimensions, index, strict=True):
             if d is not None:
                 at[d] = Affine(position)
         new = tracer.value(updates, tuple(at))
         if not _replaces(scatter):
-            new = _combined(tracer, scatter, Load(argument, kernel_type, place), new)
-        stores.append(Store(argument, kernel_type, place, new, guard))
+            new = _combined(tracer, scatter, Load(argument, kernel_type, element), new)
+        stores.append(Store(argument, kernel_type, element, new, guard))
     return stores
 
 

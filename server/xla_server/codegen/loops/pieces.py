@@ -181,11 +181,11 @@ class _Cutting:
             for part, loops in zip(parts, inner, strict=True)
         ]
         indices = [list(indices_of(stores)) for stores in singles]
-        items, places = merged(groups_of(outer, list(itertools.chain(*indices))))
+        items, merged_indices = merged(groups_of(outer, list(itertools.chain(*indices))))
         runs = []
         for part, loops, own in zip(parts, inner, indices, strict=True):
             row, inside = merged(groups_of(loops, own))
-            at = [(places | inside).get(loop, Affine(0)) for loop in (*outer, *loops)]
+            at = [(merged_indices | inside).get(loop, Affine(0)) for loop in (*outer, *loops)]
             runs.append(Run(row, made(part, at)))
         self._add(Piece(items, tuple(runs)))
 
@@ -227,10 +227,10 @@ def _cuts(stores: Sequence[Store], loops: Sequence[Variable]) -> dict[int, list[
     for node in all_nodes(stores):
         bound = _bound(node) if isinstance(node, Apply) else None
         if bound is not None:
-            loop, place = bound
-            if loop in loops and 0 < place < loop.size:
-                found.setdefault(loops.index(loop), set()).add(place)
-    return {number: sorted(places) for number, places in found.items()}
+            loop, cut = bound
+            if loop in loops and 0 < cut < loop.size:
+                found.setdefault(loops.index(loop), set()).add(cut)
+    return {number: sorted(cuts) for number, cuts in found.items()}
 
 
 def _bound(test: Apply) -> tuple[Variable, int] | None:
@@ -340,11 +340,11 @@ class _PieceBuilder(LoopBuilder):
         target, source = (start for _, start in steps)
         if all(n * width % _LINE == 0 for n in (target.constant, *(f for _, f in target.terms))):
             return None
-        places = [
+        addresses = [
             Address(self._buffers[argument], self._index(start), width)
             for argument, start in ((store.argument, target), (load.argument, source))
         ]
-        return Call("copy_bytes", (*places, Index(loop.size * width)))
+        return Call("copy_bytes", (*addresses, Index(loop.size * width)))
 
 
 def _without(offset: Affine, loop: Variable) -> tuple[int, Affine]:

@@ -189,13 +189,13 @@ class _Keeping:
         if isinstance(node, Literal):
             return "literal", node.constant
         if isinstance(node, Position):
-            place: tuple[object, ...] = yield self._place(node.index, loop)
-            return "position", place
+            index_form: tuple[object, ...] = yield self._index_form(node.index, loop)
+            return "position", index_form
         if isinstance(node, Load):
             guard: int | None = None
             if node.guard is not None:
                 guard = yield self._number(node.guard, loop)
-            offset: tuple[object, ...] = yield self._place(node.offset, loop)
+            offset: tuple[object, ...] = yield self._index_form(node.offset, loop)
             return "load", node.argument, node.kernel_type, offset, guard
         if isinstance(node, Apply):
             operands = []
@@ -205,7 +205,7 @@ class _Keeping:
             return node.function, node.type, tuple(operands)
         return "only", node
 
-    def _place(self, index: Affine, loop: Variable) -> Deep[tuple[object, ...]]:
+    def _index_form(self, index: Affine, loop: Variable) -> Deep[tuple[object, ...]]:
         terms = []
         for atom, factor in index.terms:
             form: object = yield self._atom(atom, loop)
@@ -220,8 +220,8 @@ class _Keeping:
             number: int = yield self._number(atom.node, loop)
             return number
         kind = Quotient if isinstance(atom, Quotient) else Modulus
-        place: tuple[object, ...] = yield self._place(atom.operand, loop)
-        return kind, place, atom.divisor
+        index_form: tuple[object, ...] = yield self._index_form(atom.operand, loop)
+        return kind, index_form, atom.divisor
 
 
 def cost_of(node: Apply) -> int:

@@ -230,7 +230,7 @@ class AxisFinder:
             else:
                 groups.append([number])
         walks = []
-        places: dict[Variable, Affine] = {}
+        indices: dict[Variable, Affine] = {}
         for group in groups:
             own = [loops[number] for number in group]
             made, at = merged([own])
@@ -239,8 +239,8 @@ class AxisFinder:
             for number in group:
                 inner *= loops[number].size if self._axis_of[number] != first else 1
             walks.append(Walk(made[0], first, self._axis_of[group[-1]], inner))
-            places.update(at)
-        return walks, tuple(places.get(loop, Affine(0)) for loop in loops)
+            indices.update(at)
+        return walks, tuple(indices.get(loop, Affine(0)) for loop in loops)
 
 
 def _keeps_order(axis: TiledAxis) -> bool:

@@ -141,10 +141,10 @@ class Phase:
         first = self.lines[0]
         row = self.width * self.pitch
         row *= math.prod(line.extent(line.results) for line in self.lines[1:])
-        places = self.tuning.input_block_bytes // max(row, 1)
-        places = max(1, places - (first.taps - 1) * first.reach)
+        positions = self.tuning.input_block_bytes // max(row, 1)
+        positions = max(1, positions - (first.taps - 1) * first.reach)
         fewest = -(-self.tuning.min_blocks // self.batch)
-        blocks = max(-(-first.results // -(-places // first.step)), min(fewest, first.results))
+        blocks = max(-(-first.results // -(-positions // first.step)), min(fewest, first.results))
         return -(-first.results // blocks)
 
     @property

@@ -165,13 +165,13 @@ class EpilogueFusion:
         """
         numbers = {**self.numbers, self.producer: self.arguments.index(self.product)}
         loops = (Variable(rows, "i"), Variable(columns, "i"))
-        place = variable(loops[0]) * columns + variable(loops[1])
-        index = multi_index(place, self.result.shape.dimensions)
+        element = variable(loops[0]) * columns + variable(loops[1])
+        index = multi_index(element, self.result.shape.dimensions)
         origins: Origins = {}
         store = Store(
             self.arguments.index(self.result),
             KERNEL_TYPE[self.result.shape.element_type],
-            place,
+            element,
             Tracer(RULES, numbers, origins).value(self.fusion, index),
         )
         nest = Nest(loops, (store,))

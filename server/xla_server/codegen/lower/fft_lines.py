@@ -193,9 +193,9 @@ class LineTransforms(Context):
 
         def turn(body: Body, block: Block) -> None:
             number = block.number if is_narrow else block.outer[1]
-            places = [address + number * size for address, size in addresses]
+            moved = [address + number * size for address, size in addresses]
             name = f"fourier_{'turn_lanes' if is_narrow else 'turn'}_{self.kind}"
-            body.call(name, block.address, m, *places, rows)
+            body.call(name, block.address, m, *moved, rows)
 
         return turn
 

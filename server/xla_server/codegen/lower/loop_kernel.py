@@ -115,14 +115,16 @@ def maker_of(task: LoopTask, buffers: Sequence[Value], origins: Origins) -> Make
         tracer = Tracer(rules, numbers, origins, ends)
         if task.root is not task.instruction:
             tracer.enter(task.instruction.called[0], task.instruction.operands)
-        place = linear(index, dimensions)
+        element = linear(index, dimensions)
         stores = []
         for number, value in zip(task.numbers, task.values, strict=True):
             shape = value.shape
             # A convolution and its epilogue may have other dimensions over the same elements.
-            at = index if shape.dimensions == dimensions else multi_index(place, shape.dimensions)
+            at = index if shape.dimensions == dimensions else multi_index(element, shape.dimensions)
             node = tracer.value(task.root, at, number)
-            stores.append(Store(buffers.index(value), KERNEL_TYPE[shape.element_type], place, node))
+            stores.append(
+                Store(buffers.index(value), KERNEL_TYPE[shape.element_type], element, node)
+            )
         return stores
 
     return make
@@ -201,11 +203,11 @@ def in_place_pairs(nest: Nest, buffers: Sequence[Value]) -> tuple[tuple[Value, V
             offsets.setdefault(node.argument, set()).add(node.offset)
     pairs = []
     if len({store.offset for store in nest.stores}) == 1:
-        place = {nest.stores[0].offset}
+        element = {nest.stores[0].offset}
         for store in nest.stores:
             for argument, read in offsets.items():
                 old, new = buffers[argument].shape, buffers[store.argument].shape
                 same = old.element_type.byte_width == new.element_type.byte_width
-                if read == place and same:
+                if read == element and same:
                     pairs.append((buffers[store.argument], buffers[argument]))
     return tuple(pairs)

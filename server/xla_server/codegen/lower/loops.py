@@ -94,13 +94,13 @@ def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
     def make(index: Index) -> Sequence[Store]:
         tracer = Tracer(RULES, numbers)
         starts = result_of(start_indices(tracer, i, 2, len(sizes)))
-        place = tuple(
+        moved = tuple(
             position + tracer.clamped(starts[d], sizes[d] - update.shape.dimensions[d])
             for d, position in enumerate(index)
         )
         kernel_type = KERNEL_TYPE[i.shape.element_type]
         return [
-            Store(len(buffers) - 1, kernel_type, linear(place, sizes), tracer.value(update, index))
+            Store(len(buffers) - 1, kernel_type, linear(moved, sizes), tracer.value(update, index))
         ]
 
     found = row_kernel(Nest(*collapsed(update.shape.dimensions, make)))

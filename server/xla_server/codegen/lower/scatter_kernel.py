@@ -222,15 +222,15 @@ class ScatterKernel:
 
     def _entry(self, entry: int, position: dict[int, Expression]) -> Index:
         """Return the index of an entry of the index vector at a position of batch dimensions."""
-        place: list[Expression] = [position[d] for d in self._space.batch_dims]
+        element_at: list[Expression] = [position[d] for d in self._space.batch_dims]
         if self._vector < self._shape.rank:
-            place.insert(self._vector, Index(entry))
-        return flat_index(place, self._shape.dimensions)
+            element_at.insert(self._vector, Index(entry))
+        return flat_index(element_at, self._shape.dimensions)
 
-    def _index(self, place: Index) -> Expression:
+    def _index(self, element_at: Index) -> Expression:
         """Return the entry at an index."""
         kind = self._shape.element_type
-        number = load_element(kind, self._buffers.indices, place)
+        number = load_element(kind, self._buffers.indices, element_at)
         if kind.bit_width == 64 and not kind.is_signed_integer:
             # Entries beyond the range of signed numbers are outside of every array.
             number = Apply("minimum", (number, Const(Type.U64, (2**63 - 1,))), Type.U64)
@@ -256,13 +256,13 @@ class ScatterKernel:
     def _update(self) -> None:
         """Combine the updates of all arrays at the indices of all loops."""
         space, body, position = self._space, self._body, self._position
-        place = []
+        element_at = []
         for d, dims in enumerate(zip(space.window, space.batch, strict=True)):
             terms: list[Expression] = [self._starts[d]] if d in self._starts else []
             terms += [position[each] for each in dims if each >= 0]
-            place.append(Index(0, tuple((term, 1) for term in terms)))
+            element_at.append(Index(0, tuple((term, 1) for term in terms)))
         own = [position[d] for d in range(len(space.updates))]
-        to = body.let("to", flat_index(place, space.sizes))
+        to = body.let("to", flat_index(element_at, space.sizes))
         at = body.let("at", flat_index(own, space.updates))
         combiner, buffers = self._combiner, self._buffers
         for memory, (value, kind) in zip(buffers.results, combiner.old, strict=True):

@@ -132,8 +132,8 @@ class Space:
         """Merge dimension `d` of the input with the next one, and those of the updates."""
         outer = self.window[d]
 
-        def renumbered(places: tuple[int, ...]) -> tuple[int, ...]:
-            return tuple(place - (place > outer) for place in places)
+        def renumbered(axes: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(axis - (axis > outer) for axis in axes)
 
         return Space(
             _product_at(self.sizes, d),
@@ -161,8 +161,8 @@ class Space:
 
     def extent(self, dimension: int) -> int:
         """The size of the window along a dimension of the input."""
-        place = self.window[dimension]
-        return self.updates[place] if place >= 0 else 1
+        axis = self.window[dimension]
+        return self.updates[axis] if axis >= 0 else 1
 
     def division(self, is_unique: bool, weight: int, width: int) -> Division:
         """How to share the updates out, by sizes alone.
@@ -181,24 +181,24 @@ class Space:
     def _own(self) -> Blocks | None:
         """The best blocks of a dimension that the indices do not reach."""
         own = {
-            place
+            axis
             for d in range(len(self.sizes))
-            for place in (self.window[d], self.batch[d])
-            if place >= 0 and self.scattered[d] < 0
+            for axis in (self.window[d], self.batch[d])
+            if axis >= 0 and self.scattered[d] < 0
         }
-        blocks = [Blocks(place, self._block(place), self.updates[place]) for place in sorted(own)]
+        blocks = [Blocks(axis, self._block(axis), self.updates[axis]) for axis in sorted(own)]
         best = max(blocks, key=lambda each: min(each.work_items, _MOST_RANGES), default=None)
         return best if best and best.work_items > 1 else None
 
-    def _block(self, place: int) -> int:
-        size = self.updates[place]
-        return max(_SHORTEST, min(_LONGEST, size // 4)) if place == len(self.updates) - 1 else 1
+    def _block(self, axis: int) -> int:
+        size = self.updates[axis]
+        return max(_SHORTEST, min(_LONGEST, size // 4)) if axis == len(self.updates) - 1 else 1
 
     def _of_updates(self, work_items: int) -> Blocks:
         """Split the outermost update dimension that is long enough for so many work items."""
-        place = max(range(len(self.updates)), key=lambda d: min(self.updates[d], work_items))
-        size = self.updates[place]
-        return Blocks(place, -(-size // work_items), size)
+        axis = max(range(len(self.updates)), key=lambda d: min(self.updates[d], work_items))
+        size = self.updates[axis]
+        return Blocks(axis, -(-size // work_items), size)
 
     def _of_result(self, weight: int, width: int) -> Ranges | None:
         """Split a dimension along which the updates of one index vector have one position."""

@@ -66,9 +66,9 @@ def gemm_tile(symbol: str, machine: Machine, kind: str, rows: int, vectors: int)
     old, new = [], []
     for row in range(rows):
         for number, mask in enumerate(masks):
-            total, place = _sum(row, vectors, number), f"zmmword ptr [r10 + {64 * number}]"
-            old.append(f"{words.add} {total} {mask}, {total}, {place}")
-            new.append(f"{words.move} {place} {mask}, {total}")
+            total, address = _sum(row, vectors, number), f"zmmword ptr [r10 + {64 * number}]"
+            old.append(f"{words.add} {total} {mask}, {total}, {address}")
+            new.append(f"{words.move} {address} {mask}, {total}")
         for rest, end in ((old, 2), (new, 3)):
             rest += ["dec r11", f"je {end}f", f"add r10, {pitch}"] if row < rows - 1 else []
     start = [f"mov r10, {result}", f"mov r11, {there}"]
@@ -121,8 +121,8 @@ def product_tile(
     if rows > _ROWS_OF_A_POINTER:
         body += ["lea r9, [r10 + 8*rcx]", "sub r9, rcx"]
     for row in range(rows):
-        base, place = divmod(row, _ROWS_OF_A_POINTER)
-        start = f"{bases[base]}{_BEHIND[place]}"
+        base, row_of_base = divmod(row, _ROWS_OF_A_POINTER)
+        start = f"{bases[base]}{_BEHIND[row_of_base]}"
         if is_depthwise:
             body += _column_products(words, start, row, masks)
         else:
@@ -177,29 +177,29 @@ def _masks(words: _Words, columns: str, vectors: int) -> list[str]:
     return lines
 
 
-def _loads(words: _Words, place: str, masks: Sequence[str]) -> list[str]:
+def _loads(words: _Words, address: str, masks: Sequence[str]) -> list[str]:
     """Return the loads of the right side at this k index."""
     return [
         f"{words.move} zmm{_FACTORS + number}{f' {mask}{{z}}' if mask else ''}, "
-        f"zmmword ptr [{place} + {64 * number}]"
+        f"zmmword ptr [{address} + {64 * number}]"
         for number, mask in enumerate(masks)
     ]
 
 
-def _products(words: _Words, place: str, row: int, vectors: int) -> list[str]:
+def _products(words: _Words, address: str, row: int, vectors: int) -> list[str]:
     """The products of a row's element added to its sums."""
     size = "qword" if words.lanes == 8 else "dword"
-    lines = [f"{words.broadcast} {_LEFT}, {size} ptr [{place}]"]
+    lines = [f"{words.broadcast} {_LEFT}, {size} ptr [{address}]"]
     for number in range(vectors):
         lines += words.added(_sum(row, vectors, number), f"zmm{_FACTORS + number}")
     return lines
 
 
-def _column_products(words: _Words, place: str, row: int, masks: Sequence[str]) -> list[str]:
+def _column_products(words: _Words, address: str, row: int, masks: Sequence[str]) -> list[str]:
     """The products of a row's elements, each in its column, added to its sums."""
     return [
         f"{words.multiply} {_sum(row, len(masks), number)} {mask}, zmm{_FACTORS + number}, "
-        f"zmmword ptr [{place} + {64 * number}]"
+        f"zmmword ptr [{address} + {64 * number}]"
         for number, mask in enumerate(masks)
     ]
 

@@ -25,9 +25,9 @@ JOINED = {"f32": CONSTANTS["f32"](1 << 31), "f64": CONSTANTS["f64"](1 << 63)}
 def _fill(kind: str) -> Callable[..., None]:
     store, narrow = MEMORY[f"store_{kind}"], MEMORY[f"to_{kind}"]
 
-    def fill(place, count, bits):  # type: ignore[no-untyped-def]
+    def fill(address, count, bits):  # type: ignore[no-untyped-def]
         for number in range(count):
-            store(place, number, narrow(bits))
+            store(address, number, narrow(bits))
 
     return fill
 

@@ -178,8 +178,8 @@ def _interleave_text(symbol: str) -> str:
     buffer = _loaded(f, f.address("%buffers", (_loaded(f, entry, BUFFER), 8)), 0)
     source = f.address(f.plus(buffer, _loaded(f, entry, OFFSET)), (row, "%width"))
     target = f.address(gathered, (operand.number, TILE_BYTES))
-    places = [f"ptr {f.pointer(place)}" for place in (target, source)]
-    f.call("void", "llvm.memcpy.p0.p0.i64", [*places, f"i64 {TILE_BYTES}", "i1 false"])
+    pointers = [f"ptr {f.pointer(pointer)}" for pointer in (target, source)]
+    f.call("void", "llvm.memcpy.p0.p0.i64", [*pointers, f"i64 {TILE_BYTES}", "i1 false"])
     operand.end()
     y = Loop(f, "0", tall, "%side", [])
     read = f.address(gathered, (y.number, "%width"))

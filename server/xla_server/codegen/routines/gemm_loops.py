@@ -142,11 +142,11 @@ def _band_text(symbol: str, multiply: _Multiply) -> str:
 def _lay_out_band(f: FunctionText, function: str, left: str, rows: str, steps: str) -> None:
     """The panels of a band of rows."""
     row = Loop(f, "0", rows, "%height", [("i64", "%band")])
-    (place,) = row.values
+    (address,) = row.values
     there = f.smaller(f.minus(rows, row.number), "%height")
     source = f.address(left, (row.number, "%member_ahead"))
-    _call(f, function, source, "%left_ahead", place, steps, there)
-    row.end([f.plus(place, "%band_panel_bytes")])
+    _call(f, function, source, "%left_ahead", address, steps, there)
+    row.end([f.plus(address, "%band_panel_bytes")])
 
 
 def _multiply_by_columns(
@@ -178,11 +178,11 @@ def _multiply_by_columns(
     ahead = f.let(f"select i1 {is_narrow}, i64 %laid_out_ahead, i64 %right_ahead")
     result = f.address(result, (column.number, "%width"))
     row = Loop(f, "0", rows, "%height", [("i64", "%band")])
-    (place,) = row.values
+    (address,) = row.values
     height = f.smaller(f.minus(rows, row.number), "%height")
     into = f.address(result, (row.number, "%pitch"))
-    _call(f, tile, place, factors, into, ahead, whole, "%pitch", height, width, adds)
-    row.end([f.plus(place, "%band_panel_bytes")])
+    _call(f, tile, address, factors, into, ahead, whole, "%pitch", height, width, adds)
+    row.end([f.plus(address, "%band_panel_bytes")])
     column.end([f.plus(right, "%panel_ahead")])
 
 
@@ -200,7 +200,7 @@ def _multiply_by_rows(
     """All tiles of a band with the panels of a block of columns, row of tiles by row of tiles."""
     whole, adds = _whole_steps(f, steps), _adds(f, step)
     row = Loop(f, "0", rows, "%height", [("i64", "%band")])
-    (place,) = row.values
+    (address,) = row.values
     _return_if_cancelled(f)
     height = f.smaller(f.minus(rows, row.number), "%height")
     result = f.address(result, (row.number, "%pitch"))
@@ -208,9 +208,9 @@ def _multiply_by_rows(
     (right,) = column.values
     width = f.smaller(f.minus(columns, column.number), "%panel_columns")
     into = f.address(result, (column.number, "%width"))
-    _call(f, tile, place, right, into, "%right_ahead", whole, "%pitch", height, width, adds)
+    _call(f, tile, address, right, into, "%right_ahead", whole, "%pitch", height, width, adds)
     column.end([f.plus(right, "%panel_ahead")])
-    row.end([f.plus(place, "%band_panel_bytes")])
+    row.end([f.plus(address, "%band_panel_bytes")])
 
 
 def _whole_steps(f: FunctionText, steps: str) -> str:

@@ -70,9 +70,9 @@ def tile_text(symbol: str, machine: Machine, kind: Kind, rows: int, vectors: int
     left, right, *sums = loop.values
     factors = []
     for number in range(vectors):
-        place = f.behind(right, number * lanes * kind.width)
+        pointer = f.behind(right, number * lanes * kind.width)
         # Whole vectors, as masks would take turns with the products.
-        factors.append(f.let(f"load {vector}, ptr {place}, align {kind.width}"))
+        factors.append(f.let(f"load {vector}, ptr {pointer}, align {kind.width}"))
     following = []
     for member in range(rows):
         single = f.let(
@@ -80,8 +80,8 @@ def tile_text(symbol: str, machine: Machine, kind: Kind, rows: int, vectors: int
         )
         factor = f.splat(form, lanes, single)
         for number, other in enumerate(factors):
-            place = sums[member * vectors + number]
-            following.append(_added(f, machine, kind, factor, other, place))
+            pointer = sums[member * vectors + number]
+            following.append(_added(f, machine, kind, factor, other, pointer))
         if not kind.pairs and form not in ("float", "double"):
             # Products have registers of their own, which leaves none to load the next row's factor.
             f.do('call void asm sideeffect "", "~{memory}"()')
@@ -119,13 +119,13 @@ def _store(
         source, target = loop.values
         for number, (mask, read) in enumerate(zip(masks, reads, strict=True)):
             total = f.let(f"load {vector}, ptr {f.behind(source, number * size)}, align {size}")
-            place = f.behind(target, number * size)
+            pointer = f.behind(target, number * size)
             if label == whole:
-                f.do(f"store {vector} {total}, ptr {place}, align {kind.width}")
+                f.do(f"store {vector} {total}, ptr {pointer}, align {kind.width}")
             else:
-                before = f.read(vector, place, kind.width, read)
+                before = f.read(vector, pointer, kind.width, read)
                 total = f.let(f"{add} {vector} {before}, {total}")
-                f.write(vector, total, place, kind.width, mask)
+                f.write(vector, total, pointer, kind.width, mask)
         loop.end([f.behind(source, vectors * size), f.behind(target, "%pitch")])
         f.do(f"br label %{end}")
     f.start(end)

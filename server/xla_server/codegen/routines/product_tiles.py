@@ -172,8 +172,8 @@ class _Tile:
         f.do(f"br label %{body}")
         f.start(body)
         innermost = LEVELS - 1
-        places = [f.later() for _ in range(3 + self._rows * self._vectors)]
-        number, left, right, *sums = (name for name, _ in places)
+        phis = [f.later() for _ in range(3 + self._rows * self._vectors)]
+        number, left, right, *sums = (name for name, _ in phis)
         added = self._added(left, right, multiples, sums)
         counted = f.let(f"sub i64 {number}, 1")
         following = [f.plus(left, f"%over{innermost}"), f.plus(right, f"%down{innermost}")]
@@ -188,17 +188,20 @@ class _Tile:
             f.do(f"br i1 {more}, label %{go_on}, label %{next_}")
             f.start(go_on)
             starts = [
-                f.plus(f.let(f"load i64, ptr {place}"), step)
-                for place, step in ((over[level], f"%over{level}"), (down[level], f"%down{level}"))
+                f.plus(f.let(f"load i64, ptr {pointer}"), step)
+                for pointer, step in (
+                    (over[level], f"%over{level}"),
+                    (down[level], f"%down{level}"),
+                )
             ]
             restart(level + 1, *starts)
             f.do(f"br label %{again}")
         f.start(again)
-        starts = [f.let(f"load i64, ptr {place[-1]}") for place in (over, down)]
+        starts = [f.let(f"load i64, ptr {pointer[-1]}") for pointer in (over, down)]
         f.do(f"br label %{body}")
         iteration = f"%iterations{innermost}"
         rows = zip(
-            places,
+            phis,
             (iteration, "%left", "%right", *["zeroinitializer"] * len(sums)),
             (counted, *following, *added),
             (iteration, *starts, *added),
@@ -260,19 +263,19 @@ class _Tile:
             starts.append(f.plus(start, f.let(f"mul i64 {moved}, {factor}")))
         return starts
 
-    def _loaded(self, place: str, mask: str | None) -> str:
+    def _loaded(self, pointer: str, mask: str | None) -> str:
         if mask is None:
-            return self._f.let(f"load {self._vector}, ptr {place}, align {self._width}")
-        return self._f.read(self._vector, place, self._width, mask)
+            return self._f.let(f"load {self._vector}, ptr {pointer}, align {self._width}")
+        return self._f.read(self._vector, pointer, self._width, mask)
 
-    def _stored(self, value: str, place: str) -> str:
-        return f"store {self._vector} {value}, ptr {place}, align {self._width}"
+    def _stored(self, value: str, pointer: str) -> str:
+        return f"store {self._vector} {value}, ptr {pointer}, align {self._width}"
 
-    def _write(self, value: str, place: str, mask: str | None) -> None:
+    def _write(self, value: str, pointer: str, mask: str | None) -> None:
         if mask is None:
-            self._f.do(self._stored(value, place))
+            self._f.do(self._stored(value, pointer))
         else:
-            self._f.write(self._vector, value, place, self._width, mask)
+            self._f.write(self._vector, value, pointer, self._width, mask)
 
 
 @instruction

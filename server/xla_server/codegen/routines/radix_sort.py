@@ -92,8 +92,8 @@ class RadixText:
         empty = [f"ptr {counts}", "i8 0", f"i64 {digits * _COLUMN}", "i1 false"]
         f.call("void", "llvm.memset.p0.i64", empty)
 
-        def count(place: str) -> None:
-            key = f.let(f"load i64, ptr {place}")
+        def count(pointer: str) -> None:
+            key = f.let(f"load i64, ptr {pointer}")
             for digit in range(digits):
                 column = f.behind(counts, digit * _COLUMN)
                 cell = self._cell(column, self._byte(key, str(8 * (self._first + digit))))
@@ -123,8 +123,8 @@ class RadixText:
         f.do(f"store i64 {value.values[0]}, ptr {cell}")
         value.end([f.plus(value.values[0], size)])
 
-        def move(place: str) -> None:
-            entry = self._loaded(place)
+        def move(pointer: str) -> None:
+            entry = self._loaded(pointer)
             cell = self._cell(column, self._byte(entry[0], shift))
             target = f.let(f"load i64, ptr {cell}")
             f.do(f"store i64 {f.plus(target, str(self._bytes))}, ptr {cell}")
@@ -166,13 +166,13 @@ class RadixText:
     def _cell(self, column: str, value: str) -> str:
         return self._f.let(f"getelementptr i64, ptr {column}, i64 {value}")
 
-    def _loaded(self, place: str) -> list[str]:
+    def _loaded(self, pointer: str) -> list[str]:
         """The words of an entry."""
         f = self._f
-        places = (f.behind(place, 8 * n) for n in range(self._words))
-        return [f.let(f"load i64, ptr {place}") for place in places]
+        pointers = (f.behind(pointer, 8 * n) for n in range(self._words))
+        return [f.let(f"load i64, ptr {pointer}") for pointer in pointers]
 
-    def _store(self, entry: Sequence[str], place: str) -> None:
+    def _store(self, entry: Sequence[str], pointer: str) -> None:
         f = self._f
         for n, word in enumerate(entry):
-            f.do(f"store i64 {word}, ptr {f.behind(place, 8 * n)}")
+            f.do(f"store i64 {word}, ptr {f.behind(pointer, 8 * n)}")

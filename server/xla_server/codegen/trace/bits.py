@@ -45,8 +45,8 @@ def _part(t: Tracer, i: HloInstruction, index: Index) -> Deep[Node]:
     old, new = i.operands[0].shape.element_type, i.shape.element_type
     node: Node = yield t.operand(i, 0, index[:-1])
     bits = _bits(t, node, old)
-    place = t.apply(f"to_{bits.type}", [Position(index[-1])], bits.type)
-    distance = t.apply("mul", [place, _constant(_width(new), bits.type)], bits.type)
+    part = t.apply(f"to_{bits.type}", [Position(index[-1])], bits.type)
+    distance = t.apply("mul", [part, _constant(_width(new), bits.type)], bits.type)
     moved = t.apply("shift_right_logical", [bits, distance], bits.type)
     return t.apply(f"to_{_storage(new)}", [moved], _storage(new))
 

@@ -60,14 +60,14 @@ def _product(
     if by_batch > 1:
         batch = group * i.shape.dimensions[numbers.output_batch_dimension] + batch
     guard: Node | None = None
-    places = []
+    spatial = []
     for position, loop, dimension, d in zip(
         positions, loops, window, numbers.input_spatial_dimensions, strict=True
     ):
-        place, inside = window_position(t, position, variable(loop), dimension, base.dimensions[d])
-        places.append(place)
+        moved, inside = window_position(t, position, variable(loop), dimension, base.dimensions[d])
+        spatial.append(moved)
         guard = t.both(guard, inside)
-    at = _ordered((batch, read, *places), numbers.input_order)
+    at = _ordered((batch, read, *spatial), numbers.input_order)
     weight_at = _ordered((variable(inputs), feature, *map(variable, loops)), numbers.kernel_order)
     computed = KERNEL_TYPE[wide].computed
     ending = f"_{computed}" if wide.is_complex else ""

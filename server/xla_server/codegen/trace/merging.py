@@ -12,12 +12,12 @@ def merged(
 ) -> tuple[tuple[Variable, ...], dict[Variable, Affine]]:
     """A loop for each group of loops, and where the old ones are then."""
     loops = []
-    places: dict[Variable, Affine] = {}
+    indices: dict[Variable, Affine] = {}
     for group in groups:
         sizes = [loop.size for loop in group]
         loops.append(Variable(math.prod(sizes), "i"))
-        places.update(zip(group, multi_index(variable(loops[-1]), sizes), strict=True))
-    return tuple(loops), places
+        indices.update(zip(group, multi_index(variable(loops[-1]), sizes), strict=True))
+    return tuple(loops), indices
 
 
 def groups_of(loops: Sequence[Variable], indices: Sequence[Affine]) -> list[list[Variable]]:

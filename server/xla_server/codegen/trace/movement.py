@@ -70,13 +70,13 @@ def trace_pad(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[N
         edge = i.attributes.config.dimensions[d]
         step = edge.interior + 1
         shift = max(0, -(-(edge.low - position.low) // step))
-        place = position + (shift * step - edge.low)
+        offset = position + (shift * step - edge.low)
         if step > 1:
-            rest = place.mod(step)
+            rest = offset.mod(step)
             if rest != Affine(0):
                 on_element = t.inside(rest, 0, 1)
                 guard = t.both(guard, on_element)
-        inner = place.floordiv(step) + -shift
+        inner = offset.floordiv(step) + -shift
         moved.append(inner)
         guard = t.both(guard, t.inside(inner, 0, sizes[d]))
     inside: Node
@@ -96,7 +96,7 @@ def trace_concatenate(t: Tracer, i: HloInstruction, index: Index, number: int) -
     node: Node | None = None
     ends = t.ends_of(i)
     # An index with known bounds meets only some of many operands.
-    first, last = (bisect.bisect_right(ends, place) for place in (index[d].low, index[d].high))
+    first, last = (bisect.bisect_right(ends, bound) for bound in (index[d].low, index[d].high))
     for n in reversed(range(first, min(last + 1, len(ends)))):
         size, end = i.operands[n].shape.dimensions[d], ends[n]
         if not size:
@@ -129,21 +129,21 @@ def trace_gather(t: Tracer, i: HloInstruction, index: Index, number: int) -> Dee
     dropped = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
     moved = []
     for d, size in enumerate(sizes):
-        place = Affine(0)
+        offset = Affine(0)
         if d in numbers.start_index_map:
             at = list(batch)
             if numbers.index_vector_dim < indices.rank:
                 entry = Affine(numbers.start_index_map.index(d))
                 at.insert(numbers.index_vector_dim, entry)
             start: Node = yield t.operand(i, 1, tuple(at))
-            place = t.clamped(start, operand.dimensions[d] - size)
+            offset = t.clamped(start, operand.dimensions[d] - size)
         elif d in numbers.operand_batching_dims:
             pair = numbers.operand_batching_dims.index(d)
             of_indices = numbers.start_indices_batching_dims[pair]
-            place = batch[of_indices - (of_indices > numbers.index_vector_dim)]
+            offset = batch[of_indices - (of_indices > numbers.index_vector_dim)]
         if d not in dropped:
-            place = place + next(offsets)
-        moved.append(place)
+            offset = offset + next(offsets)
+        moved.append(offset)
     node: Node = yield t.operand(i, 0, tuple(moved))
     return node
 

@@ -77,8 +77,8 @@ def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[Reduction]:
     groups = groups_of(loops, list(indices_in(elements)))
     if len(groups) < sum(loop.size > 1 for loop in loops):
         # Vectors of one long loop do not end where one of several short ones does.
-        whole, places = merged(groups)
-        elements = yield read([places.get(loop, Affine(0)) for loop in loops])
+        whole, indices = merged(groups)
+        elements = yield read([indices.get(loop, Affine(0)) for loop in loops])
         loops = whole
     reduction = yield _folded(t, i, loops, elements, None)
     return reduction
@@ -127,17 +127,17 @@ def window_position(
     """The base index under a window's element, and whether there is one (None: always)."""
     if dimension.window_reversal:
         inner = inner * -1 + (dimension.size - 1)
-    place = position * dimension.stride + inner * dimension.window_dilation
+    base = position * dimension.stride + inner * dimension.window_dilation
     step = dimension.base_dilation
     shift = -(-dimension.padding_low // step) if step > 1 else 0
-    place = place + (shift * step - dimension.padding_low)
+    base = base + (shift * step - dimension.padding_low)
     guard: Node | None = None
     if step > 1:
-        rest = place.mod(step)
+        rest = base.mod(step)
         if rest.high > 0:
             guard = t.inside(rest, 0, 1)
-        place = place.floordiv(step) + -shift
-    return place, t.both(guard, t.inside(place, 0, size))
+        base = base.floordiv(step) + -shift
+    return base, t.both(guard, t.inside(base, 0, size))
 
 
 def sum_of(t: Tracer, product: Node, loops: tuple[Variable, ...], wide: ElementType) -> Reduction:
