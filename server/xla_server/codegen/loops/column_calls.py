@@ -24,8 +24,7 @@ def may_call(
     results: Sequence[tuple[Store, ReductionResult]],
     summed: Container[ReductionResult],
 ) -> bool:
-    """Return whether runs of `size` along `last` that begin or join results can be calls, and are
-    long enough.
+    """Return whether runs of `size` along `last` that begin or join results can be calls.
 
     `summed` have sums that are added to sums.
     """

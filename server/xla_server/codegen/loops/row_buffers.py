@@ -80,9 +80,7 @@ class _Span:
 def row_buffers(
     loops: Sequence[Variable], stores: Sequence[Store], groups: Sequence[tuple[Reduction, ...]]
 ) -> RowBuffers:
-    """Return the row buffers that pay in a kernel whose outer loops are all but the last of
-    `loops`.
-    """
+    """Return the row buffers that pay in a kernel with the outer loops `loops[:-1]`."""
     outer = frozenset(loops[:-1] if len(loops) > 1 else loops)
     spans = [
         _Span(tuple((reduction.loops[0], reduction.combined) for reduction in group), group[0])
