@@ -8,17 +8,15 @@ import collections
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator
 
 from xla_contract.dimension_numbers import Window
 from xla_contract.opcode import Opcode
 from xla_contract.ops.fusion import FusionAttributes, FusionKind
-from xla_contract.ops.parameter import ParameterAttributes
+from xla_server.fusion.fused_body import FusedBody
 from xla_server.fusion.fusible import (
     COSTLY,
     ONE_TO_ONE,
     is_fusible,
-    is_scalar_constant,
     is_tiled,
     is_trivial,
     repeats,
@@ -47,12 +45,11 @@ class LoopFusion:
     def apply(self, module: HloModule) -> bool:
         """Fuse in the entry and in the computations of its loops and branches."""
         editor = Editor(module)
-        ids = itertools.count(max(part.id for part in module.computations) + 1)
         bodies: dict[HloComputation, list[HloComputation]] = {}
         changed = False
         for computation in module.sequential():
             bodies[computation] = []
-            changed |= _fuse(computation, self.target, editor, ids, bodies[computation])
+            changed |= _fuse(computation, self.target, editor, bodies[computation])
         module.computations = [
             each for part in module.computations for each in (*bodies.get(part, ()), part)
         ]
@@ -390,55 +387,40 @@ def _chains(computation: HloComputation, max_operations: int) -> dict[HloInstruc
 
 
 def _fuse(
-    computation: HloComputation,
-    target: Target,
-    editor: Editor,
-    ids: Iterator[int],
-    bodies: list[HloComputation],
+    computation: HloComputation, target: Target, editor: Editor, bodies: list[HloComputation]
 ) -> bool:
     plan = _Plan(computation, target)
 
     def fused(i: HloInstruction) -> HloInstruction | None:
         if i not in plan.fusible or not plan.is_stored(i) or i.opcode is Opcode.RESHAPE:
             return None
-        body, operands = _body(i, plan, editor, f"fused_{i.name}", next(ids))
-        if len(body.instructions) - len(operands) < 2:
+        body, result = _body(i, plan, editor)
+        called = body.computation(f"fused_{i.name}", [result])
+        if len(called.instructions) - len(body.operands) < 2:
             return None
-        bodies.append(body)
+        bodies.append(called)
         kind = "kInput" if i.opcode is Opcode.REDUCE else "kLoop"
         attributes = FusionAttributes(FusionKind(kind))
-        return editor.add(Opcode.FUSION, operands, attributes, [body], shape=i.shape)
+        return editor.add(Opcode.FUSION, body.operands, attributes, [called], shape=i.shape)
 
     changed = rewrite(computation, fused, editor)
     rearrange(computation)
     return changed
 
 
-def _body(
-    root: HloInstruction, plan: _Plan, editor: Editor, name: str, id: int
-) -> tuple[HloComputation, list[HloInstruction]]:
-    """Return the computation of the fusion of a root, and the instructions that it loads."""
-    copies: dict[HloInstruction, HloInstruction] = {}
-    operands: list[HloInstruction] = []
-    parameters: list[HloInstruction] = []
-    order: list[HloInstruction] = []
+def _body(root: HloInstruction, plan: _Plan, editor: Editor) -> tuple[FusedBody, HloInstruction]:
+    """Return the body of the fusion of a root, and the copy of the root in it."""
+    body, copies = FusedBody(editor), dict[HloInstruction, HloInstruction]()
     waiting = [(root, False)]
     while waiting:
         i, is_ready = waiting.pop()
         if i in copies:
             continue
-        is_inner = i is root or is_scalar_constant(i) or (i in plan.kernels and plan.is_inlined(i))
-        if not is_inner:
-            attributes = ParameterAttributes(len(operands), i.shape)
-            copies[i] = editor.add(Opcode.PARAMETER, (), attributes, shape=i.shape)
-            operands.append(i)
-            parameters.append(copies[i])
+        if i is not root and not (i in plan.kernels and plan.is_inlined(i)):
+            copies[i] = body.parameter(i)
         elif is_ready:
-            copies[i] = editor.copy(i, [copies[operand] for operand in i.operands])
-            order.append(copies[i])
+            (copies[i],) = body.take_in(i, copies)
         else:
             waiting.append((i, True))
             waiting += [(operand, False) for operand in reversed(i.operands)]
-    editor.take()
-    body = HloComputation(name, id, [*parameters, *order], copies[root], tuple(parameters))
-    return body, operands
+    return body, copies[root]
