@@ -1,4 +1,4 @@
-"""Windows of reduce-windows, as fusion and the kernels over them tell them apart."""
+"""Classes of reduce-windows, by which fusion and code generation choose loops."""
 
 import math
 from collections.abc import Sequence
@@ -10,15 +10,15 @@ from xla_server.passes.build import combiner
 from xla_server.passes.tree_reduction import neutral_of
 
 IDEMPOTENT = frozenset({Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.AND, Opcode.OR})
-"""Operations that may combine an element twice. None of them rounds."""
+"""Operations that may combine an element twice. Each of them is exact."""
 
-_MOST_ELEMENTS, _MOST_TRIPS = 9, 8
-"""Of a window whose loops kernels have written out."""
+_MOST_ELEMENTS, _MOST_ITERATIONS = 9, 8
+"""Largest window, in elements and in iterations per loop, that kernels unroll."""
 
 
 def is_short_window(sizes: Sequence[int]) -> bool:
-    """Whether a loop over such a window is written out in the loop of the result."""
-    return math.prod(sizes) <= _MOST_ELEMENTS and max(sizes, default=1) <= _MOST_TRIPS
+    """Return whether a loop over such a window is unrolled in the loop of the result."""
+    return math.prod(sizes) <= _MOST_ELEMENTS and max(sizes, default=1) <= _MOST_ITERATIONS
 
 
 def has_free_order(i: HloInstruction) -> bool:

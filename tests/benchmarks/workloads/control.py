@@ -13,7 +13,7 @@ _ONE = np.float32(1)
 
 
 def workloads() -> dict[str, Workload]:
-    """Trips that do next to nothing, and trips that do some."""
+    """Iterations that do next to nothing, and iterations that do some."""
     x = Draws(8).f32(256, 128)
     return {
         "one number": Workload(lambda x: x + 1.0, (_ONE,)),

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Sequence
 
-from xla_server.codegen.trace.affine import Affine, Variable, variable
 from xla_server.codegen.trace.graph import Store
 from xla_server.codegen.trace.merging import groups_of as groups_of
 from xla_server.codegen.trace.merging import indices_of as indices_of
 from xla_server.codegen.trace.merging import merged as merged
 from xla_server.codegen.trace.tracer import Index
+from xla_server.ir.affine import Affine, Variable, variable
 
 Make = Callable[[Index], Sequence[Store]]
-"""From the index of an element to the stores that make it."""
+"""Function from an element's index to the stores that compute it."""
 
 
 Divide = Callable[[Sequence[Variable], Sequence[Store]], int]
@@ -32,11 +32,11 @@ def collapsed(
     single = [Variable(size, "i") for size in dimensions]
     stores = tuple(make(tuple(variable(loop) for loop in single)))
     groups = groups_of(single, list(indices_of(stores)))
-    loops, places = merged(groups)
+    loops, indices = merged(groups)
     parts = divide(loops, stores)
     if parts == 1 and len(groups) == sum(loop.size != 1 for loop in single):
         return tuple(loop for loop in single if loop.size != 1), stores
     if parts > 1:
-        loops, places = merged(groups, parts)
-    at = tuple(places.get(loop, Affine(0)) for loop in single)
+        loops, indices = merged(groups, parts)
+    at = tuple(indices.get(loop, Affine(0)) for loop in single)
     return loops, tuple(make(at))

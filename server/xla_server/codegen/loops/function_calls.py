@@ -1,18 +1,18 @@
-"""Which elementary functions a loop nest calls; the others are written out in it."""
+"""Elementary functions that a loop nest calls; it inlines the others."""
 
 import math
 from collections.abc import Sequence
 
 from xla_server.codegen.functions.called_functions import called
-from xla_server.codegen.trace.affine import Variable
-from xla_server.codegen.trace.graph import Apply, Folded, Node
+from xla_server.codegen.trace.graph import Apply, Node, ReductionResult
+from xla_server.ir.affine import Variable
 
 SELDOM = 16
 """How often others are computed for each time that a seldom value is; what is computed once is."""
 
 SHORT_ROWS = range(6, 33)
-"""Elements of rows that functions are called for. Of fewer and of more it was seen to take longer
-than with functions that are written out."""
+"""Elements of rows that functions are called for. Shorter and longer rows were measured to take
+longer than with inlined functions."""
 
 
 class FunctionCalls:
@@ -28,8 +28,8 @@ class FunctionCalls:
         loops = [
             loop
             for node in nodes
-            if isinstance(node, Folded) and _size(node.fold.loops) in SHORT_ROWS
-            for loop in node.fold.loops
+            if isinstance(node, ReductionResult) and _size(node.reduction.loops) in SHORT_ROWS
+            for loop in node.reduction.loops
         ]
         self._in_short_rows = any(
             isinstance(node, Apply)
@@ -39,12 +39,12 @@ class FunctionCalls:
         )
 
     def name_of(self, node: Apply) -> str:
-        """What computes a node."""
+        """Return the function that computes a node: the called or the inlined form."""
         is_seldom = self._turns(node) * SELDOM <= self._most_turns
         return called(node.function) if is_seldom or self._in_short_rows else node.function
 
     def _turns(self, node: Node) -> int:
-        """How often a kernel of all trips computes a node."""
+        """Return how often all work items of a kernel together compute a node."""
         return _size({*self._outer, *node.variables}) if node.variables else 1
 
 

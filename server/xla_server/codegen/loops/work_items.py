@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 
-from xla_server.codegen.loops.fold_groups import folds_of
-from xla_server.codegen.trace.affine import Variable
+from xla_server.codegen.loops.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Store
+from xla_server.ir.affine import Variable
 
 ITEM_ELEMENTS = 64
 """Elements of a work item below which another loop is done inside of it."""
@@ -21,7 +21,7 @@ def parts_of_items(loops: Sequence[Variable], stores: Sequence[Store]) -> int:
     and none of it would divide the index of an item for each few elements. The parts are equal, as
     few as there may be.
     """
-    if len(loops) < 3 or loops[-1].size >= ITEM_ELEMENTS or folds_of(stores):
+    if len(loops) < 3 or loops[-1].size >= ITEM_ELEMENTS or reductions_of(stores):
         return 1
     outer = math.prod(loop.size for loop in loops[:-2])
     size = loops[-2].size
@@ -41,7 +41,7 @@ def inner_loops(loops: Sequence[Variable], stores: Sequence[Store]) -> tuple[Var
         0 < count < len(loops) - 1
         and math.prod(loop.size for loop in loops[-count:]) < ITEM_ELEMENTS
         and math.prod(loop.size for loop in loops[: -count - 1]) >= FEWEST_ITEMS
-        and not folds_of(stores)
+        and not reductions_of(stores)
     ):
         count += 1
     return tuple(loops[len(loops) - count :])

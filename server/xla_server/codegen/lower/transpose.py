@@ -1,8 +1,8 @@
 """Lowering of transposes that stand for themselves: tile by tile, so that both the lines read
 and the lines written are used whole.
 
-Dimensions that stay neighbours are one. What is left is a batch of matrices, whose rows lie in
-the source and whose columns lie in the result; the others are outside.
+Dimensions that stay neighbours are one. The remaining dimensions are a batch of matrices, with rows
+in the source and columns in the result; the others are outside.
 """
 
 import dataclasses
@@ -38,10 +38,12 @@ FEW_ELEMENTS = 256
 """Up to which a loop over elements is as good."""
 
 BLOCK_BYTES = 128
-"""Of a row in a block of tiles: some neighbouring lines, which the processor fetches ahead."""
+"""Bytes of a row in a block of tiles: a few neighbouring cache lines, which the processor
+prefetches."""
 
 FEW_BLOCKS = 8
-"""Of a matrix, below which finding the next matrix takes some of the time."""
+"""Smallest number of blocks per matrix for which finding the next matrix costs nothing
+noticeable."""
 
 
 _SOURCE, _RESULT = Buffer(0, Role.READ), Buffer(1, Role.WRITE)
@@ -110,9 +112,9 @@ def lower_transpose(lowering: Lowering, i: HloInstruction) -> Tree:
     if plan is None or i.shape.element_count < FEW_ELEMENTS:
         return lower_loop(lowering, i)
     source, result = lowering.array(operand), lowering.new(i.shape, i.name)
-    kernel, trips, work = transposition_kernel(plan)
+    kernel, work_items, work = transposition_kernel(plan)
     arguments = (source, result)
-    lowering.add(KernelThunk(i.name, kernel, trips, work, arguments, (source,), (result,)))
+    lowering.add(KernelThunk(i.name, kernel, work_items, work, arguments, (source,), (result,)))
     return result
 
 

@@ -9,12 +9,12 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.codegen.kernel_ir.unrolling import MAX_COPIES
-from xla_server.codegen.trace.affine import ZERO, Affine, Variable, variable
 from xla_server.codegen.trace.elementwise import converted, literal
-from xla_server.codegen.trace.folding import sum_of, window_position
-from xla_server.codegen.trace.graph import Folded, Node
+from xla_server.codegen.trace.graph import Node, ReductionResult
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.codegen.trace.reductions import sum_of, window_position
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.ir.affine import ZERO, Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 
@@ -31,8 +31,8 @@ def trace_convolution(t: Tracer, i: HloInstruction, index: Index, number: int) -
     if kernel and math.prod(kernel) > 1 and is_filter(i) and _is_tested(i):
         total: Node = yield _sum_of_copies(t, i, index, wide)
         return t.rounded(converted(t, total, wide, result), result)
-    fold = t.folds.get((i, index, t.guard))
-    if fold is None:
+    reduction = t.reductions.get((i, index, t.guard))
+    if reduction is None:
         unrolled = is_filter(i)
         window = [Variable(kernel[d], "k", unrolled) for d in numbers.kernel_order[2:]]
         inputs = Variable(kernel[numbers.kernel_input_feature_dimension], "k")
@@ -44,8 +44,8 @@ def trace_convolution(t: Tracer, i: HloInstruction, index: Index, number: int) -
             if not i.attributes.window.is_pointwise:
                 product = _from_zero(t, product, wide)
             return t.rounded(converted(t, product, wide, result), result)
-        fold = t.folds[(i, index, t.guard)] = sum_of(t, product, loops, wide)
-    return t.rounded(converted(t, Folded(fold, 0), wide, result), result)
+        reduction = t.reductions[(i, index, t.guard)] = sum_of(t, product, loops, wide)
+    return t.rounded(converted(t, ReductionResult(reduction, 0), wide, result), result)
 
 
 def is_filter(i: HloInstruction) -> bool:
@@ -110,15 +110,14 @@ def _product(
     if by_batch > 1:
         batch = group * i.shape.dimensions[numbers.output_batch_dimension] + batch
     guard: Node | None = None
-    places = []
+    spatial = []
     for position, offset, dimension, d in zip(
         positions, offsets, window, numbers.input_spatial_dimensions, strict=True
     ):
-        place, inside = window_position(t, position, offset, dimension, base.dimensions[d])
-        places.append(place)
-        if inside is not None:
-            guard = inside if guard is None else t.apply("bit_and", [guard, inside], "b1")
-    at = _ordered((batch, read, *places), numbers.input_order)
+        moved, inside = window_position(t, position, offset, dimension, base.dimensions[d])
+        spatial.append(moved)
+        guard = t.both(guard, inside)
+    at = _ordered((batch, read, *spatial), numbers.input_order)
     weight_at = _ordered((feature_of_group, feature, *offsets), numbers.kernel_order)
     computed = KERNEL_TYPE[wide].computed
     ending = f"_{computed}" if wide.is_complex else ""
@@ -128,7 +127,7 @@ def _product(
         read: Node = yield t.operand(i, 0, at)
         return converted(t, read, base.element_type, wide)
 
-    factor: Node = yield (element() if guard is None else t.guarded(guard, element()))
+    factor: Node = yield t.guarded(guard, element())
     weight: Node = yield t.operand(i, 1, weight_at)
     weight = converted(t, weight, kernel.element_type, wide)
     product = t.apply(f"mul{ending}", [factor, weight], computed)

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from xla_server.codegen.trace.affine import Affine, Computed, Variable, multi_index, variable
 from xla_server.codegen.trace.graph import Load, Node, Position, Store, nodes_of
+from xla_server.ir.affine import Affine, Computed, Variable, multi_index, variable
 
 
 def merged(
@@ -15,7 +15,7 @@ def merged(
     The loop before the last is divided into so many equal `parts`, over which is a loop around it.
     """
     loops = []
-    places: dict[Variable, Affine] = {}
+    indices: dict[Variable, Affine] = {}
     for number, group in enumerate(groups):
         sizes = [loop.size for loop in group]
         size = math.prod(sizes)
@@ -26,12 +26,12 @@ def merged(
             index = variable(loops[-1]) * size
         loops.append(Variable(size, "i"))
         index += variable(loops[-1])
-        places.update(zip(group, multi_index(index, sizes), strict=True))
-    return tuple(loops), places
+        indices.update(zip(group, multi_index(index, sizes), strict=True))
+    return tuple(loops), indices
 
 
 def groups_of(loops: Sequence[Variable], indices: Sequence[Affine]) -> list[list[Variable]]:
-    """Runs of neighbours that can be merged; loops of one trip are left out."""
+    """Return runs of neighbouring loops that can be merged, without loops of one iteration."""
     coefficients = [
         {atom: factor for atom, factor in index.terms if isinstance(atom, Variable)}
         for index in indices

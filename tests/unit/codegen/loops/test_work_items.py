@@ -13,10 +13,10 @@ from xla_server.codegen.loops.work_items import (
     inner_loops,
     parts_of_items,
 )
-from xla_server.codegen.trace.affine import ZERO, Variable
 from xla_server.codegen.trace.graph import Position, Store
 from xla_server.codegen.trace.kernel_types import KernelType
 from xla_server.codegen.trace.tracer import Index
+from xla_server.ir.affine import ZERO, Variable
 
 
 def loops(*sizes: int) -> tuple[Variable, ...]:

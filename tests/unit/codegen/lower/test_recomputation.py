@@ -1,4 +1,4 @@
-"""Which instructions of a fusion are stored because its kernel would evaluate them too often."""
+"""Instructions of a fusion that are stored because its kernel would evaluate them too often."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -67,7 +67,7 @@ def sums_of_shared(columns: int) -> HloModule:
 
 
 def chunks(compilation: Compilation) -> list[int]:
-    return [calls_of(k.trips, k.work, k.prologue) for k in kernels_of(compilation.code)]
+    return [calls_of(k.work_items, k.work, k.prologue) for k in kernels_of(compilation.code)]
 
 
 def test_a_sum_before_a_large_loop_is_a_kernel_of_its_own() -> None:

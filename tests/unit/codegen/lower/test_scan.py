@@ -96,7 +96,7 @@ def test_a_long_row_takes_one_pass() -> None:
     x = np.zeros((3, 100_000), np.float32)
     module = built(running(ops.add, "f4", x.shape, 1), (x, np.float32(0)))
     (kernel,) = [row for row in lower(module, LOWERINGS, HOST).rows if isinstance(row, KernelThunk)]
-    assert kernel.work * kernel.trips <= 8 * x.size
+    assert kernel.work * kernel.work_items <= 8 * x.size
 
 
 def test_running_values_of_jax() -> None:

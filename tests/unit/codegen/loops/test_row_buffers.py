@@ -11,7 +11,7 @@ from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from xla_server.backends.compilation import compile_module
 from xla_server.backends.cpu import Cpu
-from xla_server.codegen.loops.kept_rows import MOST_BYTES
+from xla_server.codegen.loops.row_buffers import MOST_BYTES
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.ir.module import HloModule
 
