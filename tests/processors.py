@@ -4,6 +4,7 @@
 `python -m pytest -n 0 tests/unit/codegen`. The host must have what that processor has.
 """
 
+import dataclasses
 import os
 import platform
 import sys
@@ -30,6 +31,13 @@ assembles = pytest.mark.skipif(
     platform.machine().lower() not in ("x86_64", "amd64"), reason="LLVM assembles x86 on x86"
 )
 """For tests that compile down to instructions of x86, which they need not run."""
+
+
+def tuned(group: str, **numbers: int) -> Target:
+    """Return the target with other numbers of a group."""
+    tuning = TARGET.tuning
+    changed = {group: dataclasses.replace(getattr(tuning, group), **numbers)}
+    return dataclasses.replace(TARGET, tuning=dataclasses.replace(tuning, **changed))
 
 
 def runs(machine: Machine) -> bool:

@@ -90,7 +90,7 @@ def compile_module(
     run_once([step for step in steps if step.name in fusing], changing, watch)
     if observer is not None:
         observer.optimised(changing)
-    code = lower(changing, lowerings, target.machine, custom_calls, fuses=fuses)
+    code = lower(changing, lowerings, target, custom_calls, fuses=fuses)
     assignment = assign(code)
     if observer is not None:
         observer.lowered(code, assignment)

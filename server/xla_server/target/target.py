@@ -18,9 +18,15 @@ class Capability(Protocol):
     TILED_CONVOLUTIONS: frozenset[ElementType]
     MIN_TILED_ROW: int
     MAX_TILED_DEPTH: int
+    MAX_PANEL_BYTES: int
     MIN_TAPS: int
+    MIN_POINT_TAPS: int
+    MIN_DEPTHWISE_FEATURES: int
     MIN_TILED_TRANSPOSE: int
     MAX_UNROLLED_ITERATIONS: int
+
+    def product_tile(self, operands: Set[ElementType], result: ElementType) -> str | None:
+        """Return the kind of register tiles that multiplies matrices of these types, if any."""
 
     def packs_operands(self, operands: Set[ElementType], result: ElementType) -> bool:
         """Return whether the kernel of a product packs operands, whose layout is free then."""

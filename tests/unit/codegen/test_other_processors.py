@@ -68,7 +68,7 @@ def test_programs_compile_for_any_processor_and_run_where_the_host_can(
     assert bool(tiles) == (program == "product")
     assert set(tiles) <= set(heights(machine))
     if runs(machine):
-        (found,) = on_cpu(module, arguments, Cpu(machine=machine))
+        (found,) = on_cpu(module, arguments, Cpu(target=Target.of(machine)))
         exact = function(*(argument.astype(float) for argument in arguments))
         np.testing.assert_allclose(found, exact, rtol=0, atol=1e-3)
 
@@ -78,7 +78,11 @@ def test_machines_that_differ_in_cores_compute_the_same_bits(program: str) -> No
     function, arguments = PROGRAMS[program]
     module = imported(lower(function, *arguments))
     found = [
-        on_cpu(module, arguments, Cpu(machine=dataclasses.replace(HOST, cores=cores), threads=2))
+        on_cpu(
+            module,
+            arguments,
+            Cpu(target=Target.of(dataclasses.replace(HOST, cores=cores)), threads=2),
+        )
         for cores in (2, 128)
     ]
     assert_equal_bits(found[0][0], found[1][0])

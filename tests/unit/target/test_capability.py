@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from tests.processors import HOST
+from tests.processors import TARGET
 from xla_contract.element_type import ElementType
 from xla_contract.errors import ShapeError
 from xla_server.codegen.lower.lowering import kernels_of, lower
@@ -24,7 +24,7 @@ _TYPES = [E.F32, E.F64, E.BF16, E.C64, E.C128, E.S8, E.U8, E.S16, E.U16, E.S32, 
 
 
 def _texts(module: HloModule) -> str:
-    return "".join(row.source for row in kernels_of(lower(module, LOWERINGS, HOST)))
+    return "".join(row.source for row in kernels_of(lower(module, LOWERINGS, TARGET)))
 
 
 @pytest.mark.parametrize("result", _TYPES, ids=lambda element: element.text)

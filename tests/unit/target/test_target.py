@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.processors import HOST, TARGET
+from tests.processors import HOST, TARGET, tuned
 from xla_contract.element_type import ElementType
 from xla_server.backends.compilation import compile_module, steps_of
 from xla_server.codegen.lower.lowering import kernels_of
@@ -46,13 +46,6 @@ class WithoutBlas:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(PROCESSOR, name)
-
-
-def tuned(group: str, **numbers: int) -> Target:
-    """Return the target with other numbers of a group."""
-    tuning = TARGET.tuning
-    changed = {group: dataclasses.replace(getattr(tuning, group), **numbers)}
-    return dataclasses.replace(TARGET, tuning=dataclasses.replace(tuning, **changed))
 
 
 def single(steps: Sequence[Pass]) -> Iterator[Pass]:

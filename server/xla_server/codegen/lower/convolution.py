@@ -33,9 +33,7 @@ from xla_server.codegen.lower.im2col_products import products_kernel
 from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.ir.module import HloInstruction
-from xla_server.target.capability import BLAS_TYPES, MAX_UNROLLED_ITERATIONS
-from xla_server.target.machine import Machine
-from xla_server.target.tuning import tuning_of
+from xla_server.target.target import Capability, Target
 
 SMALL_WORK = 1 << 14
 """Multiplications up to which a loop nest is as good."""
@@ -46,7 +44,7 @@ SMALL_GROUP = 4
 
 def lower_convolution(lowering: Lowering, i: HloInstruction) -> Tree:
     """Add kernels of tiles, of products where BLAS knows the type, or a loop nest."""
-    phases, plan = _division(lowering.machine, i)
+    phases, plan = _division(lowering.target, i)
     if phases is not None:
         return lower_directly(lowering, i, phases)
     return lower_loop(lowering, i) if plan is None else _lower_products(lowering, i, plan)
@@ -54,7 +52,7 @@ def lower_convolution(lowering: Lowering, i: HloInstruction) -> Tree:
 
 def lower_convolution_fusion(lowering: Lowering, fusion: HloInstruction, i: HloInstruction) -> Tree:
     """A convolution whose blocks go through the fusion's epilogue as soon as they are there."""
-    phases, plan = _division(lowering.machine, i)
+    phases, plan = _division(lowering.target, i)
     if phases is not None and is_last(i.attributes.dimension_numbers.output_order):
         both = EpilogueFusion.of(lowering, fusion, i, is_apart=do_overlap(phases))
         lower_directly(lowering, i, phases, both)
@@ -66,18 +64,18 @@ def lower_convolution_fusion(lowering: Lowering, fusion: HloInstruction, i: HloI
     return both.tree
 
 
-def _division(machine: Machine, i: HloInstruction) -> tuple[list[Phase] | None, Plan | None]:
+def _division(target: Target, i: HloInstruction) -> tuple[list[Phase] | None, Plan | None]:
     """Return the phases of one done by tiles, the plan of one by products, or neither: by loops."""
-    if not _is_large(i) or _is_unrolled(i):
+    if not _is_large(i, target.capability) or _is_unrolled(i, target.capability):
         return None, None
     if not _is_product(i):
         is_deep = is_depthwise(i) and can_sum_exactly(i)
-        return direct_phases(machine, i) if is_deep else None, None
+        return direct_phases(target, i) if is_deep else None, None
     if not can_sum_exactly(i):
         return None, None
-    plan = Plan.of(machine, i)
+    plan = Plan.of(target, i)
     is_ready = plan.leading is not None and plan.repacked is None
-    return None if is_ready else direct_phases(machine, i), plan
+    return None if is_ready else direct_phases(target, i), plan
 
 
 def _lower_products(
@@ -95,7 +93,7 @@ def _lower_products(
         kernel = _packed_kernel(lowering, i, plan.repacked, kernel)
     blocks = -(-plan.rows // plan.block_rows)
     tasks = blocks * plan.groups * plan.batches
-    trips = min(tasks, tuning_of(lowering.machine).convolutions.work_items)
+    trips = min(tasks, lowering.target.tuning.convolutions.work_items)
     values = [base, kernel, result]
     if plan.leading is None:
         size = trips * plan.block_rows * plan.block_depth
@@ -120,18 +118,19 @@ def _lower_products(
     return result
 
 
-def _is_unrolled(i: HloInstruction) -> bool:
+def _is_unrolled(i: HloInstruction, capability: Capability) -> bool:
     """Return whether there is one feature, and a window that a loop over results unrolls.
 
     Such a loop has results in its vectors. Tiles have features in theirs, so here one of them.
     """
-    return _features(i) == 1 and i.operands[1].shape.element_count <= MAX_UNROLLED_ITERATIONS
+    window = i.operands[1].shape.element_count
+    return _features(i) == 1 and window <= capability.MAX_UNROLLED_ITERATIONS
 
 
-def _is_large(i: HloInstruction) -> bool:
+def _is_large(i: HloInstruction, capability: Capability) -> bool:
     """Whether a convolution is of one type that BLAS knows, and more work than a call of that."""
     types = {shape.element_type for shape in (i.shape, *(o.shape for o in i.operands))}
-    if len(types) > 1 or not types <= BLAS_TYPES:
+    if len(types) > 1 or not types <= capability.BLAS_TYPES:
         return False
     kernel = i.operands[1].shape
     if not (i.shape.element_count and i.operands[0].shape.element_count and kernel.element_count):

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from xla_contract.dimension_numbers import WindowDimension
 from xla_server.codegen.routines.product_tiles import VECTORS, lanes, tallest
 from xla_server.target.machine import Machine
-from xla_server.target.tuning import Convolutions, tuning_of
+from xla_server.target.target import Target
+from xla_server.target.tuning import Convolutions
 
 LONGEST_ROW = 256
 """Bytes of a row of the kernel of which a panel is read where it is."""
@@ -93,7 +94,7 @@ class Phase:
     with one input. `shared` are the places of a block where phases have their blocks in common.
     """
 
-    machine: Machine
+    target: Target
     kind: str
     width: int
     batch: int
@@ -107,7 +108,7 @@ class Phase:
     @property
     def tuning(self) -> Convolutions:
         """The blocking for the machine."""
-        return tuning_of(self.machine).convolutions
+        return self.target.tuning.convolutions
 
     @property
     def depth(self) -> int:
@@ -213,7 +214,7 @@ def do_overlap(phases: Sequence[Phase]) -> bool:
 
 def panel_columns(phase: Phase) -> int:
     """Return the output features of a whole panel."""
-    return VECTORS * lanes(phase.machine, phase.kind)
+    return VECTORS * lanes(phase.target.machine, phase.kind)
 
 
 def panels(phase: Phase) -> list[tuple[int, int, int]]:

@@ -22,31 +22,22 @@ from xla_server.codegen.lower.winograd import Tiled, fits, tiled_kernel, weights
 from xla_server.codegen.routines.winograd_transforms import SIDE
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.features_last import has_one_place
-from xla_server.target.capability import (
-    MAX_PANEL_BYTES,
-    MIN_DEPTHWISE_FEATURES,
-    MIN_POINT_TAPS,
-    MIN_TAPS,
-    MIN_TILED_ROW,
-    TILED_CONVOLUTIONS,
-    is_wide_enough,
-)
-from xla_server.target.machine import Machine
+from xla_server.target.target import Target
 
 LEAST_READINGS = 4
 """How often each element of a depthwise convolution's input is read, from which laying it out with
 its zeros takes little of the time."""
 
 
-def direct_phases(machine: Machine, i: HloInstruction) -> list[Phase] | None:
+def direct_phases(target: Target, i: HloInstruction) -> list[Phase] | None:
     """The phases of a convolution of real floats that is worth doing by tiles, else None.
 
     One that is depthwise is so where little is moved: it takes hardly longer than that.
     """
     numbers, window = i.attributes.dimension_numbers, i.attributes.window.dimensions
     base, kernel = (operand.shape for operand in i.operands)
-    element_type = i.shape.element_type
-    if i.attributes.batch_group_count > 1 or element_type not in TILED_CONVOLUTIONS:
+    element_type, capability = i.shape.element_type, target.capability
+    if i.attributes.batch_group_count > 1 or element_type not in capability.TILED_CONVOLUTIONS:
         return None
     groups = i.attributes.feature_group_count
     outputs = kernel.dimensions[numbers.kernel_output_feature_dimension] // groups
@@ -55,9 +46,10 @@ def direct_phases(machine: Machine, i: HloInstruction) -> list[Phase] | None:
     if is_deep:
         groups, outputs = 1, groups
     results = [i.shape.dimensions[d] for d in numbers.output_spatial_dimensions]
-    if not window or len(window) > 3 or results[-1] < MIN_TILED_ROW:
+    if not window or len(window) > 3 or results[-1] < capability.MIN_TILED_ROW:
         return None
-    if not (outputs >= MIN_DEPTHWISE_FEATURES if is_deep else is_wide_enough(outputs, groups)):
+    least = capability.MIN_DEPTHWISE_FEATURES
+    if not (outputs >= least if is_deep else capability.is_wide_enough(outputs, groups)):
         return None
     sizes = [base.dimensions[d] for d in numbers.input_spatial_dimensions]
     lines = all_phases(window, sizes, results)
@@ -66,11 +58,11 @@ def direct_phases(machine: Machine, i: HloInstruction) -> list[Phase] | None:
     batch = base.dimensions[numbers.input_batch_dimension]
     width = element_type.byte_width
     found = [
-        Phase(machine, element_type.text, width, batch, groups, inputs, outputs, part, is_deep)
+        Phase(target, element_type.text, width, batch, groups, inputs, outputs, part, is_deep)
         for part in lines
     ]
     panel = max(columns for _, columns, _ in panels(found[0]))
-    if found[0].depth * panel * width > MAX_PANEL_BYTES:
+    if found[0].depth * panel * width > capability.MAX_PANEL_BYTES:
         return None
     moved = sum(
         math.prod(dimensions)
@@ -82,7 +74,7 @@ def direct_phases(machine: Machine, i: HloInstruction) -> list[Phase] | None:
     )
     if is_deep and (moved or not _reads_often(i, found)):
         return None
-    least = MIN_POINT_TAPS if has_one_place(i) else MIN_TAPS
+    least = capability.MIN_POINT_TAPS if has_one_place(i) else capability.MIN_TAPS
     if i.shape.element_count * found[0].depth < moved * least:
         return None
     return joined(found)

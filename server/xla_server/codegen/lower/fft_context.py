@@ -109,7 +109,7 @@ class Context:
         self.lowering, self.name, self.real = lowering, name, real
         self.kind = real.text
         self.width = WIDTH[self.kind]
-        machine = lowering.machine
+        machine = lowering.target.machine
         self.lanes, self.pair = machine.lanes(self.width), pair_bytes(machine)
         self._count = 0
 

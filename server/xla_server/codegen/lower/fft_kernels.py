@@ -156,7 +156,7 @@ class BlockKernel:
 
         Names end in `suffix`.
         """
-        width, machine = self.lanes, self.lowering.machine
+        width, machine = self.lanes, self.lowering.target.machine
         blocks = -(-self.inner // width)
         count = max(self.loaded, self.stored, self.transform)
         array = StackArray(f"a{suffix}", scratch_bytes(machine, count))
@@ -191,7 +191,7 @@ class BlockKernel:
 
     def _parts(self, array: StackArray) -> tuple[Expression, Expression]:
         one: Expression = Address(array)
-        other = one + self.lowering.machine.vector_bytes
+        other = one + self.lowering.target.machine.vector_bytes
         return (other, one) if self.is_inverse else (one, other)
 
     def _merge(self) -> None:
@@ -222,7 +222,7 @@ class BlockKernel:
     @property
     def lanes(self) -> int:
         """Lines of a block: real numbers of a vector."""
-        return self.lowering.machine.lanes(WIDTH[self.kind])
+        return self.lowering.target.machine.lanes(WIDTH[self.kind])
 
     @property
     def _used_lanes(self) -> float:
@@ -233,7 +233,7 @@ class BlockKernel:
     def _store_to_limit(self, body: Body, target: Expression, block: Block, suffix: str) -> None:
         """Store rows of the result up to the one that the limit cuts."""
         side, step = self.target, self.target.element_step
-        apart, pair = step // side.width, pair_bytes(self.lowering.machine)
+        apart, pair = step // side.width, pair_bytes(self.lowering.target.machine)
         routine = move_routine(self.kind, "columns", is_load=False, is_real=side.is_real)
         first, lines = block.first, block.lines
         ends = whole(self.limit + apart) - first - lines

@@ -24,8 +24,8 @@ from xla_server.codegen.routines.gemm_functions import panel_name, tile_name
 from xla_server.codegen.routines.gemm_loops import BAND, BAND_BY_ROWS, LAYOUT
 from xla_server.codegen.routines.gemm_panels import SLACK, SOURCES
 from xla_server.codegen.routines.gemm_tiles import VECTORS, Kind, heights
-from xla_server.target.machine import Machine
-from xla_server.target.tuning import MatrixProducts, tuning_of
+from xla_server.target.target import Target
+from xla_server.target.tuning import MatrixProducts
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Side:
 class Gemm:
     """A product of `batch` pairs of matrices. `whole_rows` keeps rows in one trip."""
 
-    machine: Machine
+    target: Target
     kind: Kind
     left: Side
     right: Side
@@ -70,12 +70,12 @@ class Gemm:
     @property
     def tuning(self) -> MatrixProducts:
         """The blocking for the machine."""
-        return tuning_of(self.machine).products
+        return self.target.tuning.products
 
     @property
     def height(self) -> int:
         """Rows of a tile: those that are computed in vain cost as much as others."""
-        rows = heights(self.machine)
+        rows = heights(self.target.machine)
         return min(rows, key=lambda height: -(-self.rows // height) * (height + 1))
 
     @property
@@ -91,7 +91,7 @@ class Gemm:
     @property
     def lanes(self) -> int:
         """Elements of a vector."""
-        return self.machine.lanes(self.kind.width)
+        return self.target.machine.lanes(self.kind.width)
 
     @property
     def panel_columns(self) -> int:

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from xla_server.codegen.lower.im2col import Axis, Line, Matrix
 from xla_server.ir.module import HloInstruction
-from xla_server.target.machine import Machine
-from xla_server.target.tuning import tuning_of
+from xla_server.target.target import Target
 
 BLOCK_ELEMENTS = 1 << 17
 """Elements of the matrix that is copied at once: as many as stay in a core's cache."""
@@ -48,7 +47,7 @@ class Plan:
     group_step: int
 
     @classmethod
-    def of(cls, machine: Machine, i: HloInstruction) -> "Plan":
+    def of(cls, target: Target, i: HloInstruction) -> "Plan":
         """The plan of a convolution."""
         numbers = i.attributes.dimension_numbers
         base, kernel = (operand.shape for operand in i.operands)
@@ -75,7 +74,7 @@ class Plan:
             inputs = kernel.dimensions[numbers.kernel_input_feature_dimension]
             group_step = inputs * strides[numbers.input_feature_dimension]
         batches = math.prod(axis.size for axis in fixed)
-        block_rows = _block(machine, row_count, batches * groups)
+        block_rows = _block(target, row_count, batches * groups)
         block_depth = depth_count
         if leading is None:
             most = max(SHORTEST_DEPTH, BLOCK_ELEMENTS // block_rows)
@@ -99,9 +98,9 @@ class Plan:
         )
 
 
-def _block(machine: Machine, rows: int, others: int) -> int:
+def _block(target: Target, rows: int, others: int) -> int:
     """Rows of a block: few enough that there are several, of about the same size."""
-    fewest = -(-tuning_of(machine).convolutions.min_im2col_blocks // others)
+    fewest = -(-target.tuning.convolutions.min_im2col_blocks // others)
     wanted = max(-(-rows // BLOCK_ROWS), min(fewest, -(-rows // 64)))
     even = -(-rows // wanted)
     return min(rows, -(-even // 8) * 8)

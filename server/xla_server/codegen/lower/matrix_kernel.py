@@ -28,7 +28,6 @@ from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.custom_calls.attributes import parse_attributes
 from xla_server.ir.module import HloInstruction
-from xla_server.target.tuning import tuning_of
 
 LowerCall: TypeAlias = Callable[[Lowering, HloInstruction], Tree]
 """Adds the rows of a call and gives its values."""
@@ -85,7 +84,7 @@ class MatrixKernel:
         self._results = leaves(self.result)
         self._batch = first.dimensions[: first.rank - rank]
         self._count = math.prod(self._batch)
-        self._slots = max(1, min(self._count, tuning_of(lowering.machine).row_slots))
+        self._slots = max(1, min(self._count, lowering.target.tuning.row_slots))
         self._buffers: dict[Value, ir.Buffer] = {}
         self._reads: dict[Value, None] = {}
         self._writes: dict[Value, None] = {}

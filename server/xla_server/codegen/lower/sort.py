@@ -50,7 +50,6 @@ from xla_server.codegen.routines.sorting import sorter_name
 from xla_server.codegen.trace.graph import Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.target.tuning import tuning_of
 
 _COST = 64
 """Operations for each element of a row."""
@@ -153,7 +152,7 @@ class _Sort:
         words: int,
     ) -> None:
         self._lowering, self._name, self._rows, self._words = lowering, name, rows, words
-        self._each = -(-rows // tuning_of(lowering.machine).row_slots)
+        self._each = -(-rows // lowering.target.tuning.row_slots)
         self._items = -(-rows // self._each)
         self._work = _COST * length * self._each
         operands, results = values

@@ -61,12 +61,12 @@ class Tiled:
     @property
     def runs(self) -> int:
         """Runs of tiles done together: so many share a reading of the kernel."""
-        return min(2, -(-self.tiles // tallest(self.phase.machine)))
+        return min(2, -(-self.tiles // tallest(self.phase.target.machine)))
 
     @property
     def rows(self) -> int:
         """Tiles of a run."""
-        return min(tallest(self.phase.machine), -(-self.tiles // self.runs))
+        return min(tallest(self.phase.target.machine), -(-self.tiles // self.runs))
 
     @property
     def block(self) -> int:
@@ -225,8 +225,8 @@ def _sizes(tiled: Tiled) -> Operands:
     down, across = phase.lines
     square = 4 * phase.inputs * phase.outputs
     *_, (_, rest, _) = panels(phase)
-    widths = min(phase.outputs, panel_width(phase.machine)), rest
-    tile, narrow = (tile_name(phase.machine, "f32", tiled.rows, width) for width in widths)
+    widths = min(phase.outputs, panel_width(phase.target.machine)), rest
+    tile, narrow = (tile_name(phase.target.machine, "f32", tiled.rows, width) for width in widths)
     tiles_down, tiles_across = tiled.grid
     return {
         "block": tiled.block,

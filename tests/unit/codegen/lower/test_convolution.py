@@ -15,7 +15,7 @@ from jax import lax
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.depth import FULL
-from tests.processors import HOST
+from tests.processors import HOST, TARGET
 from tests.unit.codegen.compiled import CPU, both, built, imported, interpreted, on_cpu
 from xla_client import ops
 from xla_client.builder import Op
@@ -29,6 +29,7 @@ from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.codegen.routines import product_tiles
 from xla_server.target.machine import Machine
+from xla_server.target.target import Target
 
 INTEGERS = (np.dtype(np.int32), np.dtype(np.uint8), np.dtype(ml_dtypes.int4))
 FLOATS = tuple(
@@ -422,7 +423,7 @@ def test_a_depthwise_input_is_laid_out_where_it_is_read_often(
         )
 
     computation: Any = jax.jit(convolve).lower(x, w).compiler_ir("hlo")
-    rows = lower(imported(computation.as_serialized_hlo_module_proto()), LOWERINGS, HOST).rows
+    rows = lower(imported(computation.as_serialized_hlo_module_proto()), LOWERINGS, TARGET).rows
     sources = [row.source for row in rows if isinstance(row, KernelThunk)]
     assert any("direct_block" in source for source in sources) == is_direct
 
@@ -439,18 +440,18 @@ def test_one_feature_of_few_taps_is_a_loop(taps: int, features: int, is_direct: 
         return lax.conv_general_dilated(x, w, (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC"))
 
     computation: Any = jax.jit(convolve).lower(x, w).compiler_ir("hlo")
-    rows = lower(imported(computation.as_serialized_hlo_module_proto()), LOWERINGS, HOST).rows
+    rows = lower(imported(computation.as_serialized_hlo_module_proto()), LOWERINGS, TARGET).rows
     sources = [row.source for row in rows if isinstance(row, KernelThunk)]
     assert any("direct_block" in source for source in sources) == is_direct
     agrees(convolve, x, w)
 
 
 def test_a_box_too_large_for_the_stack_has_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = dataclasses.replace(HOST, l2_bytes=1 << 9)
+    target = Target.of(dataclasses.replace(HOST, l2_bytes=1 << 9))
     base, kernel, attributes = DIRECT["same"]
     numbers = ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
     given = {"window_strides": (1, 1), **attributes, "dimension_numbers": numbers}
-    sources = exactly_direct(monkeypatch, base, kernel, given, machine=machine)
+    sources = exactly_direct(monkeypatch, base, kernel, given, target=target)
     assert any("box = add(" in source for source in sources)
 
 
@@ -460,7 +461,7 @@ def exactly_direct(
     kernel: tuple[int, ...],
     attributes: dict[str, Any],
     dtype: str = "f4",
-    machine: Machine = HOST,
+    target: Target = TARGET,
 ) -> list[str]:
     """A convolution is done by tiles, and has the interpreter's bits. Returns its kernels."""
     monkeypatch.setattr(lower_convolution, "SMALL_WORK", 0)
@@ -472,11 +473,11 @@ def exactly_direct(
     def convolve(x: Op, w: Op) -> Op:
         return ops.conv_general_dilated(x, w, **{**UNDILATED, **attributes})
 
-    rows = lower(built(convolve, arrays), LOWERINGS, machine).rows
+    rows = lower(built(convolve, arrays), LOWERINGS, target).rows
     sources = [row.source for row in rows if isinstance(row, KernelThunk)]
     assert any("direct_block" in source for source in sources)
     module = built(convolve, arrays)
-    (found,) = on_cpu(module, arrays, CPU if machine is HOST else Cpu(machine=machine))
+    (found,) = on_cpu(module, arrays, CPU if target is TARGET else Cpu(target=target))
     assert_equal_bits(found, *interpreted(module, arrays))
     return sources
 

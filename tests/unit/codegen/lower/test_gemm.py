@@ -21,6 +21,7 @@ from xla_server.codegen.lower.gemm import Gemm, Side
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.routines.gemm_tiles import KINDS, heights
 from xla_server.target.machine import Machine
+from xla_server.target.target import Target
 from xla_server.target.tuning import tuning_of
 
 _RANDOM = np.random.default_rng(5)
@@ -38,7 +39,7 @@ def _gemm(
 ) -> Gemm:
     source = "i8" if kind == "i16" else kind
     side = Side(source, True), Side(source, False)
-    return Gemm(machine, KINDS[kind], *side, batch, rows, columns, depth)
+    return Gemm(Target.of(machine), KINDS[kind], *side, batch, rows, columns, depth)
 
 
 TYPES = {

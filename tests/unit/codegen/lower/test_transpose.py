@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.processors import HOST
+from tests.processors import TARGET
 from tests.unit.codegen.compiled import assert_same, built
 from xla_client import ops
 from xla_client.builder import Op
@@ -140,5 +140,7 @@ def test_tiles_fill_lines_and_fit_into_registers() -> None:
 
 def test_a_transpose_is_a_kernel_of_tiles() -> None:
     module = built(lambda x: ops.transpose(x, (1, 0)), [numbered((64, 64), np.float32)])
-    (kernel,) = [row for row in lower(module, LOWERINGS, HOST).rows if isinstance(row, KernelThunk)]
+    (kernel,) = [
+        row for row in lower(module, LOWERINGS, TARGET).rows if isinstance(row, KernelThunk)
+    ]
     assert tile_name(4, 16) in kernel.source

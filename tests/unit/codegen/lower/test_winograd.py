@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.processors import HOST
+from tests.processors import TARGET
 from tests.unit.codegen.compiled import both, built
 from xla_client import ops
 from xla_client.builder import Op
@@ -47,7 +47,7 @@ def convolution(padding: list[tuple[int, int]], reverse: bool = False, precision
 
 
 def is_tiled(function: Any, *arrays: Any) -> bool:
-    rows = lower(built(function, arrays), LOWERINGS, HOST).rows
+    rows = lower(built(function, arrays), LOWERINGS, TARGET).rows
     kernels = [row for row in rows if isinstance(row, KernelThunk)]
     return any(value.name.endswith(".points") for row in kernels for value in row.writes)
 
