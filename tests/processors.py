@@ -33,11 +33,11 @@ assembles = pytest.mark.skipif(
 """For tests that compile down to instructions of x86, which they need not run."""
 
 
-def tuned(group: str, **numbers: int) -> Target:
-    """Return the target with other numbers of a group."""
-    tuning = TARGET.tuning
+def tuned(target: Target, group: str, **numbers: int) -> Target:
+    """Return a target with other numbers of a group of its tuning."""
+    tuning = target.tuning
     changed = {group: dataclasses.replace(getattr(tuning, group), **numbers)}
-    return dataclasses.replace(TARGET, tuning=dataclasses.replace(tuning, **changed))
+    return dataclasses.replace(target, tuning=dataclasses.replace(tuning, **changed))
 
 
 def runs(machine: Machine) -> bool:

@@ -9,6 +9,14 @@ import dataclasses
 import functools
 
 from xla_server.target.fusion_tuning import EvaluationCosts, Fusions, InPlaceUpdates
+from xla_server.target.kernel_tuning import (
+    Concatenates,
+    FourierTransforms,
+    LinearAlgebra,
+    Scatters,
+    SmallLoops,
+    Transposes,
+)
 from xla_server.target.machine import Machine
 from xla_server.target.pass_tuning import (
     ControlFlow,
@@ -202,6 +210,38 @@ class Convolutions:
     work_items: int
     """Number of work items that blocks are dealt to, each with scratch memory of its own."""
 
+    min_products: int = 1 << 14
+    """Multiplications from which tiles or products beat a loop nest: some microseconds of one, of
+    which calls of routines take a part. No row of the log sets it."""
+
+    min_group_size: int = 4
+    """Features of a group from which its part of the kernel is worth multiplying as a matrix."""
+
+    max_row_bytes: int = 256
+    """Bytes of a row of the kernel up to which panels are read in place: four lines of the cache,
+    which the processor fetches ahead. Longer rows are packed."""
+
+    min_readings: int = 4
+    """Reads of each element of a depthwise convolution's input from which laying it out with its
+    zeros takes little of the time. Same-padded stride 2 stays a loop nest (LOG, sixth round)."""
+
+    im2col_elements: int = 1 << 17
+    """Elements of an im2col matrix that are copied at once: 512 KiB of f32. It is no smaller where
+    L2 is, as the order of sums depends on it."""
+
+    im2col_rows: int = 512
+    """Rows of it that are copied at once."""
+
+    min_im2col_depth: int = 64
+    """Fewest elements of the depth in a block: below, results are stored and loaded too often."""
+
+    min_winograd_features: int = 16
+    """Features of the input and of the result from which transforms cost less than they save. 3x3
+    of 8x56x56x64: 0.4 of XLA's time, by tiles 1 (LOG, second round)."""
+
+    min_winograd_results: int = 6
+    """Results along a dimension from which little of what tiles of 4x4 results compute is lost."""
+
     @classmethod
     def of(cls, machine: Machine) -> "Convolutions":
         """Return the blocking for a machine."""
@@ -217,10 +257,12 @@ class Tuning:
     blas: BlasProducts
     thin_products: ThinProducts
     convolutions: Convolutions
-    row_slots: int
-    """Number of rows or matrices that are sorted or factored side by side, each in scratch memory
-    of its own."""
-
+    fourier: FourierTransforms
+    scatters: Scatters
+    concatenates: Concatenates
+    transposes: Transposes
+    linear_algebra: LinearAlgebra
+    small_loops: SmallLoops
     reductions: Reductions
     thin_dots: ThinDots
     small_dots: SmallDots
@@ -239,7 +281,12 @@ def tuning_of(machine: Machine) -> Tuning:
         BlasProducts.of(machine),
         ThinProducts.of(machine),
         Convolutions.of(machine),
-        scratch_items(machine, 32),
+        FourierTransforms(),
+        Scatters(scratch_items(machine, 16)),
+        Concatenates(),
+        Transposes(),
+        LinearAlgebra(scratch_items(machine, 32), work_items(machine, 4)),
+        SmallLoops(),
         Reductions(),
         ThinDots(),
         SmallDots(),

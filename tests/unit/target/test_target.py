@@ -57,7 +57,7 @@ def single(steps: Sequence[Pass]) -> Iterator[Pass]:
 
 
 def test_every_pass_has_the_target_of_the_pipeline() -> None:
-    other = tuned("fusions", max_instructions=7)
+    other = tuned(TARGET, "fusions", max_instructions=7)
     steps, _ = steps_of(other)
     targets = [step.target for step in single(steps) if hasattr(step, "target")]
     assert len(targets) == 14
@@ -72,8 +72,8 @@ def test_the_target_of_a_machine_is_made_once() -> None:
 @pytest.mark.parametrize(
     ("text", "target"),
     [
-        (LONG_SUM, tuned("reductions", min_elements=1 << 21)),
-        (CHAIN, tuned("fusions", max_instructions=1)),
+        (LONG_SUM, tuned(TARGET, "reductions", min_elements=1 << 21)),
+        (CHAIN, tuned(TARGET, "fusions", max_instructions=1)),
         (PRODUCT, dataclasses.replace(TARGET, capability=cast(Any, WithoutBlas()))),
     ],
     ids=["passes", "fusion", "capability"],

@@ -35,12 +35,6 @@ from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.ir.module import HloInstruction
 from xla_server.target.target import Capability, Target
 
-SMALL_WORK = 1 << 14
-"""Multiplications up to which a loop nest is as good."""
-
-SMALL_GROUP = 4
-"""Features of a group from which its part of the kernel is worth calling a matrix."""
-
 
 def lower_convolution(lowering: Lowering, i: HloInstruction) -> Tree:
     """Add kernels of tiles, of products where BLAS knows the type, or a loop nest."""
@@ -66,9 +60,9 @@ def lower_convolution_fusion(lowering: Lowering, fusion: HloInstruction, i: HloI
 
 def _division(target: Target, i: HloInstruction) -> tuple[list[Phase] | None, Plan | None]:
     """Return the phases of one done by tiles, the plan of one by products, or neither: by loops."""
-    if not _is_large(i, target.capability) or _is_unrolled(i, target.capability):
+    if not _is_large(i, target) or _is_unrolled(i, target.capability):
         return None, None
-    if not _is_product(i):
+    if not _is_product(i, target.tuning.convolutions.min_group_size):
         is_deep = is_depthwise(i) and can_sum_exactly(i)
         return direct_phases(target, i) if is_deep else None, None
     if not can_sum_exactly(i):
@@ -127,24 +121,25 @@ def _is_unrolled(i: HloInstruction, capability: Capability) -> bool:
     return _features(i) == 1 and window <= capability.MAX_UNROLLED_ITERATIONS
 
 
-def _is_large(i: HloInstruction, capability: Capability) -> bool:
+def _is_large(i: HloInstruction, target: Target) -> bool:
     """Whether a convolution is of one type that BLAS knows, and more work than a call of that."""
     types = {shape.element_type for shape in (i.shape, *(o.shape for o in i.operands))}
-    if len(types) > 1 or not types <= capability.BLAS_TYPES:
+    if len(types) > 1 or not types <= target.capability.BLAS_TYPES:
         return False
     kernel = i.operands[1].shape
     if not (i.shape.element_count and i.operands[0].shape.element_count and kernel.element_count):
         return False
     depth = kernel.element_count // _features(i)
     # A sum of one product is no product of matrices, where -0, added to zero, became 0.
-    return bool(depth > 1 and i.shape.element_count * depth > SMALL_WORK)
+    least = target.tuning.convolutions.min_products
+    return bool(depth > 1 and i.shape.element_count * depth > least)
 
 
-def _is_product(i: HloInstruction) -> bool:
+def _is_product(i: HloInstruction, min_group_size: int) -> bool:
     """Whether its groups are matrices: those of few features are vectors."""
     groups = i.attributes.feature_group_count * i.attributes.batch_group_count
     depth = i.operands[1].shape.element_count // _features(i)
-    return bool(groups == 1 or min(_features(i) // groups, depth) >= SMALL_GROUP)
+    return bool(groups == 1 or min(_features(i) // groups, depth) >= min_group_size)
 
 
 def _features(i: HloInstruction) -> int:

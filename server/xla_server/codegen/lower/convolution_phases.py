@@ -19,9 +19,6 @@ from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 from xla_server.target.tuning import Convolutions
 
-LONGEST_ROW = 256
-"""Bytes of a row of the kernel of which a panel is read where it is."""
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Line:
@@ -118,7 +115,8 @@ class Phase:
     @property
     def is_packed(self) -> bool:
         """Whether the kernel's rows are so long that its panels are laid out one by one."""
-        return not self.is_depthwise and self.outputs * self.groups * self.width > LONGEST_ROW
+        row = self.outputs * self.groups * self.width
+        return not self.is_depthwise and row > self.tuning.max_row_bytes
 
     @property
     def pitch(self) -> int:

@@ -24,10 +24,6 @@ from xla_server.ir.module import HloInstruction
 from xla_server.passes.features_last import has_one_place
 from xla_server.target.target import Target
 
-LEAST_READINGS = 4
-"""How often each element of a depthwise convolution's input is read, from which laying it out with
-its zeros takes little of the time."""
-
 
 def direct_phases(target: Target, i: HloInstruction) -> list[Phase] | None:
     """The phases of a convolution of real floats that is worth doing by tiles, else None.
@@ -85,7 +81,8 @@ def _reads_often(i: HloInstruction, phases: Sequence[Phase]) -> bool:
     window = i.attributes.window.dimensions
     elements = math.prod(d.size for d in window)
     apart = math.prod(d.stride * d.base_dilation for d in window)
-    return all(phase.is_inside for phase in phases) or elements >= LEAST_READINGS * apart
+    least = phases[0].tuning.min_readings * apart
+    return all(phase.is_inside for phase in phases) or elements >= least
 
 
 def is_depthwise(i: HloInstruction) -> bool:
@@ -252,7 +249,7 @@ def _in_order(
     result = lowering.new(_permuted(shape, order), name)
     plan = transposition(shape.dimensions, order, shape.element_type.byte_width)
     if plan is not None:
-        kernel, _, work = transposition_kernel(plan)
+        kernel, _, work = transposition_kernel(plan, lowering.target.tuning.transposes)
     else:
         matrix = _rows(shape, order)
         kernel, work = matrix_kernel(matrix, shape.element_type), 2 * matrix.columns

@@ -180,7 +180,7 @@ def _add_thin(lowering: Lowering, made: _Product, dot: ThinDot) -> None:
         plan = transposition(sizes, (0, 2, 1), element.byte_width)
         if plan is not None:
             rows = lowering.new(Shape.array(element, sizes), f"{made.name}.vectors")
-            kernel, trips, work = transposition_kernel(plan)
+            kernel, trips, work = transposition_kernel(plan, lowering.target.tuning.transposes)
             lowering.add(
                 KernelThunk(rows.name, kernel, trips, work, (vectors, rows), (vectors,), (rows,))
             )

@@ -12,15 +12,6 @@ from xla_server.codegen.lower.im2col import Axis, Line, Matrix
 from xla_server.ir.module import HloInstruction
 from xla_server.target.target import Target
 
-BLOCK_ELEMENTS = 1 << 17
-"""Elements of the matrix that is copied at once: as many as stay in a core's cache."""
-
-BLOCK_ROWS = 512
-"""Rows of the matrix that is copied at once."""
-
-SHORTEST_DEPTH = 64
-"""Fewest elements of the depth in a block."""
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
@@ -77,7 +68,8 @@ class Plan:
         block_rows = _block(target, row_count, batches * groups)
         block_depth = depth_count
         if leading is None:
-            most = max(SHORTEST_DEPTH, BLOCK_ELEMENTS // block_rows)
+            tuned = target.tuning.convolutions
+            most = max(tuned.min_im2col_depth, tuned.im2col_elements // block_rows)
             # Blocks of even sizes also cut fewer runs of the input in two.
             block_depth = -(-depth_count // -(-depth_count // most))
         return cls(
@@ -100,8 +92,9 @@ class Plan:
 
 def _block(target: Target, rows: int, others: int) -> int:
     """Rows of a block: few enough that there are several, of about the same size."""
-    fewest = -(-target.tuning.convolutions.min_im2col_blocks // others)
-    wanted = max(-(-rows // BLOCK_ROWS), min(fewest, -(-rows // 64)))
+    tuned = target.tuning.convolutions
+    fewest = -(-tuned.min_im2col_blocks // others)
+    wanted = max(-(-rows // tuned.im2col_rows), min(fewest, -(-rows // 64)))
     even = -(-rows // wanted)
     return min(rows, -(-even // 8) * 8)
 

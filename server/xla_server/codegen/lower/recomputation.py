@@ -22,6 +22,7 @@ from xla_server.fusion.fused_body import is_small_constant
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import CostClass
 from xla_server.target.fusion_tuning import EvaluationCosts
+from xla_server.target.tuning import Tuning
 
 MOST_PLANS = 24
 """Plans that are written for one fusion, which bounds the time of compilation."""
@@ -37,8 +38,8 @@ Writer: TypeAlias = Callable[[LoopTask], LoopKernel]
 class LoopNestCosts:
     """The cost model of fusion: it writes the kernels that a fusion would be, and counts them."""
 
-    def __init__(self, costs: EvaluationCosts) -> None:
-        self._costs = costs
+    def __init__(self, tuning: Tuning) -> None:
+        self._tuning = tuning
 
     def stored(self, fusion: HloInstruction) -> frozenset[HloInstruction]:
         """Return what is cheaper to store by kernels before a loop fusion than to evaluate in it.
@@ -49,8 +50,8 @@ class LoopNestCosts:
             return frozenset()
         try:
             is_concatenate = fusion.called[0].root.opcode is Opcode.CONCATENATE
-            write = concatenate_writer(fusion) if is_concatenate else loop_kernel
-            planner = _Planner(_task_of(fusion), write, self._costs)
+            write = concatenate_writer(fusion, self._tuning) if is_concatenate else loop_kernel
+            planner = _Planner(_task_of(fusion), write, self._tuning.evaluation_costs)
         except Exception:  # Lowering writes the same kernel, and reports the same error.
             return frozenset()
         try:

@@ -25,11 +25,7 @@ from xla_server.codegen.trace.tracer import Index, TooManyCopiesError, Tracer, i
 from xla_server.ir.effects import has_side_effect
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction
-
-MOST_REGISTERS = 48
-MOST_INSTRUCTIONS = 400
-MOST_WORK = 2048
-"""Operations of one trip; longer trips do not suffer from the executor, and may want threads."""
+from xla_server.target.kernel_tuning import SmallLoops
 
 
 class _UnsuitableError(Exception):
@@ -43,7 +39,7 @@ def lower_small_loop(
 
     `handed_on` says of each element of the state whether the body leaves it as it is.
     """
-    if not _may_be_small(i):
+    if not _may_be_small(i, lowering.target.tuning.small_loops):
         return None
     loop = _SmallLoop(lowering, i, initial, handed_on)
     try:
@@ -52,7 +48,7 @@ def lower_small_loop(
         return None
 
 
-def _may_be_small(i: HloInstruction) -> bool:
+def _may_be_small(i: HloInstruction, tuned: SmallLoops) -> bool:
     count = 0
     for computation in i.called:
         if computation.root.opcode is Opcode.TUPLE and computation is i.called[1]:
@@ -61,7 +57,7 @@ def _may_be_small(i: HloInstruction) -> bool:
             count += len(part.called[0].instructions) if part.opcode is Opcode.FUSION else 1
             if has_side_effect(part) or part.control_predecessors:
                 return False
-    return count <= MOST_INSTRUCTIONS
+    return count <= tuned.max_instructions
 
 
 class _SmallLoop:
@@ -89,12 +85,13 @@ class _SmallLoop:
     def lowered(self) -> tuple[Value, ...]:
         """The rows of the loop; raises _UnsuitableError."""
         lowering, name = self._lowering, self._instruction.name
+        tuned = lowering.target.tuning.small_loops
         results = tuple(
             self._initial[n] if handed_on else lowering.new(self._shapes[n], f"{name}.{n}")
             for n, handed_on in enumerate(self._handed_on)
         )
         registers = [self._variables(number) for number in range(len(results))]
-        if sum(map(len, registers)) > MOST_REGISTERS:
+        if sum(map(len, registers)) > tuned.max_registers:
             raise _UnsuitableError
         arrays = {
             number: self._buffer(value)
@@ -118,7 +115,7 @@ class _SmallLoop:
         ]
         roots = [condition, *(part.next for part in parts if part.next is not None)]
         cost = _cost(stores, roots)
-        if cost > MOST_WORK:
+        if cost > tuned.max_work:
             raise _UnsuitableError
         loop = ScalarLoop(parts, condition, stores, tracer.order(), len(self._buffers), cost)
         self._add(loop, results, registers)

@@ -33,12 +33,6 @@ from xla_server.codegen.routines.product_tiles import tallest, tile_name
 from xla_server.codegen.routines.winograd_block import BLOCK, panel_width
 from xla_server.codegen.routines.winograd_transforms import RESULTS, SIDE, TAPS, TRANSFORM_WEIGHTS
 
-FEWEST_FEATURES = 16
-"""Of the input and the result, from which transforms cost less than they save."""
-
-SMALLEST = 6
-"""Results along a dimension, from which few of a tile's are thrown away."""
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tiled:
@@ -115,10 +109,10 @@ def fits(phases: Sequence[Phase]) -> bool:
         len(phase.lines) == 2
         and all(
             (line.taps, line.step, line.reach, line.apart) == (TAPS, 1, 1, 1)
-            and line.results >= SMALLEST
+            and line.results >= phase.tuning.min_winograd_results
             for line in phase.lines
         )
-        and min(phase.inputs, phase.outputs) >= FEWEST_FEATURES
+        and min(phase.inputs, phase.outputs) >= phase.tuning.min_winograd_features
     )
 
 
