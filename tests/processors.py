@@ -9,6 +9,7 @@ import os
 import platform
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from numpy._core import _multiarray_umath
@@ -33,7 +34,7 @@ assembles = pytest.mark.skipif(
 """For tests that compile down to instructions of x86, which they need not run."""
 
 
-def tuned(target: Target, group: str, **numbers: int) -> Target:
+def tuned(target: Target, group: str, **numbers: Any) -> Target:
     """Return a target with other numbers of a group of its tuning."""
     tuning = target.tuning
     changed = {group: dataclasses.replace(getattr(tuning, group), **numbers)}

@@ -31,7 +31,7 @@ def complaints(compilation: Compilation) -> Iterator[str]:
     a launch is left alone in each kernel.
     """
     found = list(_exceeded(compilation, OPERATIONS, TRANSCENDENTALS))
-    if found and not RecomputationGuard(LoopNestCosts(TARGET.tuning)).apply(compilation.module):
+    if found and not RecomputationGuard(LoopNestCosts(TARGET)).apply(compilation.module):
         found = list(_exceeded(compilation, PAID_OPERATIONS, PAID_TRANSCENDENTALS))
     yield from found
 

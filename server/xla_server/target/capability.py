@@ -59,6 +59,10 @@ MAX_UNROLLED_ITERATIONS = 8
 """Iterations up to which a loop of known length is unrolled, so that tests of its index are
 constants."""
 
+MAX_UNROLLED_WINDOW = 9
+"""Elements of a window up to which the loops over it are unrolled inside of that over results: 3x3,
+which takes half of the run time then (LOG, fifth round)."""
+
 TILED_CONVOLUTIONS = frozenset({ElementType.F32, ElementType.F64})
 """Element types of the convolutions that register tiles compute."""
 

@@ -191,5 +191,9 @@ class SmallLoops:
     max_instructions: int = 400
     """Instructions of body and condition, which bounds the time of compilation."""
 
+    max_elements: int = 8
+    """Elements of an array that are numbers of the state, and of an update of a larger one: each is
+    computed by itself."""
+
     max_work: int = 2048
     """Operations of an iteration. Longer ones lose little to the executor, and may want threads."""

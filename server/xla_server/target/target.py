@@ -24,6 +24,7 @@ class Capability(Protocol):
     MIN_DEPTHWISE_FEATURES: int
     MIN_TILED_TRANSPOSE: int
     MAX_UNROLLED_ITERATIONS: int
+    MAX_UNROLLED_WINDOW: int
 
     def product_tile(self, operands: Set[ElementType], result: ElementType) -> str | None:
         """Return the kind of register tiles that multiplies matrices of these types, if any."""

@@ -17,6 +17,7 @@ from xla_server.target.kernel_tuning import (
     SmallLoops,
     Transposes,
 )
+from xla_server.target.loop_tuning import Chunks, LoopNests, Pieces, WindowTiles
 from xla_server.target.machine import Machine
 from xla_server.target.pass_tuning import (
     ControlFlow,
@@ -249,6 +250,15 @@ class Convolutions:
         return cls(cache_share(machine), blocks, im2col_blocks, scratch_items(machine, 16))
 
 
+def loop_nests(machine: Machine) -> LoopNests:
+    """Return the numbers of loop nests for a machine.
+
+    Work items are two for each core at least, so that threads end together.
+    """
+    items, rows = (scratch_items(machine, fewest) for fewest in (64, 16))
+    return LoopNests(Chunks(), Pieces(items, rows), WindowTiles(), items)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tuning:
     """All groups for one machine."""
@@ -263,6 +273,7 @@ class Tuning:
     transposes: Transposes
     linear_algebra: LinearAlgebra
     small_loops: SmallLoops
+    loops: LoopNests
     reductions: Reductions
     thin_dots: ThinDots
     small_dots: SmallDots
@@ -287,6 +298,7 @@ def tuning_of(machine: Machine) -> Tuning:
         Transposes(),
         LinearAlgebra(scratch_items(machine, 32), work_items(machine, 4)),
         SmallLoops(),
+        loop_nests(machine),
         Reductions(),
         ThinDots(),
         SmallDots(),

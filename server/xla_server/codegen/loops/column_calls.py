@@ -10,12 +10,7 @@ from xla_server.codegen.loops.vector_folds import strict
 from xla_server.codegen.routines.column_sums import FILLED, JOINED, fill_function, join_function
 from xla_server.codegen.trace.affine import Affine, Variable, variable
 from xla_server.codegen.trace.graph import Folded, Store, variables_of
-
-LEAST_COLUMNS = 64
-"""Neighbours from which on a run is a call: fewer may stay in registers."""
-
-LEAST_ELEMENTS = 4096
-"""Elements of a trip that make nothing of the time that calls take."""
+from xla_server.target.loop_tuning import LoopNests
 
 
 def may_call(
@@ -23,13 +18,14 @@ def may_call(
     size: int,
     results: Sequence[tuple[Store, Folded]],
     summed: Container[Folded],
+    tuned: LoopNests,
 ) -> bool:
     """Whether runs of `size` along `last` that begin or join results can be calls, and are long.
 
     `summed` have sums that are added to sums.
     """
     rows = math.prod(loop.size for loop in results[0][1].fold.loops)
-    if size < LEAST_COLUMNS or size * rows < LEAST_ELEMENTS:
+    if size < tuned.min_call_columns or size * rows < tuned.min_call_elements:
         return False
     return all(
         result.type == store.kernel_type.storage

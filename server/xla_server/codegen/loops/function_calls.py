@@ -6,13 +6,7 @@ from collections.abc import Sequence
 from xla_server.codegen.functions.called_functions import called
 from xla_server.codegen.trace.affine import Variable
 from xla_server.codegen.trace.graph import Apply, Folded, Node
-
-SELDOM = 16
-"""How often others are computed for each time that a seldom value is; what is computed once is."""
-
-SHORT_ROWS = range(6, 33)
-"""Elements of rows that functions are called for. Of fewer and of more it was seen to take longer
-than with functions that are written out."""
+from xla_server.target.loop_tuning import LoopNests
 
 
 class FunctionCalls:
@@ -22,13 +16,14 @@ class FunctionCalls:
     that the others are inside of.
     """
 
-    def __init__(self, nodes: Sequence[Node], outer: Sequence[Variable]) -> None:
-        self._outer = outer
-        self._most_turns = max([SELDOM, *map(self._turns, nodes)])
+    def __init__(self, nodes: Sequence[Node], outer: Sequence[Variable], tuned: LoopNests) -> None:
+        self._outer, self._seldom = outer, tuned.seldom_factor
+        self._most_turns = max([self._seldom, *map(self._turns, nodes)])
         loops = [
             loop
             for node in nodes
-            if isinstance(node, Folded) and _size(node.fold.loops) in SHORT_ROWS
+            if isinstance(node, Folded)
+            and tuned.min_called_row <= _size(node.fold.loops) <= tuned.max_called_row
             for loop in node.fold.loops
         ]
         self._in_short_rows = any(
@@ -40,7 +35,7 @@ class FunctionCalls:
 
     def name_of(self, node: Apply) -> str:
         """What computes a node."""
-        is_seldom = self._turns(node) * SELDOM <= self._most_turns
+        is_seldom = self._turns(node) * self._seldom <= self._most_turns
         return called(node.function) if is_seldom or self._in_short_rows else node.function
 
     def _turns(self, node: Node) -> int:

@@ -25,12 +25,7 @@ from xla_server.codegen.trace.graph import (
     nodes_of,
 )
 from xla_server.ir.explicit_stack import Deep, result_of
-
-WORTH = 8
-"""Cheap operations that take as long as to write a value down and read it again."""
-
-MOST_BYTES = 1 << 18
-"""What the rows of one kernel may take of the stack of a thread."""
+from xla_server.target.loop_tuning import LoopNests
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,7 +71,10 @@ class _Span:
 
 
 def kept_rows(
-    loops: Sequence[Variable], stores: Sequence[Store], groups: Sequence[tuple[Fold, ...]]
+    loops: Sequence[Variable],
+    stores: Sequence[Store],
+    groups: Sequence[tuple[Fold, ...]],
+    tuned: LoopNests,
 ) -> KeptRows:
     """What is worth keeping in a kernel whose outer loops are all but the last of `loops`."""
     outer = frozenset(loops[:-1] if len(loops) > 1 else loops)
@@ -92,7 +90,7 @@ def kept_rows(
     if loops:
         roots = [node for store in stores for node in (store.value, *nodes_of(store.offset))]
         spans.append(_Span(((loops[-1], tuple(roots)),), None))
-    return _Keeping(outer, {fold for group in groups for fold in group}).kept(spans)
+    return _Keeping(outer, {fold for group in groups for fold in group}, tuned).kept(spans)
 
 
 _Made: TypeAlias = tuple[Node, Variable, Fold | None]
@@ -102,7 +100,8 @@ _Made: TypeAlias = tuple[Node, Variable, Fold | None]
 class _Keeping:
     """Finds what the loops have in common."""
 
-    def __init__(self, outer: frozenset[Variable], folds: set[Fold]) -> None:
+    def __init__(self, outer: frozenset[Variable], folds: set[Fold], tuned: LoopNests) -> None:
+        self._tuned = tuned
         self._outer = outer
         self._folds = folds
         self._numbers: dict[tuple[object, ...], int] = {}
@@ -156,7 +155,8 @@ class _Keeping:
         if row is None:
             assert fold is not None
             row = KeptRow(len(self._rows), node.type, loop.size, fold)
-            if _cost(node, loop) < WORTH or self._bytes + row.byte_size > MOST_BYTES:
+            room = self._tuned.max_row_buffer_bytes - self._bytes
+            if _cost(node, loop) < self._tuned.spill_work or row.byte_size > room:
                 return False
             self._bytes += row.byte_size
             self._rows[number] = row

@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from xla_server.codegen.loops.fold_groups import folds_of
 from xla_server.codegen.trace.affine import Variable
 from xla_server.codegen.trace.graph import Store
-
-ITEM_ELEMENTS = 64
-"""Elements of a work item below which another loop is done inside of it."""
-
-FEWEST_ITEMS = 64
-"""Work items that are left for threads to share."""
+from xla_server.target.loop_tuning import LoopNests
 
 
-def inner_loops(loops: Sequence[Variable], stores: Sequence[Store]) -> tuple[Variable, ...]:
+def inner_loops(
+    loops: Sequence[Variable], stores: Sequence[Store], tuned: LoopNests
+) -> tuple[Variable, ...]:
     """Return the loops of a work item: the last one, and more around it if it is short.
 
     The index of a work item is divided by the size of each loop around it, which takes as long as
@@ -24,8 +21,8 @@ def inner_loops(loops: Sequence[Variable], stores: Sequence[Store]) -> tuple[Var
     count = min(1, len(loops) - 1)
     while (
         0 < count < len(loops) - 1
-        and math.prod(loop.size for loop in loops[-count:]) < ITEM_ELEMENTS
-        and math.prod(loop.size for loop in loops[: -count - 1]) >= FEWEST_ITEMS
+        and math.prod(loop.size for loop in loops[-count:]) < tuned.item_elements
+        and math.prod(loop.size for loop in loops[: -count - 1]) >= tuned.min_items
         and not folds_of(stores)
     ):
         count += 1

@@ -95,7 +95,7 @@ def division_of(i: HloInstruction, tuning: Tuning) -> Division:
     computed = [n for n in parts if n not in copied]
     if not computed:
         return Division(root, copied, ())
-    if are_few(root.shape.element_count, 2 * len(parts) - 2):
+    if are_few(root.shape.element_count, 2 * len(parts) - 2, tuning.loops.pieces):
         return Division(root, {}, parts, is_nest=True)
     if len(copied) <= tuning.concatenates.max_joined_copies:
         return Division(root, {}, parts)
@@ -114,7 +114,8 @@ def lower_concatenate(lowering: Lowering, i: HloInstruction) -> Tree:
         _add_copies(lowering, division.root, division.copied, result)
     if division.computed:
         operands = kernel_operands(lowering, i)
-        add_kernel(lowering, _loops(LoopTask(i, i, operands, (result,), i.name, (0,)), division))
+        task = LoopTask(i, i, operands, (result,), i.name, (0,), lowering.target)
+        add_kernel(lowering, _loops(task, division))
     return result
 
 
@@ -329,7 +330,7 @@ def _loops(task: LoopTask, division: Division) -> LoopKernel:
     thunks: list[KernelThunk] = []
     evaluations: dict[Node | Fold, float] = {}
     dimension = division.root.attributes.dimension
-    for found in box_kernels(make, _boxes(division), dimension):
+    for found in box_kernels(make, _boxes(division), dimension, task.target):
         updates = (result,) if division.copied or thunks else ()
         thunks.append(kernel_thunk(task.name, found, buffers, updates=updates))
         evaluations.update(found.evaluations)

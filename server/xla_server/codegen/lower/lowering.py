@@ -196,6 +196,7 @@ def lower(
         leaves(result),
         lowering.origins,
         lowering.costs,
+        target.tuning.loops.chunks,
     )
 
 

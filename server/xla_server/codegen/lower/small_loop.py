@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import CopyThunk, Value
-from xla_server.codegen.loops.element_updates import SMALL, chain_of, update_stores
+from xla_server.codegen.loops.element_updates import chain_of, update_stores
 from xla_server.codegen.loops.scalar_builder import Named
 from xla_server.codegen.loops.scalar_loop import Register, ScalarLoop, scalar_loop_kernel
 from xla_server.codegen.loops.stored_nodes import all_nodes
@@ -70,7 +70,7 @@ class _SmallLoop:
         initial: Sequence[Value],
         handed_on: Sequence[bool],
     ) -> None:
-        self._lowering = lowering
+        self._lowering, self.tuned = lowering, lowering.target.tuning.small_loops
         self._instruction = i
         self._body, self._condition = i.called
         # A value may have another rank: reshapes hand values on.
@@ -85,13 +85,12 @@ class _SmallLoop:
     def lowered(self) -> tuple[Value, ...]:
         """The rows of the loop; raises _UnsuitableError."""
         lowering, name = self._lowering, self._instruction.name
-        tuned = lowering.target.tuning.small_loops
         results = tuple(
             self._initial[n] if handed_on else lowering.new(self._shapes[n], f"{name}.{n}")
             for n, handed_on in enumerate(self._handed_on)
         )
         registers = [self._variables(number) for number in range(len(results))]
-        if sum(map(len, registers)) > tuned.max_registers:
+        if sum(map(len, registers)) > self.tuned.max_registers:
             raise _UnsuitableError
         arrays = {
             number: self._buffer(value)
@@ -115,9 +114,11 @@ class _SmallLoop:
         ]
         roots = [condition, *(part.next for part in parts if part.next is not None)]
         cost = _cost(stores, roots)
-        if cost > tuned.max_work:
+        if cost > self.tuned.max_work:
             raise _UnsuitableError
-        loop = ScalarLoop(parts, condition, stores, tracer.order(), len(self._buffers), cost)
+        loop = ScalarLoop(
+            parts, condition, stores, tracer.order(), len(self._buffers), cost, lowering.target
+        )
         self._add(loop, results, registers)
         return results
 
@@ -155,7 +156,7 @@ class _SmallLoop:
         if number >= len(self._roots):
             return []
         (state,) = self._body.parameters
-        chain, part = chain_of(self._roots[number])
+        chain, part = chain_of(self._roots[number], self.tuned.max_elements)
         is_element = (
             part.opcode is Opcode.GET_TUPLE_ELEMENT
             and part.operands[0] is state
@@ -170,7 +171,7 @@ class _SmallLoop:
         shape = self._shapes[number]
         if shape.rank and (self._handed_on[number] or self._chains[number]):
             return []
-        if shape.element_count > SMALL or not shape.element_count:
+        if shape.element_count > self.tuned.max_elements or not shape.element_count:
             raise _UnsuitableError
         kind = KERNEL_TYPE[shape.element_type].computed
         return [Named(f"s{number}_{n}", kind) for n in range(shape.element_count)]
@@ -219,7 +220,7 @@ class _StateTracer(Tracer):
                 part.opcode in RULES
                 and part.opcode is not Opcode.PARAMETER
                 and part.shape.is_array
-                and part.shape.element_count <= SMALL
+                and part.shape.element_count <= self._loop.tuned.max_elements
             ):
                 for element in range(part.shape.element_count):
                     self.value(part, _at(element, part.shape.dimensions))

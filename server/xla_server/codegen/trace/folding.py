@@ -17,15 +17,12 @@ from xla_server.codegen.trace.merging import groups_of, indices_in, merged
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.target.capability import MAX_UNROLLED_ITERATIONS
 
 if TYPE_CHECKING:
     import numpy as np
 
 _FREE_ORDER = {Opcode.ADD: "add_in_any_order", Opcode.MULTIPLY: "mul_in_any_order"}
-
-MAX_UNROLLED = 8
-"""Longest reduction, in elements, that is unrolled if its loop would test indices: with constants
-for indices nothing is left of the tests, and of an element of a concatenate only one operand."""
 
 LONG_WINDOW = 64
 """Elements of a window, beyond which one that is partly padding is combined in any order too."""
@@ -52,7 +49,9 @@ def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[Fold]:
 
     fold: Fold
     elements: list[Node] = yield read(map(variable, loops))
-    if math.prod(loop.size for loop in loops) <= MAX_UNROLLED and tests(elements, loops):
+    # Nothing is left of tests of constants, and of an element of a concatenate one operand.
+    is_short = math.prod(loop.size for loop in loops) <= MAX_UNROLLED_ITERATIONS
+    if is_short and tests(elements, loops):
         turns = itertools.product(*(map(Affine, range(loop.size)) for loop in loops))
         read_at = []
         for turn in turns:

@@ -3,10 +3,13 @@ import math
 import numpy as np
 import pytest
 
+from tests.processors import TARGET
 from tests.unit.codegen.compiled import assert_same
 from xla_client import Op, ops
-from xla_server.codegen.loops.work_items import FEWEST_ITEMS, ITEM_ELEMENTS, inner_loops
+from xla_server.codegen.loops.work_items import inner_loops
 from xla_server.codegen.trace.affine import Variable
+
+TUNED = TARGET.tuning.loops
 
 
 def loops(*sizes: int) -> tuple[Variable, ...]:
@@ -21,13 +24,13 @@ def loops(*sizes: int) -> tuple[Variable, ...]:
         ((1000, 3), 1),
         ((100, 20, 3), 2),
         ((100, 5, 4, 3), 3),
-        ((100, 20, ITEM_ELEMENTS), 1),
-        ((FEWEST_ITEMS - 1, 20, 3), 1),
+        ((100, 20, TUNED.item_elements), 1),
+        ((TUNED.min_items - 1, 20, 3), 1),
     ],
 )
 def test_short_loops_are_inside_of_a_work_item(sizes: tuple[int, ...], count: int) -> None:
     nest = loops(*sizes)
-    assert inner_loops(nest, ()) == nest[len(nest) - count :]
+    assert inner_loops(nest, (), TUNED) == nest[len(nest) - count :]
 
 
 @pytest.mark.parametrize("sizes", [(70, 6, 5, 3), (3, 70, 2, 5), (200, 2, 3), (9, 8, 4, 5)])

@@ -20,7 +20,6 @@ from xla_server.backends.compilation import compile_module
 from xla_server.backends.cpu import Cpu
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.verify import verify
-from xla_server.codegen.loops.chunks import PARALLEL_WORK
 from xla_server.codegen.loops.stopping import is_long
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.target.machine import Machine
@@ -199,7 +198,7 @@ def test_no_work_item_has_much_of_a_long_line(kind: FftType, sizes: tuple[int, .
     array = drawn(kind, E.F32, sizes)
     kernels = kernels_of(compile_module(built(spectrum(kind, sizes, 1), (array,))).code)
     for kernel in kernels:
-        assert kernel.trips > 1 or kernel.work < PARALLEL_WORK
+        assert kernel.trips > 1 or kernel.work < TARGET.tuning.loops.chunks.parallel_work
         assert not is_long(kernel.work)
 
 
