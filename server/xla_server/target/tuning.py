@@ -293,7 +293,7 @@ def tuning_of(machine: Machine) -> Tuning:
         ThinProducts.of(machine),
         Convolutions.of(machine),
         FourierTransforms(),
-        Scatters(scratch_items(machine, 16)),
+        Scatters(scratch_items(machine, 16), scratch_items(machine, 4)),
         Concatenates(),
         Transposes(),
         LinearAlgebra(scratch_items(machine, 32), work_items(machine, 4)),

@@ -45,6 +45,19 @@ PROGRAMS: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "convolution at points": (_convolve, (_drawn(1, 14, 14, 32), _drawn(3, 3, 32, 32))),
     "convolution by tiles": (_convolve, (_drawn(1, 9, 9, 3), _drawn(5, 5, 3, 20))),
     "softmax": (lambda x: jax.nn.softmax(x, axis=1), (_drawn(30, 33),)),
+    "columns added where indices say": (
+        lambda x, at, more: x.at[at].add(more),
+        (_drawn(50, 4096), _RANDOM.integers(0, 50, 300), _drawn(300, 4096)),
+    ),
+    "pad of a long row": (lambda x: jax.numpy.pad(-x, 1), (_drawn(1 << 18),)),
+    "triangular systems": (
+        lambda a, b: jax.scipy.linalg.solve_triangular(a + 9 * np.eye(256, dtype=a.dtype), b),
+        (_drawn(256, 256) / 256, _drawn(256, 1100)),
+    ),
+    "windows": (
+        lambda x: lax.reduce_window(x, 0.0, lax.add, (3, 9), (1, 1), "SAME"),
+        (_drawn(600, 300),),
+    ),
     "Fourier transform": (lambda x: abs(jax.numpy.fft.rfft(x)), (_drawn(40, 60),)),
 }
 
