@@ -8,7 +8,7 @@ from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.build import combiner
 from xla_server.passes.tree_reduction import neutral_of
-from xla_server.target.target import Capability
+from xla_server.target.capability import Capability
 
 IDEMPOTENT = frozenset({Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.AND, Opcode.OR})
 """Operations that may combine an element twice. None of them rounds."""

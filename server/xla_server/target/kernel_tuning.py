@@ -20,8 +20,8 @@ class FourierTransforms:
     L2. Cutting lines of 2048 to 4096 elements took 1.2 to 2 times as long."""
 
     max_cut_factor: int = 61
-    """Prime factor up to which lines of any length are cut, and no convolution is made of a line.
-    From 37 on a convolution inside of a block beats direct sums, which are there for the rest."""
+    """Prime factor up to which lines of any length are cut, and none is transformed by a
+    convolution."""
 
     kernel_cost: int = 3000
     """Cost of one more kernel: threads meet at its end. About a microsecond."""
@@ -34,8 +34,8 @@ class FourierTransforms:
     as the passes of a short line: gathered always, rows took 2 to 8 times as long."""
 
     max_full_table: int = 1 << 14
-    """Roots of a cut line up to which each has its own: a table of f32 takes a quarter of L2. Of
-    more, each is the product of two."""
+    """Roots of a cut line up to which each has its own: longer
+    tables leave the cache, and each root is the product of two."""
 
     min_fused_lines: int = 8
     """Lines from which both kernels of a cut are one whose work items are lines, so that threads
@@ -79,11 +79,9 @@ class Scatters:
     item_work: int = 1 << 15
     """Operations of a work item where its length is free: half of a chunk."""
 
-    min_columns: int = 64
-    """The least of these neighbours: short pieces of many rows cost more than threads gain."""
-
-    max_columns: int = 256
-    """The most of them."""
+    columns: tuple[int, int] = (64, 256)
+    """The fewest and the most of these neighbours: short pieces of many rows cost more than threads
+    gain."""
 
     range_updates: int = 16
     """Update elements that take as long as what each further range costs: going past an index
@@ -147,8 +145,7 @@ class Transposes:
 
     min_blocks: int = 8
     """Blocks of a matrix from which they are calls of one shared function, in code that is not
-    optimised: 20 to 40 ms of compilation before, 6 to 8 after (LOG, sixth round). Of fewer, finding
-    the next matrix takes a part of the time."""
+    optimised: 20 to 40 ms of compilation before, 6 to 8 after (LOG, sixth round)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

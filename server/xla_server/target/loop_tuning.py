@@ -48,8 +48,8 @@ class Pieces:
     """Tests of each element that `min_elements` is for; with more of them fewer elements are."""
 
     max_runs: int = 24
-    """Loops that one nest may become, and boxes of a result that one kernel computes. Of more
-    operands concatenates have kernels of their own (LOG, concatenates of any number of
+    """Loops that one nest may become, and boxes of a result that one kernel computes. More
+    than 24 operands were tested for each element once (LOG, concatenates of any number of
     operands)."""
 
     max_nodes: int = 1500
@@ -74,7 +74,7 @@ class Pieces:
 class WindowTiles:
     """Tiles on the stack in which windows are combined (loops/window_tiles.py).
 
-    None of these numbers follows from a machine, as the order of sums depends on them.
+    They follow from no machine, as the order of sums depends on them.
     """
 
     tile_bytes: int = 1 << 15
@@ -116,7 +116,7 @@ class LoopNests:
 
     item_elements: int = 64
     """Elements of a work item below which another loop is done inside of it: the index of a work
-    item takes a division for each loop around it. [2,8,16,32,7] of f16 transposed: 2.5 of XLA's
+    item takes a division for each loop around it. A transpose of f16[2,8,16,32,7] took 2.5 of XLA's
     time before, 1.3 after (LOG, a value is computed once)."""
 
     spill_work: int = 8
@@ -158,12 +158,9 @@ class LoopNests:
     """How often others are computed for each time that a value is whose function is called: it has
     no copy of the function then, which LLVM takes long for."""
 
-    min_called_row: int = 6
-    """Elements of a row from which functions are called for each: softmax of rows of 8 takes 0.73
-    of the time that it took with copies of them (LOG, sixth round)."""
-
-    max_called_row: int = 32
-    """The same at most: in elementwise loops calls take 4 to 27 % more (same row)."""
+    called_rows: tuple[int, int] = (6, 32)
+    """Fewest and most elements of the rows that functions are called for: softmax of rows of 8
+    takes 0.73 of the time, elementwise loops take 4 to 27 % more (LOG, sixth round)."""
 
     max_unoptimised_work: int = 256
     """Operations up to which optimising a kernel of one element does not pay: LLVM takes 6.5 ms for

@@ -219,8 +219,8 @@ class Convolutions:
     """Features of a group from which its part of the kernel is worth multiplying as a matrix."""
 
     max_row_bytes: int = 256
-    """Bytes of a row of the kernel up to which panels are read in place: four lines of the cache,
-    which the processor fetches ahead. Longer rows are packed."""
+    """Bytes of a row of the kernel up to which panels are read without packing: four
+    lines of the cache, which the processor fetches ahead. Longer rows are packed."""
 
     min_readings: int = 4
     """Reads of each element of a depthwise convolution's input from which laying it out with its

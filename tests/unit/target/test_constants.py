@@ -1,7 +1,7 @@
 """Numbers that tune compilation are fields of the target, so modules have none of their own.
 
-What stands in a module is a part of what the code means: in which order sums are added, when a
-cancelled execution ends, how much code there may be. Elementary functions and routines are left
+The constants of modules are parts of what code means: the order of sums, the end of a cancelled
+execution, limits on the size of code. Elementary functions and routines are left
 out, as their numbers are those of formulas, and of code that is written for them.
 """
 
@@ -62,7 +62,7 @@ FACTS = {
     "passes/selection.py": {"HIGHEST_LEVEL"},
     "passes/window_loops.py": {"NOWHERE"},
 }
-"""Sizes, positions and counts of instructions that nobody chose for speed."""
+"""Sizes, positions and counts of instructions that are no choices."""
 
 
 def _is_numeric(value: ast.expr) -> bool:

@@ -19,11 +19,11 @@ class FunctionCalls:
     def __init__(self, nodes: Sequence[Node], outer: Sequence[Variable], tuned: LoopNests) -> None:
         self._outer, self._seldom = outer, tuned.seldom_factor
         self._most_turns = max([self._seldom, *map(self._turns, nodes)])
+        fewest, most = tuned.called_rows
         loops = [
             loop
             for node in nodes
-            if isinstance(node, Folded)
-            and tuned.min_called_row <= _size(node.fold.loops) <= tuned.max_called_row
+            if isinstance(node, Folded) and fewest <= _size(node.fold.loops) <= most
             for loop in node.fold.loops
         ]
         self._in_short_rows = any(

@@ -33,7 +33,8 @@ from xla_server.codegen.lower.im2col_products import products_kernel
 from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.ir.module import HloInstruction
-from xla_server.target.target import Capability, Target
+from xla_server.target.capability import Capability
+from xla_server.target.target import Target
 
 
 def lower_convolution(lowering: Lowering, i: HloInstruction) -> Tree:

@@ -170,9 +170,8 @@ class Space:
     def _block(self, place: int, tuned: Scatters) -> int:
         if place < len(self.updates) - 1:
             return 1
-        return max(
-            tuned.min_columns, min(tuned.max_columns, self.updates[place] // tuned.column_items)
-        )
+        fewest, most = tuned.columns
+        return max(fewest, min(most, self.updates[place] // tuned.column_items))
 
     def _of_updates(self, trips: int) -> Blocks:
         """Blocks of the outermost update dimension that is long enough for so many trips."""

@@ -17,7 +17,7 @@ from xla_server.codegen.trace.merging import groups_of, indices_in, merged
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.target.capability import MAX_UNROLLED_ITERATIONS
+from xla_server.target.capability import Capability
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,8 +49,8 @@ def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[Fold]:
 
     fold: Fold
     elements: list[Node] = yield read(map(variable, loops))
-    # Nothing is left of tests of constants, and of an element of a concatenate one operand.
-    is_short = math.prod(loop.size for loop in loops) <= MAX_UNROLLED_ITERATIONS
+    # Tests of constants vanish, and an element of a concatenate is that of one operand.
+    is_short = math.prod(loop.size for loop in loops) <= Capability.MAX_UNROLLED_ITERATIONS
     if is_short and tests(elements, loops):
         turns = itertools.product(*(map(Affine, range(loop.size)) for loop in loops))
         read_at = []

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,8 +26,9 @@ from xla_server.codegen.lower import convolution_phases
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.codegen.routines import product_tiles
+from xla_server.target.capability import Capability
 from xla_server.target.machine import Machine
-from xla_server.target.target import PROCESSOR, Target
+from xla_server.target.target import Target
 
 SMALL = Cpu(target=tuned(TARGET, "convolutions", min_products=0))
 """A platform that has no convolution too small for routines."""
@@ -46,13 +47,10 @@ BY_PRODUCTS = Cpu(
 """The same, with blocks of few rows and elements."""
 
 
-class TransposesAlways:
+class TransposesAlways(Capability):
     """The kernels of a processor, for which transposing always pays off."""
 
     MIN_TAPS = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(PROCESSOR, name)
 
 
 INTEGERS = (np.dtype(np.int32), np.dtype(np.uint8), np.dtype(ml_dtypes.int4))
@@ -481,7 +479,7 @@ def exactly_direct(
 ) -> list[str]:
     """A convolution is done by tiles, and has the interpreter's bits. Returns its kernels."""
     tuning = tuned(target, "convolutions", min_products=0, min_readings=0).tuning
-    target = Target(target.machine, tuning, cast(Any, TransposesAlways()))
+    target = Target(target.machine, tuning, TransposesAlways())
     random = np.random.default_rng(1)
     arrays = [drawn(random, shape, np.dtype(dtype)) for shape in (base, kernel)]
 
