@@ -60,19 +60,10 @@ def scratch_items(machine: Machine, fewest: int) -> int:
 class MatrixProducts:
     """Blocking of matrix products by register tiles (codegen/lower/gemm.py)."""
 
-    cores: int
-    """Threads that work items are balanced for."""
-
-    m_block_bytes: int
-    """Size of the packed rows of the left operand that one work item multiplies, a cache share."""
-
-    result_block_bytes: int
-    """Size of the rows of the result that one work item computes when sums are short, so that most
-    of the memory traffic is results: a cache share."""
-
-    stack_bytes: int
-    """Largest right operand that work items pack on their stacks instead of sharing: a cache
-    share."""
+    block_bytes: int
+    """Size of what one work item reads again and again, a cache share: the packed rows of the left
+    operand, the rows of the result where sums are short, and the largest right operand that work
+    items pack on their stacks instead of sharing."""
 
     work_items: int
     """Number of work items of a large product: four per core. They are cut so that threads end
@@ -118,8 +109,7 @@ class MatrixProducts:
     @classmethod
     def of(cls, machine: Machine) -> "MatrixProducts":
         """Return the blocking for a machine."""
-        share = cache_share(machine)
-        return cls(machine.cores, share, share, share, work_items(machine, 4))
+        return cls(cache_share(machine), work_items(machine, 4))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -140,7 +140,7 @@ class Gemm:
         if self.tiles <= self.tuning.max_unpacked_tiles or down <= self.tuning.max_repacking_blocks:
             return False
         is_large = self.batch == 1 and self.work > 2 * self.tuning.min_item_products
-        return is_large or self.right_bytes > self.tuning.stack_bytes
+        return is_large or self.right_bytes > self.tuning.block_bytes
 
     @property
     def is_by_rows(self) -> bool:
@@ -158,10 +158,10 @@ class Gemm:
         tuned = self.tuning
         most = self.work // self.batch // tuned.min_item_products
         wanted = min(-(-tuned.work_items // self.batch), max(1, most))
-        most = max(1, tuned.m_block_bytes // self.panel_bytes(self.height, self.run))
+        most = max(1, tuned.block_bytes // self.panel_bytes(self.height, self.run))
         if self.depth <= tuned.max_shallow_depth:
             row = self.height * self.columns * self.kind.width
-            most = min(most, max(-(-most // 8), tuned.result_block_bytes // row))
+            most = min(most, max(-(-most // 8), tuned.block_bytes // row))
         down = max(min(wanted, self.tiles), -(-self.tiles // most))
         if self.tiles <= tuned.max_unpacked_tiles:
             down = 1
@@ -186,7 +186,7 @@ class Gemm:
     def _share(self, tiles: int) -> int:
         """Return the tiles of the busiest thread where threads take `tiles` at a time in turn."""
         whole, rest = divmod(self.tiles, tiles)
-        rounds, others = divmod(whole, self.tuning.cores)
+        rounds, others = divmod(whole, self.target.machine.cores)
         return rounds * tiles + (tiles if others else rest)
 
     @property
