@@ -143,7 +143,7 @@ class _Run:
         """Execute a row; return the label to go on at, None for the next row."""
         match row:
             case KernelThunk():
-                run(row.kernel, [self._bytes(value) for value in row.arguments], 0, row.trips)
+                run(row.kernel, [self._bytes(value) for value in row.arguments], 0, row.work_items)
             case CopyThunk():
                 self._bytes(row.target)[:] = self._bytes(row.source)
             case Jump(label=label):

@@ -80,7 +80,7 @@ def _buffers(thunk: KernelThunk, constants: Constants) -> list[Bytes]:
 def _compiled(thunk: KernelThunk, buffers: Sequence[Bytes]) -> None:
     kernel = Kernels().get(thunk.kernel)
     table = np.array([array.ctypes.data for array in buffers])
-    callable_at(kernel.address, 3)(table.ctypes.data, 0, thunk.trips)
+    callable_at(kernel.address, 3)(table.ctypes.data, 0, thunk.work_items)
 
 
 def _has_open_order(kernel: Kernel) -> bool:
@@ -97,7 +97,7 @@ def _assert_same(program: str, thunk: KernelThunk, constants: Constants) -> None
     assert isinstance(thunk.kernel, Kernel)
     walked, compiled = _buffers(thunk, constants), _buffers(thunk, constants)
     # Two calls, so that what each call does first is done twice.
-    for start, stop in itertools.pairwise(sorted({0, thunk.trips // 2, thunk.trips})):
+    for start, stop in itertools.pairwise(sorted({0, thunk.work_items // 2, thunk.work_items})):
         run(thunk.kernel, walked, start, stop)
     _compiled(thunk, compiled)
     # Scratch memory has no defined content after a routine.

@@ -23,7 +23,9 @@ def generated(name: str, width: str) -> str:
     for row in code.rows:
         if isinstance(row, KernelThunk):
             arguments = ", ".join(f"%{value.name}" for value in row.arguments)
-            head = f"# {row.name}({arguments}): {row.trips} trips of {row.work} operations\n"
+            head = (
+                f"# {row.name}({arguments}): {row.work_items} work_items of {row.work} operations\n"
+            )
             parts.append(head if row.source in seen else head + row.source)
             seen.add(row.source)
         elif isinstance(row, CopyThunk):

@@ -28,7 +28,7 @@ def _results(kernel: LoadedKernel, thunk: KernelThunk) -> list[bytes]:
         # Nothing is cancelled.
         buffers.append(numbers if value in (*thunk.reads, *thunk.writes) else numbers * 0)
     table = np.array([array.ctypes.data for array in buffers])
-    callable_at(kernel.address, 3)(table.ctypes.data, 0, thunk.trips)
+    callable_at(kernel.address, 3)(table.ctypes.data, 0, thunk.work_items)
     assert isinstance(thunk.kernel, Kernel)
     # A sort leaves addresses in its scratch memory.
     scratch = {each.number for each in thunk.kernel.buffers if each.role is Role.SCRATCH}

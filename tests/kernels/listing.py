@@ -62,7 +62,7 @@ def listed(corpora: Sequence[str], *, objects: bool) -> Listing:
                 row = {
                     "text": text,
                     "llvm": named(str(kernel.module_of(thunk.kernel, "kernel", machine))),
-                    "ranges": [thunk.trips, thunk.work, thunk.prologue],
+                    "ranges": [thunk.work_items, thunk.work, thunk.prologue],
                     "values": [
                         [value.name for value in values]
                         for values in (thunk.arguments, thunk.reads, thunk.writes, thunk.updates)

@@ -112,7 +112,7 @@ def _schedule() -> str:
 def _work() -> str:
     thunk = _steps().thunk
     return (
-        f"{thunk.trips} work items of about {thunk.work} operations, "
+        f"{thunk.work_items} work items of about {thunk.work} operations, "
         f"{thunk.prologue} before the first of each call\n"
     )
 

@@ -3,8 +3,16 @@
 from collections.abc import Sequence
 
 from xla_server.codegen.instructions.constants import CONSTANTS
-from xla_server.codegen.trace.affine import Affine, Variable
-from xla_server.codegen.trace.graph import Apply, Fold, Folded, Literal, Load, Node, Store
+from xla_server.codegen.trace.graph import (
+    Apply,
+    Literal,
+    Load,
+    Node,
+    Reduction,
+    ReductionResult,
+    Store,
+)
+from xla_server.ir.affine import Affine, Variable
 
 LETTERS = "ijklmn"
 """Names of loop variables, in the order that they are met."""
@@ -43,14 +51,17 @@ class _Printer:
                 return f"buffer{argument}[{self._index(offset)}]"
             case Apply(function=function, operands=operands):
                 return f"{function}({', '.join(map(self._node, operands))})"
-            case Folded(fold=Fold(element=Node() as element, combined=(Apply() as last,)) as fold):
+            case ReductionResult(
+                reduction=Reduction(
+                    element=Node() as element, combined=(Apply() as last,)
+                ) as reduction
+            ):
                 free = LETTERS[len(self._letters) :]
-                self._letters |= dict(zip(fold.loops, free, strict=False))
-                (start,) = map(self._node, fold.initial)
+                self._letters |= dict(zip(reduction.loops, free, strict=False))
+                (start,) = map(self._node, reduction.initial)
                 combined = self._node(element)
-                return (
-                    f"{last.function} of {combined} over {self._ranges(fold.loops)}, from {start}"
-                )
+                over = self._ranges(reduction.loops)
+                return f"{last.function} of {combined} over {over}, from {start}"
         raise ValueError(f"a node of the page must be one of softmax, got {node}")
 
     def _ranges(self, loops: Sequence[Variable]) -> str:

@@ -65,7 +65,7 @@ class KernelThunk:
 
     name: str
     kernel: KernelCode
-    trips: int
+    work_items: int
     work: int
     arguments: tuple[Value, ...]
     reads: tuple[Value, ...]

@@ -84,7 +84,7 @@ class Kernels:
     def __init__(self, cache: KernelCache | None = None, machine: Machine | None = None) -> None:
         self.machine = machine or Machine.host()
         self._cache = cache
-        # What programs share: for as long as this object, or a kernel of it, lives.
+        # Code that programs share lives as long as this object, or a kernel of it.
         self._base = Loader(self.machine)
         self._loader: Loader | None = None
         self._kernels: weakref.WeakValueDictionary[str, LoadedKernel] = (
@@ -227,7 +227,7 @@ class Kernels:
 
 
 def symbol_of(key: str) -> str:
-    """What the object code of a kernel calls it."""
+    """Return the symbol of a kernel in its object code."""
     return f"kernel_{hashlib.sha256(key.encode()).hexdigest()}"
 
 

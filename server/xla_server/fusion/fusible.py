@@ -1,4 +1,4 @@
-"""What a loop nest can compute, and what each operation costs for one element."""
+"""Operations that a loop nest can compute, and their classes by cost and access."""
 
 from xla_contract.opcode import Opcode
 from xla_server.fusion.running_window import running_axis
@@ -10,20 +10,13 @@ from xla_server.target.capability import Capability
 COSTLY = EXPENSIVE | {Opcode.MAP}
 """Operations that are not worth computing twice."""
 
-MOVEMENT = frozenset(
-    {
-        Opcode.BROADCAST,
-        Opcode.CONCATENATE,
-        Opcode.DYNAMIC_SLICE,
-        Opcode.GATHER,
-        Opcode.IOTA,
-        Opcode.PAD,
-        Opcode.RESHAPE,
-        Opcode.REVERSE,
-        Opcode.SLICE,
-        Opcode.TRANSPOSE,
-    }
-)
+MOVEMENT = MAPPED | {
+    Opcode.CONCATENATE,
+    Opcode.DYNAMIC_SLICE,
+    Opcode.GATHER,
+    Opcode.IOTA,
+    Opcode.PAD,
+}
 
 ONE_TO_ONE = ELEMENTWISE | {Opcode.COPY, Opcode.MAP}
 """Operations that read each operand at the index of the result's element."""
@@ -33,7 +26,7 @@ FUSIBLE = ONE_TO_ONE | MOVEMENT | {Opcode.REDUCE, Opcode.REDUCE_WINDOW}
 
 
 def is_fusible(instruction: HloInstruction) -> bool:
-    """Whether an instruction may stand in a fusion."""
+    """Return whether an instruction may be part of a fusion."""
     return (
         instruction.opcode in FUSIBLE
         and instruction.shape.is_array
@@ -45,13 +38,18 @@ def is_fusible(instruction: HloInstruction) -> bool:
 
 
 def is_trivial(instruction: HloInstruction) -> bool:
-    """Whether an instruction is better computed wherever it is read than ever stored."""
+    """Return whether an instruction is cheaper to recompute for each reader than to store."""
     if instruction.opcode is Opcode.IOTA:
         return True
     if instruction.opcode is Opcode.BROADCAST:
         (operand,) = instruction.operands
-        return operand.opcode is Opcode.CONSTANT and not operand.shape.dimensions
+        return is_scalar_constant(operand)
     return False
+
+
+def is_scalar_constant(i: HloInstruction) -> bool:
+    """Return whether an instruction is a constant that kernels have as an immediate."""
+    return i.opcode is Opcode.CONSTANT and not i.shape.dimensions
 
 
 def is_tiled(instruction: HloInstruction, capability: Capability) -> bool:
@@ -69,18 +67,13 @@ def is_tiled(instruction: HloInstruction, capability: Capability) -> bool:
     )
 
 
-def moves_only(instruction: HloInstruction) -> bool:
-    """Return whether an instruction only reads its operand at another index."""
-    return instruction.opcode in MAPPED or instruction.opcode is Opcode.RESHAPE
-
-
 def repeats(reader: HloInstruction, operand: HloInstruction, max_selected_operands: int) -> bool:
     """Return whether a reader reads the same element of an operand many times.
 
     A concatenate of more than `max_selected_operands` counts as one that does.
     """
     if reader.opcode is Opcode.BROADCAST:
-        # What is the same along a row is computed once at its head.
+        # A value that is constant along a row is computed once, at the head of the row.
         is_row = bool(operand.shape.rank) and reader.attributes.dimensions == tuple(
             range(operand.shape.rank)
         )

@@ -1,4 +1,4 @@
-"""How far instructions are from the parameters and from the root, counted in kernels."""
+"""Levels: distances of instructions from the parameters and from the root, counted in kernels."""
 
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
@@ -13,11 +13,11 @@ ALIASES = frozenset(
         Opcode.TUPLE,
     }
 )
-"""What no kernel is run for."""
+"""Opcodes for which no kernel is launched."""
 
 
 def levels_from_parameters(computation: HloComputation) -> dict[HloInstruction, int]:
-    """For each instruction how many kernels are on the longest way to it, itself among them."""
+    """Return the number of kernels on the longest path to each instruction, with its own."""
     levels: dict[HloInstruction, int] = {}
     for i in computation.instructions:
         before = max((levels[part] for part in (*i.operands, *i.control_predecessors)), default=0)
@@ -26,7 +26,7 @@ def levels_from_parameters(computation: HloComputation) -> dict[HloInstruction, 
 
 
 def levels_from_root(computation: HloComputation) -> dict[HloInstruction, int]:
-    """The same from the other end, counted downwards."""
+    """Return minus the number of kernels on the longest path from each instruction to the root."""
     levels = dict.fromkeys(computation.instructions, 0)
     for i in reversed(computation.instructions):
         for part in (*i.operands, *i.control_predecessors):

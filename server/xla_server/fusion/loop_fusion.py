@@ -1,7 +1,7 @@
-"""Producers put into the loops of their consumers.
+"""Loop fusion: producers are computed in the loops of their consumers.
 
 Going from results to operands, each instruction is either computed where it is read, or stored.
-What is stored becomes the root of a fusion that computes everything it reads but does not load.
+Each stored instruction becomes the root of a fusion with everything it reads but does not load.
 """
 
 import collections
@@ -18,13 +18,14 @@ from xla_server.fusion.fusible import (
     COSTLY,
     ONE_TO_ONE,
     is_fusible,
+    is_scalar_constant,
     is_tiled,
     is_trivial,
-    moves_only,
     repeats,
 )
-from xla_server.fusion.index_maps import IndexMaps, Place, copies
+from xla_server.fusion.index_maps import Evaluation, IndexMaps, copies
 from xla_server.fusion.windows import has_free_order, is_short_window
+from xla_server.ir.index_maps import MAPPED
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.edit import Editor, rearrange, rewrite, users
 from xla_server.target.target import Target
@@ -34,7 +35,7 @@ Set = frozenset[HloInstruction]
 
 @dataclasses.dataclass(frozen=True)
 class LoopFusion:
-    """Makes fusions of everything that one loop nest can compute without waste.
+    """Fuses everything that one loop nest can compute without evaluating it again and again.
 
     Reductions along rows are computed at the head of the loop over a row that reads them, so that
     softmax and normalisations pass over memory once.
@@ -59,7 +60,7 @@ class LoopFusion:
 
 
 class _Plan:
-    """Where each instruction is computed: in which fusions, and in which of their loops."""
+    """The kernels that compute each instruction, and the loops in them."""
 
     def __init__(self, computation: HloComputation, target: Target) -> None:
         self._tuning = target.tuning.fusions
@@ -80,7 +81,7 @@ class _Plan:
         self.scalars: collections.Counter[HloInstruction] = collections.Counter()
         self.joined: collections.Counter[HloInstruction] = collections.Counter()
         self.maps = IndexMaps()
-        self.places: dict[HloInstruction, frozenset[Place]] = {}
+        self.evaluations: dict[HloInstruction, frozenset[Evaluation]] = {}
         self.windows: dict[HloInstruction, Window] = {}
         self.root = computation.root
         self._chains = _chains(computation, self._tuning.max_repeated_operations)
@@ -88,11 +89,11 @@ class _Plan:
             self._decide(instruction)
 
     def is_stored(self, instruction: HloInstruction) -> bool:
-        """Whether an instruction is the root of its own fusion, or not fusible at all."""
+        """Return whether an instruction is the root of its own fusion, or not fusible at all."""
         return self.kernels[instruction] == {instruction}
 
     def is_inlined(self, operand: HloInstruction) -> bool:
-        """Whether a fusible reader computes an operand instead of loading it."""
+        """Return whether a fusible reader computes an operand instead of loading it."""
         return not self.is_stored(operand) or (operand in self.fusible and is_trivial(operand))
 
     def _decide(self, i: HloInstruction) -> None:
@@ -108,14 +109,14 @@ class _Plan:
             self.is_repeated[i] = False
             self.sizes[i] = self.sizes.get(i, 0) + 1
             if i in self.fusible:
-                self.places[i] = frozenset([self.maps.start(i, i.shape.rank)])
+                self.evaluations[i] = frozenset([self.maps.start(i, i.shape.dimensions)])
                 self.scalars[i] += 1
             return
         self.kernels[i] = self._union(self.kernels, readers)
         self.contexts[i] = self._contexts_of(readers)
         self.is_repeated[i] = self._repeated(i, readers)
-        self.places[i] = self._places_of(i)
-        self.scalars.update(place.kernel for place in self.places[i])
+        self.evaluations[i] = self._evaluations_of(i)
+        self.scalars.update(each.kernel for each in self.evaluations[i])
         for kernel in self.kernels[i]:
             self.sizes[kernel] += 1
             if i.opcode is Opcode.CONCATENATE:
@@ -124,8 +125,8 @@ class _Plan:
                 self.windows[kernel] = i.attributes.window
 
     def _may_take_in(self, reader: HloInstruction) -> bool:
-        """Whether a reader may compute operands: a reshape that is stored moves nothing, and
-        tiles of a transpose are read as they lie.
+        """Return whether a reader may compute its operands: a stored reshape moves nothing, and a
+        tiled transpose reads its operand from memory.
         """
         is_alias = reader.opcode is Opcode.RESHAPE and self.is_stored(reader)
         return reader in self.fusible and not is_alias and not is_tiled(reader, self._capability)
@@ -141,30 +142,30 @@ class _Plan:
             )
         )
 
-    def _places_of(self, i: HloInstruction) -> frozenset[Place]:
-        """Where the kernels of its readers compute an instruction, were it inlined."""
+    def _evaluations_of(self, i: HloInstruction) -> frozenset[Evaluation]:
+        """Return the evaluations of an inlined instruction by the kernels of its readers."""
         return frozenset(
-            self.maps.read(reader, number, place)
+            self.maps.read(reader, number, at)
             for reader, number in self.uses[i]
-            for place in self.places[reader]
+            for at in self.evaluations[reader]
         )
 
-    def _are_few(self, i: HloInstruction, places: frozenset[Place]) -> bool:
-        """Whether a kernel may compute an instruction at all these places."""
+    def _are_few(self, i: HloInstruction, evaluations: frozenset[Evaluation]) -> bool:
+        """Return whether a kernel may compute an instruction at all these indices."""
         tuning = self._tuning
-        if any(place.depth > tuning.max_index_depth for place in places):
+        if any(each.terms > tuning.max_index_terms for each in evaluations):
             return False
-        added = collections.Counter(place.kernel for place in places)
+        added = collections.Counter(each.kernel for each in evaluations)
         if any(
             self.scalars[kernel] + more > tuning.max_scalars * self._parts(kernel)
             for kernel, more in added.items()
         ):
             return False
         if i.opcode in COSTLY:
-            return len(places) <= tuning.max_contexts
-        is_tested = any(place.guard is not None for place in places)
+            return len(evaluations) <= tuning.max_contexts
+        is_tested = any(each.guard is not None for each in evaluations)
         most = tuning.max_tested_copies if is_tested else tuning.max_copies
-        return moves_only(i) or copies(places) <= most
+        return i.opcode in MAPPED or copies(evaluations) <= most
 
     def _repeated(self, i: HloInstruction, readers: list[HloInstruction]) -> bool:
         if i.opcode is Opcode.REDUCE:
@@ -203,7 +204,7 @@ class _Plan:
             not others
             and kernel.shape.dimensions == i.shape.dimensions
             and kernel.opcode in ONE_TO_ONE
-            and self._places_of(i) == {self.maps.start(kernel, i.shape.rank)}
+            and self._evaluations_of(i) == {self.maps.start(kernel, i.shape.dimensions)}
             and self.joined[kernel] + len(i.operands) <= tuning.max_joined_operands
             and len(i.operands) * self.sizes[kernel] <= tuning.max_instructions
         )
@@ -255,7 +256,7 @@ class _Plan:
             return False
         if i.opcode is Opcode.CONCATENATE and not self._is_cut(i, kernels):
             return False
-        if not self._are_few(i, self._places_of(i)):
+        if not self._are_few(i, self._evaluations_of(i)):
             return False
         if (
             i.opcode in (Opcode.CONCATENATE, Opcode.PAD)
@@ -280,7 +281,8 @@ class _Plan:
         return len(kernels) <= tuning.max_fusions and repeated <= tuning.max_repeated_operations
 
     def _is_finished(self, i: HloInstruction, readers: list[HloInstruction], kernels: Set) -> bool:
-        """Whether all that becomes of a window's results are results at the same places.
+        """Return whether a window's results are only used elementwise, at the index of the kernel's
+        result.
 
         Long windows of several forms are not computed in one kernel.
         """
@@ -293,7 +295,7 @@ class _Plan:
             and len(kernels) == 1
             and self._contexts_of(readers) == kernels
             and not self._repeated(i, readers)
-            and len(self._places_of(i)) == 1
+            and len(self._evaluations_of(i)) == 1
             and all(reader.opcode in ONE_TO_ONE for reader in readers)
             and next(iter(kernels)).shape.dimensions == i.shape.dimensions
         )
@@ -301,7 +303,7 @@ class _Plan:
     def _is_row(
         self, i: HloInstruction, readers: list[HloInstruction], kernel: HloInstruction
     ) -> bool:
-        """Whether a reduction's result is the same for a whole row of the fusion's loop."""
+        """Return whether a reduction's result is constant along a row of the fusion's loop."""
         source = i.operands[0].shape.dimensions
         rank = i.shape.rank
         if sorted(i.attributes.dimensions) != list(range(rank, len(source))):
@@ -321,7 +323,7 @@ class _Plan:
         source: tuple[int, ...],
         kernel: HloInstruction,
     ) -> bool:
-        """Whether all readers, and theirs, take one value of `i` for each row."""
+        """Return whether all readers, transitively, take one value of `i` per row."""
         waiting, seen = [(i, reader) for reader in readers], set(readers)
         while waiting:
             operand, reader = waiting.pop()
@@ -351,7 +353,9 @@ class _Plan:
         return reader.opcode in ONE_TO_ONE and reader.shape.dimensions == i.shape.dimensions
 
     def _ends_in_rows(self, start: HloInstruction, rank: int) -> bool:
-        """Whether all that is computed from broadcast values of rows is reduced along the rows."""
+        """Return whether everything computed from values broadcast along rows is reduced along the
+        rows.
+        """
         reduced = list(range(rank, start.shape.rank))
         waiting, seen = [start], {start}
         while waiting:
@@ -416,7 +420,7 @@ def _fuse(
 def _body(
     root: HloInstruction, plan: _Plan, editor: Editor, name: str, id: int
 ) -> tuple[HloComputation, list[HloInstruction]]:
-    """A computation with copies of everything a root's fusion computes, and what it loads."""
+    """Return the computation of the fusion of a root, and the instructions that it loads."""
     copies: dict[HloInstruction, HloInstruction] = {}
     operands: list[HloInstruction] = []
     parameters: list[HloInstruction] = []
@@ -426,7 +430,7 @@ def _body(
         i, is_ready = waiting.pop()
         if i in copies:
             continue
-        is_inner = i is root or _is_constant(i) or (i in plan.kernels and plan.is_inlined(i))
+        is_inner = i is root or is_scalar_constant(i) or (i in plan.kernels and plan.is_inlined(i))
         if not is_inner:
             attributes = ParameterAttributes(len(operands), i.shape)
             copies[i] = editor.add(Opcode.PARAMETER, (), attributes, shape=i.shape)
@@ -441,7 +445,3 @@ def _body(
     editor.take()
     body = HloComputation(name, id, [*parameters, *order], copies[root], tuple(parameters))
     return body, operands
-
-
-def _is_constant(i: HloInstruction) -> bool:
-    return i.opcode is Opcode.CONSTANT and not i.shape.dimensions

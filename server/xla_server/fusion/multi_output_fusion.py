@@ -1,4 +1,4 @@
-"""Kernels with several results: what is read once serves all of them."""
+"""Multi-output fusion: kernels of several results, whose common operands are read once."""
 
 import dataclasses
 import math
@@ -12,7 +12,7 @@ from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.fusion.fusible import is_fusible, is_trivial
 from xla_server.fusion.index_maps import scalars
 from xla_server.fusion.levels import ALIASES, levels_from_parameters, levels_from_root
-from xla_server.fusion.places import keeps_place
+from xla_server.fusion.row_maps import maps_rows
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.call_inliner import drop_unused
 from xla_server.passes.cse import CommonSubexpressions
@@ -25,10 +25,10 @@ from xla_server.target.target import Target
 class MultiOutputFusion:
     """Makes one fusion of loops over the same elements that read the same array, or each other.
 
-    Siblings do not depend on each other: the way to each from the parameters has the same number
-    of kernels, or the way from each to the root. A loop that reads another's result at the same
-    places joins it where that way is longer by one: no other way leads from one to the other. So
-    no cycle can arise.
+    Siblings do not depend on each other: the way to each from the parameters has the same number of
+    kernels, or the way from each to the root. A loop that reads another's result at its own index
+    joins it where that way is longer by one: no other way leads from one to the other. So no cycle
+    can arise.
     """
 
     target: Target
@@ -47,13 +47,13 @@ class MultiOutputFusion:
                 changed = True
         if changed:
             drop_unused(module)
-            # What both parts of a kernel computed.
+            # Both parts of a kernel may have computed the same values.
             CommonSubexpressions().apply(module)
         return changed
 
 
 def _is_loop(i: HloInstruction) -> bool:
-    """Whether an instruction is one loop nest with one result."""
+    """Return whether an instruction is one loop nest with one result."""
     if not i.shape.is_array or not i.shape.element_count or i.control_predecessors:
         return False
     if i.opcode is Opcode.FUSION:
@@ -62,7 +62,7 @@ def _is_loop(i: HloInstruction) -> bool:
 
 
 class _Space(NamedTuple):
-    """What loops of one kernel must have in common."""
+    """Iteration space of a loop nest; nests of one kernel must have equal ones."""
 
     kind: str
     dimensions: tuple[int, ...]
@@ -83,12 +83,12 @@ def _space(i: HloInstruction) -> _Space:
 
 
 def _size(i: HloInstruction) -> int:
-    """Instructions of a loop."""
+    """Return the number of instructions of a loop."""
     return len(i.called[0].instructions) if i.opcode is Opcode.FUSION else 1
 
 
 def _scalars(i: HloInstruction) -> int:
-    """Elements that a loop computes for one of its result."""
+    """Return how many elements a loop computes for one of its result."""
     if i.opcode is not Opcode.FUSION:
         return 1
     counts = scalars(i.called[0])
@@ -98,7 +98,7 @@ def _scalars(i: HloInstruction) -> int:
 def _siblings(
     computation: HloComputation, levels: Mapping[HloInstruction, int], tuning: Fusions
 ) -> list[list[HloInstruction]]:
-    """Loops over the same space, of the same level, with a large array that all of them read."""
+    """Return groups of loops over one space, of one level, that all read one large array."""
     groups: dict[tuple[int, _Space, HloInstruction], list[HloInstruction]] = {}
     taken: set[HloInstruction] = set()
     for i in computation.instructions:
@@ -128,16 +128,16 @@ def _siblings(
 
 
 def _origin(operand: HloInstruction) -> HloInstruction:
-    """The instruction whose memory an operand is."""
+    """Return the instruction whose buffer an operand is."""
     while operand.opcode is Opcode.RESHAPE:
         operand = operand.operands[0]
     return operand
 
 
 def _chains(computation: HloComputation, tuning: Fusions) -> list[list[HloInstruction]]:
-    """Pairs of a loop and one that reads its result at the same places, one pair for each level.
+    """Return pairs of a loop and one that reads its result at the same index, one pair per level.
 
-    Of two pairs of one level each might need the other's result.
+    With two pairs of one level, each might need the other's result.
     """
     levels, readers = levels_from_parameters(computation), users(computation)
     most = tuning.max_results
@@ -162,12 +162,12 @@ def _chains(computation: HloComputation, tuning: Fusions) -> list[list[HloInstru
 
 
 def _kernel_of(operand: HloInstruction) -> HloInstruction:
-    """The kernel that an operand is a result of."""
+    """Return the kernel that an operand is a result of."""
     return operand.operands[0] if operand.opcode is Opcode.GET_TUPLE_ELEMENT else operand
 
 
 def _has_room(i: HloInstruction, readers: Sequence[HloInstruction], max_results: int) -> bool:
-    """Whether an instruction is a loop of several results that may have one more."""
+    """Return whether an instruction is a loop of several results that may have one more."""
     return (
         i.opcode is Opcode.FUSION
         and i.attributes.kind is FusionKind.LOOP
@@ -179,7 +179,7 @@ def _has_room(i: HloInstruction, readers: Sequence[HloInstruction], max_results:
 
 
 def _continues(reader: HloInstruction, producer: HloInstruction, tuning: Fusions) -> bool:
-    """Whether a reader can be computed in its producer's loop."""
+    """Return whether a reader can be computed in its producer's loop."""
     space = _space(reader)
     if space.kind != "loop" or space != _space(producer):
         return False
@@ -202,7 +202,7 @@ def _continues(reader: HloInstruction, producer: HloInstruction, tuning: Fusions
         for start, operand in zip(called.parameters, reader.operands, strict=True)
         if _kernel_of(operand) is producer
     ]
-    if not all(keeps_place(called, start, columns) for start in starts):
+    if not all(maps_rows(called, start, columns) for start in starts):
         return False
     # Sums along rows compute the producer once more.
     counts = scalars(called)
@@ -211,9 +211,9 @@ def _continues(reader: HloInstruction, producer: HloInstruction, tuning: Fusions
 
 
 def _reads_alias(reader: HloInstruction, producer: HloInstruction) -> bool:
-    """Whether a reader has its producer's result under another shape, too.
+    """Return whether a reader also reads its producer's result under another shape.
 
-    That would be made of the result of the fusion that reads it.
+    Such a reshape would be made of the result of the fusion that reads it.
     """
     waiting = [part for part in reader.operands if _kernel_of(part) is not producer]
     seen = set(waiting)
@@ -231,7 +231,7 @@ def _reads_alias(reader: HloInstruction, producer: HloInstruction) -> bool:
 def _merge(
     module: HloModule, computation: HloComputation, groups: Sequence[Sequence[HloInstruction]]
 ) -> bool:
-    """Make one fusion of each group, whose members stand behind those they read."""
+    """Make one fusion of each group, whose loops follow those they read."""
     if not groups:
         return False
     editor = Editor(module)

@@ -1,4 +1,4 @@
-"""Elementwise tails put behind the dot or convolution whose product they take."""
+"""Output fusion: elementwise epilogues of dots and convolutions."""
 
 import dataclasses
 from collections.abc import Collection
@@ -9,7 +9,7 @@ from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.fusion.fusible import ONE_TO_ONE
 from xla_server.fusion.levels import levels_from_parameters
-from xla_server.fusion.places import keeps_place
+from xla_server.fusion.row_maps import maps_rows
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.call_inliner import drop_unused
 from xla_server.passes.edit import Editor, users
@@ -20,9 +20,9 @@ from xla_server.target.target import Target
 class OutputFusion:
     """Fuses a product with a loop that reads it; where others read it too, it is a second result.
 
-    The loop must give each element from the product's element at the same place; behind a dot it
-    may also take what is the same for a whole row of the product, as softmax does. It is run
-    over each block of the product that is in the cache because it was just computed.
+    The loop must compute each element from the product's element of the same index; the epilogue of
+    a dot may also take values that are constant along a row of the product, as softmax does. It is
+    run over each block of the product that is in the cache because it was just computed.
     """
 
     target: Target
@@ -49,8 +49,9 @@ class OutputFusion:
                 return False
             others = [part for part in i.operands if part is not producer]
             is_only = readers[producer] == [i] and producer is not computation.root
-            # Else what the tail reads must be there before the product: then no cycle can arise.
-            return _is_tail(i, producer, most) and (
+            # Otherwise the other operands of the epilogue must be computed before the product: then
+            # no cycle can arise.
+            return _is_epilogue(i, producer, most) and (
                 is_only or all(levels[part] < levels[producer] for part in others)
             )
 
@@ -90,7 +91,7 @@ class OutputFusion:
         return len(types) == 1 and types <= self.target.capability.BLAS_TYPES
 
 
-def _is_tail(i: HloInstruction, producer: HloInstruction, max_reduced: int) -> bool:
+def _is_epilogue(i: HloInstruction, producer: HloInstruction, max_reduced: int) -> bool:
     """Return whether an instruction can be computed where the product is."""
     if not i.shape.is_array or i.shape.element_count != producer.shape.element_count:
         return False
@@ -104,7 +105,7 @@ def _is_tail(i: HloInstruction, producer: HloInstruction, max_reduced: int) -> b
     if i.attributes.kind is not FusionKind.LOOP:
         return False
     start = called.parameters[i.operands.index(producer)]
-    return keeps_place(called, start, columns) and not _reduces_others(called, start, max_reduced)
+    return maps_rows(called, start, columns) and not _reduces_others(called, start, max_reduced)
 
 
 def _reduces_others(called: HloComputation, start: HloInstruction, max_reduced: int) -> bool:

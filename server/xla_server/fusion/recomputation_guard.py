@@ -1,4 +1,4 @@
-"""Fusions split where their loop nest would evaluate an instruction too often."""
+"""Recomputation guard: splits fusions whose loop nest would evaluate an instruction too often."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -8,7 +8,8 @@ from xla_contract.ops.fusion import FusionAttributes, FusionKind
 from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_server.evaluator.evaluation_cost import COUNTED
 from xla_server.fusion.cost_model import CostModel
-from xla_server.fusion.fused_body import FusedBody, is_small_constant, replace
+from xla_server.fusion.fused_body import FusedBody, replace
+from xla_server.fusion.fusible import is_scalar_constant
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.passes.call_inliner import drop_unused
@@ -118,7 +119,7 @@ class _Split:
         return [found[i] for i in wanted]
 
     def _kernel(self, results: list[HloInstruction]) -> list[HloInstruction]:
-        """Add what computes instructions of the fusion from parameters and stored ones."""
+        """Add a kernel that computes some instructions from parameters and stored ones."""
         inside = self._needed(results)
         computed = [i for i in inside if i not in self._outside]
         if len(computed) == 1:
@@ -160,4 +161,4 @@ class _Split:
                 if operand not in found:
                     found.add(operand)
                     waiting.append(operand)
-        return [i for i in self._called.instructions if i in found and not is_small_constant(i)]
+        return [i for i in self._called.instructions if i in found and not is_scalar_constant(i)]

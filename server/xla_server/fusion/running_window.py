@@ -1,4 +1,4 @@
-"""Windows in which each position sees everything before it, or behind it: running sums."""
+"""Running windows: each position sees everything before it, or after it, as in cumulative sums."""
 
 from xla_contract.dimension_numbers import WindowDimension
 from xla_contract.opcode import Opcode
@@ -7,10 +7,10 @@ from xla_server.ops.scalar_function import recognise
 
 
 def running_axis(instruction: HloInstruction) -> int | None:
-    """The dimension along which a reduce-window takes one pass; None where it does not.
+    """Return the dimension along which a reduce-window is a scan; None if it is none.
 
-    A window over what is behind is combined from the end, which changes places of operands: the
-    reducer must be one that allows it.
+    A window over the elements behind is combined from the end, which exchanges the reducer's
+    operands: the reducer must allow that.
     """
     if instruction.opcode is not Opcode.REDUCE_WINDOW:
         return None
@@ -27,5 +27,5 @@ def running_axis(instruction: HloInstruction) -> int | None:
 
 
 def is_backwards(instruction: HloInstruction, axis: int) -> bool:
-    """Whether a running window sees what is behind each position."""
+    """Return whether a running window covers the elements behind each position."""
     return bool(instruction.attributes.window.dimensions[axis].padding_low == 0)

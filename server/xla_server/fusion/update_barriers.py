@@ -1,4 +1,4 @@
-"""Barriers that keep a fusion from reading an array after an in-place update of it."""
+"""Barriers that keep a fusion from reading an array after its buffer was overwritten."""
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence

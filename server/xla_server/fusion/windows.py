@@ -1,4 +1,4 @@
-"""Windows of reduce-windows, as fusion and the kernels over them tell them apart."""
+"""Classes of reduce-windows, by which fusion and code generation choose loops."""
 
 import math
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from xla_server.passes.tree_reduction import neutral_of
 from xla_server.target.capability import Capability
 
 IDEMPOTENT = frozenset({Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.AND, Opcode.OR})
-"""Operations that may combine an element twice. None of them rounds."""
+"""Operations that may combine an element twice. Each of them is exact."""
 
 
 def is_short_window(sizes: Sequence[int], capability: Capability) -> bool:
-    """Whether a loop over such a window is written out in the loop of the result."""
+    """Return whether a loop over such a window is unrolled in the loop of the result."""
     is_small = math.prod(sizes) <= capability.MAX_UNROLLED_WINDOW
     return is_small and max(sizes, default=1) <= capability.MAX_UNROLLED_ITERATIONS
 

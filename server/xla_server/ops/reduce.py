@@ -13,7 +13,6 @@ import numpy as np
 
 from xla_contract.ops.reduce import ReduceAttributes
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.ir.wide_reducer import widened
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.scalar_function import (
     as_arrays,
@@ -23,6 +22,7 @@ from xla_server.ops.scalar_function import (
     round_to,
     rounded_once,
 )
+from xla_server.ops.wide_reducer import widened
 
 
 def evaluate_reduce(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:

@@ -11,7 +11,6 @@ import numpy as np
 from xla_contract.dimension_numbers import Window, WindowDimension
 from xla_contract.ops.reduce_window import ReduceWindowAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ir.wide_reducer import widened
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.scalar_function import (
     Combiner,
@@ -22,6 +21,7 @@ from xla_server.ops.scalar_function import (
     round_to,
     rounded_once,
 )
+from xla_server.ops.wide_reducer import widened
 from xla_server.ops.windows import reads
 
 

@@ -8,7 +8,7 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.convolution import ConvolutionAttributes
 from xla_contract.ops.dot import DotAttributes
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ir.wide_reducer import widened
+from xla_server.ops.wide_reducer import widened
 from xla_server.passes.build import binary_computation, combiner, convert, element
 from xla_server.passes.edit import Editor, rewrite
 

@@ -120,18 +120,20 @@ class _Tables:
             return self._slots[_CANCELLATION_PLACE]
         return self._slots[self._assignment.places[value]]
 
-    def _loop(self, address: int, values: Iterable[Value], trips: int, chunk: int) -> list[int]:
+    def _loop(
+        self, address: int, values: Iterable[Value], work_items: int, chunk: int
+    ) -> list[int]:
         """The row that calls a kernel on these values."""
         first = len(self.indices)
         self.indices += map(self._slot, values)
-        return [executor.KERNEL, address, first, trips, chunk]
+        return [executor.KERNEL, address, first, work_items, chunk]
 
     def _numbers(self, row: Row) -> list[int]:
         match row:
             case KernelThunk():
                 address = self._compiled[row.kernel.key].address
-                chunk = chunk_of(row.trips, row.work, row.prologue, self._chunks)
-                return self._loop(address, row.arguments, row.trips, chunk)
+                chunk = chunk_of(row.work_items, row.work, row.prologue, self._chunks)
+                return self._loop(address, row.arguments, row.work_items, chunk)
             case CopyThunk():
                 size, places = row.target.byte_size, (row.target, row.source)
                 if size > 2 * COPY_BYTES:

@@ -26,7 +26,7 @@ from xla_server.runtime.rounding import flush_subnormals
 
 SLOTS = 32
 _SLOT_WORDS = 16
-_STATE, _FUNCTION, _BUFFERS, _TRIPS, _CHUNK, _NEXT, _DONE, _INSIDE, _CANCELLED = range(9)
+_STATE, _FUNCTION, _BUFFERS, _WORK_ITEMS, _CHUNK, _NEXT, _DONE, _INSIDE, _CANCELLED = range(9)
 _HEADER_WORDS = 32
 _STAY = 16
 """Chunks that a helper does of one loop before it looks where it is needed most."""
@@ -43,14 +43,14 @@ _give_way = foreign("sched_yield", 0)
 
 @callee  # type: ignore[untyped-decorator]
 def run_loop(
-    board: int, function: int, buffers: int, trips: int, chunk: int, cancelled: int
+    board: int, function: int, buffers: int, work_items: int, chunk: int, cancelled: int
 ) -> None:
-    """Do all trips of a kernel, with the helpers' help where a slot is free.
+    """Do all work_items of a kernel, with the helpers' help where a slot is free.
 
     Once the word at `cancelled` says STOP, chunks that nobody began are left out.
     """
     slot = -1
-    if chunk < trips and board != 0 and read(board, _HELPERS) > 0:
+    if chunk < work_items and board != 0 and read(board, _HELPERS) > 0:
         _lock((board + 8 * _MUTEX,))
         for number in range(SLOTS):
             place = _HEADER_WORDS + number * _SLOT_WORDS
@@ -60,7 +60,7 @@ def run_loop(
         if slot >= 0:
             write(board, slot + _FUNCTION, function)
             write(board, slot + _BUFFERS, buffers)
-            write(board, slot + _TRIPS, trips)
+            write(board, slot + _WORK_ITEMS, work_items)
             write(board, slot + _CHUNK, chunk)
             write(board, slot + _NEXT, 0)
             write(board, slot + _DONE, 0)
@@ -70,13 +70,13 @@ def run_loop(
         _unlock((board + 8 * _MUTEX,))
     if slot < 0:
         start = 0
-        while start < trips and _is_to_stop(cancelled) == 0:
-            stop = min(start + chunk, trips)
+        while start < work_items and _is_to_stop(cancelled) == 0:
+            stop = min(start + chunk, work_items)
             call_kernel(function, buffers, start, stop)
             start = stop
         return
-    _take_chunks(board, slot, trips)
-    while read(board, slot + _DONE) < trips:
+    _take_chunks(board, slot, work_items)
+    while read(board, slot + _DONE) < work_items:
         _give_way(())
     # A helper that came too late may still look at the slot: it is free when nobody does.
     _lock((board + 8 * _MUTEX,))
@@ -91,13 +91,13 @@ def run_loop(
 def _take_chunks(board: int, slot: int, count: int) -> None:
     """Do chunks of a slot's loop until there are none left, `count` at most."""
     function, buffers = read(board, slot + _FUNCTION), read(board, slot + _BUFFERS)
-    trips, chunk = read(board, slot + _TRIPS), read(board, slot + _CHUNK)
+    work_items, chunk = read(board, slot + _WORK_ITEMS), read(board, slot + _CHUNK)
     cancelled = read(board, slot + _CANCELLED)
     for _ in range(count):
         start = atomic_add(board, slot + _NEXT, chunk)
-        if start >= trips:
+        if start >= work_items:
             return
-        stop = min(start + chunk, trips)
+        stop = min(start + chunk, work_items)
         # A helper does not wait: other executions need it.
         if read(cancelled, 0) != STOP:
             call_kernel(function, buffers, start, stop)
@@ -113,7 +113,7 @@ def _neediest(board: int) -> int:
         if (
             read(board, slot + _STATE) == 1
             and read(board, slot + _INSIDE) < fewest
-            and read(board, slot + _NEXT) < read(board, slot + _TRIPS)
+            and read(board, slot + _NEXT) < read(board, slot + _WORK_ITEMS)
         ):
             found, fewest = slot, read(board, slot + _INSIDE)
     return found

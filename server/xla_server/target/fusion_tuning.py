@@ -18,10 +18,10 @@ class Fusions:
     """Values that a fusion computes for one element of its result, where some instructions are
     computed at several indices. Bounds the time of compilation, too."""
 
-    max_index_depth: int = 6
-    """Computations of an index from other indices that may be nested in a fusion: reshapes that
-    split or merge dimensions, gathers, dynamic slices, concatenates. The text of an index can
-    double with each: with 8, chains of reshapes took three times as long to compile."""
+    max_index_terms: int = 64
+    """Terms of an index in a fusion, with those of its quotients. Reshapes that merge dimensions
+    add up the terms of these; gathers, dynamic slices, concatenates and loops count as doubling
+    them. With 256, chains of reshapes took three times as long to compile."""
 
     max_copies: int = 4
     """Indices at which one loop may compute the same cheap instruction."""

@@ -175,14 +175,14 @@ def _loop(c: Example, carried: str, start: Sequence[Op], body: Any) -> Op:
     return ops.while_(test.build(going_on), step.build(ops.tuple(after)), ops.tuple(start))
 
 
-def _growing(c: Example, trips: int) -> Op:
+def _growing(c: Example, work_items: int) -> Op:
     """A size that grows with every trip, and elements that are doubled as long as they count."""
 
     def body(array: Op, left: Op, size: Op) -> Sequence[Op]:
         grown = ops.min(size + 1, size.builder.constant(np.int32(6)))
         return [ops.set_dimension_size(array * 2.0, grown, 0), left - 1, grown]
 
-    start = [sized(c, LINE, 1), c(np.int32(trips)), c(np.int32(1))]
+    start = [sized(c, LINE, 1), c(np.int32(work_items)), c(np.int32(1))]
     return _loop(c, "(f32[<=6], s32[], s32[])", start, body)
 
 
@@ -202,13 +202,13 @@ def test_a_loop_that_keeps_sizes_is_a_loop_of_the_program() -> None:
 
 
 def test_a_loop_whose_first_trip_forgets_hidden_elements_is_one_after_it() -> None:
-    trips = 50
+    work_items = 50
 
     def body(array: Op, left: Op) -> Sequence[Op]:
         return [array * 0.5, left - 1]
 
     def program(c: Example) -> Op:
-        return _loop(c, "(f32[<=6], s32[])", [sized(c, LINE, 2), c(np.int32(trips))], body)
+        return _loop(c, "(f32[<=6], s32[])", [sized(c, LINE, 2), c(np.int32(work_items))], body)
 
     executable = assert_as_interpreted(program)
     assert len(counted(executable)) < 5

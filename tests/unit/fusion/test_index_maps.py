@@ -1,9 +1,16 @@
 """At which indices a kernel computes what it is made of."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.unit.ir.indices import SIZES, chains, listed
 from tests.unit.passes.passing import stated
+from xla_server.codegen.trace.graph import Load, Node
+from xla_server.codegen.trace.rules import RULES
+from xla_server.codegen.trace.tracer import Tracer
 from xla_server.fusion.index_maps import scalars
+from xla_server.ir.affine import Variable, variable
 
 SAME = {
     "elementwise": ("f32[8] add(a, b)", ["a = f32[8] negate(y)", "b = f32[8] abs(y)"]),
@@ -25,6 +32,21 @@ SAME = {
     "another_shape_and_back": (
         "f32[8] add(y, b)",
         ["a = f32[1,8,1] reshape(y)", "b = f32[8] reshape(a)"],
+    ),
+    "split_and_merged": (
+        "f32[8] add(y, b)",
+        ["a = f32[2,4] reshape(y)", "b = f32[8] reshape(a)"],
+    ),
+    "split_in_two_ways": (
+        "f32[2,2] add(b, d)",
+        [
+            "a = f32[4,2] reshape(y)",
+            "half = f32[2,2] slice(a), slice={[2:4], [0:2]}",
+            "b = f32[2,2] reshape(half)",
+            "c = f32[2,2,2] reshape(y)",
+            "last = f32[1,2,2] slice(c), slice={[1:2], [0:2], [0:2]}",
+            "d = f32[2,2] reshape(last)",
+        ],
     ),
     "transposed_twice": (
         "f32[8,3] add(wide, b)",
@@ -91,3 +113,31 @@ def test_other_elements_are_computed_beside_it(name: str) -> None:
 
 def test_results_of_one_kernel_share_what_they_read() -> None:
     assert copies_of_y("(f32[8], f32[8]) tuple(a, y)", ["a = f32[8] negate(y)"]) == 1
+
+
+def loads(root: Node) -> int:
+    """Count the loads in a scalar graph."""
+    seen, waiting = {root}, [root]
+    while waiting:
+        inputs = set(waiting.pop().inputs()) - seen
+        seen |= inputs
+        waiting += inputs
+    return sum(isinstance(node, Load) for node in seen)
+
+
+@given(st.data(), SIZES)
+def test_kernels_compute_what_is_counted(data: st.DataObject, sizes: list[int]) -> None:
+    """The tracer, which makes a node for each index, makes as many of them as were counted."""
+    lines, ends = [f"y = f32[{listed(sizes)}] multiply(x0, x0)"], []
+    for name in ("a", "b"):
+        chain, count = data.draw(chains(sizes, name, "y"))
+        last = chain[-1].partition(" ")[0]
+        lines += [*chain, f"{name} = f32[{count}] reshape({last})"]
+        ends.append(count)
+    least = min(ends)
+    lines += [f"{name}{name} = f32[{least}] slice({name}), slice={{[0:{least}]}}" for name in "ab"]
+    module = stated([f"f32[{listed(sizes)}]"], f"f32[{least}] add(aa, bb)", *lines)
+    entry, (y,) = module.entry, (i for i in module.entry.instructions if i.opcode == "multiply")
+    index = (variable(Variable(least, "i")),)
+    traced = Tracer(RULES, {entry.parameters[0]: 0}).value(entry.root, index)
+    assert scalars(entry)[y] == loads(traced)

@@ -6,12 +6,12 @@ from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_contract.errors import InternalError
 from xla_contract.opcode import Opcode
-from xla_server.codegen.trace.affine import Variable, variable
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Tracer
 from xla_server.fusion.index_maps import scalars
 from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.fusion.multi_output_fusion import MultiOutputFusion
+from xla_server.ir.affine import Variable, variable
 from xla_server.ir.module import HloModule
 
 FUSIONS = TARGET.tuning.fusions

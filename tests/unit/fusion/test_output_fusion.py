@@ -12,7 +12,7 @@ from xla_server.fusion.output_fusion import OutputFusion
 DOT = "d = f32[8,6] dot(x0, x1), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
 FACTORS = ["f32[8,5]", "f32[5,6]"]
 
-TAILS = {
+EPILOGUES = {
     "one_operation": ([], "f32[8,6] negate(d)", []),
     "twice_the_product": ([], "f32[8,6] multiply(d, d)", []),
     "bias_and_relu": (
@@ -63,9 +63,9 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("name", TAILS)
-def test_a_tail_is_fused(name: str) -> None:
-    module = stated([*FACTORS, *TAILS[name][0]], TAILS[name][1], DOT, *TAILS[name][2])
+@pytest.mark.parametrize("name", EPILOGUES)
+def test_an_epilogue_is_fused(name: str) -> None:
+    module = stated([*FACTORS, *EPILOGUES[name][0]], EPILOGUES[name][1], DOT, *EPILOGUES[name][2])
     after = passed(module, LoopFusion(TARGET), OutputFusion(TARGET))
     assert opcodes(after) == {"fusion": 1}
     assert after.entry.root.attributes.kind is FusionKind.OUTPUT
@@ -77,7 +77,7 @@ def test_a_tail_is_fused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_what_is_no_tail_is_left(name: str) -> None:
+def test_what_is_no_epilogue_is_left(name: str) -> None:
     parameters, root, before = OTHERS[name]
     looped = stated([*FACTORS, *parameters], root, DOT, *before)
     LoopFusion(TARGET).apply(looped)
@@ -123,7 +123,7 @@ def test_sums_over_more_than_a_row_are_left() -> None:
 
 
 @pytest.mark.parametrize(("columns", "is_fused"), [(16, True), (4096, False)])
-def test_a_large_sum_of_something_else_is_no_tail(columns: int, is_fused: bool) -> None:
+def test_a_large_sum_of_something_else_is_no_epilogue(columns: int, is_fused: bool) -> None:
     shape = f"f32[8,{columns}]"
     module = stated(
         ["f32[8,5]", f"f32[5,{columns}]", shape],

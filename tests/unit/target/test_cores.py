@@ -73,13 +73,13 @@ def test_large_launches_have_chunks_for_every_core(program: str, cores: int) -> 
     target = Target.of(Machine.avx2(cores=cores))
     chunks = target.tuning.loops.chunks
     launches = _launches(program, target)
-    most = max(launches, key=lambda each: each.trips * each.work)
-    calls = calls_of(most.trips, most.work, most.prologue, chunks)
+    most = max(launches, key=lambda each: each.work_items * each.work)
+    calls = calls_of(most.work_items, most.work, most.prologue, chunks)
     assert calls >= 2 * cores
     # No call is so short that handing it to another thread takes a large part of it.
     for each in launches:
-        chunk = chunk_of(each.trips, each.work, each.prologue, chunks)
-        is_one_call = chunk >= each.trips
+        chunk = chunk_of(each.work_items, each.work, each.prologue, chunks)
+        is_one_call = chunk >= each.work_items
         assert is_one_call or 2 * chunk * each.work >= chunks.parallel_work
 
 
@@ -90,6 +90,6 @@ def test_more_cores_have_no_fewer_chunks(program: str) -> None:
         target = Target.of(Machine.avx2(cores=cores))
         chunks = target.tuning.loops.chunks
         launches = _launches(program, target)
-        counts.append([calls_of(k.trips, k.work, k.prologue, chunks) for k in launches])
+        counts.append([calls_of(k.work_items, k.work, k.prologue, chunks) for k in launches])
     assert counts == sorted(counts)
     assert len({len(each) for each in counts}) == 1

@@ -29,8 +29,8 @@ def module_of(
     `write` writes the body with a builder in a first block, from these int64.
     """
     module = ir.Module(symbol)
-    place = ir.PointerType(ir.IntType(8))
-    form = ir.FunctionType(_STATUS, [place, place, *[WORD] * count])
+    pointer = ir.PointerType(ir.IntType(8))
+    form = ir.FunctionType(_STATUS, [pointer, pointer, *[WORD] * count])
     code = ir.Function(module, form, symbol)
 
     def body(builder: Any, start: Any) -> None:
@@ -70,7 +70,7 @@ class Blocks:
     def _blocks(self, *names: str) -> list[Any]:
         return [self._builder.function.append_basic_block(name) for name in names]
 
-    def _place(self, form: Any) -> Any:
+    def _alloca(self, form: Any) -> Any:
         with self._builder.goto_entry_block():
             return self._builder.alloca(form)
 

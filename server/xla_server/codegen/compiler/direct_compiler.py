@@ -21,8 +21,8 @@ from numba.core.dispatcher import Dispatcher
 
 from xla_server.codegen.compiler.blocks import module_of, write_body
 from xla_server.codegen.compiler.direct_expressions import Expressions
-from xla_server.codegen.compiler.direct_names import names_in, steady_names, stored_names
-from xla_server.codegen.compiler.direct_unrolling import is_short, write_out
+from xla_server.codegen.compiler.direct_names import names_in, ssa_names, stored_names
+from xla_server.codegen.compiler.direct_unrolling import is_short, unroll
 from xla_server.codegen.compiler.direct_values import (
     FORMS,
     WORD,
@@ -121,7 +121,7 @@ class _Text:
         self.parameters = [argument.arg for argument in taken.args]
         stored = stored_names(function)
         self.assigned: Set[str] = stored.keys()
-        self.steady = steady_names(function, stored)
+        self.ssa = ssa_names(function, stored)
 
     @staticmethod
     @functools.cache
@@ -140,7 +140,7 @@ class _Text:
 
 
 class _Function(Expressions):
-    """One function while it is written at a builder's place, for these operands.
+    """One function while it is emitted at a builder's position, for these operands.
 
     `depth` is how many calls may still be inside of each other.
     """
@@ -166,7 +166,7 @@ class _Function(Expressions):
         if len(given) != len(text.parameters):
             raise UnsupportedError("a call with too few or too many operands")
         for name, value in zip(text.parameters, given, strict=True):
-            # What never changes is seen through by the branches that it decides.
+            # Branches on a constant are decided at compile time.
             if name in text.assigned:
                 self._assign(name, value)
             else:
@@ -232,7 +232,7 @@ class _Function(Expressions):
             case _:
                 raise UnsupportedError("a loop over something else")
         # The body may give the variable another value, which does not change the count.
-        counter = self._place(WORD)
+        counter = self._alloca(WORD)
         b = self._builder
         b.store(low, counter)
         test, inside, following, after = self._blocks("test", "body", "step", "after")
@@ -249,13 +249,15 @@ class _Function(Expressions):
             b.store(b.add(b.load(counter), ir.Constant(WORD, step), flags=("nsw",)), counter)
             back = self._go_to(test)
             if is_short(loop) and not self._shares(loop):
-                write_out(back)
+                unroll(back)
             elif wish := vector_wish(loop, self._machine):
                 wish_for_vectors(back, wish)
         self._go_on_at(after)
 
     def _shares(self, loop: ast.For) -> bool:
-        """Whether a loop calls a function that is not written out: then nor is the loop."""
+        """Return whether a loop calls a function that is not inlined: then the loop is not unrolled
+        either.
+        """
         named = (self._text.names.get(name.id) for name in names_in(loop))
         return any(isinstance(f, SharedFunction) and not f.is_for_elements for f in named)
 
@@ -301,27 +303,27 @@ class _Function(Expressions):
 
     def _assign(self, name: str, value: Typed) -> None:
         kind, code = value
-        if name in self._text.steady:
+        if name in self._text.ssa:
             self._known[name] = value
             return
         if name not in self._variables:
             if kind not in FORMS:
                 raise UnsupportedError(f"a variable of {kind}")
-            self._variables[name] = (kind, self._place(FORMS[kind]))
-        known, place = self._variables[name]
+            self._variables[name] = (kind, self._alloca(FORMS[kind]))
+        known, pointer = self._variables[name]
         if known == types.int64 and isinstance(kind, types.Integer) and kind.signed:
             kind, code = widened(self._builder, value)
         if known != kind:
             raise UnsupportedError(f"{name} is {known} and {kind}")
-        self._builder.store(code, place)
+        self._builder.store(code, pointer)
 
     def _local(self, name: str) -> Typed:
         if name in self._known:
             return self._known[name]
         if name not in self._variables:
             raise UnsupportedError(f"{name} has no value yet")
-        kind, place = self._variables[name]
-        return kind, self._builder.load(place)
+        kind, pointer = self._variables[name]
+        return kind, self._builder.load(pointer)
 
     def _named(self, name: str) -> Typed:
         if name in self._known or name in self._text.assigned:
@@ -334,7 +336,7 @@ class _Function(Expressions):
         return self._text.names.get(name, self._built_in(name))
 
     def _expanded(self, function: Any, given: Sequence[Typed]) -> Typed:
-        """The result of a function that is written out here."""
+        """Return the result of a function that is inlined here."""
         if not isinstance(function, Dispatcher) or not self._depth:
             raise UnsupportedError("a call of something else")
         text = _Text.of(function.py_func)

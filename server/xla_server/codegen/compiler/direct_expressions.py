@@ -32,7 +32,7 @@ _CONSTANTS = frozenset(CONSTANTS.values())
 
 
 class Expressions(Blocks, abc.ABC):
-    """What writes expressions at a builder's place. Who derives from it knows the names."""
+    """Emitter of expressions at a builder's position. Subclasses resolve the names."""
 
     @abc.abstractmethod
     def _named(self, name: str) -> Typed:
@@ -40,7 +40,7 @@ class Expressions(Blocks, abc.ABC):
 
     @abc.abstractmethod
     def _called(self, name: str) -> Any:
-        """What a name calls."""
+        """Return the callee of a name."""
 
     @abc.abstractmethod
     def _expanded(self, function: Any, given: Sequence[Typed]) -> Typed:

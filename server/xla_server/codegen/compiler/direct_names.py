@@ -1,7 +1,7 @@
-"""Which names of a function need no place in memory, because they only ever have one value.
+"""Names of a function that have one value only, and so need no stack slot.
 
-Most names in kernels are like that. With a place for each LLVM would have three times as much to
-read, only to find out the same.
+Most names in kernels are like that. With a stack slot for each name, LLVM would have three times as
+much to read, only to promote them again.
 """
 
 import ast
@@ -10,13 +10,15 @@ from collections.abc import Iterator, Sequence, Set
 
 
 def stored_names(function: ast.FunctionDef) -> Counter[str]:
-    """In how many places names of a function are given a value."""
+    """Return how many statements assign each name of a function."""
     return Counter(name.id for name in names_in(function) if isinstance(name.ctx, ast.Store))
 
 
-def steady_names(function: ast.FunctionDef, places: Counter[str]) -> frozenset[str]:
-    """Names given a value in one of `places`, and used where nothing but that leads to."""
-    stored = Counter(places)
+def ssa_names(function: ast.FunctionDef, assignments: Counter[str]) -> frozenset[str]:
+    """Return the SSA values: names assigned by one of `assignments`, and used only where that
+    dominates.
+    """
+    stored = Counter(assignments)
     stored.update(argument.arg for argument in function.args.args)
     strays = set(_strays(function.body, frozenset()))
     return frozenset(name for name, count in stored.items() if count == 1) - strays

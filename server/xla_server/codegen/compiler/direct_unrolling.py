@@ -46,8 +46,8 @@ def constant_trips(loop: ast.For) -> int | None:
     return None
 
 
-def write_out(back: Any) -> None:
-    """Ask for a loop to be written out, by the instruction that goes back to its beginning."""
+def unroll(back: Any) -> None:
+    """Mark a loop for full unrolling, by its back edge."""
     name_loop(back, [ir.MetaDataString(back.function.module, "llvm.loop.unroll.full")])
 
 
@@ -55,7 +55,8 @@ def name_loop(back: Any, wish: Sequence[Any]) -> None:
     """Give a loop a name of its own with a wish, by the instruction that goes back to its start."""
     module = back.function.module
     wished = module.add_metadata(wish)
-    # What names a loop is itself the first part of its name; until then the number tells it.
+    # The first operand of a loop's metadata is the node itself; until then a number makes it
+    # unique.
     number = ir.MetaDataString(module, str(len(module.metadata)))
     name = module.add_metadata([number, wished])
     name.operands = (name, wished)

@@ -1,7 +1,7 @@
 """Numbers as the direct compiler knows them: a type of numba and an LLVM value of it.
 
 Python's operators mean to them what they mean to numba: whole numbers are widened to int64 before
-anything is done to them. What numba would compute in another type is not known here.
+anything is done to them. Types that numba would infer otherwise are not supported here.
 """
 
 import ast
@@ -98,7 +98,7 @@ def constant(value: Any) -> Typed:
 
 
 def is_known(value: Typed) -> bool:
-    """Whether a truth value is the same whenever the code runs."""
+    """Return whether a truth value is a constant."""
     return isinstance(value[1], ir.Constant)
 
 
@@ -132,7 +132,7 @@ def in_registers(builder: Any, value: Typed) -> Any:
 
 
 def from_registers(builder: Any, kind: Any, code: Any) -> Typed:
-    """What an instruction gave."""
+    """Return the value of an instruction's result."""
     if not isinstance(kind, types.UniTuple):
         return kind, code
     return kind, tuple(builder.extract_value(code, number) for number in range(len(kind)))
@@ -187,7 +187,7 @@ def binary(builder: Any, sign: ast.operator, left: Typed, right: Typed) -> Typed
 
 
 def _folded(method: str, x: Any, y: Any) -> Any:
-    """What an operation's result is where it needs no instruction, else None."""
+    """Return the result of an operation that needs no instruction, else None."""
     if isinstance(x, ir.Constant) and isinstance(y, ir.Constant):
         result = _FOLDED_NUMBERS[method](x.constant, y.constant)
         return ir.Constant(WORD, (result + 2**63) % 2**64 - 2**63)

@@ -1,8 +1,8 @@
 """Object code of kernels on disk, for the next start of a server.
 
-What is read here is executed. So the directory must belong to the user who runs the server, and
-nobody else may write into it; files of other users and links are not read. The checksum in each
-file finds damage, not malice.
+Object code that is read here is executed. So the directory must belong to the user who runs the
+server, and no other user may write into it; files of other users and links are not read. The
+checksum in each file finds damage, not malice.
 """
 
 import contextlib

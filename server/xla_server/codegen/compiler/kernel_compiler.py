@@ -1,4 +1,4 @@
-"""From numba's front end to object code.
+"""Compilation by numba's front end: Python functions to object code.
 
 Objects define one symbol, which the caller names; everything else in them is internal to them, so
 any number of them, of whatever process, can be loaded side by side. They name what they call (the
@@ -78,8 +78,8 @@ def compile_object(
 ) -> bytes:
     """Object code of a function of these numba types that returns nothing, as `symbol`.
 
-    It is called by numba's convention: two pointers to places for what is returned and raised,
-    then the arguments.
+    It is called by numba's convention: two pointers to where the result and the exception are
+    stored, then the arguments.
     """
     with global_compiler_lock:
         target = registry.cpu_target
@@ -171,9 +171,8 @@ def _run(steps: Any, module: Any, builder: Any) -> None:
 
 
 _SPEED_LEVEL = 3
-"""Of LLVM's. The one below takes what does not change out of no loop: with that went a window's
-tests for its edges, and a tenth of the speed was left. Loops are written out where they ask for it
-(`direct_unrolling`)."""
+"""LLVM's -O level. -O2 does not unswitch loops: the bounds tests of windows stay inside, which
+left a tenth of the speed. Loops are unrolled where they request it (`direct_unrolling`)."""
 
 
 @functools.cache

@@ -86,7 +86,7 @@ class FunctionText:
         return self.let(f"call {vector} @{function}({operands})")
 
     def mask(self, lanes: int, first: int, count: str) -> str:
-        """Which of the lanes, numbered from `first` on, are below a count."""
+        """Return a mask of the lanes, numbered from `first` on, that are below a count."""
         numbers = ", ".join(f"i32 {first + lane}" for lane in range(lanes))
         below = self.splat("i32", lanes, self.let(f"trunc i64 {count} to i32"))
         return self.let(f"icmp slt <{lanes} x i32> <{numbers}>, {below}")
@@ -114,16 +114,16 @@ class FunctionText:
         less = self.let(f"icmp slt i64 {one}, {other}")
         return self.let(f"select i1 {less}, i64 {one}, i64 {other}")
 
-    def read(self, vector: str, place: str, align: int, mask: str) -> str:
+    def read(self, vector: str, pointer: str, align: int, mask: str) -> str:
         """A vector from memory, zeros where the mask is off."""
         where = f"<{lanes_of(vector)} x i1> {mask}"
-        given = [f"ptr {place}", f"i32 {align}", where, f"{vector} zeroinitializer"]
+        given = [f"ptr {pointer}", f"i32 {align}", where, f"{vector} zeroinitializer"]
         return self.call(vector, f"llvm.masked.load.{suffix_of(vector)}.p0", given)
 
-    def write(self, vector: str, value: str, place: str, align: int, mask: str) -> None:
+    def write(self, vector: str, value: str, pointer: str, align: int, mask: str) -> None:
         """A vector to memory, but for what the mask leaves out."""
         where = f"<{lanes_of(vector)} x i1> {mask}"
-        given = [f"{vector} {value}", f"ptr {place}", f"i32 {align}", where]
+        given = [f"{vector} {value}", f"ptr {pointer}", f"i32 {align}", where]
         self.call("void", f"llvm.masked.store.{suffix_of(vector)}.p0", given)
 
     def opaque(self, number: str) -> str:
@@ -154,7 +154,7 @@ def lanes_of(vector: str) -> int:
 
 
 def suffix_of(vector: str) -> str:
-    """What intrinsics on a vector type end in."""
+    """Return the ending of intrinsics' names for a vector type."""
     form = vector[vector.rindex(" ") + 1 : -1]
     return f"v{lanes_of(vector)}{_SUFFIX.get(form, form)}"
 
@@ -175,7 +175,8 @@ class ModuleText:
 class Loop:
     """A loop that is run at least once: counts from `first` up to below `stop`.
 
-    `values` are what `carried`, (type, first value), are in a trip; `number` is the trip's.
+    `values` are the values of `carried`, (type, first value), in an iteration; `number` is the
+    iteration's.
     """
 
     def __init__(
@@ -191,14 +192,14 @@ class Loop:
         self._carried = [("i64", first), *carried]
         f.do(f"br label %{self._body}")
         f.start(self._body)
-        self._places = [f.later() for _ in self._carried]
-        self.number, *self.values = (name for name, _ in self._places)
+        self._phis = [f.later() for _ in self._carried]
+        self.number, *self.values = (name for name, _ in self._phis)
 
     def end(self, following: Sequence[str] = ()) -> None:
-        """The end of the body, with what the carried values are in the next trip."""
+        """End the body, with the carried values of the next iteration."""
         f = self._f
         number = f.let(f"add nsw i64 {self.number}, {self._by}")
-        rows = zip(self._places, self._carried, (number, *following), strict=True)
+        rows = zip(self._phis, self._carried, (number, *following), strict=True)
         for (name, line), (kind, first), next_ in rows:
             phi = f"phi {kind} [{first}, %{self._before}], [{next_}, %{f.block}]"
             f.fill(line, f"{name} = {phi}")

@@ -29,13 +29,13 @@ class UnresolvedSymbolsError(Exception):
 class Loader:
     """Object code made executable, which it is as long as this loader lives. Any thread may ask.
 
-    What it loads may call what `base` has loaded, and keeps it.
+    Its code may call functions that `base` has loaded, which it keeps alive.
     """
 
     def __init__(self, machine: Machine, base: "Loader | None" = None) -> None:
         generator = target_machine(machine)
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), generator)
-        # What the first object would wait for, as long again as all else here.
+        # The first object would otherwise wait for this, which takes as long as all else here.
         self._engine.finalize_object()
         self._base = base
         self._addresses: dict[str, int] = {}
@@ -60,8 +60,8 @@ class Loader:
     def load_all(self, codes: Mapping[str, bytes], calls: Iterable[str] = ()) -> dict[str, int]:
         """The addresses of symbols by the object code that defines each.
 
-        What is loaded together shares pages: the system allows a process only so many areas of
-        memory. `calls` are the symbols of `base` that the code calls. A symbol is loaded once.
+        Objects loaded together share pages: the system limits the number of memory mappings of a
+        process. `calls` are the symbols of `base` that the code calls. A symbol is loaded once.
         Raises UnresolvedSymbolsError, and loads nothing, where code calls what is not loaded.
         """
         with self._lock:

@@ -1,8 +1,8 @@
 """Functions that any number of kernels call and that are compiled by themselves, once.
 
-What a kernel does most of its time, and what depends on no program, is written as such a function:
-the text of kernels that call it is short, and quickly compiled. A kernel's object code names the
-functions it calls by symbols. Of what it names it must have everything loaded.
+Code that a kernel spends most of its time in, and that depends on no program, is such a function:
+the kernels that call it are short, and quickly compiled. A kernel's object code names the functions
+it calls by symbols. The functions that it calls must have been loaded before.
 """
 
 import re
@@ -70,7 +70,9 @@ class SharedFunction(Instruction):
         return known or ir.Function(module, self._form, self.symbol)
 
     def address(self) -> Instruction:
-        """What gives kernels the function's address, for functions that call it by that."""
+        """Return an instruction that gives kernels the function's address, for functions that take
+        it as an argument.
+        """
 
         def generate(context: Any, b: Any, signature: Any, args: Sequence[Any]) -> Any:
             return b.ptrtoint(self._declared(b.module), _WORD)

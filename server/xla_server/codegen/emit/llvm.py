@@ -14,7 +14,7 @@ from numba.core.dispatcher import Dispatcher
 
 from xla_server.codegen.compiler.blocks import Blocks, module_of
 from xla_server.codegen.compiler.direct_compiler import write_inlined
-from xla_server.codegen.compiler.direct_unrolling import write_out
+from xla_server.codegen.compiler.direct_unrolling import unroll
 from xla_server.codegen.compiler.direct_values import (
     FORMS,
     WORD,
@@ -134,7 +134,7 @@ class _Emitter(Blocks):
                 self._values[value] = self._of_type(self._value(expression), value)
             case Declare(cell=cell, start=start):
                 kind, code = self._of_type(self._value(start), cell)
-                self._cells[cell] = kind, self._place(FORMS[kind])
+                self._cells[cell] = kind, self._alloca(FORMS[kind])
                 self._set(cell, code)
             case Set(cell=cell, expression=expression):
                 self._set(cell, self._of_type(self._value(expression), cell)[1])
@@ -191,8 +191,8 @@ class _Emitter(Blocks):
             case Value():
                 return self._values[expression]
             case Cell():
-                kind, place = self._cells[expression]
-                return kind, self._builder.load(place)
+                kind, slot = self._cells[expression]
+                return kind, self._builder.load(slot)
             case Const(type=kind, parts=parts):
                 return constant(CONSTANTS[kind](*parts))
             case Index():
@@ -202,10 +202,12 @@ class _Emitter(Blocks):
             case Load(memory=memory, type=kind, index=index, guard=guard):
                 base = self._base(memory)
                 if guard is None:
-                    place = self._value(index)
+                    element = self._value(index)
                 else:
-                    place = self._apply("select", self._value(guard), self._value(index), whole(0))
-                return self._apply(f"{memory.load}_{kind}", base, place)
+                    element = self._apply(
+                        "select", self._value(guard), self._value(index), whole(0)
+                    )
+                return self._apply(f"{memory.load}_{kind}", base, element)
             case Address(memory=memory, index=index, byte_size=byte_size):
                 number, base = known(index), self._base(memory)
                 if number == 0:
@@ -246,7 +248,7 @@ class _Emitter(Blocks):
         if back is None:
             return
         if loop.unrolled:
-            write_out(back)
+            unroll(back)
         elif wish := self._wish(loop):
             wish_for_vectors(back, wish)
 
@@ -257,7 +259,7 @@ class _Emitter(Blocks):
         self, axis: Value, low: Any, high: Any, step: int, body: Sequence[Statement]
     ) -> Any | None:
         """Write a loop; return the branch back to its test, None if nothing leads there."""
-        b, counter = self._builder, self._place(WORD)
+        b, counter = self._builder, self._alloca(WORD)
         b.store(low, counter)
         test, inside, following, after = self._blocks("test", "body", "step", "after")
         self._go_to(test)

@@ -88,8 +88,8 @@ class _Kept(ir.GlobalVariable):  # type: ignore[misc]
 
     def descr(self, buf: list[str]) -> None:
         """Append the text."""
-        places = ", ".join(f"ptr @{symbol}" for symbol in self.symbols)
-        form = f"[{len(self.symbols)} x ptr] [{places}]"
+        pointers = ", ".join(f"ptr @{symbol}" for symbol in self.symbols)
+        form = f"[{len(self.symbols)} x ptr] [{pointers}]"
         buf.append(f'appending global {form}, section "llvm.metadata"\n')
 
 
@@ -103,12 +103,12 @@ CALLED: dict[str, CalledFunction] = {
     and COST.get(name.split("_", maxsplit=1)[0]) == CostClass.TRANSCENDENTAL
     and name not in _WITH_TABLES
 }
-"""What kernels may call by itself, by its names in kernels."""
+"""Functions that kernels can call out of line, by their names in kernels."""
 
 VARIANTS: dict[str, SharedFunction] = {
     variant.symbol: variant for function in CALLED.values() for variant in function.variants
 }
-"""What LLVM calls instead of these, by their symbols."""
+"""Vector variants that LLVM calls instead of them, by their symbols."""
 
 LIKELY = frozenset(
     f"{CALLED[f'called_{name}'].symbol.removesuffix('1')}{lanes}"
@@ -119,5 +119,5 @@ LIKELY = frozenset(
 
 
 def called(name: str) -> str:
-    """What calls the function that kernels know by a name; itself where there is no such thing."""
+    """Return the name of the out-of-line form of a function; its own name if it has none."""
     return f"called_{name}" if f"called_{name}" in CALLED else name

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 Coefficients = Mapping[str, tuple[float, ...]]
-"""By the type they are for."""
+"""Coefficients by element type."""
 
 EXP: Coefficients = {
     "f32": (

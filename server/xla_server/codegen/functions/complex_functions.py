@@ -1,7 +1,7 @@
 """Elementary functions of complex numbers, computed in double precision.
 
-Semantics: XLA's CPU backend, as the evaluators have it: the same special values, and errors of
-few units in the last place of the larger part, or of 1 where both are smaller.
+Semantics: XLA's CPU backend, as the evaluators have it: the same special values, and errors of a
+few ulp of the larger part, or of 1 if both are smaller.
 """
 
 import math
@@ -77,7 +77,7 @@ def _divided(x: Complex, y: Complex) -> Complex:
 
 
 def _ends(z: Complex) -> Complex:
-    """Parts of 1 in the place of infinite ones and of 0 in that of others, signs kept."""
+    """Return 1 for infinite parts and 0 for others, with their signs."""
     ends = []
     for part in (z.real, z.imag):
         size = select(is_infinite(part), part.constant(1), part.constant(0))

@@ -74,29 +74,29 @@ class Complex:
         return Complex(self.imag, -self.real)
 
     def equals(self, other: "Complex") -> Value:
-        """Whether both parts are equal."""
+        """Return whether both parts are equal."""
         return self.real.equals(other.real) & self.imag.equals(other.imag)
 
     def is_zero(self) -> Value:
-        """Whether both parts are zeros."""
+        """Return whether both parts are zeros."""
         return self.real.equals(0) & self.imag.equals(0)
 
     def is_nan(self) -> Value:
-        """Whether a part is NaN."""
+        """Return whether a part is NaN."""
         return self.real.differs(self.real) | self.imag.differs(self.imag)
 
     def is_infinite(self) -> Value:
-        """Whether a part is infinite."""
+        """Return whether a part is infinite."""
         return is_infinite(self.real) | is_infinite(self.imag)
 
 
 def is_infinite(x: Value) -> Value:
-    """Whether a float is infinite."""
+    """Return whether a float is infinite."""
     return abs(x).equals(float("inf"))
 
 
 def is_finite(x: Value) -> Value:
-    """Whether a float is neither infinite nor NaN."""
+    """Return whether a float is neither infinite nor NaN."""
     return abs(x) < float("inf")
 
 
@@ -137,7 +137,7 @@ def _minimum(x: Complex, y: Complex) -> Complex:
 
 
 def _is_not_zero(z: Complex) -> Value:
-    """By the bits: subnormal numbers count."""
+    """Test the bits: subnormal numbers are not zero."""
     return ((bits(z.real) << 1) | (bits(z.imag) << 1)).differs(0)
 
 

@@ -206,7 +206,7 @@ def _reduce_wide(kind: str) -> Any:
 
 
 def _reduce_bf16(value: Word, exponent_bits: Word, mantissa_bits: Word) -> Word:
-    """Of the bits of F32, whose lower half is zero, rounding to as many leaves the same."""
+    """The value is an F32 whose lower half is zero: rounding to as many bits keeps it so."""
     return reduced(value.as_bits(), exponent_bits, mantissa_bits).bitcast(F32)
 
 

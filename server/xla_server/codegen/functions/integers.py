@@ -23,7 +23,8 @@ _NARROW = tuple(kind for kind in ElementType if kind.is_integer and kind.bit_wid
 def _power(base: Word, exponent: Word) -> Word:
     """Base to the exponent, wrapping; negative exponents leave 0 except of 1 and -1.
 
-    Of other exponents only the low 6 bits count. Unsigned numbers are read as signed ones.
+    If the exponent is not negative, only its low 6 bits count. Unsigned numbers are read as signed
+    ones.
     """
     result, square = base.constant(1), base
     for position in range(_EXPONENT_BITS):

@@ -34,7 +34,7 @@ _SMALLEST = {"f32": 2.0**-126, "f64": 2.0**-1022}
 """The smallest normal number."""
 
 _LARGE = {"f32": 2.0**15, "f64": 2.0**30}
-"""From here on x^2 + 1 and x^2 - 1 have the root x, for asinh and acosh."""
+"""Smallest x for which x^2 + 1 and x^2 - 1 round to x^2, for asinh and acosh."""
 
 
 def split(x: Value) -> tuple[Value, Value]:

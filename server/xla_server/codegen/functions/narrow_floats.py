@@ -43,7 +43,7 @@ class Format:
 
     @property
     def has_signed_zero(self) -> bool:
-        """Whether -0 is not the code of NaN."""
+        """Return whether the type has a code for -0, which is not that of NaN."""
         return self.nan != self.sign or not self.has_nan
 
     @property
@@ -79,7 +79,8 @@ def widened(code: Word, format: Format) -> Word:
     sign = (code.resized(I32) & format.sign) << (31 - format.exponent_bits - format.mantissa_bits)
     size = code.resized(I32) & (format.sign - 1)
     normal = (size << (_MANTISSA - format.mantissa_bits)) + ((_BIAS - format.bias) << _MANTISSA)
-    # A subnormal number counts steps; shifted into place it would be one of F32 too.
+    # A subnormal number is a multiple of the step; by a shift alone it would be a subnormal F32
+    # too.
     steps = size.converted("sitofp", F32) * format.step
     is_small = size.unsigned("<", 1 << format.mantissa_bits)
     bits = is_small.choose(steps.as_bits(), normal)
@@ -122,7 +123,7 @@ def narrowed(value: Word, format: Format) -> Word:
     odd = (size >> dropped) & 1
     rounded = (size + odd + ((1 << (dropped - 1)) - 1)) >> dropped
     normal = rounded - ((_BIAS - format.bias) << format.mantissa_bits)
-    # Added to this the last place is worth one step.
+    # The last bit of the anchor is worth one step.
     anchor = value.constant(format.step * 2**_MANTISSA)
     steps = (size.bitcast(F32) + anchor).as_bits() - anchor.as_bits()
     is_small = size.unsigned("<", (_BIAS - format.bias + 1) << _MANTISSA)
@@ -154,7 +155,7 @@ def _narrowed_bf16(value: Word) -> Word:
 def _widened_scale(code: Word) -> Word:
     """Codes of F8E8M0FNU are the exponents of F32; the last one is NaN."""
     exponent = code.resized(I32)
-    # No choice between constants: LLVM would fold functions of the first, which is subnormal.
+    # LLVM would evaluate functions of a select of constants for the first one, which is subnormal.
     bits = (exponent << _MANTISSA).at_least(1 << (_MANTISSA - 1))
     return exponent.unsigned("==", 0xFF).choose(bits.constant(_NAN), bits).bitcast(F32)
 
@@ -187,7 +188,7 @@ def _scale_of_f64(value: Word) -> Word:
     """A number of F64 as one of F8E8M0FNU, by way of F32 also where that is subnormal there."""
     first, second = 2.0**-_BIAS, 2.0 ** (1 - _BIAS)
     code = _narrowed_scale(value.converted("fptrunc", F32)).resized(I32)
-    # Between its first two powers the type knows only the upper one.
+    # The type has no value between its first two powers: such numbers round to the upper one.
     above_first = value.ordered(">", first + 2.0**-150)
     between = above_first.choose(code.constant(1), code.constant(0))
     code = value.ordered("<", second).choose(between, code)

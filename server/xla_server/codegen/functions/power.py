@@ -134,13 +134,14 @@ def _with_special_cases(x: Value, y: Value, magnitude: Value) -> Value:
 
 
 _THIRD = {"f32": 0x54A2FA8C, "f64": 0x553EF0FF}
-"""4/3 of the exponent's bias and a little: less a third of the bits it starts 1 / cbrt."""
+"""First estimate of 1 / cbrt, minus a third of the bits: 4/3 of the exponent's bias and a
+little."""
 
 
 def cbrt(x: Value) -> Value:
     """The cube root: 1 / cbrt by a quartic iteration, then Newton's step with an exact residual."""
     size = abs(x)
-    # Of smaller numbers the residual would be subnormal, which the processor takes for zero.
+    # The residual of smaller numbers would be subnormal, which the processor takes for zero.
     up = 54 if x.type == "f32" else 108
     small = size < (2.0**-80 if x.type == "f32" else 2.0**-900)
     number = select(small, size * 2.0**up, size)

@@ -64,7 +64,7 @@ class Value:
 
     @property
     def is_float(self) -> bool:
-        """Whether it is f32 or f64."""
+        """Return whether it is f32 or f64."""
         return self.type in FORMAT
 
     def form(self, name: str) -> Any:

@@ -137,7 +137,7 @@ class Word:
 
 
 Formula: TypeAlias = Callable[..., Word]
-"""From the words of the operands to that of the result."""
+"""Function from the words of the operands to that of the result."""
 
 
 def function(operands: Sequence[str], result: str, formula: Formula) -> Any:

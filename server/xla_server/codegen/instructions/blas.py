@@ -95,22 +95,22 @@ def room_i32(typing_context, value):  # type: ignore[no-untyped-def]
     def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
         narrow = builder.trunc(args[0], ir.IntType(32))
         with builder.goto_entry_block():
-            place = builder.alloca(ir.IntType(32))
-        builder.store(narrow, place)
-        return builder.ptrtoint(place, ir.IntType(64))
+            pointer = builder.alloca(ir.IntType(32))
+        builder.store(narrow, pointer)
+        return builder.ptrtoint(pointer, ir.IntType(64))
 
     return types.int64(types.int64), generate
 
 
 @instruction
 def room(typing_context, value):  # type: ignore[no-untyped-def]
-    """The address of a place on the stack that holds a value."""
+    """Spill a value to the stack and return its address."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
         with builder.goto_entry_block():
-            place = builder.alloca(args[0].type)
-        builder.store(args[0], place)
-        return builder.ptrtoint(place, ir.IntType(64))
+            pointer = builder.alloca(args[0].type)
+        builder.store(args[0], pointer)
+        return builder.ptrtoint(pointer, ir.IntType(64))
 
     return types.int64(types.unliteral(value)), generate
 

@@ -37,4 +37,4 @@ CONSTANTS: dict[str, Callable[..., Any]] = {
     "c64": _c64,
     "c128": _c128,
 }
-"""What makes a constant of each computed type, called where the kernel's text is read."""
+"""Constructors of the constants of each computed type, called when the kernel's text is read."""

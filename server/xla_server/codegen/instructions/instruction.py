@@ -16,7 +16,7 @@ Generate = Callable[[Any, Any, Any, Sequence[Any]], Any]
 """generate(context, builder, signature, args): the LLVM value of the result."""
 
 Define = Callable[..., tuple[Any, Generate]]
-"""From a typing context and the operands' numba types to a signature and its code."""
+"""Function from a typing context and the operands' numba types to a signature and its code."""
 
 
 class Instruction:
@@ -44,7 +44,7 @@ class Instruction:
         return found
 
     def code(self, signature: Any) -> Generate:
-        """What writes the code for a signature that `signature` gave."""
+        """Return the code generator of a signature that `signature` returned."""
         return self._codes[signature.args]
 
 
@@ -57,7 +57,7 @@ class InstructionType(types.Callable, types.Opaque):  # type: ignore[misc]
 
     @property
     def key(self) -> Any:
-        """What tells it from other types."""
+        """Return the key by which numba compares types."""
         return self._instruction
 
     def get_call_type(self, context: Any, args: Sequence[Any], kws: Any) -> Any:
@@ -65,11 +65,11 @@ class InstructionType(types.Callable, types.Opaque):  # type: ignore[misc]
         return self._instruction.signature(context, tuple(map(types.unliteral, args)))
 
     def get_call_signatures(self) -> tuple[list[Any], bool]:
-        """What numba says in its messages about wrong calls."""
+        """Return the signatures that numba's messages about wrong calls list."""
         return [], True
 
     def get_impl_key(self, sig: Any) -> Instruction:
-        """What the code of each signature is registered under."""
+        """Return the key under which numba registers the code of each signature."""
         return self._instruction
 
 

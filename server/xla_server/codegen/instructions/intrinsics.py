@@ -17,7 +17,8 @@ from xla_server.codegen.instructions.instruction import Instruction, instruction
 Builder = Any
 Values = Sequence[Any]
 Build = Callable[[Builder, Values, Any], Any]
-"""From the LLVM builder, the operands and the numba type of the first one to the result."""
+"""Function from the LLVM builder, the operands and the numba type of the first one to the
+result."""
 
 
 def _same(count: int, build: Build, result: Any = None) -> Any:
@@ -38,12 +39,12 @@ def _same(count: int, build: Build, result: Any = None) -> Any:
 
 
 def is_float(numba_type: Any) -> bool:
-    """Whether a numba type is a real float."""
+    """Return whether a numba type is a real float."""
     return isinstance(numba_type, types.Float)
 
 
 def is_signed(numba_type: Any) -> bool:
-    """Whether a numba type is a signed integer."""
+    """Return whether a numba type is a signed integer."""
     return isinstance(numba_type, types.Integer) and numba_type.signed
 
 

@@ -37,7 +37,7 @@ LAPACK: dict[str, Any] = {
         for name in (letter + rest for rest in family)
     },
 }
-"""Every routine by its name in kernels, which is LAPACK's, and places for its numbers."""
+"""Every routine by LAPACK's name, which kernels use, and the slots of its numbers."""
 
 
 def workspace(name: str, arguments: Sequence[int | np.dtype[Any] | None]) -> list[int]:

@@ -50,13 +50,13 @@ def _element(builder: Any, args: Sequence[Any], storage: Any) -> Any:
 
 def _read(builder: Any, args: Sequence[Any], name: str) -> tuple[Any, list[Any]]:
     """The value of an element, and the instructions that loaded it: one for each part."""
-    place = _element(builder, args, _IR[name])
+    pointer = _element(builder, args, _IR[name])
     if name not in ("c64", "c128"):
-        value = builder.load(place)
+        value = builder.load(pointer)
         if name == "b1":
             return builder.icmp_unsigned("!=", value, ir.Constant(_IR[name], 0)), [value]
         return value, [value]
-    parts = [builder.load(_part(builder, place, number)) for number in (0, 1)]
+    parts = [builder.load(_part(builder, pointer, number)) for number in (0, 1)]
     pair = ir.Constant(_IR[name], ir.Undefined)
     for number, part in enumerate(parts):
         pair = builder.insert_value(pair, part, number)
@@ -65,20 +65,20 @@ def _read(builder: Any, args: Sequence[Any], name: str) -> tuple[Any, list[Any]]
 
 def _write(builder: Any, args: Sequence[Any], name: str) -> list[Any]:
     """The instructions that store an element."""
-    place, value = _element(builder, args, _IR[name]), args[2]
+    pointer, value = _element(builder, args, _IR[name]), args[2]
     if name in ("c64", "c128"):
         return [
-            builder.store(builder.extract_value(value, number), _part(builder, place, number))
+            builder.store(builder.extract_value(value, number), _part(builder, pointer, number))
             for number in (0, 1)
         ]
     if name == "b1":
         value = builder.zext(value, _IR[name])
-    return [builder.store(value, place)]
+    return [builder.store(value, pointer)]
 
 
-def _part(builder: Any, place: Any, number: int) -> Any:
+def _part(builder: Any, pointer: Any, number: int) -> Any:
     zero = ir.Constant(ir.IntType(32), 0)
-    return builder.gep(place, [zero, ir.Constant(ir.IntType(32), number)])
+    return builder.gep(pointer, [zero, ir.Constant(ir.IntType(32), number)])
 
 
 def _load(name: str, scope: str = "operands", *others: str) -> Any:
@@ -230,9 +230,9 @@ def room_for(typing_context, size):  # type: ignore[no-untyped-def]
     """The address of `size` bytes on the stack, there until the kernel returns."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-        place = builder.alloca(ir.IntType(8), args[0])
-        place.align = 64
-        return builder.ptrtoint(place, ir.IntType(64))
+        pointer = builder.alloca(ir.IntType(8), args[0])
+        pointer.align = 64
+        return builder.ptrtoint(pointer, ir.IntType(64))
 
     return types.int64(types.int64), generate
 
@@ -267,12 +267,12 @@ def clear_bytes(typing_context, target, count):  # type: ignore[no-untyped-def]
 
 @instruction
 def watch_i64(typing_context, address):  # type: ignore[no-untyped-def]
-    """1 once the word of a cancellation says STOP, else 0; sleeps while it says WAIT."""
+    """Return 1 once the cancellation flag says STOP, else 0; sleep while it says WAIT."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
         word = ir.IntType(64)
-        place = builder.inttoptr(args[0], ir.PointerType(word))
-        said = builder.load_atomic(place, "seq_cst", 8)
+        pointer = builder.inttoptr(args[0], ir.PointerType(word))
+        said = builder.load_atomic(pointer, "seq_cst", 8)
         if FUTEX:
             is_to_wait = builder.icmp_unsigned("==", said, ir.Constant(word, WAIT))
             with builder.if_then(is_to_wait, likely=False):
@@ -282,7 +282,7 @@ def watch_i64(typing_context, address):  # type: ignore[no-untyped-def]
                 numbers = [ir.Constant(word, each) for each in (FUTEX, FUTEX_WAIT, WAIT, 0)]
                 builder.call(function, [numbers[0], args[0], *numbers[1:]])
             # Where it still is to wait, it does so when it looks the next time.
-            said = builder.load_atomic(place, "seq_cst", 8)
+            said = builder.load_atomic(pointer, "seq_cst", 8)
         is_to_stop = builder.icmp_unsigned("==", said, ir.Constant(word, STOP))
         return builder.zext(is_to_stop, word)
 

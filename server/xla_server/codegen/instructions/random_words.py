@@ -1,7 +1,7 @@
 """ThreeFry 2x32 and Philox 4x32 as instructions for kernels: random words of one counter.
 
-The numbers are those of xla_server.ops.counter_generators. The rounds are written out, so that a
-loop over counters has nothing but arithmetic in it and is vectorised.
+The numbers are those of xla_server.ops.counter_generators. The rounds are unrolled, so that a loop
+over counters is pure arithmetic and is vectorised.
 """
 
 from collections.abc import Sequence

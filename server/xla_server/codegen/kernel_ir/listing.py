@@ -74,9 +74,9 @@ def _line(statement: Statement) -> str:
             total = f"{cell.name} = {function}({cell.name}, {_text(operand)})"
             return f"{total}    {order.value} order"
         case Store():
-            place = f"{_base(statement.memory)}.{statement.type}[{_text(statement.index)}]"
+            element = f"{_base(statement.memory)}.{statement.type}[{_text(statement.index)}]"
             guard = "" if statement.guard is None else f"    if {_text(statement.guard)}"
-            return f"{place} = {_text(statement.value)}{guard}"
+            return f"{element} = {_text(statement.value)}{guard}"
         case For(axis=axis, low=low, high=high, step=step):
             bounds = f"{axis.name} < {_text(high)}"
             if known(low) != 0:

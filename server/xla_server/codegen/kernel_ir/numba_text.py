@@ -96,9 +96,9 @@ class NumbaText:
                     line = f"if {text(statement.guard)}:\n{'    ' * (depth + 1)}"
                 else:
                     line = ""
-                place = f"{self._base(statement.memory)}, {text(statement.index)}"
+                element = f"{self._base(statement.memory)}, {text(statement.index)}"
                 line += (
-                    f"{statement.memory.store}_{statement.type}({place}, {text(statement.value)})"
+                    f"{statement.memory.store}_{statement.type}({element}, {text(statement.value)})"
                 )
             case Call(routine=routine, operands=operands, results=results):
                 line = f"{', '.join(each.name for each in results)} = " if results else ""
@@ -158,10 +158,10 @@ class NumbaText:
             case Apply(function=function, operands=operands):
                 return f"{function}({', '.join(map(self.expression, operands))})"
             case Load(memory=memory, type=type, index=index, guard=guard):
-                place = self.expression(index)
+                element = self.expression(index)
                 if guard is not None:
-                    place = f"select({self.expression(guard)}, {place}, 0)"
-                return f"{memory.load}_{type}({self._base(memory)}, {place})"
+                    element = f"select({self.expression(guard)}, {element}, 0)"
+                return f"{memory.load}_{type}({self._base(memory)}, {element})"
             case Address(memory=memory, index=index, byte_size=byte_size):
                 return self._address(memory, index, byte_size)
             case Quotient(operand=operand, divisor=divisor):
@@ -187,8 +187,8 @@ class NumbaText:
         number, base = known(index), self._base(memory)
         if number is not None:
             return f"add({base}, {number * byte_size})" if number else base
-        place = self.expression(index)
-        return f"add({base}, mul({place}, {byte_size}))"
+        element = self.expression(index)
+        return f"add({base}, mul({element}, {byte_size}))"
 
     def _constant(self, constant: Const) -> str:
         name = f"{self._prefix}{len(self._constants)}"

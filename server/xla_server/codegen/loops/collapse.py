@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Sequence
 
-from xla_server.codegen.trace.affine import Affine, Variable, variable
 from xla_server.codegen.trace.graph import Store
 from xla_server.codegen.trace.merging import groups_of as groups_of
 from xla_server.codegen.trace.merging import indices_of as indices_of
 from xla_server.codegen.trace.merging import merged as merged
 from xla_server.codegen.trace.tracer import Index
+from xla_server.ir.affine import Affine, Variable, variable
 
 Make = Callable[[Index], Sequence[Store]]
-"""From the index of an element to the stores that make it."""
+"""Function from an element's index to the stores that compute it."""
 
 
 def collapsed(
@@ -26,6 +26,6 @@ def collapsed(
     groups = groups_of(single, list(indices_of(stores)))
     if len(groups) == sum(loop.size != 1 for loop in single):
         return tuple(loop for loop in single if loop.size != 1), stores
-    loops, places = merged(groups)
-    at = tuple(places.get(loop, Affine(0)) for loop in single)
+    loops, indices = merged(groups)
+    at = tuple(indices.get(loop, Affine(0)) for loop in single)
     return loops, tuple(make(at))

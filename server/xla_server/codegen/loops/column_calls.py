@@ -6,25 +6,26 @@ from collections.abc import Container, Sequence
 from xla_server.codegen.kernel_ir.expressions import Address, Apply, Expression, integer_op
 from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.vector_folds import strict
+from xla_server.codegen.loops.vector_reductions import strict
 from xla_server.codegen.routines.column_sums import FILLED, JOINED, fill_function, join_function
-from xla_server.codegen.trace.affine import Affine, Variable, variable
-from xla_server.codegen.trace.graph import Folded, Store, variables_of
+from xla_server.codegen.trace.graph import ReductionResult, Store, variables_of
+from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.target.loop_tuning import LoopNests
 
 
 def may_call(
     last: Variable,
     size: int,
-    results: Sequence[tuple[Store, Folded]],
-    summed: Container[Folded],
+    results: Sequence[tuple[Store, ReductionResult]],
+    summed: Container[ReductionResult],
     tuned: LoopNests,
 ) -> bool:
-    """Whether runs of `size` along `last` that begin or join results can be calls, and are long.
+    """Return whether runs of `size` along `last` that begin or join results can be calls, and are
+    long enough.
 
     `summed` have sums that are added to sums.
     """
-    rows = math.prod(loop.size for loop in results[0][1].fold.loops)
+    rows = math.prod(loop.size for loop in results[0][1].reduction.loops)
     if size < tuned.min_call_columns or size * rows < tuned.min_call_elements:
         return False
     return all(
@@ -32,8 +33,8 @@ def may_call(
         and result.type[0] in "iuf"
         and Type(result.type).byte_size in FILLED
         and last not in variables_of(row_start(store, last))
-        and last not in result.fold.initial[result.number].variables
-        and (result not in summed or (strict(result.fold) == "add" and result.type in JOINED))
+        and last not in result.reduction.initial[result.number].variables
+        and (result not in summed or (strict(result.reduction) == "add" and result.type in JOINED))
         for store, result in results
     )
 
@@ -43,11 +44,11 @@ def row_start(store: Store, last: Variable) -> Affine:
     return store.offset + variable(last) * -1
 
 
-def fill(place: Address, count: Expression, kind: str, value: Expression) -> Call:
+def fill(address: Address, count: Expression, kind: str, value: Expression) -> Call:
     """Return the call that writes a value to `count` neighbours."""
     width = Type(kind).byte_size
     bits = Apply(f"bits_{FILLED[width]}", (value,), Type(FILLED[width]))
-    return Call(fill_function(width), (place, count, integer_op("to_i64", bits)))
+    return Call(fill_function(width), (address, count, integer_op("to_i64", bits)))
 
 
 def join(outside: Address, inside: Address, count: Expression, kind: str) -> Call:

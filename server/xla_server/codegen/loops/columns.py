@@ -25,38 +25,37 @@ from xla_server.codegen.kernel_ir.statements import Stop
 from xla_server.codegen.kernel_ir.statements import Store as StoreStatement
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.column_calls import fill, join, may_call, row_start
-from xla_server.codegen.loops.fold_groups import needed_folds
 from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest, close
+from xla_server.codegen.loops.reduction_groups import needed_reductions
 from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stopping import SPAN
 from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.loops.sum_levels import Step, is_even, steps_of, turn_of
-from xla_server.codegen.loops.vector_folds import neutral_of, strict
-from xla_server.codegen.trace.affine import Affine, Variable
-from xla_server.codegen.trace.graph import Fold, Folded, Load, Node, Store
+from xla_server.codegen.loops.vector_reductions import neutral_of, strict
+from xla_server.codegen.trace.graph import Load, Node, Reduction, ReductionResult, Store
 from xla_server.fusion.windows import is_short_window
+from xla_server.ir.affine import Affine, Variable
 
 
 def column_kernel(nest: Nest) -> ScheduledKernel | None:
     """Return the kernel of stores made of reductions that read rows; None for other nests."""
     homes = _homes(nest)
-    folds = list(dict.fromkeys(result.fold for result in homes))
-    if not folds or not nest.loops or not folds[0].loops:
+    reductions = list(dict.fromkeys(result.reduction for result in homes))
+    if not reductions or not nest.loops or not reductions[0].loops:
         return None
     is_tested = any(
         isinstance(node, Load) and node.guard is not None for node in all_nodes(nest.stores)
     )
-    # Loops written out leave one loop around them, which becomes vector code and keeps its sums.
-    # Tests of a window's edges are short text only where each of its elements has a loop.
-    if (
-        is_short_window([loop.size for loop in folds[0].loops], nest.target.capability)
-        and not is_tested
-    ):
+    # Unrolled loops leave one loop around them, which is vectorised and keeps its accumulators in
+    # registers. Tests of a window's edges are short text only where each of its elements has a
+    # loop.
+    window = [loop.size for loop in reductions[0].loops]
+    if is_short_window(window, nest.target.capability) and not is_tested:
         return None
     last = nest.loops[-1]
-    inside = {loop for fold in folds for loop in fold.loops}
-    innermost = [fold.loops[-1] for fold in folds]
-    # What changes with only one of the loops is read once for a row or a column either way.
+    inside = {loop for reduction in reductions for loop in reduction.loops}
+    innermost = [reduction.loops[-1] for reduction in reductions]
+    # A load that varies with only one of the loops is executed once per row or column either way.
     reads = [
         node
         for node in all_nodes(nest.stores)
@@ -73,16 +72,19 @@ def _step(offset: Affine, loop: Variable) -> int:
     return next((factor for atom, factor in offset.terms if atom is loop), 0)
 
 
-def _homes(nest: Nest) -> dict[Folded, Store]:
-    """Where each result of the nest's folds is kept: with a store of its type, not of another's.
+def _homes(nest: Nest) -> dict[ReductionResult, Store]:
+    """Return the store in whose buffer each result of the nest's reductions is accumulated: one of
+    its own type.
 
-    Empty where there is none for some result, or the folds are not of one form.
+    Empty if there is none for some result, or if the reductions differ in form.
     """
     asked = list(dict.fromkeys(node for store in nest.stores for node in _results_in(store.value)))
-    folds = list(dict.fromkeys(result.fold for result in asked))
-    if any(map(needed_folds, folds)):
+    reductions = list(dict.fromkeys(result.reduction for result in asked))
+    if any(map(needed_reductions, reductions)):
         return {}
-    homes = {store.value: store for store in nest.stores if isinstance(store.value, Folded)}
+    homes = {
+        store.value: store for store in nest.stores if isinstance(store.value, ReductionResult)
+    }
     for result in asked:
         free = (store for store in nest.stores if store not in homes.values())
         home = homes.get(result) or next(
@@ -91,27 +93,29 @@ def _homes(nest: Nest) -> dict[Folded, Store]:
         if home is None or not home.kernel_type.is_exact:
             return {}
         homes[result] = home
-    sizes = {tuple(loop.size for loop in fold.loops) for fold in folds}
-    is_whole = len(asked) == sum(len(fold.accumulators) for fold in folds)
+    sizes = {tuple(loop.size for loop in reduction.loops) for reduction in reductions}
+    is_whole = len(asked) == sum(len(reduction.accumulators) for reduction in reductions)
     is_single = len(set(map(id, homes.values()))) == len(asked)
     return homes if is_whole and is_single and len(sizes) == 1 and math.prod(*sizes) > 1 else {}
 
 
-def _is_home(store: Store, homes: Mapping[Folded, Store]) -> bool:
-    """Whether what is kept at a store is what it is to have in the end."""
-    return isinstance(store.value, Folded) and homes.get(store.value) is store
+def _is_home(store: Store, homes: Mapping[ReductionResult, Store]) -> bool:
+    """Return whether the store's output buffer can hold the accumulator, so that no epilogue is
+    needed.
+    """
+    return isinstance(store.value, ReductionResult) and homes.get(store.value) is store
 
 
-def _results_in(value: Node) -> list[Folded]:
-    """The results of folds that a node is made of."""
+def _results_in(value: Node) -> list[ReductionResult]:
+    """Return the results of reductions that a node is computed from."""
     found: dict[Node, None] = {}
     waiting = [value]
     while waiting:
         node = waiting.pop()
         if node not in found:
             found[node] = None
-            waiting += () if isinstance(node, Folded) else node.inputs()
-    return [node for node in found if isinstance(node, Folded)]
+            waiting += () if isinstance(node, ReductionResult) else node.inputs()
+    return [node for node in found if isinstance(node, ReductionResult)]
 
 
 @dataclasses.dataclass(slots=True)
@@ -130,7 +134,7 @@ class _Columns:
     low: Expression | None = None
     high: Expression | None = None
     depth: int = 0
-    partial: dict[Folded, StackArray] = dataclasses.field(default_factory=dict)
+    partial: dict[ReductionResult, StackArray] = dataclasses.field(default_factory=dict)
     calls: bool = False
 
     @property
@@ -165,12 +169,12 @@ class _ColumnBuilder(LoopBuilder):
     A last run is for what is made of the results.
     """
 
-    def built(self, homes: Mapping[Folded, Store], size: int) -> ScheduledKernel:
+    def built(self, homes: Mapping[ReductionResult, Store], size: int) -> ScheduledKernel:
         """Return the kernel of blocks of `size` neighbouring results, which are kept at `homes`."""
-        folds = list(dict.fromkeys(result.fold for result in homes))
+        reductions = list(dict.fromkeys(result.reduction for result in homes))
         last = self._nest.loops[-1]
         outer = self._nest.loops[:-1]
-        length = math.prod(loop.size for loop in folds[0].loops)
+        length = math.prod(loop.size for loop in reductions[0].loops)
         work = min(size, last.size) * length * (2 + len(all_nodes(self._nest.stores)))
         self._look_if(work)
         blocks = -(-last.size // size)
@@ -188,7 +192,7 @@ class _ColumnBuilder(LoopBuilder):
                 columns.high = body.let(self._names("i"), integer_op("minimum", end, last.size))
         self._open_outer(outer, item, body)
         results = [(store, result) for result, store in homes.items()]
-        self._reduce_rows(columns, body, folds, results)
+        self._reduce_rows(columns, body, reductions, results)
         if made := [store for store in self._nest.stores if not _is_home(store, homes)]:
             self._finish(columns, body, results, made)
         self._close_part(body, axis if items > 1 else None, items)
@@ -198,36 +202,38 @@ class _ColumnBuilder(LoopBuilder):
         self,
         columns: "_Columns",
         body: Body,
-        folds: Sequence[Fold],
-        results: Sequence[tuple[Store, Folded]],
+        reductions: Sequence[Reduction],
+        results: Sequence[tuple[Store, ReductionResult]],
     ) -> None:
         """Combine all rows into a block of results."""
-        steps = steps_of([loop.size for loop in folds[0].loops])
+        steps = steps_of([loop.size for loop in reductions[0].loops])
         depth = sum(step.begins for step in steps)
         if depth:
             columns.depth = depth
-            summed = [v for _, v in results if v.fold.reassociates is not None]
+            summed = [v for _, v in results if v.reduction.reassociates is not None]
             names = [self._names("p") for _ in summed]
             for name, result in zip(names, summed, strict=True):
                 byte_size = depth * columns.size * Type(result.type).byte_size
                 columns.partial[result] = self._stack_array(name, byte_size)
         columns.calls = may_call(columns.last, columns.size, results, columns.partial, self._tuned)
         self._begin_columns(columns, body, results)
-        opened = self._open_rows(columns, folds, steps, body)
+        opened = self._open_rows(columns, reductions, steps, body)
         run = self._open_columns(columns, opened[-1])
-        for fold in folds:
-            for own, loop in zip(fold.loops, folds[0].loops, strict=True):
+        for reduction in reductions:
+            for own, loop in zip(reduction.loops, reductions[0].loops, strict=True):
                 self._indices[own] = self._indices[loop]
                 # Accumulators change with every element, and so does what is made of them.
                 self._bodies[own] = run
         elements = [self._element(columns, depth, store, v) for store, v in results]
         for (_, result), element in zip(results, elements, strict=True):
-            accumulator = result.fold.accumulators[result.number]
+            accumulator = result.reduction.accumulators[result.number]
             self._values[accumulator] = run.let(self._names("a"), element.load())
-        combined = [self._value(v.fold.combined[v.number]) for _, v in results]
-        counted: dict[Fold, int | None] = {fold: self._origin(fold) for fold in folds}
+        combined = [self._value(v.reduction.combined[v.number]) for _, v in results]
+        counted: dict[Reduction, int | None] = {
+            reduction: self._origin(reduction) for reduction in reductions
+        }
         for (_, result), element, value in zip(results, elements, combined, strict=True):
-            element.store(run, value, counted.pop(result.fold, None))
+            element.store(run, value, counted.pop(result.reduction, None))
         opened.append(run)
         for step in reversed(steps) if columns.partial else ():
             opened.pop().close()
@@ -237,22 +243,28 @@ class _ColumnBuilder(LoopBuilder):
         close(opened)
 
     def _open_rows(
-        self, columns: "_Columns", folds: Sequence[Fold], steps: Sequence[Step], body: Body
+        self,
+        columns: "_Columns",
+        reductions: Sequence[Reduction],
+        steps: Sequence[Step],
+        body: Body,
     ) -> list[Loop]:
         """Begin the loops over rows: as they are, or cut where there are sums of sums."""
         if not columns.partial:
-            return self._open_loops(folds[0].loops, body)
+            return self._open_loops(reductions[0].loops, body)
         opened = []
         bounds: dict[int, tuple[Expression, Expression]] = {}
         for number, step in enumerate(steps):
             even = is_even(steps, step)
-            body = loop = self._open_step(folds, step, bounds, body, is_even=even)
+            body = loop = self._open_step(reductions, step, bounds, body, is_even=even)
             opened.append(loop)
             if self._word and step.begins and turn_of(steps, number) * columns.size >= SPAN:
                 loop.add(Stop(self._word))
         return opened
 
-    def _element(self, columns: "_Columns", depth: int, store: Store, result: Folded) -> "_Element":
+    def _element(
+        self, columns: "_Columns", depth: int, store: Store, result: ReductionResult
+    ) -> "_Element":
         """Return where a run of results is at a depth: that of 0 is the result itself."""
         if result not in columns.partial or not depth:
             kind = Type(store.kernel_type.storage)
@@ -264,7 +276,9 @@ class _ColumnBuilder(LoopBuilder):
             own = integer_op("add", own, (depth - 1) * columns.size)
         return _Element(columns.partial[result], Type(result.type), own)
 
-    def _address(self, columns: "_Columns", depth: int, store: Store, result: Folded) -> Address:
+    def _address(
+        self, columns: "_Columns", depth: int, store: Store, result: ReductionResult
+    ) -> Address:
         """Return where the first of a run of results is at a depth."""
         width = Type(result.type).byte_size
         if result in columns.partial and depth:
@@ -291,7 +305,7 @@ class _ColumnBuilder(LoopBuilder):
         self,
         columns: "_Columns",
         body: Body,
-        results: Sequence[tuple[Store, Folded]],
+        results: Sequence[tuple[Store, ReductionResult]],
         made: Sequence[Store],
     ) -> None:
         """Store what is made of a block of results."""
@@ -306,25 +320,25 @@ class _ColumnBuilder(LoopBuilder):
         run.close()
 
     def _begin_columns(
-        self, columns: "_Columns", body: Body, results: Sequence[tuple[Store, Folded]]
+        self, columns: "_Columns", body: Body, results: Sequence[tuple[Store, ReductionResult]]
     ) -> None:
         """Set a block of results to the initial values, and sums of sums to nothing."""
-        starts = [self._value(v.fold.initial[v.number]) for _, v in results]
+        starts = [self._value(v.reduction.initial[v.number]) for _, v in results]
         if columns.calls:
             for (store, result), value in zip(results, starts, strict=True):
-                place = self._address(columns, 0, store, result)
-                body.add(fill(place, columns.count, result.type, value))
+                address = self._address(columns, 0, store, result)
+                body.add(fill(address, columns.count, result.type, value))
                 if result in columns.partial:
-                    neutral = self._value(neutral_of(result.fold))
-                    place = Address(columns.partial[result])
+                    neutral = self._value(neutral_of(result.reduction))
+                    address = Address(columns.partial[result])
                     count = Index(columns.depth * columns.size)
-                    body.add(fill(place, count, result.type, neutral))
+                    body.add(fill(address, count, result.type, neutral))
             return
         run = self._open_columns(columns, body)
         for (store, result), value in zip(results, starts, strict=True):
             self._element(columns, 0, store, result).store(run, value)
             for depth in range(1, columns.depth + 1) if result in columns.partial else ():
-                neutral = self._value(neutral_of(result.fold))
+                neutral = self._value(neutral_of(result.reduction))
                 self._element(columns, depth, store, result).store(run, neutral)
         run.close()
 
@@ -332,7 +346,7 @@ class _ColumnBuilder(LoopBuilder):
         self,
         columns: "_Columns",
         depth: int,
-        results: Sequence[tuple[Store, Folded]],
+        results: Sequence[tuple[Store, ReductionResult]],
         body: Body,
     ) -> None:
         """Add the sums at a depth to those outside, and begin new ones."""
@@ -348,6 +362,6 @@ class _ColumnBuilder(LoopBuilder):
             own = self._element(columns, depth, store, result)
             around = self._element(columns, depth - 1, store, result)
             parts = around.load(), own.load()
-            around.store(run, ApplyExpression(strict(result.fold), parts, own.type))
-            own.store(run, self._value(neutral_of(result.fold)))
+            around.store(run, ApplyExpression(strict(result.reduction), parts, own.type))
+            own.store(run, self._value(neutral_of(result.reduction)))
         run.close()

@@ -5,12 +5,12 @@ import math
 from collections.abc import Sequence
 
 from xla_contract.opcode import Opcode
-from xla_server.codegen.trace.affine import Affine, linear
 from xla_server.codegen.trace.elementwise import converted
 from xla_server.codegen.trace.graph import Load, Node, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.movement import start_indices
 from xla_server.codegen.trace.tracer import Index, Tracer, integer
+from xla_server.ir.affine import Affine, linear
 from xla_server.ir.explicit_stack import result_of
 from xla_server.ir.module import HloInstruction
 
@@ -26,7 +26,8 @@ def chain_of(
     while _is_update(root, max_elements):
         chain.insert(0, root)
         root = root.operands[0]
-    # A scatter that combines reads what earlier updates of the same trip may have written.
+    # A scatter that combines reads elements that earlier updates of the same iteration may have
+    # written.
     if any(part.opcode is Opcode.SCATTER and not _replaces(part) for part in chain[1:]):
         return [], root
     return chain, root
@@ -60,24 +61,24 @@ def _scatter_stores(tracer: Tracer, scatter: HloInstruction, argument: int) -> l
         None if d in numbers.inserted_window_dims else next(windows) for d in range(len(sizes))
     ]
     box = [1 if d is None else updates.shape.dimensions[d] for d in dimensions]
-    first, guard = [Affine(0)] * len(sizes), None
+    guard: Node | None = None
+    first = [Affine(0)] * len(sizes)
     for number, d in enumerate(numbers.scatter_dims_to_operand_dims):
         start = tracer.value(indices, _entry(indices, numbers.index_vector_dim, number))
-        inside = _inside(tracer, start, sizes[d] - box[d])
-        guard = inside if guard is None else tracer.apply("bit_and", [guard, inside], "b1")
+        guard = tracer.both(guard, _inside(tracer, start, sizes[d] - box[d]))
         first[d] = tracer.clamped(start, sizes[d] - box[d])
     kernel_type = KERNEL_TYPE[operand.shape.element_type]
     stores = []
     for index in itertools.product(*map(range, box)):
-        place = linear(_moved(first, index), sizes)
+        element = linear(_moved(first, index), sizes)
         at = [Affine(0)] * updates.shape.rank
         for d, position in zip(dimensions, index, strict=True):
             if d is not None:
                 at[d] = Affine(position)
         new = tracer.value(updates, tuple(at))
         if not _replaces(scatter):
-            new = _combined(tracer, scatter, Load(argument, kernel_type, place), new)
-        stores.append(Store(argument, kernel_type, place, new, guard))
+            new = _combined(tracer, scatter, Load(argument, kernel_type, element), new)
+        stores.append(Store(argument, kernel_type, element, new, guard))
     return stores
 
 
@@ -94,7 +95,7 @@ def _combined(tracer: Tracer, scatter: HloInstruction, old: Node, new: Node) -> 
 
 
 def _is_update(i: HloInstruction, max_elements: int) -> bool:
-    """Whether an instruction replaces or combines a few elements of its first operand."""
+    """Return whether an instruction replaces or combines a few elements of its first operand."""
     if i.opcode is Opcode.DYNAMIC_UPDATE_SLICE:
         return 0 < i.operands[1].shape.element_count <= max_elements
     if i.opcode is not Opcode.SCATTER or len(i.operands) != 3:
@@ -111,7 +112,7 @@ def _is_update(i: HloInstruction, max_elements: int) -> bool:
 
 
 def _replaces(scatter: HloInstruction) -> bool:
-    """Whether a scatter's computation gives the update, and both are of one type."""
+    """Return whether a scatter's computation returns the update, and both are of one type."""
     (combiner,) = scatter.called
     operand, _, updates = (part.shape.element_type for part in scatter.operands)
     return combiner.root is combiner.parameters[1] and operand is updates
@@ -122,7 +123,7 @@ def _entry(indices: HloInstruction, vector: int, number: int) -> Index:
 
 
 def _inside(tracer: Tracer, start: Node, last: int) -> Node:
-    """Whether a window's start is one of 0 .. last, as numbers of any integer type."""
+    """Return the test that a window's start is within 0 .. last, as numbers of any integer type."""
     # The largest of u64 become negative, and are outside as they were.
     wide = tracer.apply("to_i64", [start], "i64")
     above = tracer.apply("ge", [wide, integer(0)], "b1")

@@ -1,11 +1,11 @@
-"""Which elementary functions a loop nest calls; the others are written out in it."""
+"""Elementary functions that a loop nest calls; it inlines the others."""
 
 import math
 from collections.abc import Sequence
 
 from xla_server.codegen.functions.called_functions import called
-from xla_server.codegen.trace.affine import Variable
-from xla_server.codegen.trace.graph import Apply, Folded, Node
+from xla_server.codegen.trace.graph import Apply, Node, ReductionResult
+from xla_server.ir.affine import Variable
 from xla_server.target.loop_tuning import LoopNests
 
 
@@ -23,8 +23,8 @@ class FunctionCalls:
         loops = [
             loop
             for node in nodes
-            if isinstance(node, Folded) and fewest <= _size(node.fold.loops) <= most
-            for loop in node.fold.loops
+            if isinstance(node, ReductionResult) and fewest <= _size(node.reduction.loops) <= most
+            for loop in node.reduction.loops
         ]
         self._in_short_rows = any(
             isinstance(node, Apply)
@@ -34,12 +34,12 @@ class FunctionCalls:
         )
 
     def name_of(self, node: Apply) -> str:
-        """What computes a node."""
+        """Return the function that computes a node: the called or the inlined form."""
         is_seldom = self._turns(node) * self._seldom <= self._most_turns
         return called(node.function) if is_seldom or self._in_short_rows else node.function
 
     def _turns(self, node: Node) -> int:
-        """How often a kernel of all trips computes a node."""
+        """Return how often all work items of a kernel together compute a node."""
         return _size({*self._outer, *node.variables}) if node.variables else 1
 
 

@@ -14,21 +14,21 @@ from xla_server.codegen.kernel_ir.expressions import Buffer, Expression, Index, 
 from xla_server.codegen.kernel_ir.statements import Store as StoreStatement
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.function_calls import FunctionCalls
-from xla_server.codegen.loops.kept_rows import NOTHING_KEPT
+from xla_server.codegen.loops.row_buffers import NO_ROW_BUFFERS
 from xla_server.codegen.loops.stored_nodes import all_nodes
-from xla_server.codegen.trace.affine import Affine, Atom, Computed, Quotient, Variable
 from xla_server.codegen.trace.graph import (
     Accumulator,
     Apply,
-    Fold,
-    Folded,
     Literal,
     Load,
     Node,
     Position,
+    Reduction,
+    ReductionResult,
     Store,
     variables_of,
 )
+from xla_server.ir.affine import Affine, Atom, Computed, Quotient, Variable
 from xla_server.ir.explicit_stack import Deep, result_of
 
 
@@ -43,9 +43,9 @@ class GraphBuilder(abc.ABC):
         self._indices: dict[Variable, Expression] = {}
         self._bodies: dict[Variable, Body] = {}
         self._stack: list[StackArray] = []
-        self._origins: list[Node | Fold] = []
+        self._origins: list[Node | Reduction] = []
         self._calls: FunctionCalls | None = None
-        self._kept = NOTHING_KEPT
+        self._shared_rows = NO_ROW_BUFFERS
         self._row_buffers: dict[int, StackArray] = {}
         self._invariants: Body | None = None
         """Where values that vary with no loop are evaluated, if that is not the outermost level."""
@@ -62,7 +62,7 @@ class GraphBuilder(abc.ABC):
         self._stack.append(StackArray(name, byte_size))
         return self._stack[-1]
 
-    def _origin(self, what: Node | Fold) -> int | None:
+    def _origin(self, what: Node | Reduction) -> int | None:
         """Return the number of what a statement evaluates; None if it is not counted."""
         self._origins.append(what)
         return len(self._origins) - 1
@@ -105,7 +105,7 @@ class GraphBuilder(abc.ABC):
 
     def _evaluated(self, node: Node) -> Deep[Expression]:
         """Return a node's value, as a deep function."""
-        node = self._kept.same.get(node, node)
+        node = self._shared_rows.same.get(node, node)
         value = self._values.get(node)
         if value is None:
             value = self._values[node] = cast(Expression, (yield self._evaluate(node)))
@@ -125,8 +125,8 @@ class GraphBuilder(abc.ABC):
             case Position():
                 position: Expression = yield self._index_of(node.index)
                 return position
-            case Folded():
-                results: Sequence[Expression] = yield self._reduced(node.fold)
+            case ReductionResult():
+                results: Sequence[Expression] = yield self._reduced(node.reduction)
                 return results[node.number]
             case Load() | Apply():
                 value: Expression = yield self._operation(node)
@@ -138,9 +138,9 @@ class GraphBuilder(abc.ABC):
 
     def _operation(self, node: Load | Apply) -> Deep[Expression]:
         body = self._body_of(node.variables)
-        if node in self._kept.read:
+        if node in self._shared_rows.read:
             name = self._names("v")
-            row, loop = self._kept.read[node]
+            row, loop = self._shared_rows.read[node]
             # Statements of its loop come before those of this one, which is not closed yet.
             yield self._reduced(row.maker)
             load = ir.Load(self._row_buffers[row.number], Type(row.type), self._indices[loop])
@@ -162,13 +162,13 @@ class GraphBuilder(abc.ABC):
         operands: list[Expression] = yield self._all_evaluated(node.operands)
         function = self._calls.name_of(node) if self._calls else node.function
         value = body.let(name, ir.Apply(function, tuple(operands), Type(node.type)), origin)
-        if node in self._kept.written:
-            row, loop = self._kept.written[node]
+        if node in self._shared_rows.written:
+            row, loop = self._shared_rows.written[node]
             body.store(self._row_buffers[row.number], row.type, self._indices[loop], value)
         return value
 
     @abc.abstractmethod
-    def _reduced(self, fold: Fold) -> Deep[Sequence[Expression]]:
+    def _reduced(self, reduction: Reduction) -> Deep[Sequence[Expression]]:
         """Return the results of a reduction, evaluated where it belongs if it is not yet."""
 
     def _index(self, index: Affine) -> Expression:

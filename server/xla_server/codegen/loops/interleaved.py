@@ -1,17 +1,17 @@
 """Results that lie between each other, as padding between elements leaves them, done side by side.
 
-Whether an element of a dilated array is an operand's or a padding value is decided by the remainder
-of its index. Where the innermost loop takes as many steps at once as that repeats after, nothing is
-left to be decided, and no index is divided.
+The remainder of an index decides whether an element of a dilated array is an operand's or a padding
+value. Where the innermost loop takes as many steps at once as that repeats after, nothing is left
+to be decided, and no index is divided.
 """
 
 from collections.abc import Sequence
 
 from xla_server.codegen.loops.collapse import Make
 from xla_server.codegen.loops.stored_nodes import all_nodes
-from xla_server.codegen.trace.affine import Affine, Modulus, Variable, variable
-from xla_server.codegen.trace.graph import Apply, Folded, Position, Store
+from xla_server.codegen.trace.graph import Apply, Position, ReductionResult, Store
 from xla_server.codegen.trace.tracer import Index
+from xla_server.ir.affine import Affine, Modulus, Variable, variable
 from xla_server.target.loop_tuning import LoopNests
 
 
@@ -46,9 +46,11 @@ def _side_by_side(make: Make, steps: int) -> Make:
 
 
 def _period(stores: Sequence[Store], loop: Variable) -> int:
-    """What tests of a loop's variable repeat after, as far as they are seen to; 1 for no such."""
+    """Return the period, in iterations, of the index tests on `loop`; 1 if none of them is
+    periodic.
+    """
     nodes = all_nodes(stores)
-    if any(isinstance(node, Folded) for node in nodes):
+    if any(isinstance(node, ReductionResult) for node in nodes):
         return 1
     tested = [
         operand.index

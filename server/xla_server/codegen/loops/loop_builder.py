@@ -23,16 +23,16 @@ from xla_server.codegen.kernel_ir.expressions import (
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Accumulate, Order, Part, Stop
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.fold_groups import fold_groups, is_free
 from xla_server.codegen.loops.graph_builder import GraphBuilder, applied
-from xla_server.codegen.loops.kept_rows import kept_rows
+from xla_server.codegen.loops.reduction_groups import is_free, reduction_groups
+from xla_server.codegen.loops.row_buffers import row_buffers
 from xla_server.codegen.loops.scheduled import ScheduledKernel, scheduled
 from xla_server.codegen.loops.stopping import SPAN, is_long, span_of
 from xla_server.codegen.loops.stored_nodes import all_nodes, prologue_of
 from xla_server.codegen.loops.sum_levels import Step, is_even, steps_of, turn_of
-from xla_server.codegen.loops.vector_folds import VectorFold, vector_fold
-from xla_server.codegen.trace.affine import Variable
-from xla_server.codegen.trace.graph import Fold, Literal, Node, Store
+from xla_server.codegen.loops.vector_reductions import VectorReduction, vector_reduction
+from xla_server.codegen.trace.graph import Literal, Node, Reduction, Store
+from xla_server.ir.affine import Variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.target.target import Target
 
@@ -74,8 +74,8 @@ class LoopBuilder(GraphBuilder):
         """`written` are arguments that the kernel writes, besides those it stores to."""
         super().__init__(nest.stores, written)
         self._nest, self._tuned = nest, nest.target.tuning.loops
-        self._results: dict[Fold, list[Expression]] = {}
-        self._groups: dict[Fold, tuple[Fold, ...]] = {}
+        self._results: dict[Reduction, list[Expression]] = {}
+        self._groups: dict[Reduction, tuple[Reduction, ...]] = {}
         self._word: Buffer | None = None
         self._effort = Effort.OPTIMISED
         self._prologue = prologue_of(nest.stores)
@@ -110,10 +110,10 @@ class LoopBuilder(GraphBuilder):
 
     def _allocate_rows(self) -> None:
         """Allocate the row buffers that loops share."""
-        groups = fold_groups(self._nest.stores)
-        self._groups = {fold: group for group in groups for fold in group}
-        self._kept = kept_rows(self._nest.loops, self._nest.stores, groups, self._tuned)
-        for row in self._kept.rows:
+        groups = reduction_groups(self._nest.stores)
+        self._groups = {reduction: group for group in groups for reduction in group}
+        self._shared_rows = row_buffers(self._nest.loops, self._nest.stores, groups, self._tuned)
+        for row in self._shared_rows.rows:
             array = self._stack_array(f"row{row.number}", row.byte_size)
             self._row_buffers[row.number] = array
 
@@ -181,34 +181,36 @@ class LoopBuilder(GraphBuilder):
             default=1,
         )
 
-    def _reduced(self, fold: Fold) -> Deep[Sequence[Expression]]:
-        if fold not in self._results:
+    def _reduced(self, reduction: Reduction) -> Deep[Sequence[Expression]]:
+        if reduction not in self._results:
             # Operands of a nested reduction or of the accumulators come first, outside of the loop.
-            body = self._body_of(fold.variables)
-            if is_free(fold):
-                yield self._reduce_freely(self._groups.get(fold, (fold,)), body)
+            body = self._body_of(reduction.variables)
+            if is_free(reduction):
+                yield self._reduce_freely(self._groups.get(reduction, (reduction,)), body)
             else:
-                yield self._reduce_in_order(fold, body)
-        return self._results[fold]
+                yield self._reduce_in_order(reduction, body)
+        return self._results[reduction]
 
-    def _reduce_in_order(self, fold: Fold, body: Body) -> Deep[None]:
-        initial: list[Expression] = yield self._all_evaluated(fold.initial)
-        names = [self._names("a") for _ in fold.accumulators]
+    def _reduce_in_order(self, reduction: Reduction, body: Body) -> Deep[None]:
+        initial: list[Expression] = yield self._all_evaluated(reduction.initial)
+        names = [self._names("a") for _ in reduction.accumulators]
         cells = [body.declare(*each) for each in zip(names, initial, strict=True)]
-        opened = self._open_loops(fold.loops, body)
+        opened = self._open_loops(reduction.loops, body)
         inner = opened[-1] if opened else body
-        self._values.update(zip(fold.accumulators, cells, strict=True))
-        combined: list[Expression] = yield self._all_evaluated(fold.combined)
+        self._values.update(zip(reduction.accumulators, cells, strict=True))
+        combined: list[Expression] = yield self._all_evaluated(reduction.combined)
         # All combined values are made before the first accumulator changes.
         for number, (cell, new) in enumerate(zip(cells, combined, strict=True)):
-            inner.set(cell, new, None if number else self._origin(fold))
+            inner.set(cell, new, None if number else self._origin(reduction))
         close(opened)
-        self._results[fold] = list(cells)
+        self._results[reduction] = list(cells)
 
-    def _reduce_freely(self, group: Sequence[Fold], body: Body) -> Deep[None]:
+    def _reduce_freely(self, group: Sequence[Reduction], body: Body) -> Deep[None]:
         """Build runs in any order, whose results are combined in a fixed tree."""
-        initial: list[Expression] = yield self._all_evaluated(fold.initial[0] for fold in group)
-        forms = [_form(fold) for fold in group]
+        initial: list[Expression] = yield self._all_evaluated(
+            reduction.initial[0] for reduction in group
+        )
+        forms = [_form(reduction) for reduction in group]
         sizes = [loop.size for loop in group[0].loops]
         # Exact operations are combined in one run, unless it has to test the cancellation flag.
         is_cut = self._word is not None or any(form.rounds for form in forms)
@@ -230,10 +232,10 @@ class LoopBuilder(GraphBuilder):
                     inner.add(Stop(self._word))
                 joins = len(sums) < levels
                 sums.append((inner, self._neutral(forms, inner, joins=joins)))
-        origins = [self._origin(fold) for fold in group]
-        for fold, form, run, origin in zip(group, forms, sums[-1][1], origins, strict=True):
-            assert fold.element is not None
-            element: Expression = yield self._evaluated(fold.element)
+        origins = [self._origin(reduction) for reduction in group]
+        for reduction, form, run, origin in zip(group, forms, sums[-1][1], origins, strict=True):
+            assert reduction.element is not None
+            element: Expression = yield self._evaluated(reduction.element)
             element = applied(form.enter, element, run.type)
             inner.add(Accumulate(run, form.run, element, Order.ANY, origin))
         for step in reversed(steps):
@@ -244,18 +246,18 @@ class LoopBuilder(GraphBuilder):
                     joined = applied("to_f64" if form.is_wide and is_run else None, part, "f64")
                     where.add(Accumulate(target, form.join, joined, Order.SEQUENTIAL))
             opened.pop().close()
-        for fold, form, start, whole in zip(group, forms, initial, sums[0][1], strict=True):
+        for reduction, form, start, whole in zip(group, forms, initial, sums[0][1], strict=True):
             result = self._names("a")
             if form.is_wide and levels:
                 total = _applied(form.join, applied("to_f64", start, "f64"), whole)
                 joined = applied("to_f32", total, "f32")
             else:
                 joined = _applied(form.join, start, applied(form.leave, whole, start.type))
-            self._results[fold] = [body.let(result, joined)]
+            self._results[reduction] = [body.let(result, joined)]
 
     def _open_step(
         self,
-        group: Sequence[Fold],
+        group: Sequence[Reduction],
         step: Step,
         bounds: dict[int, tuple[Expression, Expression]],
         outside: Body,
@@ -281,13 +283,13 @@ class LoopBuilder(GraphBuilder):
         else:
             body = Loop(outside, name, high, low, iterations=iterations)
             index = body.axis
-        for fold in group:
-            self._indices[fold.loops[step.loop]] = index
-            self._bodies[fold.loops[step.loop]] = body
+        for reduction in group:
+            self._indices[reduction.loops[step.loop]] = index
+            self._bodies[reduction.loops[step.loop]] = body
         return body
 
     def _neutral(
-        self, forms: Sequence[VectorFold], body: Body, *, joins: bool = False
+        self, forms: Sequence[VectorReduction], body: Body, *, joins: bool = False
     ) -> list[Cell]:
         """Declare accumulators of nothing yet; `joins`: of the results of runs."""
         cells = []
@@ -308,7 +310,7 @@ def _applied(function: str, left: Expression, right: Expression) -> Expression:
     return Apply(function, (left, right), left.type)
 
 
-def _form(fold: Fold) -> VectorFold:
-    form = vector_fold(fold)
+def _form(reduction: Reduction) -> VectorReduction:
+    form = vector_reduction(reduction)
     assert form is not None
     return form

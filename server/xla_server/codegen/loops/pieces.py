@@ -1,8 +1,8 @@
 """Loop nests cut where the operands of a concatenate meet, and at the edges of a pad.
 
-A test for each element would keep both sides of it in every loop. Between two cuts the tests have
-one outcome, and what is left there are loops of loads and stores. Cuts of the innermost dimension
-that has any make runs, loops one after the other in one work item, so that neighbours are written
+A test for each element would keep both sides of it in every loop. The tests have one outcome
+between two cuts, and only loops of loads and stores remain. Cuts of the innermost dimension that
+has any make runs, loops one after the other in one work item, so that neighbours are written
 together; other cuts make pieces, which have work items of their own.
 """
 
@@ -19,8 +19,8 @@ from xla_server.codegen.loops.collapse import Make, collapsed, groups_of, indice
 from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest, close
 from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stored_nodes import all_nodes
-from xla_server.codegen.trace.affine import Affine, Variable, variable
-from xla_server.codegen.trace.graph import Apply, Folded, Literal, Load, Position, Store
+from xla_server.codegen.trace.graph import Apply, Literal, Load, Position, ReductionResult, Store
+from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.target.loop_tuning import Pieces
 from xla_server.target.target import Target
 
@@ -28,13 +28,13 @@ _BYTES = {
     **{f"{kind}{8 * width}": width for kind in "iu" for width in (1, 2, 4, 8)},
     **{"f32": 4, "f64": 8},
 }
-"""Of the elements that are copied as they are."""
+"""Bytes of each type whose elements are copied unchanged."""
 
 _LINE = 64
 """Bytes of a line of the cache."""
 
 Box = tuple[tuple[int, int], ...]
-"""From where to where each dimension goes."""
+"""The range of each dimension."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def piece_kernel(nest: Nest, dimensions: Sequence[int], make: Make) -> Scheduled
     tuned = nest.target.tuning.loops.pieces
     if not tests or are_few(math.prod(dimensions), tests, tuned):
         return None
-    if any(isinstance(node, Folded) for node in nodes):
+    if any(isinstance(node, ReductionResult) for node in nodes):
         return None
     cutting = _Cutting(make, tuned)
     try:
@@ -158,11 +158,11 @@ class _Cutting:
             for part, loops in zip(parts, inner, strict=True)
         ]
         indices = [list(indices_of(stores)) for stores in singles]
-        items, places = merged(groups_of(outer, list(itertools.chain(*indices))))
+        items, merged_indices = merged(groups_of(outer, list(itertools.chain(*indices))))
         runs = []
         for part, loops, own in zip(parts, inner, indices, strict=True):
             row, inside = merged(groups_of(loops, own))
-            at = [(places | inside).get(loop, Affine(0)) for loop in (*outer, *loops)]
+            at = [(merged_indices | inside).get(loop, Affine(0)) for loop in (*outer, *loops)]
             runs.append(Run(row, made(part, at)))
         self._add(Piece(items, tuple(runs)))
 
@@ -202,10 +202,10 @@ def _cuts(stores: Sequence[Store], loops: Sequence[Variable]) -> dict[int, list[
     for node in all_nodes(stores):
         bound = _bound(node) if isinstance(node, Apply) else None
         if bound is not None:
-            loop, place = bound
-            if loop in loops and 0 < place < loop.size:
-                found.setdefault(loops.index(loop), set()).add(place)
-    return {number: sorted(places) for number, places in found.items()}
+            loop, cut = bound
+            if loop in loops and 0 < cut < loop.size:
+                found.setdefault(loops.index(loop), set()).add(cut)
+    return {number: sorted(cuts) for number, cuts in found.items()}
 
 
 def _bound(test: Apply) -> tuple[Variable, int] | None:
@@ -319,11 +319,11 @@ class _PieceBuilder(LoopBuilder):
         target, source = (start for _, start in steps)
         if all(n * width % _LINE == 0 for n in (target.constant, *(f for _, f in target.terms))):
             return None
-        places = [
+        addresses = [
             Address(self._buffers[argument], self._index(start), width)
             for argument, start in ((store.argument, target), (load.argument, source))
         ]
-        return Call("copy_bytes", (*places, Index(loop.size * width)))
+        return Call("copy_bytes", (*addresses, Index(loop.size * width)))
 
 
 def _without(offset: Affine, loop: Variable) -> tuple[int, Affine]:

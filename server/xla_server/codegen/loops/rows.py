@@ -12,8 +12,8 @@ from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest, close
 from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.loops.work_items import inner_loops
-from xla_server.codegen.trace.affine import Variable
 from xla_server.codegen.trace.graph import Literal, variables_of
+from xla_server.ir.affine import Variable
 
 
 def row_kernel(nest: Nest) -> ScheduledKernel:

@@ -9,7 +9,7 @@ from xla_server.codegen.kernel_ir.expressions import Expression, Index, Load, Me
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.graph_builder import GraphBuilder, applied
 from xla_server.codegen.trace.elementwise import converted
-from xla_server.codegen.trace.graph import Fold, Node
+from xla_server.codegen.trace.graph import Node, Reduction
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Tracer
@@ -36,10 +36,10 @@ class _ScalarBuilder(GraphBuilder):
     def values_of(self, nodes: Sequence[Node]) -> list[Expression]:
         return [self._value(node) for node in nodes]
 
-    def _origin(self, what: Node | Fold) -> None:
+    def _origin(self, what: Node | Reduction) -> None:
         """Return None: what writers build is not counted."""
 
-    def _reduced(self, fold: Fold) -> Deep[Sequence[Expression]]:
+    def _reduced(self, reduction: Reduction) -> Deep[Sequence[Expression]]:
         raise AssertionError("a computation on scalars has no reductions")
 
 

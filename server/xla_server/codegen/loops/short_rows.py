@@ -1,9 +1,9 @@
 """Kernels over short rows: what is computed once for a row is computed for many rows at once.
 
 The logarithm of a row's sum takes as long as those of sixteen rows' sums. Where rows are short that
-is much beside the rest, so 64 rows at a time are done in three loops over them: the first
-reduces each row, the second computes what follows from that, row beside row, and the third goes
-through the rows again with what the others have kept on the stack.
+is a large share of the time, so blocks of 64 rows take three loops. The first reduces each row, the
+second computes what follows from the results, vectorised across rows, and the third goes over the
+rows again and reads the other two's results from the stack.
 """
 
 import math
@@ -15,14 +15,14 @@ from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
 from xla_server.codegen.kernel_ir.statements import Part
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.chunks import calls_of
-from xla_server.codegen.loops.fold_groups import fold_groups
 from xla_server.codegen.loops.function_calls import FunctionCalls
-from xla_server.codegen.loops.kept_rows import cost_of, kept_rows
 from xla_server.codegen.loops.loop_builder import Nest
+from xla_server.codegen.loops.reduction_groups import reduction_groups
+from xla_server.codegen.loops.row_buffers import cost_of, row_buffers
 from xla_server.codegen.loops.rows import RowBuilder
 from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stored_nodes import all_nodes
-from xla_server.codegen.trace.graph import Apply, Folded, Literal, Node, nodes_of
+from xla_server.codegen.trace.graph import Apply, Literal, Node, ReductionResult, nodes_of
 
 
 def short_row_kernel(nest: Nest) -> ScheduledKernel | None:
@@ -36,7 +36,7 @@ def short_row_kernel(nest: Nest) -> ScheduledKernel | None:
     costs = [cost_of(node) for node in _behind(heads) if isinstance(node, Apply)]
     if max(costs, default=0) < tuned.min_head_work:
         return None
-    kept = kept_rows(nest.loops, nest.stores, fold_groups(nest.stores), tuned)
+    kept = row_buffers(nest.loops, nest.stores, reduction_groups(nest.stores), tuned)
     # A row's values are kept for one row, not for a block.
     if kept.rows or kept.same:
         return None
@@ -44,7 +44,9 @@ def short_row_kernel(nest: Nest) -> ScheduledKernel | None:
 
 
 def _heads(nest: Nest) -> list[Node]:
-    """What is computed once for each row, and read by what is computed for its elements."""
+    """Return the nodes that are computed once for each row, and read by nodes computed for its
+    elements.
+    """
     outer = frozenset(nest.loops[:-1])
     found: dict[Node, None] = {}
     seen: set[Node] = set()
@@ -56,15 +58,16 @@ def _heads(nest: Nest) -> list[Node]:
         seen.add(node)
         if not node.variables <= outer:
             waiting += node.inputs()
-        elif node.variables and isinstance(node, (Apply, Folded)):
+        elif node.variables and isinstance(node, (Apply, ReductionResult)):
             found[node] = None
     return list(found)
 
 
 def _behind(heads: Sequence[Node]) -> list[Node]:
-    """What heads are computed from, they themselves included, up to results of folds.
+    """Return the nodes that heads are computed from, themselves included, up to results of
+    reductions.
 
-    What no fold comes before could be computed for many rows in any kernel; it is left out.
+    Nodes that follow no reduction are left out: any kernel can vectorise them across rows.
     """
     order: dict[Node, bool] = {}
     waiting = [(head, False) for head in reversed(heads)]
@@ -72,9 +75,9 @@ def _behind(heads: Sequence[Node]) -> list[Node]:
         node, is_ready = waiting.pop()
         if node in order:
             continue
-        inputs = () if isinstance(node, Folded) else tuple(node.inputs())
+        inputs = () if isinstance(node, ReductionResult) else tuple(node.inputs())
         if is_ready or not inputs:
-            order[node] = isinstance(node, Folded) or any(order[part] for part in inputs)
+            order[node] = isinstance(node, ReductionResult) or any(order[part] for part in inputs)
         else:
             waiting.append((node, True))
             waiting += [(part, False) for part in reversed(inputs)]
@@ -82,11 +85,16 @@ def _behind(heads: Sequence[Node]) -> list[Node]:
 
 
 def _are_floats(heads: Sequence[Node]) -> bool:
-    """Whether what follows from folds can be computed of any numbers, and of nothing else."""
+    """Return whether all nodes that follow reductions are arithmetic on floats, which is defined
+    for any value.
+    """
     waiting, seen = list(heads), set(heads)
     while waiting:
         node = waiting.pop()
-        if not isinstance(node, (Apply, Folded, Literal)) or node.type not in ("f32", "f64"):
+        if not isinstance(node, (Apply, ReductionResult, Literal)) or node.type not in (
+            "f32",
+            "f64",
+        ):
             return False
         if isinstance(node, Apply):
             waiting += (part for part in node.operands if part not in seen)
@@ -107,9 +115,9 @@ class _ShortRowBuilder(RowBuilder):
         outer = self._nest.loops[:-1]
         self._allocate_rows()
         self._calls = FunctionCalls(all_nodes(self._nest.stores), outer, self._tuned)
-        results = [node for node in _behind(self._heads) if isinstance(node, Folded)]
-        computed = [node for node in self._heads if not isinstance(node, Folded)]
-        read = [node for node in _behind(computed) if isinstance(node, Folded)]
+        results = [node for node in _behind(self._heads) if isinstance(node, ReductionResult)]
+        computed = [node for node in self._heads if not isinstance(node, ReductionResult)]
+        read = [node for node in _behind(computed) if isinstance(node, ReductionResult)]
         for number, node in enumerate(dict.fromkeys([*results, *computed])):
             byte_size = self._block * Type(node.type).byte_size
             self._arrays[node] = self._stack_array(f"head{number}", byte_size)
@@ -125,7 +133,8 @@ class _ShortRowBuilder(RowBuilder):
         self._keep(results, body, at)
         body.close()
         if _are_floats(self._heads):
-            # Of rows that there are not, whatever is found there: whole vectors are less code.
+            # Rows beyond the last one have undefined values: whole vectors are less code than a
+            # remainder loop.
             self._forget()
             body = self._bind(Loop(block, self._names("i"), self._block))
             at = body.axis
@@ -146,7 +155,9 @@ class _ShortRowBuilder(RowBuilder):
     def _forget(self) -> None:
         """Forget what was evaluated for rows: another loop over rows begins."""
         self._values = {node: v for node, v in self._values.items() if not node.variables}
-        self._results = {fold: v for fold, v in self._results.items() if not fold.variables}
+        self._results = {
+            reduction: v for reduction, v in self._results.items() if not reduction.variables
+        }
 
     def _bind(self, body: Loop) -> Loop:
         """Have rows' values evaluated in a loop."""

@@ -1,13 +1,13 @@
 """Where kernels look whether their execution is to stop.
 
-The executor looks between chunks of trips. A kernel one trip of which takes longer than a client
-may wait has the word that cancels (CANCELLATION) among its arguments, looks every so often itself,
-and returns once it is not 0. Nobody reads what it leaves unfinished: the execution ends with it.
+The executor polls between chunks of work items. A kernel whose work items take longer than a client
+may wait has the cancellation flag (CANCELLATION) among its arguments, polls it, and returns once it
+is not 0. Results left unfinished are not read: the execution ends with the kernel.
 
-What cannot be stopped inside: one call of LAPACK for eigenvalues, singular values, pivoted QR
-factors, products with reflectors, Schur, Hessenberg and tridiagonal forms and tridiagonal systems,
-and a function that an operator registered. Large matrices of other calls of LAPACK are done by
-blocks (matrix_blocks.py), long lines of a Fourier transform by work items of at most a few thousand
+Not cancellable inside are: one call of LAPACK for eigenvalues, singular values, pivoted QR factors,
+products with reflectors, Schur, Hessenberg and tridiagonal forms and tridiagonal systems; and a
+function that an operator registered. Large matrices of other calls of LAPACK are done by blocks
+(matrix_blocks.py), long lines of a Fourier transform by work items of at most a few thousand
 elements (fft_plan.py).
 """
 
@@ -18,16 +18,16 @@ from xla_server.codegen.kernel_ir.builder import Body, Loop
 from xla_server.codegen.kernel_ir.expressions import Buffer, Expression, integer_op, plus
 from xla_server.codegen.kernel_ir.statements import Stop
 
-LONG_TRIP = 1 << 22
-"""Operations from which a trip is so long: some milliseconds."""
+LONG_WORK_ITEM = 1 << 22
+"""Smallest number of operations for which a work item is long: some milliseconds."""
 
 SPAN = 1 << 14
 """Elements that are done between two looks where each may cost a microsecond."""
 
 
 def is_long(work: int) -> bool:
-    """Whether a trip of so many operations has to look itself."""
-    return work >= LONG_TRIP
+    """Return whether a work item of so many operations has to poll the cancellation flag itself."""
+    return work >= LONG_WORK_ITEM
 
 
 @contextlib.contextmanager
@@ -55,7 +55,7 @@ def watched_loop(
 
 
 def span_of(sizes: Sequence[int], inside: int = 1) -> tuple[int, int]:
-    """Of loops inside each other, outermost first: which is to look, and after how many turns.
+    """Return which of nested loops, outermost first, polls, and after how many iterations.
 
     It is the innermost one that does at least SPAN elements, else the outermost; `inside` are
     those of a turn of the last loop.

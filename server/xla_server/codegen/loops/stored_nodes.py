@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from xla_server.codegen.loops.fold_groups import folds_of
-from xla_server.codegen.trace.affine import Variable
+from xla_server.codegen.loops.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Node, Store, nodes_of
+from xla_server.ir.affine import Variable
 
 
 def prologue_of(stores: Sequence[Store]) -> set[Node]:
@@ -13,9 +13,9 @@ def prologue_of(stores: Sequence[Store]) -> set[Node]:
     They may vary with the loops of reductions that are themselves evaluated there.
     """
     inside: set[Variable] = set()
-    for fold in folds_of(stores):
-        if fold.variables <= inside:
-            inside.update(fold.loops)
+    for reduction in reductions_of(stores):
+        if reduction.variables <= inside:
+            inside.update(reduction.loops)
     return {node for node in all_nodes(stores) if node.variables <= inside}
 
 

@@ -51,7 +51,7 @@ def steps_of(sizes: Sequence[int], run: int = RUN, parts: int = PARTS) -> list[S
 
 
 def is_even(steps: Sequence[Step], step: Step) -> bool:
-    """Whether all turns of the loop of a step are equally long."""
+    """Return whether all iterations of the loop of a step are equally long."""
     return all(other.length % other.span == 0 for other in steps if other.loop == step.loop)
 
 

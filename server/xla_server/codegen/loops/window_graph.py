@@ -11,20 +11,20 @@ from xla_server.codegen.functions.elementwise import function_of
 from xla_server.codegen.loops.collapse import groups_of, indices_of, merged
 from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.loops.window_tiles import Axis, TiledAxis
-from xla_server.codegen.trace.affine import Affine, Variable, variable
 from xla_server.codegen.trace.elementwise import literal
-from xla_server.codegen.trace.graph import Folded, Literal, Node, Store
+from xla_server.codegen.trace.graph import Literal, Node, ReductionResult, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
 from xla_server.fusion.windows import has_free_order
+from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.build import combiner
 from xla_server.passes.tree_reduction import neutral_of
 
 MakeBy: TypeAlias = Callable[[Index, Mapping[Opcode, Rule]], Sequence[Store]]
-"""From the index of an element, and the rules of opcodes, to the stores that make it."""
+"""Function from an element's index, and the rules of opcodes, to the stores that compute it."""
 
 
 class OtherWindowsError(Exception):
@@ -125,7 +125,7 @@ def traced(make: MakeBy, loops: Iterable[Variable], index: Index, positions: Ind
         is_other = i.attributes.window.dimensions != graph.window or each.type != found[0].type
         if is_other or i.operands[0].shape.dimensions != graph.bases:
             raise OtherWindowsError
-    if any(isinstance(node, Folded) for node in all_nodes(stores)):
+    if any(isinstance(node, ReductionResult) for node in all_nodes(stores)):
         raise OtherWindowsError
     if any(isinstance(node, Windowed) for node in all_nodes(graph.elements)):
         raise OtherWindowsError
@@ -230,7 +230,7 @@ class AxisFinder:
             else:
                 groups.append([number])
         walks = []
-        places: dict[Variable, Affine] = {}
+        indices: dict[Variable, Affine] = {}
         for group in groups:
             own = [loops[number] for number in group]
             made, at = merged([own])
@@ -239,8 +239,8 @@ class AxisFinder:
             for number in group:
                 inner *= loops[number].size if self._axis_of[number] != first else 1
             walks.append(Walk(made[0], first, self._axis_of[group[-1]], inner))
-            places.update(at)
-        return walks, tuple(places.get(loop, Affine(0)) for loop in loops)
+            indices.update(at)
+        return walks, tuple(indices.get(loop, Affine(0)) for loop in loops)
 
 
 def _keeps_order(axis: TiledAxis) -> bool:

@@ -3,7 +3,7 @@ with the windows beside it.
 
 A window of 64 elements needs 63 operations. Combined from windows of 8, each of which is computed
 once and shared by 8 others, it needs 14. Every result is a tree over exactly the elements under its
-window, the same tree at every position: no result is the difference of two others, so errors of
+window, the same tree at every position. No result is the difference of two others, so errors of
 sums are no larger than those of adding in sequence, and do not depend on where blocks are cut.
 """
 
@@ -49,8 +49,8 @@ class Spacing:
     """Where the elements under windows lie: `size` of them `dilation` apart, for windows `stride`
     apart.
 
-    Elements are stored by phase: those at multiples of the stride first, then those behind these,
-    so that the elements at one place under neighbouring windows are neighbours. `span` of them are
+    Elements are stored by phase: those at multiples of the stride first, then those after these, so
+    that the elements with one offset in neighbouring windows are neighbours. `span` of them are
     under the windows of a block, `row` of one phase.
     """
 

@@ -343,7 +343,7 @@ class _WindowBuilder(LoopBuilder):
         inner = made.stride(each.axis)
         rows, count = math.prod(made.pitches[: each.axis]), level.length * inner
         if is_flat:
-            # What is computed between rows is read by nobody.
+            # Values computed between rows are never read.
             rows, count = 1, math.prod(made.pitches) - max(offset for _, offset in taps)
         loops = _Loops(body)
         row, _ = self._open_count(self._names("i"), rows, loops)

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 
-from xla_server.codegen.loops.fold_groups import folds_of
-from xla_server.codegen.trace.affine import Variable
+from xla_server.codegen.loops.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Store
+from xla_server.ir.affine import Variable
 from xla_server.target.loop_tuning import LoopNests
 
 
@@ -23,7 +23,7 @@ def inner_loops(
         0 < count < len(loops) - 1
         and math.prod(loop.size for loop in loops[-count:]) < tuned.item_elements
         and math.prod(loop.size for loop in loops[: -count - 1]) >= tuned.min_items
-        and not folds_of(stores)
+        and not reductions_of(stores)
     ):
         count += 1
     return tuple(loops[len(loops) - count :])

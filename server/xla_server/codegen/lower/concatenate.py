@@ -1,8 +1,8 @@
 """Lowering of concatenates: operands in memory are copied, computed ones stored where they belong.
 
-Each operand fills a box of the result. What copies those of operands that are in memory is one
-kernel that all programs share, with a table of what goes where. Operands that fusion computes
-inside of a concatenate are loops that store into the result.
+Each operand fills a box of the result. One kernel that all programs share copies the operands that
+are in memory, by a table of sources and offsets. Operands that fusion computes inside of a
+concatenate are loops that store into the result.
 """
 
 import dataclasses
@@ -55,7 +55,7 @@ from xla_server.codegen.routines.concatenation import (
     TILE_BYTES,
 )
 from xla_server.codegen.routines.tiles import side_of, tile_name
-from xla_server.codegen.trace.graph import Fold, Node
+from xla_server.codegen.trace.graph import Node, Reduction
 from xla_server.codegen.trace.tracer import Origins
 from xla_server.ir.module import HloInstruction
 from xla_server.target.tuning import Tuning
@@ -235,7 +235,7 @@ _MOVED = {
 def _add_copies(
     lowering: Lowering, root: HloInstruction, copied: Mapping[int, Runs], result: Value
 ) -> None:
-    """Add the kernel that copies operands, by their numbers, to their places in the result."""
+    """Add the kernel that copies operands, by their numbers, to their offsets in the result."""
     tuned = lowering.target.tuning.concatenates
     dimension, width = root.attributes.dimension, root.shape.element_type.byte_width
     rows = math.prod(root.shape.dimensions[:dimension])
@@ -328,7 +328,7 @@ def _loops(task: LoopTask, division: Division) -> LoopKernel:
     origins: Origins = {}
     make = maker_of(task, buffers, origins)
     thunks: list[KernelThunk] = []
-    evaluations: dict[Node | Fold, float] = {}
+    evaluations: dict[Node | Reduction, float] = {}
     dimension = division.root.attributes.dimension
     for found in box_kernels(make, _boxes(division), dimension, task.target):
         updates = (result,) if division.copied or thunks else ()

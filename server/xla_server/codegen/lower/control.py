@@ -53,7 +53,8 @@ def lower_call(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:
 def lower_while(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:
     """A state that the body overwrites, tested at the top.
 
-    called = (body, condition). What the body hands on unchanged needs no memory of its own.
+    called = (body, condition). State that the body passes through unchanged needs no memory of its
+    own.
     """
     body, condition = i.called
     initial = lowering.of(i.operands[0])

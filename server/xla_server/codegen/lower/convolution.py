@@ -88,23 +88,23 @@ def _lower_products(
         kernel = _packed_kernel(lowering, i, plan.repacked, kernel)
     blocks = -(-plan.rows // plan.block_rows)
     tasks = blocks * plan.groups * plan.batches
-    trips = min(tasks, lowering.target.tuning.convolutions.work_items)
+    work_items = min(tasks, lowering.target.tuning.convolutions.work_items)
     values = [base, kernel, result]
     if plan.leading is None:
-        size = trips * plan.block_rows * plan.block_depth
+        size = work_items * plan.block_rows * plan.block_depth
         values.append(lowering.new(Shape.array(i.shape.element_type, (size,)), f"{i.name}.im2col"))
     values.append(original)
     features = plan.columns * plan.groups
     rows, columns = plan.batches * features, plan.rows
-    if plan.features_last:
+    if plan.is_nhwc:
         rows, columns = plan.rows, features
     positions, epilogue, arguments = with_epilogue(fusion, values, rows, columns)
-    block = plan.block_rows * plan.columns * -(-tasks // trips)
+    block = plan.block_rows * plan.columns * -(-tasks // work_items)
     lowering.add(
         KernelThunk(
             i.name,
-            products_kernel(i, plan, (blocks, tasks, trips), positions, epilogue),
-            trips,
+            products_kernel(i, plan, (blocks, tasks, work_items), positions, epilogue),
+            work_items,
             block * (plan.depth + epilogue.work),
             arguments,
             *used(arguments, values[2:-1], fusion),
@@ -123,7 +123,9 @@ def _is_unrolled(i: HloInstruction, capability: Capability) -> bool:
 
 
 def _is_large(i: HloInstruction, target: Target) -> bool:
-    """Whether a convolution is of one type that BLAS knows, and more work than a call of that."""
+    """Return whether a convolution is of one type that BLAS supports, and worth more than the
+    overhead of a call.
+    """
     types = {shape.element_type for shape in (i.shape, *(o.shape for o in i.operands))}
     if len(types) > 1 or not types <= target.capability.BLAS_TYPES:
         return False
@@ -137,7 +139,7 @@ def _is_large(i: HloInstruction, target: Target) -> bool:
 
 
 def _is_product(i: HloInstruction, min_group_size: int) -> bool:
-    """Whether its groups are matrices: those of few features are vectors."""
+    """Return whether its groups are matrices: groups of few features are vectors."""
     groups = i.attributes.feature_group_count * i.attributes.batch_group_count
     depth = i.operands[1].shape.element_count // _features(i)
     return bool(groups == 1 or min(_features(i) // groups, depth) >= min_group_size)

@@ -1,8 +1,8 @@
-"""How a convolution without patches is divided: phases, blocks of rows, panels and tiles.
+"""Blocking of direct convolution (without im2col): phases, row blocks, panels, register tiles.
 
 Arrays are in the order batch, spatial dimensions, features, and the kernel ends in its output
-features. A row of results, all places of the last spatial dimension, is cut into tiles. Where a
-window leaves the input, the part of it that a block of rows needs is laid out with its zeros.
+features. A row of results, all positions along the last spatial dimension, is cut into tiles. Where
+a window leaves the input, the part of it that a block of rows needs is laid out with its zeros.
 
 A dilated input is no input with zeros: results that lie as far apart as its elements meet the
 same part of the kernel, so each such phase is a convolution of its own, without dilation.
@@ -43,12 +43,12 @@ class Line:
     reach: int
 
     def extent(self, results: int) -> int:
-        """Neighbouring places of the input that so many results need."""
+        """Return the neighbouring input positions that so many results need."""
         return (results - 1) * self.step + (self.taps - 1) * self.reach + 1 if self.taps else 0
 
     @property
     def is_inside(self) -> bool:
-        """Whether no window leaves the input."""
+        """Return whether no window reaches into the padding."""
         return self.start >= 0 and self.start + self.extent(self.results) <= self.size
 
 
@@ -88,7 +88,7 @@ class Phase:
     """A convolution of `batch` images. `inputs` and `outputs` are the features of a group.
 
     One that `is_depthwise` has a result of each of its features from that alone: it is of one group
-    with one input. `shared` are the places of a block where phases have their blocks in common.
+    with one input. `shared` is the number of positions of a block where phases share their blocks.
     """
 
     target: Target
@@ -114,34 +114,36 @@ class Phase:
 
     @property
     def is_packed(self) -> bool:
-        """Whether the kernel's rows are so long that its panels are laid out one by one."""
+        """Return whether the filter's rows are too long to be read where they are, so that panels
+        are packed.
+        """
         row = self.outputs * self.groups * self.width
         return not self.is_depthwise and row > self.tuning.max_row_bytes
 
     @property
     def pitch(self) -> int:
-        """Input features of a place."""
+        """Input features of a position."""
         return self.outputs if self.is_depthwise else self.inputs * self.groups
 
     @property
     def is_inside(self) -> bool:
-        """Whether the input can be read where it is."""
+        """Return whether the input is read where it is, without a padded copy."""
         return all(line.is_inside for line in self.lines) or not all(
             line.taps for line in self.lines
         )
 
     @property
     def block(self) -> int:
-        """Places of the first spatial dimension in a block."""
+        """Positions of the first spatial dimension in a block."""
         if self.shared is not None:
             return self.shared
         first = self.lines[0]
         row = self.width * self.pitch
         row *= math.prod(line.extent(line.results) for line in self.lines[1:])
-        places = self.tuning.input_block_bytes // max(row, 1)
-        places = max(1, places - (first.taps - 1) * first.reach)
+        positions = self.tuning.input_block_bytes // max(row, 1)
+        positions = max(1, positions - (first.taps - 1) * first.reach)
         fewest = -(-self.tuning.min_blocks // self.batch)
-        blocks = max(-(-first.results // -(-places // first.step)), min(fewest, first.results))
+        blocks = max(-(-first.results // -(-positions // first.step)), min(fewest, first.results))
         return -(-first.results // blocks)
 
     @property
@@ -156,21 +158,21 @@ class Phase:
         return self.batch * -(-self.lines[0].results // self.block)
 
     @property
-    def trips(self) -> int:
-        """Of the kernel."""
+    def work_items(self) -> int:
+        """Work items of the kernel."""
         return min(self.tasks, self.tuning.work_items)
 
     @property
     def room(self) -> int:
-        """Elements of memory for a trip's box."""
+        """Elements of scratch memory for the padded input block of a work item."""
         return 0 if self.is_inside else math.prod(self.box) * self.pitch
 
     @property
     def work(self) -> int:
-        """Products of a trip."""
+        """Products of a work item."""
         results = self.batch * math.prod(line.results for line in self.lines)
         depth = self.inputs * math.prod(line.taps for line in self.lines)
-        return -(-results * max(depth, 1) * self.outputs * self.groups // self.trips)
+        return -(-results * max(depth, 1) * self.outputs * self.groups // self.work_items)
 
 
 def all_phases(
@@ -198,13 +200,15 @@ def joined(phases: Sequence[Phase]) -> list[Phase]:
 
 
 def scratch(phases: Sequence[Phase]) -> int:
-    """Elements of memory for the boxes of all trips, where they are too large for the stack."""
+    """Return the elements of scratch memory for the input blocks of all work items, if they are too
+    large for the stack.
+    """
     room, first = max(phase.room for phase in phases), phases[0]
-    return first.trips * room if room * first.width > first.tuning.input_block_bytes else 0
+    return first.work_items * room if room * first.width > first.tuning.input_block_bytes else 0
 
 
 def do_overlap(phases: Sequence[Phase]) -> bool:
-    """Whether blocks do some of each other's results once more."""
+    """Return whether blocks overlap, so that some results are computed twice."""
     return len(phases[0].lines) == 1 and any(
         phase.lines[0].results % phases[0].block for phase in phases
     )

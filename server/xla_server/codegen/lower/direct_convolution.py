@@ -77,7 +77,7 @@ def direct_phases(target: Target, i: HloInstruction) -> list[Phase] | None:
 
 
 def _reads_often(i: HloInstruction, phases: Sequence[Phase]) -> bool:
-    """Whether the input is read where it is, or so often that laying it out takes little."""
+    """Return whether the input is read where it is, or often enough to pay for a padded copy."""
     window = i.attributes.window.dimensions
     elements = math.prod(d.size for d in window)
     apart = math.prod(d.stride * d.base_dilation for d in window)
@@ -86,7 +86,9 @@ def _reads_often(i: HloInstruction, phases: Sequence[Phase]) -> bool:
 
 
 def is_depthwise(i: HloInstruction) -> bool:
-    """Whether a convolution makes each feature of its result of one of its input."""
+    """Return whether a convolution is depthwise: each output feature depends on one input
+    feature.
+    """
     numbers, kernel = i.attributes.dimension_numbers, i.operands[1].shape.dimensions
     groups = i.attributes.feature_group_count
     outputs = kernel[numbers.kernel_output_feature_dimension]
@@ -94,7 +96,9 @@ def is_depthwise(i: HloInstruction) -> bool:
 
 
 def is_last(order: Sequence[int]) -> bool:
-    """Whether dimensions are batch, spatial in order, feature; `order` has the feature second."""
+    """Return whether dimensions are in the order NHWC; `order` is given as batch, feature,
+    spatial.
+    """
     return (order[0], *order[2:], order[1]) == tuple(range(len(order)))
 
 

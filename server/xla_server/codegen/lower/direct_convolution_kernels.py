@@ -54,14 +54,14 @@ def phases_kernel(
     source, weights, result = map(Address, map(building.buffer, positions, roles))
     original = Address(building.buffer(positions[3], Role.READ)) if exact else weights
     box: int | Expression = 0
-    with Items(building.body, lead.trips, "item") as items:
+    with Items(building.body, lead.work_items, "item") as items:
         if scratch(phases):
             memory = Address(building.buffer(positions[4], Role.WRITE))
             box = items.let("box", memory + items.axis * room)
         elif room:
             box = Address(building.stack_array("box", room))
-        first, last = dealt(items.axis, lead.tasks, lead.trips)
-        with Loop(items, "task", last, first, iterations=lead.tasks / lead.trips) as tasks:
+        first, last = dealt(items.axis, lead.tasks, lead.work_items)
+        with Loop(items, "task", last, first, iterations=lead.tasks / lead.work_items) as tasks:
             block = tasks.let("block", tasks.axis % blocks * lead.block)
             image = tasks.let("image", tasks.axis // blocks)
             given: Operands = {"source": source, "weights": weights, "result": result}
@@ -176,7 +176,7 @@ def _position_operands(phase: Phase) -> Operands:
         **_of_dimensions("first", [line.first for line in lines], 0),
         **_of_dimensions("apart", [line.apart for line in lines], 1),
         "results1": _of_dimensions("results", [line.results for line in lines], 1)["results1"],
-        "place": phase.pitch * phase.width,
+        "pixel": phase.pitch * phase.width,
         "to_place": phase.outputs * phase.groups * phase.width,
     }
 
@@ -212,13 +212,13 @@ def _sum_operands(phase: Phase) -> Operands:
     positions = _strides(_extents(phase), unit)
     taps = _strides([line.window for line in phase.lines], phase.inputs)
     loops = [
-        (line.taps, line.reach * place, line.tap_step * step)
-        for line, place, step in zip(phase.lines, positions, taps, strict=True)
+        (line.taps, line.reach * position, line.tap_step * step)
+        for line, position, step in zip(phase.lines, positions, taps, strict=True)
     ]
     operands = {
         f"{name}{level}": number
         for level, loop in enumerate(_joined([*loops, (phase.inputs, phase.width, 1)]))
-        for name, number in zip(("trips", "over", "down"), loop, strict=True)
+        for name, number in zip(("iterations", "over", "down"), loop, strict=True)
     }
     first = sum(line.tap * step for line, step in zip(phase.lines, taps, strict=True))
     return {**operands, "first_row": first}
@@ -253,13 +253,13 @@ def _tile_operands(phase: Phase) -> Operands:
 def _joined(loops: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
     """Loops that move on as one made one, and as many as tiles have."""
     joined: list[tuple[int, int, int]] = []
-    for trips, left, right in loops:
-        if trips == 1:
+    for iterations, left, right in loops:
+        if iterations == 1:
             continue
         if joined:
             before = joined[-1]
-            if before[1:] == (trips * left, trips * right):
-                joined[-1] = (before[0] * trips, left, right)
+            if before[1:] == (iterations * left, iterations * right):
+                joined[-1] = (before[0] * iterations, left, right)
                 continue
-        joined.append((trips, left, right))
+        joined.append((iterations, left, right))
     return [(1, 0, 0)] * (LEVELS - len(joined)) + joined

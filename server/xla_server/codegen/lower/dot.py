@@ -40,7 +40,7 @@ from xla_server.target.tuning import BlasProducts
 STORED = MappingProxyType(
     {"f32": "f32", "f64": "f64", "s8": "i8", "u8": "u8", "s16": "i16", "s32": "i32", "u32": "i32"}
 )
-"""What panels call the types of elements."""
+"""Names of element types in packed panels."""
 
 
 def lower_dot(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -131,7 +131,9 @@ def _is_divided_more(
         return thin.is_right and _thin_product(target, i, thin).blocks > 1
     if gemm is None:
         return False
-    whole, free = (math.prod(g.trips) for g in (gemm, dataclasses.replace(gemm, whole_rows=False)))
+    whole, free = (
+        math.prod(g.work_items) for g in (gemm, dataclasses.replace(gemm, whole_rows=False))
+    )
     return whole < target.tuning.products.work_items and 2 * whole <= free
 
 
@@ -181,9 +183,11 @@ def _add_thin(lowering: Lowering, made: _Product, dot: ThinDot) -> None:
         plan = transposition(sizes, (0, 2, 1), element.byte_width)
         if plan is not None:
             rows = lowering.new(Shape.array(element, sizes), f"{made.name}.vectors")
-            kernel, trips, work = transposition_kernel(plan, lowering.target.tuning.transposes)
+            kernel, work_items, work = transposition_kernel(plan, lowering.target.tuning.transposes)
             lowering.add(
-                KernelThunk(rows.name, kernel, trips, work, (vectors, rows), (vectors,), (rows,))
+                KernelThunk(
+                    rows.name, kernel, work_items, work, (vectors, rows), (vectors,), (rows,)
+                )
             )
             vectors = rows
     thin = _thin_product(lowering.target, made.dot, dot)
@@ -258,7 +262,7 @@ def gemm_of(target: Target, i: HloInstruction, whole_rows: bool = False) -> Gemm
     if gemm.rows < 2 or gemm.columns < 2:
         return None
     is_known = is_by_blas(i, target.capability)
-    # Of a few columns most lanes are empty. A loop nest is no better if it reads with strides.
+    # With few columns most lanes are empty. A loop nest is no better if it reads with strides.
     if 2 * gemm.columns < gemm.lanes and (is_known or gemm.left.is_across):
         return None
     copied = gemm.batch * gemm.right_bytes if gemm.is_laid_out_ahead else 0
@@ -289,7 +293,7 @@ def _blas_kernel(
     across, down = block
     row_count, column_count = -(-rows // down), -(-columns // across)
     left_step, right_step = (rows if left_transposed else 1), (1 if right_transposed else columns)
-    # Of deep sums a part is added at a time, so that the execution can be stopped in between.
+    # Deep sums are computed in parts, so that the execution can be cancelled between them.
     at_once = min(depth, max(min_piece, PIECE_WORK[computed] // (down * across)))
     building = EpilogueKernel(epilogue)
     roles = (Role.READ, Role.READ, Role.WRITE, Role.WORD)
@@ -365,13 +369,13 @@ def _depth(i: HloInstruction) -> int:
 
 
 def is_by_blas(i: HloInstruction, capability: Capability) -> bool:
-    """Whether a dot is a product of matrices of a type that BLAS knows."""
+    """Return whether a dot is a product of matrices of a type that BLAS supports."""
     types = {shape.element_type for shape in (i.shape, *(part.shape for part in i.operands))}
     return len(types) == 1 and types <= capability.BLAS_TYPES and is_canonical(i)
 
 
 def is_canonical(i: HloInstruction) -> bool:
-    """Whether a dot is a product of matrices, or of a leading batch of them.
+    """Return whether a dot is a product of matrices, with at most one leading batch dimension.
 
     Sums of one product are none: added to zero, as those would be, -0 became 0.
     """

@@ -23,13 +23,13 @@ from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.lower.loop_kernel import cost_of_evaluations, evaluated_instructions
 from xla_server.codegen.lower.loops import array_shapes, kernel_operands
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.trace.affine import Variable, multi_index, variable
-from xla_server.codegen.trace.graph import Folded, Store
+from xla_server.codegen.trace.graph import ReductionResult, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Origins, Tracer
 from xla_server.evaluator.cost import Cost
 from xla_server.evaluator.evaluation_cost import instruction_cost_once
+from xla_server.ir.affine import Variable, multi_index, variable
 from xla_server.ir.module import HloInstruction
 
 Ends: TypeAlias = tuple[int | Expression, int | Expression]
@@ -96,7 +96,7 @@ class EpilogueKernel:
 
 
 NO_EPILOGUE = Epilogue()
-"""Of a product that stands for itself."""
+"""The epilogue of a product that is not fused with anything."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -166,13 +166,13 @@ class EpilogueFusion:
         """
         numbers = {**self.numbers, self.producer: self.arguments.index(self.product)}
         loops = (Variable(rows, "i"), Variable(columns, "i"))
-        place = variable(loops[0]) * columns + variable(loops[1])
-        index = multi_index(place, self.result.shape.dimensions)
+        element = variable(loops[0]) * columns + variable(loops[1])
+        index = multi_index(element, self.result.shape.dimensions)
         origins: Origins = {}
         store = Store(
             self.arguments.index(self.result),
             KERNEL_TYPE[self.result.shape.element_type],
-            place,
+            element,
             Tracer(RULES, numbers, origins).value(self.fusion, index),
         )
         nest = Nest(loops, (store,), self.lowering.target)
@@ -231,6 +231,8 @@ class _EpilogueBuilder(RowBuilder):
             (loops,),
             bounds,
             work,
-            needs_rows=any(isinstance(node, Folded) for node in all_nodes(self._nest.stores)),
+            needs_rows=any(
+                isinstance(node, ReductionResult) for node in all_nodes(self._nest.stores)
+            ),
             cost=cost_of_evaluations(evaluated_instructions(found.evaluations, origins)),
         )

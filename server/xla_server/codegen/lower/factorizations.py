@@ -113,8 +113,8 @@ def lower_orgqr(lowering: Lowering, i: HloInstruction) -> Tree:
     name = "ungqr" if k.element.is_complex else "orgqr"
     turned, factors, status = k.take(0), k.read(1), k.status()
     if is_by_blocks(k.computed, count, m * n * count):
-        places = (factors, *_room(k, m, n), status, k.cancelled())
-        k.body.call(f"reflected_{k.computed}", turned, m, n, count, *places)
+        outputs = (factors, *_room(k, m, n), status, k.cancelled())
+        k.body.call(f"reflected_{k.computed}", turned, m, n, count, *outputs)
     else:
         k.call(name, m, n, count, turned, m, factors, k.element, status)
     k.give(turned, 0)

@@ -1,9 +1,10 @@
 """Lowering of fft: transforms of one dimension after the other, several lines in vectors.
 
-Short lines are done in one kernel. A long line of n = g * m elements, or one of too few to fill
-vectors, is cut into g lines of every g-th element; their transforms, times roots of unity, are m
-lines of g elements, whose transforms are the result. What has a large prime factor is a convolution
-(Bluestein) of a length that has none. The cheapest way is chosen by the costs of fft_plan.
+Short lines are done in one kernel. A long line of n = g * m elements, or a line of a batch too
+small to fill vectors, is cut into g lines of every g-th element. Their transforms, times roots of
+unity, are m lines of g elements, and the transforms of those are the result. Lengths with a large
+prime factor become a convolution (Bluestein) of a length without one. The cheapest way is chosen by
+the costs of fft_plan.
 
 A real line of even length is a complex one of half the length; one of odd length has imaginary
 parts of zero.
@@ -30,7 +31,9 @@ from xla_server.ir.module import HloInstruction
 
 
 def lower_fft(lowering: Lowering, i: HloInstruction) -> Tree:
-    """The real side's dimension where it has one, the others in place, in the complex array."""
+    """Transform the dimension of the real side, if there is one, and then the others within the
+    complex array.
+    """
     attributes: FftAttributes = i.attributes
     result = lowering.new(i.shape, i.name)
     if not i.shape.element_count:
@@ -69,7 +72,7 @@ def _dimension(
     *,
     is_inverse: bool,
 ) -> None:
-    """Transform one dimension of a complex array, in place or not."""
+    """Transform one dimension of a complex array; source and target may be the same."""
     sizes = shape.dimensions
     outer, inner = (math.prod(part) for part in (sizes[:dimension], sizes[dimension + 1 :]))
     lines = Lines(outer, sizes[dimension], inner)

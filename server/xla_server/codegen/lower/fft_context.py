@@ -1,4 +1,6 @@
-"""What lowerings of Fourier transforms pass on: lines, arrays, and the cost of each way."""
+"""State that the lowerings of Fourier transforms share: lines, arrays, and the cost of each
+algorithm.
+"""
 
 import dataclasses
 import functools

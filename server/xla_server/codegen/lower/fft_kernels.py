@@ -167,7 +167,7 @@ class BlockKernel:
         rest = body.let(f"rest{suffix}", item // blocks)
         first = body.let(f"first{suffix}", number * width)
         lines = integer_op("minimum", width, whole(self.inner) - first)
-        places = first, body.let(f"lines{suffix}", lines)
+        span = first, body.let(f"lines{suffix}", lines)
         names, outer = Names(f"o{suffix}_"), list[Expression]()
         for dimension in reversed(range(len(self.sizes))):
             index = body.let(names("i"), rest % self.sizes[dimension])
@@ -176,7 +176,7 @@ class BlockKernel:
             target = target + index * self.target.steps[dimension]
             outer.insert(0, index)
         loaded, result = (
-            Block(Address(each), *self._parts(each), number, outer, *places)
+            Block(Address(each), *self._parts(each), number, outer, *span)
             for each in (array, transform.result)
         )
         self._move(body, self.source, source, self.loaded, loaded, is_load=True)
@@ -249,7 +249,7 @@ class BlockKernel:
         body.call_routine(routine, move_operands(*behind, rest, step, 1, self.factor))
 
     def _move(
-        self, body: Body, side: Side, place: Expression, count: int, block: Block, *, is_load: bool
+        self, body: Body, side: Side, at: Expression, count: int, block: Block, *, is_load: bool
     ) -> None:
         form = side.form(self.lanes, count)
         routine = move_routine(self.kind, form, is_load=is_load, is_real=side.is_real)
@@ -260,8 +260,8 @@ class BlockKernel:
             lines = whole(self.inner)
             of_lines = line_operands(block.first, size, step, side.inner_step)
         else:
-            place = place + block.first * side.inner_step
-        given = move_operands(place, *parts, lines, ahead, count, self.factor)
+            at = at + block.first * side.inner_step
+        given = move_operands(at, *parts, lines, ahead, count, self.factor)
         body.call_routine(routine, given | of_lines)
 
 

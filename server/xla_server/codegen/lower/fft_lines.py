@@ -31,7 +31,8 @@ class LineTransforms(Context):
         factor: float = 1.0,
         limit: int = 0,
     ) -> None:
-        """Transform lines, in place or not. Of each, `limit` elements are stored where it is set.
+        """Transform lines; source and target may be the same. If `limit` is not 0, only so many
+        elements of each line are stored.
 
         Real operands and results, and limits, are for lines whose `inner` is 1.
         """
@@ -181,9 +182,9 @@ class LineTransforms(Context):
 
         def turn(body: Body, block: Block) -> None:
             number = block.number if is_narrow else block.outer[1]
-            places = [address + number * size for address, size in addresses]
+            moved = [address + number * size for address, size in addresses]
             name = f"fourier_{'turn_lanes' if is_narrow else 'turn'}_{self.kind}"
-            body.call(name, block.address, m, *places, rows)
+            body.call(name, block.address, m, *moved, rows)
 
         return turn
 

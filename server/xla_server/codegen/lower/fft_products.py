@@ -75,8 +75,8 @@ def product(
             if not is_load:
                 chirp = (a, c.pair, a, c.pair, taken, address + begin * width, taken)
                 items.call(f"fourier_chirp_{c.kind}", *chirp)
-            place = Address(memory) + begin * ahead
-            given = move_operands(place, a + real, a + imaginary, total, ahead, taken)
+            begin_at = Address(memory) + begin * ahead
+            given = move_operands(begin_at, a + real, a + imaginary, total, ahead, taken)
             steps = line_operands(first, inner, outer_step, inner_step)
             items.call_routine(move, given | steps)
     work = 40 * most
@@ -186,9 +186,9 @@ def mix(c: Context, source: Array, target: Array, rows: int, n: int, *, is_inver
             numbers = (first, count, full)
             _move_pairs(c, items, (a, b), read_at, half, pairs, numbers, is_load=True)
             vector = c.pair // 2
-            places = (a, a + vector, b, b + vector)
+            halves = (a, a + vector, b, b + vector)
             factors = address + first * c.pair
-            items.call(f"fourier_mix_{kind}", *places, count, factors, bits_of(scale))
+            items.call(f"fourier_mix_{kind}", *halves, count, factors, bits_of(scale))
             _move_pairs(c, items, (a, b), written_at, half, pairs, numbers, is_load=False)
     work = 40 * min(most, vectors)
     add_kernel(c.lowering, c.title(), top, blocks, work, source.value, target.value, tables)
@@ -198,7 +198,7 @@ def _move_pairs(
     c: Context,
     body: Body,
     blocks: tuple[Expression, Expression],
-    place: Expression,
+    begin_at: Expression,
     half: int,
     pairs: int,
     numbers: tuple[Value, Value, Value],
@@ -213,8 +213,8 @@ def _move_pairs(
         move_routine(c.kind, form, is_load=is_load, is_real=False) for form in ("columns", "lines")
     )
     end = whole(pairs) - (first + full) * c.lanes
-    up = place + width + first * step
-    down = place + (half - 1) * width - first * step
+    up = begin_at + width + first * step
+    down = begin_at + (half - 1) * width - first * step
     body.call_routine(columns, move_operands(up, a, a + vector, c.lanes, step, full))
     with Branch(body, condition("gt", full, 0)) as inside:
         given = move_operands(down, b, b + vector, c.lanes, -step, full)

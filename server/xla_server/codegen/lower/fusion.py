@@ -13,17 +13,19 @@ from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.ir.module import HloInstruction
 
-LowerTail: TypeAlias = Callable[[Lowering, HloInstruction, HloInstruction], Tree]
+LowerEpilogue: TypeAlias = Callable[[Lowering, HloInstruction, HloInstruction], Tree]
 """Adds the rows of an output fusion, given with the dot or convolution that it holds."""
 
-PRODUCERS: Mapping[Opcode, LowerTail] = MappingProxyType(
+PRODUCERS: Mapping[Opcode, LowerEpilogue] = MappingProxyType(
     {Opcode.DOT: lower_dot_fusion, Opcode.CONVOLUTION: lower_convolution_fusion}
 )
-"""What an output fusion may hold, and how it is lowered then."""
+"""Producers of output fusions, each with its lowering."""
 
 
 def lower_fusion(lowering: Lowering, i: HloInstruction) -> Tree:
-    """One kernel: a loop nest, or a producer's with the tail in it."""
+    """Lower a fusion to one kernel: a loop nest, or the producer's kernel with the epilogue in
+    it.
+    """
     if i.attributes.kind is FusionKind.OUTPUT:
         for inner in i.called[0].instructions:
             lower = PRODUCERS.get(inner.opcode)

@@ -55,7 +55,7 @@ class Side:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Gemm:
-    """A product of `batch` pairs of matrices. `whole_rows` keeps rows in one trip."""
+    """A product of `batch` pairs of matrices. `whole_rows` keeps each row in one work item."""
 
     target: Target
     kind: Kind
@@ -123,20 +123,23 @@ class Gemm:
         return 2 if self.kind.pairs else 1
 
     def panel_bytes(self, members: int, depth: int) -> int:
-        """Of a panel."""
+        """Return the bytes of a packed panel."""
         return -(-depth // self.per_step) * members * self.kind.width
 
     @property
     def is_read_in_place(self) -> bool:
-        """Whether the right matrix is not laid out at all."""
+        """Return whether the right operand is read unpacked."""
         lies_well = not self.right.is_across and not self.kind.pairs
         return lies_well and self.tiles <= self.tuning.max_unpacked_tiles
 
     @property
     def is_laid_out_ahead(self) -> bool:
-        """Whether the right matrix is laid out by a kernel of its own, for all trips to share."""
-        # A panel that few trips read is laid out by each of them in its cache, not in memory.
-        _, down, _ = self.trips
+        """Return whether a kernel of its own packs the right operand, for all work items to
+        share.
+        """
+        # A panel that few work items read is packed by each of them into its cache, not into
+        # memory.
+        _, down, _ = self.work_items
         if self.tiles <= self.tuning.max_unpacked_tiles or down <= self.tuning.max_repacking_blocks:
             return False
         is_large = self.batch == 1 and self.work > 2 * self.tuning.min_item_products
@@ -149,12 +152,12 @@ class Gemm:
 
     @property
     def right_bytes(self) -> int:
-        """Of the panels of one right matrix."""
+        """Bytes of the packed panels of one right matrix."""
         return self.panels * self.panel_bytes(self.panel_columns, self.depth)
 
     @property
     def division(self) -> tuple[int, int]:
-        """(tiles, panels) of a trip."""
+        """Tiles and panels of a work item."""
         tuned = self.tuning
         most = self.work // self.batch // tuned.min_item_products
         wanted = min(-(-tuned.work_items // self.batch), max(1, most))
@@ -173,13 +176,13 @@ class Gemm:
             down = -(-self.tiles // tiles)
         if self.whole_rows:
             return tiles, self.panels
-        of_trip = tiles * self.height * self.columns * self.depth
-        across = max(-(-wanted // down), -(-of_trip // tuned.max_item_products))
+        of_item = tiles * self.height * self.columns * self.depth
+        across = max(-(-wanted // down), -(-of_item // tuned.max_item_products))
         return tiles, -(-self.panels // min(across, self.panels))
 
     @property
     def _is_divided_by_columns(self) -> bool:
-        """Whether trips share rows: the left matrix is the smaller one by far."""
+        """Return whether work items share rows: the left matrix is by far the smaller one."""
         is_wide = self.columns >= self.tuning.min_wide_ratio * self.rows
         return is_wide and self.panels >= 2 * self.tuning.work_items and not self.whole_rows
 
@@ -190,8 +193,8 @@ class Gemm:
         return rounds * tiles + (tiles if others else rest)
 
     @property
-    def trips(self) -> tuple[int, int, int]:
-        """Trips for the batch, down the rows and across the columns."""
+    def work_items(self) -> tuple[int, int, int]:
+        """Work items along the batch, the rows and the columns."""
         tiles, panels = self.division
         return self.batch, -(-self.tiles // tiles), -(-self.panels // panels)
 
@@ -251,7 +254,9 @@ def product_kernel(gemm: Gemm, positions: Sequence[int], epilogue: Epilogue) -> 
         panel = gemm.panel_bytes(gemm.panel_columns, gemm.run)
         room = Address(building.stack_array("room", panel + SLACK))
     has_epilogue = bool(epilogue.loops)
-    with Items(building.body, math.prod(gemm.trips), "item" if has_epilogue else None) as items:
+    with Items(
+        building.body, math.prod(gemm.work_items), "item" if has_epilogue else None
+    ) as items:
         operands = {
             **_operands(gemm, *map(Address, buffers)),
             "start": items.axis if has_epilogue else START,
@@ -270,7 +275,7 @@ def product_kernel(gemm: Gemm, positions: Sequence[int], epilogue: Epilogue) -> 
 def _emit_epilogue(gemm: Gemm, items: Items, epilogue: Epilogue) -> None:
     """Append the epilogue of a work item's part of the product."""
     tiles, panels = gemm.division
-    _, down, across = gemm.trips
+    _, down, across = gemm.work_items
     rows, columns = tiles * gemm.height, panels * gemm.panel_columns
     first_column = items.let("column", items.axis % across * columns)
     last_column = integer_op("minimum", first_column + columns, gemm.columns)
@@ -286,7 +291,7 @@ def _operands(
 ) -> Operands:
     """Return the operands of a band but for its range and its memory."""
     tiles, panels = gemm.division
-    _, down, across = gemm.trips
+    _, down, across = gemm.work_items
     return {
         **_left_operands(gemm),
         **_right_operands(gemm),
@@ -313,7 +318,7 @@ def _operands(
 
 
 def _left_operands(gemm: Gemm) -> Operands:
-    """What a band is told of the left side."""
+    """Return the operands of the M-block routine that describe the left matrix."""
     side = gemm.left
     member, step = side.strides(gemm.rows, gemm.depth)
     return {
@@ -326,7 +331,7 @@ def _left_operands(gemm: Gemm) -> Operands:
 
 
 def _right_operands(gemm: Gemm) -> Operands:
-    """What a band is told of the right side."""
+    """Return the operands of the M-block routine that describe the right matrix."""
     kind, side = gemm.kind, gemm.right
     _, panels = gemm.division
     together = gemm.panel_columns * kind.width
@@ -361,5 +366,5 @@ def _address(gemm: Gemm, side: Side, height: int) -> Expression:
 
 
 def _step_bytes(gemm: Gemm) -> int:
-    """Of an element's step in a panel of the right side."""
+    """Return the bytes between two k indices in a packed panel of the right matrix."""
     return gemm.panel_columns * gemm.kind.width // gemm.per_step

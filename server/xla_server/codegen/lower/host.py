@@ -1,12 +1,10 @@
-"""Lowering of what only Python can do. Each such row runs an evaluator on the operands' arrays.
+"""Lowering of instructions that only Python can execute: an evaluator runs on their arrays.
 
-What that is, and why:
-
-- infeed, outfeed, send and recv wait for other parties at queues and channels;
-- rng-get-and-update-state moves on a state that outlives the execution, and RandomState, which
-  rng is written with, draws one from the execution's source: sixteen bytes each;
-- custom calls of an operator's targets are Python functions, or C functions of arrays;
-- collectives that ask for replicas that there are not are refused by their evaluators.
+- Infeed, outfeed, send and recv wait for other parties at queues and channels.
+- rng-get-and-update-state advances a state that outlives the execution, and RandomState, to which
+  rng is expanded, draws one from the execution's source: sixteen bytes each.
+- Custom calls of an operator's targets are Python functions, or C functions of arrays.
+- Collectives over replicas that do not exist are refused by their evaluators.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,8 +51,7 @@ HOST_OPCODES = frozenset(
 )
 """Operations that belong to the host: they wait for other parties, or keep state between runs.
 
-Of collectives those are left that ask for replicas that there are not: their evaluators refuse.
-"""
+The remaining collectives name replicas that do not exist: their evaluators refuse them."""
 
 
 def lower_host(lowering: Lowering, i: HloInstruction) -> Tree:

@@ -213,17 +213,17 @@ class _Run:
         count = body.let("count", rest)
         stop = body.let("end", first + count)
         to = body.let("to", ahead - first)
-        place, tests = self._place(body)
+        offset, tests = self._offset(body)
         low, high, is_partial = first, stop, False
         if line is not None:
             is_partial = not matrix.is_inside(line)
             position = body.let(line.name, self._position(line))
             if line.gap > 1 or (axis.step < 0 and is_partial):
-                self._emit_tested(body, (first, stop), to, place, position, tests)
+                self._emit_tested(body, (first, stop), to, offset, position, tests)
                 return count
             if is_partial:
                 low, high = _clipped(body, axis, self._unit, position, (first, stop))
-            place = place + position * line.stride
+            offset = offset + position * line.stride
         if tests:
             inside = body.let("inside", _all(tests))
             low, high = (
@@ -232,23 +232,23 @@ class _Run:
             )
         if tests or is_partial:
             self._emit_zeros(body, (first, low), to)
-        place = body.let("place", place)
+        offset = body.let("place", offset)
         step = 1 if self._unit > 1 else axis.stride
         with Loop(body, "u", high, low, iterations=self.length) as each:
-            value = Load(self._copy.source, self._kind, place + each.axis * step)
+            value = Load(self._copy.source, self._kind, offset + each.axis * step)
             each.store(self._copy.target, self._kind, to + each.axis, value)
         if tests or is_partial:
             self._emit_zeros(body, (high, stop), to)
         return count
 
-    def _place(self, body: Body) -> tuple[Expression, list[Expression]]:
+    def _offset(self, body: Body) -> tuple[Expression, list[Expression]]:
         """Return the element of the source that a run begins at, and tests that it is there.
 
         The line of the run itself is left out.
         """
         matrix = self._copy.matrix
         free = [(self._index[axis], axis.step) for axis in self._fixed if axis.line is None]
-        place, tests = self._base + _sum(free, 0), list[Expression]()
+        offset, tests = self._base + _sum(free, 0), list[Expression]()
         for line in dict.fromkeys(axis.line for axis in matrix.axes if axis.line is not None):
             if line == self._axis.line:
                 continue
@@ -260,8 +260,8 @@ class _Run:
                     tests.append(condition("eq", there % line.gap, 0))
                     position = body.let(f"{line.name}_element", there // line.gap)
                 tests.append(condition("lt", position, line.size))
-            place = place + position * line.stride
-        return place, tests
+            offset = offset + position * line.stride
+        return offset, tests
 
     def _position(self, line: Line) -> Expression:
         terms = [(self._index[axis], axis.step) for axis in self._fixed if axis.line == line]
@@ -278,14 +278,14 @@ class _Run:
         body: Body,
         ends: tuple[Value, Value],
         to: Value,
-        place: Expression,
+        offset: Expression,
         position: Expression,
         tests: Sequence[Expression],
     ) -> None:
         """Append a run over a line with gaps, or against its direction: each element is tested."""
         line, kind = self._axis.line, self._copy.element_type
         assert line is not None
-        place = body.let("place", place)
+        offset = body.let("place", offset)
         with Loop(body, "u", ends[1], ends[0], iterations=self.length) as each:
             here = each.let("p", position + each.axis * self._axis.step)
             there = each.let("there", integer_op("maximum", here, 0))
@@ -297,7 +297,7 @@ class _Run:
                 condition("lt", element, line.size),
             ]
             with Branch(each, _all([*tests, *own])) as inside:
-                load = Load(self._copy.source, self._kind, place + element * line.stride)
+                load = Load(self._copy.source, self._kind, offset + element * line.stride)
                 inside.set(value, load)
             each.store(self._copy.target, self._kind, to + each.axis, value)
 

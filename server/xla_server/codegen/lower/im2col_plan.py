@@ -17,14 +17,14 @@ from xla_server.target.target import Target
 class Plan:
     """How a convolution is cut into products.
 
-    `matrix` has the rows outside where `depth_inside`, else inside. `features_last` says that
+    `matrix` has the rows outside where `depth_inside`, else inside. `is_nhwc` says that
     products are rows by features. `leading` are elements from row to row where the matrix lies
     ready in the input, `repacked` is the matrix of a kernel that does not.
     """
 
     matrix: Matrix
     depth_inside: bool
-    features_last: bool
+    is_nhwc: bool
     leading: int | None
     kernel_is_transposed: bool
     repacked: Matrix | None
@@ -48,8 +48,8 @@ class Plan:
         feature = numbers.output_feature_dimension
         before = tuple(over_result[d] for d in range(feature))
         after = tuple(over_result[d] for d in range(feature + 1, i.shape.rank))
-        features_last = all(axis.size == 1 for axis in after)
-        rows, fixed = ((*before, *after), ()) if features_last else (after, before)
+        is_nhwc = all(axis.size == 1 for axis in after)
+        rows, fixed = ((*before, *after), ()) if is_nhwc else (after, before)
         depth_order, depth_inside = _depth_order(over_result, over_kernel)
         depth = tuple(over_kernel[d] for d in depth_order)
         matrix = Matrix(rows, depth, fixed) if depth_inside else Matrix(depth, rows, fixed)
@@ -75,7 +75,7 @@ class Plan:
         return cls(
             matrix,
             depth_inside,
-            features_last,
+            is_nhwc,
             leading,
             transposed,
             repacked,

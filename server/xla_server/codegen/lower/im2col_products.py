@@ -65,7 +65,7 @@ def products_kernel(
             if exact:
                 addresses = Address(source), original, Address(result)
                 exact.emit(task, addresses, rows, columns)
-            if plan.features_last:
+            if plan.is_nhwc:
                 epilogue.emit(task, rows, columns)
             else:
                 before = block.outer * (plan.columns * plan.groups)
@@ -97,7 +97,7 @@ class _Block:
 
     def positions(self, plan: Plan) -> tuple[Expression, Expression]:
         """Return the ends of the results' positions, counted without features."""
-        if plan.features_last:
+        if plan.is_nhwc:
             return self.row, self.row_stop
         before = self.outer * plan.rows
         return before + self.row, before + self.row_stop
@@ -126,7 +126,7 @@ class _BlockWriter:
         """Append the products, a part of the depth at a time."""
         plan, block, width = self.plan, self.block, self.element_type.byte_width
         features = plan.columns * plan.groups
-        if plan.features_last:
+        if plan.is_nhwc:
             ahead = block.row * features + block.group * plan.columns
         else:
             ahead = block.outer * (features * plan.rows)
@@ -143,7 +143,7 @@ class _BlockWriter:
             else:
                 ahead, weights_ahead = depth * features + block.group * plan.columns, features
             rows = block.row_stop - block.row
-            by_depth, of_rows = plan.depth_inside, plan.features_last
+            by_depth, of_rows = plan.depth_inside, plan.is_nhwc
             left: _Operand = matrix, matrix_ahead, int(not by_depth if of_rows else by_depth)
             is_transposed = plan.kernel_is_transposed == of_rows
             right: _Operand = weights + ahead * width, weights_ahead, int(is_transposed)

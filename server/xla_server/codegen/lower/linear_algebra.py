@@ -21,11 +21,11 @@ from xla_server.ir.module import HloInstruction
 _LETTER = {Transpose.NO_TRANSPOSE: "N", Transpose.TRANSPOSE: "T", Transpose.ADJOINT: "C"}
 _OTHER_SIDE = {"L": "R", "R": "L"}
 OTHER_TRIANGLE = {"L": "U", "U": "L"}
-"""What the named triangle of a matrix is in its transposed, as which LAPACK sees it."""
+"""The triangle of a row-major matrix, as the column-major LAPACK sees its transpose."""
 
 
 def lower_cholesky(lowering: Lowering, i: HloInstruction) -> Tree:
-    """The factors in the place of a copy of the matrices, NaN where there is no factor.
+    """Factor a copy of the matrices within its own buffer; NaN where there is no factor.
 
     Not every LAPACK looks for NaN in its pivots: what it calls a factor may be unfinished. The
     transposed of a Hermitian matrix is its conjugate, whose factors are the conjugate ones, so
@@ -66,7 +66,7 @@ def factorize(k: MatrixKernel, matrix: Expression, status: Expression, triangle:
 
 
 def lower_triangular_solve(lowering: Lowering, i: HloInstruction) -> Tree:
-    """The solutions in the place of a copy of the right sides."""
+    """Solve within the buffer of a copy of the right sides."""
     a: TriangularSolveAttributes = i.attributes
     side, triangle = "L" if a.left_side else "R", "L" if a.lower else "U"
     diagonal = "U" if a.unit_diagonal else "N"

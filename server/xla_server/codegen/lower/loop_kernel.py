@@ -13,20 +13,20 @@ from xla_server.codegen.kernel_ir.expressions import Apply as ApplyExpression
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Let
 from xla_server.codegen.kernel_ir.walk import walk
-from xla_server.codegen.loops.fold_groups import folds_of
-from xla_server.codegen.loops.kept_rows import cost_of
 from xla_server.codegen.loops.loop_builder import Nest
+from xla_server.codegen.loops.reduction_groups import reductions_of
+from xla_server.codegen.loops.row_buffers import cost_of
 from xla_server.codegen.loops.scheduled import Evaluations, ScheduledKernel
 from xla_server.codegen.loops.schedules import ElementGraph, scheduled_by
 from xla_server.codegen.loops.stored_nodes import all_nodes, prologue_of
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
-from xla_server.codegen.trace.affine import Affine, linear, multi_index
-from xla_server.codegen.trace.graph import Apply, Fold, Load, Node, Store
+from xla_server.codegen.trace.graph import Apply, Load, Node, Reduction, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Origins, Rule, Tracer
 from xla_server.evaluator.cost import Cost
 from xla_server.evaluator.evaluation_cost import evaluation_cost
+from xla_server.ir.affine import Affine, linear, multi_index
 from xla_server.ir.module import HloInstruction
 from xla_server.target.target import Target
 
@@ -56,14 +56,14 @@ class LoopKernel:
     """The kernel of a task, or kernels that share it, and their counts for one launch of each.
 
     `evaluated` has the evaluations of each instruction that it computes, `units` its time in
-    additions, and `prologue_folds` the reductions that each call does again.
+    additions, and `prologue_reductions` the reductions that each call does again.
     """
 
     task: LoopTask
     thunks: tuple[KernelThunk, ...]
     evaluated: Mapping[HloInstruction, float]
     units: float
-    prologue_folds: tuple[HloInstruction, ...]
+    prologue_reductions: tuple[HloInstruction, ...]
 
 
 def loop_kernel(task: LoopTask) -> LoopKernel:
@@ -85,7 +85,7 @@ def loop_kernel(task: LoopTask) -> LoopKernel:
         (thunk,),
         evaluated_instructions(found.evaluations, origins),
         units_of(found.evaluations, task),
-        _prologue_folds(graph.nest, origins),
+        _prologue_reductions(graph.nest, origins),
     )
 
 
@@ -109,14 +109,16 @@ def maker_of(task: LoopTask, buffers: Sequence[Value], origins: Origins) -> Make
         tracer = Tracer(rules, numbers, origins, ends)
         if task.root is not task.instruction:
             tracer.enter(task.instruction.called[0], task.instruction.operands)
-        place = linear(index, dimensions)
+        element = linear(index, dimensions)
         stores = []
         for number, value in zip(task.numbers, task.values, strict=True):
             shape = value.shape
-            # A convolution and what is made of it may have other dimensions over the same places.
-            at = index if shape.dimensions == dimensions else multi_index(place, shape.dimensions)
+            # A convolution and its epilogue may have other dimensions over the same elements.
+            at = index if shape.dimensions == dimensions else multi_index(element, shape.dimensions)
             node = tracer.value(task.root, at, number)
-            stores.append(Store(buffers.index(value), KERNEL_TYPE[shape.element_type], place, node))
+            stores.append(
+                Store(buffers.index(value), KERNEL_TYPE[shape.element_type], element, node)
+            )
         return stores
 
     return make
@@ -149,18 +151,22 @@ def units_of(evaluations: Evaluations, task: LoopTask) -> float:
     return total
 
 
-def _unit(what: Node | Fold, access: int) -> int:
+def _unit(what: Node | Reduction, access: int) -> int:
     if isinstance(what, Apply):
         return cost_of(what)
     return access if isinstance(what, Load) else 1
 
 
-def _prologue_folds(nest: Nest, origins: Origins) -> tuple[HloInstruction, ...]:
+def _prologue_reductions(nest: Nest, origins: Origins) -> tuple[HloInstruction, ...]:
     """Return the reductions that stand before the loop over work items."""
     if not nest.loops:
         return ()
     inside = {loop for node in prologue_of(nest.stores) for loop in node.variables}
-    found = (origins.get(fold) for fold in folds_of(nest.stores) if inside.issuperset(fold.loops))
+    found = (
+        origins.get(reduction)
+        for reduction in reductions_of(nest.stores)
+        if inside.issuperset(reduction.loops)
+    )
     return tuple(i for i in found if i is not None and i.opcode is Opcode.REDUCE)
 
 
@@ -192,11 +198,11 @@ def in_place_pairs(nest: Nest, buffers: Sequence[Value]) -> tuple[tuple[Value, V
             offsets.setdefault(node.argument, set()).add(node.offset)
     pairs = []
     if len({store.offset for store in nest.stores}) == 1:
-        place = {nest.stores[0].offset}
+        element = {nest.stores[0].offset}
         for store in nest.stores:
             for argument, read in offsets.items():
                 old, new = buffers[argument].shape, buffers[store.argument].shape
                 same = old.element_type.byte_width == new.element_type.byte_width
-                if read == place and same:
+                if read == element and same:
                     pairs.append((buffers[store.argument], buffers[argument]))
     return tuple(pairs)

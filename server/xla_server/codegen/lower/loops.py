@@ -17,12 +17,13 @@ from xla_server.codegen.lower.loop_kernel import (
     loop_kernel,
 )
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
-from xla_server.codegen.trace.affine import linear
 from xla_server.codegen.trace.graph import Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.movement import start_indices
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Tracer
+from xla_server.fusion.fusible import is_scalar_constant
+from xla_server.ir.affine import linear
 from xla_server.ir.explicit_stack import result_of
 from xla_server.ir.module import HloInstruction
 
@@ -70,13 +71,8 @@ def kernel_operands(lowering: Lowering, instruction: HloInstruction) -> dict[Hlo
     return {
         operand: lowering.array(operand)
         for operand in instruction.operands
-        if not is_literal(operand)
+        if not is_scalar_constant(operand)
     }
-
-
-def is_literal(instruction: HloInstruction) -> bool:
-    """Whether an instruction is a constant that stands in the text of kernels."""
-    return instruction.opcode is Opcode.CONSTANT and not instruction.shape.dimensions
 
 
 def array_shapes(shape: Shape) -> tuple[Shape, ...]:
@@ -94,7 +90,9 @@ def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
     if not update.shape.element_count:
         return result
     operands = {
-        operand: lowering.array(operand) for operand in i.operands[1:] if not is_literal(operand)
+        operand: lowering.array(operand)
+        for operand in i.operands[1:]
+        if not is_scalar_constant(operand)
     }
     buffers = list(dict.fromkeys([*operands.values(), result]))
     numbers = {operand: buffers.index(value) for operand, value in operands.items()}
@@ -103,13 +101,13 @@ def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
     def make(index: Index) -> Sequence[Store]:
         tracer = Tracer(RULES, numbers)
         starts = result_of(start_indices(tracer, i, 2, len(sizes)))
-        place = tuple(
+        moved = tuple(
             position + tracer.clamped(starts[d], sizes[d] - update.shape.dimensions[d])
             for d, position in enumerate(index)
         )
         kernel_type = KERNEL_TYPE[i.shape.element_type]
         return [
-            Store(len(buffers) - 1, kernel_type, linear(place, sizes), tracer.value(update, index))
+            Store(len(buffers) - 1, kernel_type, linear(moved, sizes), tracer.value(update, index))
         ]
 
     found = row_kernel(Nest(*collapsed(update.shape.dimensions, make), lowering.target))

@@ -1,4 +1,4 @@
-"""From optimised HLO to the code of a program: one row after the other, over values."""
+"""Lowering: the code of a program, one row after the other over values, from optimised HLO."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, cast
@@ -98,7 +98,7 @@ class Lowering:
         outer, self._scope = self._scope, {}
         try:
             self._scope.update(zip(computation.parameters, arguments, strict=True))
-            # As the interpreter walks them: what waits for a recv comes last.
+            # The order of the interpreter: instructions that wait for a recv come last.
             for instruction in in_order(computation.instructions):
                 if instruction not in self._scope:
                     self._scope[instruction] = yield self._lowered(instruction)

@@ -41,8 +41,8 @@ Answer: TypeAlias = Callable[[Expression, Expression], Expression]
 class MatrixCall:
     """How a call becomes rows; `rank` is that of its first operand without the batch.
 
-    Where an operand has no elements, `empty` says of results what they are: the operand of that
-    number, or a function of each element's place; zero where it says nothing.
+    `empty` gives results where an operand has no elements: the operand of that number, or a
+    function of each element's index; zero where it has no entry.
     """
 
     lower: LowerCall
@@ -255,7 +255,7 @@ class MatrixKernel:
         return real(KERNEL_TYPE[self.real].computed, math.nan)
 
     def status(self) -> ir.Value:
-        """A place for a status that is no result."""
+        """Return the address of a status that is no result."""
         return self.body.let("status", _address(0))
 
     def is_failed(self, status: Expression) -> Expression:
@@ -271,7 +271,7 @@ class MatrixKernel:
     def done(self, work: int, parts: int = 1) -> Tree:
         """Add the kernel, of `work` operations for each matrix; the instruction's values.
 
-        What needs no room may be done for each `part` of each matrix by itself.
+        Matrices that need no scratch memory may be done in `parts`, each a work item.
         """
         if parts > 1:
             self._slots = self._count * parts

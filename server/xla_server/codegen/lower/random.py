@@ -1,6 +1,6 @@
 """Lowering of rng-bit-generator: a loop over counters, each of which gives a few elements.
 
-Which counters are drawn for a shape is xla_server.ops.rng_bit_generator's rule.
+The counters that are drawn for a shape are defined by xla_server.ops.rng_bit_generator.
 """
 
 import math
@@ -158,11 +158,11 @@ def _rows(r: _Random, half: int, size: int, inner: int) -> None:
         end = rows.let("end", integer_op("minimum", STOP, Index(inner, ((row, inner),))))
         turn = Index(0, ((row, 1),))
         terms = (Quotient(turn, half), size), (Remainder(turn, half), 2), (row, -1)
-        place = rows.let("place", Index(0, tuple((term, n * inner) for term, n in terms)))
+        origin = rows.let("place", Index(0, tuple((term, n * inner) for term, n in terms)))
 
         def draw(outside: Body, *, both: bool) -> None:
             with r.counters(outside, at, end) as loop:
-                first = (place, 1), (loop.axis, 1)
+                first = (origin, 1), (loop.axis, 1)
                 r.store_pair(loop, Index(0, first), Index(inner, first) if both else None)
 
         if size % 2 == 0:
@@ -180,14 +180,14 @@ def _odd_rows(r: _Random, half: int, size: int) -> None:
     with Repeat(r.body, condition("lt", at, STOP), 1) as rows:
         row = rows.let("row", Quotient(Index(0, ((at, 1),)), half))
         whole = rows.let("whole", integer_op("minimum", STOP, Index(half - 1, ((row, half),))))
-        place = rows.let("place", Index(0, ((row, size - 2 * half),)))
+        origin = rows.let("place", Index(0, ((row, size - 2 * half),)))
         with r.counters(rows, at, whole) as loop:
-            first = (place, 1), (loop.axis, 2)
+            first = (origin, 1), (loop.axis, 2)
             r.store_pair(loop, Index(0, first), Index(1, first))
         rows.set(at, whole)
         with Branch(rows, condition("lt", at, STOP)) as last:
             pair = r.three_fry(last, at)
-            r.store(last, Index(0, ((place, 1), (at, 2))), pair)
+            r.store(last, Index(0, ((origin, 1), (at, 2))), pair)
             last.set(at, plus(at, 1))
 
 

@@ -18,7 +18,7 @@ from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS, is_fault
 from xla_server.codegen.lower.loop_kernel import LoopKernel, LoopTask, loop_kernel
 from xla_server.codegen.lower.loops import array_shapes
 from xla_server.evaluator.evaluation_cost import evaluation_cost, evaluations_once
-from xla_server.fusion.fused_body import is_small_constant
+from xla_server.fusion.fusible import is_scalar_constant
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import CostClass
 from xla_server.target.target import Target
@@ -66,7 +66,7 @@ def _task_of(fusion: HloInstruction, target: Target) -> LoopTask:
     operands = {
         operand: _value(operand, operand.name)
         for operand in fusion.operands
-        if not is_small_constant(operand)
+        if not is_scalar_constant(operand)
     }
     shapes = array_shapes(fusion.shape)
     values = tuple(Value(s.without_layout(), f"{fusion.name}.{n}") for n, s in enumerate(shapes))
@@ -100,7 +100,7 @@ class _Planner:
         stored: frozenset[HloInstruction] = frozenset()
         kernels = self._kernels(stored)
         while self._left > 0:
-            serial = next(filter(None, map(self._serial_fold, kernels)), None)
+            serial = next(filter(None, map(self._serial_reduction, kernels)), None)
             # The only result is written by the kernel itself: there would be none to read it.
             if serial is not None and (serial,) != self._results:
                 stored |= {serial}
@@ -202,17 +202,17 @@ class _Planner:
     def _units(self, kernels: Iterable[LoopKernel]) -> float:
         return sum(kernel.units + self._costs.launch for kernel in kernels)
 
-    def _serial_fold(self, kernel: LoopKernel) -> HloInstruction | None:
+    def _serial_reduction(self, kernel: LoopKernel) -> HloInstruction | None:
         """Return a reduction before the parallel loop of a kernel that could have more chunks."""
-        if not kernel.prologue_folds:
+        if not kernel.prologue_reductions:
             return None
         (thunk,) = kernel.thunks
         chunks = self._loops.chunks
-        calls = calls_of(thunk.trips, thunk.work, thunk.prologue, chunks)
-        wanted = min(self._costs.parallel_calls, calls_of(thunk.trips, thunk.work, 0, chunks))
+        calls = calls_of(thunk.work_items, thunk.work, thunk.prologue, chunks)
+        wanted = min(self._costs.parallel_calls, calls_of(thunk.work_items, thunk.work, 0, chunks))
         if calls >= wanted:
             return None
-        return max(kernel.prologue_folds, key=evaluations_once)
+        return max(kernel.prologue_reductions, key=evaluations_once)
 
 
 def _results(root: HloInstruction) -> tuple[HloInstruction, ...]:

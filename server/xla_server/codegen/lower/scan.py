@@ -1,9 +1,9 @@
 """Lowering of running sums, products, maxima: reduce-windows that one pass computes.
 
 Sums and products of floats are kept in double, as a long sequence adds up many roundings, and sums
-of doubles with what their roundings have left out. Along the last dimension each row is a trip.
-Along others a block of neighbours is, whose running values are kept in scratch memory, so that
-memory is read in its order.
+of doubles with what their roundings have left out. Along the last dimension each row is a work
+item. Along others a block of neighbours is, whose running values are kept in scratch memory, so
+that memory is read in its order.
 """
 
 import dataclasses
@@ -53,7 +53,7 @@ from xla_server.ops.scalar_function import recognise
 
 _ZERO = literal(np.float64(0), ElementType.F64)
 _NOTHING = literal(np.float64(-0.0), ElementType.F64)
-"""What leaves any number as it is."""
+"""The neutral element of addition: x + -0 is x for every x."""
 
 
 def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -139,7 +139,8 @@ def _step_of(i: HloInstruction) -> _Step:
         function = function_of(reducer.root.opcode, kinds[0], computed)
         return [t.rounded(t.apply(function, [*left, *right], computed), kinds[0])]
 
-    # What is recognised combines the initial value last: a sum is the same from wherever it starts.
+    # A recognised reducer combines the initial value last: a sum is the same from wherever it
+    # starts.
     types = tuple(kinds[:count])
     first = elements if known else combined(starts, elements)
     running = variables("run", types)

@@ -37,7 +37,7 @@ def lower_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     weight = 1 + len(combiner.statements) // tuned.statements_per_update
     division = space.division(i.attributes.unique_indices, weight, width, tuned)
     whole = tuned.update_work * weight * updates.element_count
-    work = whole // (division.trips if division else 1)
+    work = whole // (division.work_items if division else 1)
     # All vectors may be in one of the ranges.
     looks = is_long(whole if isinstance(division, Ranges) else work)
     if isinstance(division, Ranges):

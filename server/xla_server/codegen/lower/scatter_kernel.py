@@ -127,7 +127,7 @@ class ScatterKernel:
         """
         sizes, batch_dims = self._space.updates, self._space.batch_dims
         split, block = (division.dimension, division.size) if division else (-1, 1)
-        item = self._open(Items(self._body, division.trips if division else 1)).axis
+        item = self._open(Items(self._body, division.work_items if division else 1)).axis
         if not batch_dims:
             self._read_vector()
         looking, turns = -1, 1
@@ -173,7 +173,7 @@ class ScatterKernel:
         listed = min(max(1, SPAN // space.window_elements), self._tuned.listed_vectors, vectors)
         own = StackArray("own", 8 * listed)
         self._stack = (own,)
-        item = self._open(Items(self._body, division.trips)).axis
+        item = self._open(Items(self._body, division.work_items)).axis
         first = self._open(Loop(self._body, "first", vectors, step=listed)).axis
         if self._buffers.word:
             self._body.add(Stop(self._buffers.word))
@@ -184,10 +184,10 @@ class ScatterKernel:
             shift = Const(Type.I64, (division.shift,))
             piece = loop.let("piece", integer_op("shift_right_arithmetic", number, shift))
             loop.store(own, "i64", count, loop.axis)
-            owner = integer_op("bit_and", piece, division.trips - 1)
+            owner = integer_op("bit_and", piece, division.work_items - 1)
             is_own = condition("eq", owner, item)
             loop.set(count, plus(count, integer_op("to_i64", is_own)))
-        k = self._open(Loop(self._body, "k", count, iterations=listed / division.trips)).axis
+        k = self._open(Loop(self._body, "k", count, iterations=listed / division.work_items)).axis
         found = self._body.let("found", Load(own, Type.I64, k))
         self._position.update(self._coordinates(self._body, found, "u"))
         self._read_vector()
@@ -222,15 +222,15 @@ class ScatterKernel:
 
     def _entry(self, entry: int, position: dict[int, Expression]) -> Index:
         """Return the index of an entry of the index vector at a position of batch dimensions."""
-        place: list[Expression] = [position[d] for d in self._space.batch_dims]
+        element_at: list[Expression] = [position[d] for d in self._space.batch_dims]
         if self._vector < self._shape.rank:
-            place.insert(self._vector, Index(entry))
-        return flat_index(place, self._shape.dimensions)
+            element_at.insert(self._vector, Index(entry))
+        return flat_index(element_at, self._shape.dimensions)
 
-    def _index(self, place: Index) -> Expression:
+    def _index(self, element_at: Index) -> Expression:
         """Return the entry at an index."""
         kind = self._shape.element_type
-        number = load_element(kind, self._buffers.indices, place)
+        number = load_element(kind, self._buffers.indices, element_at)
         if kind.bit_width == 64 and not kind.is_signed_integer:
             # Entries beyond the range of signed numbers are outside of every array.
             number = Apply("minimum", (number, Const(Type.U64, (2**63 - 1,))), Type.U64)
@@ -256,13 +256,13 @@ class ScatterKernel:
     def _update(self) -> None:
         """Combine the updates of all arrays at the indices of all loops."""
         space, body, position = self._space, self._body, self._position
-        place = []
+        element_at = []
         for d, dims in enumerate(zip(space.window, space.batch, strict=True)):
             terms: list[Expression] = [self._starts[d]] if d in self._starts else []
             terms += [position[each] for each in dims if each >= 0]
-            place.append(Index(0, tuple((term, 1) for term in terms)))
+            element_at.append(Index(0, tuple((term, 1) for term in terms)))
         own = [position[d] for d in range(len(space.updates))]
-        to = body.let("to", flat_index(place, space.sizes))
+        to = body.let("to", flat_index(element_at, space.sizes))
         at = body.let("at", flat_index(own, space.updates))
         combiner, buffers = self._combiner, self._buffers
         for memory, (value, kind) in zip(buffers.results, combiner.old, strict=True):

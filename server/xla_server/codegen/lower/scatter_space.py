@@ -1,10 +1,10 @@
-"""Where the updates of a scatter go, and how threads may share them out.
+"""Index space of a scatter, and its division into work items.
 
-Updates of one position are combined in the order of their elements. Threads may therefore have a
-part each
-- of a dimension that the indices do not reach, in which an update stays in its own part;
-- of the updates, where no two of them are of one position;
-- of the result, each going through all indices and doing those that are its own, in order.
+Updates of one position are combined in the order of their elements. A work item is one of:
+
+- A range of a dimension that the indices do not reach: an update stays within its range.
+- A block of the updates, if no two of them have the same position.
+- A range of the result: it goes through all indices and applies those of its own, in order.
 """
 
 import dataclasses
@@ -18,42 +18,42 @@ from xla_server.target.kernel_tuning import Scatters
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Blocks:
-    """Each trip does `size` neighbours along an update dimension of `length`."""
+    """Each work item updates `size` neighbours along an update dimension of `length`."""
 
     dimension: int
     size: int
     length: int
 
     @property
-    def trips(self) -> int:
+    def work_items(self) -> int:
         """How many there are."""
         return -(-self.length // self.size)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ranges:
-    """Each trip owns every `trips`th piece of 2**`shift` along a dimension of the result.
+    """Each work item owns one in `work_items` pieces of 2**`shift` along a dimension of the result.
 
-    Pieces in turn, as indices that are often the same are often neighbours. `trips` is a power
+    Pieces in turn, as indices that are often the same are often neighbours. Their number is a power
     of two.
     """
 
     dimension: int
-    trips: int
+    work_items: int
     shift: int
 
 
 Division: TypeAlias = Blocks | Ranges | None
-"""How a scatter is shared out; None where it is one trip."""
+"""How a scatter is split into work items; None if it is one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Space:
     """Where updates go: for each input dimension, the update dimensions it is counted by.
 
-    `window` and `batch` give the update dimension, -1 for none, whose position is the place in
-    the window, and along a batching dimension; `scattered` the number of the index, -1 for none.
-    `sizes` are the input's and `updates` the updates'; `batch_dims` of these count index vectors.
+    `window` and `batch` give the update dimension, -1 for none, that counts positions in the window
+    and along a batching dimension; `scattered` is the number of the index, -1 for none. `sizes` are
+    the input's and `updates` the updates'; `batch_dims` of these count index vectors.
     """
 
     sizes: tuple[int, ...]
@@ -107,8 +107,8 @@ class Space:
         """Merge dimension `d` of the input with the next one, and those of the updates."""
         outer = self.window[d]
 
-        def renumbered(places: tuple[int, ...]) -> tuple[int, ...]:
-            return tuple(place - (place > outer) for place in places)
+        def renumbered(axes: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(axis - (axis > outer) for axis in axes)
 
         return Space(
             _product_at(self.sizes, d),
@@ -136,8 +136,8 @@ class Space:
 
     def extent(self, dimension: int) -> int:
         """The size of the window along a dimension of the input."""
-        place = self.window[dimension]
-        return self.updates[place] if place >= 0 else 1
+        axis = self.window[dimension]
+        return self.updates[axis] if axis >= 0 else 1
 
     def division(self, is_unique: bool, weight: int, width: int, tuned: Scatters) -> Division:
         """How to share the updates out.
@@ -156,31 +156,31 @@ class Space:
     def _own(self, tuned: Scatters) -> Blocks | None:
         """The best blocks of a dimension that the indices do not reach."""
         own = {
-            place
+            axis
             for d in range(len(self.sizes))
-            for place in (self.window[d], self.batch[d])
-            if place >= 0 and self.scattered[d] < 0
+            for axis in (self.window[d], self.batch[d])
+            if axis >= 0 and self.scattered[d] < 0
         }
         blocks = [
-            Blocks(place, self._block(place, tuned), self.updates[place]) for place in sorted(own)
+            Blocks(axis, self._block(axis, tuned), self.updates[axis]) for axis in sorted(own)
         ]
-        best = max(blocks, key=lambda each: min(each.trips, tuned.max_ranges), default=None)
-        return best if best and best.trips > 1 else None
+        best = max(blocks, key=lambda each: min(each.work_items, tuned.max_ranges), default=None)
+        return best if best and best.work_items > 1 else None
 
-    def _block(self, place: int, tuned: Scatters) -> int:
-        if place < len(self.updates) - 1:
+    def _block(self, axis: int, tuned: Scatters) -> int:
+        if axis < len(self.updates) - 1:
             return 1
         fewest, most = tuned.columns
-        return max(fewest, min(most, self.updates[place] // tuned.column_items))
+        return max(fewest, min(most, self.updates[axis] // tuned.column_items))
 
-    def _of_updates(self, trips: int) -> Blocks:
-        """Blocks of the outermost update dimension that is long enough for so many trips."""
-        place = max(range(len(self.updates)), key=lambda d: min(self.updates[d], trips))
-        size = self.updates[place]
-        return Blocks(place, -(-size // trips), size)
+    def _of_updates(self, work_items: int) -> Blocks:
+        """Split the outermost update dimension that is long enough for so many work items."""
+        axis = max(range(len(self.updates)), key=lambda d: min(self.updates[d], work_items))
+        size = self.updates[axis]
+        return Blocks(axis, -(-size // work_items), size)
 
     def _of_result(self, weight: int, width: int, tuned: Scatters) -> Ranges | None:
-        """Ranges along a dimension in which a vector's updates are all in one place."""
+        """Split a dimension along which the updates of one index vector have one position."""
         last = max(self.batch_dims, default=-1)
         for d in range(len(self.sizes)):
             if self.scattered[d] >= 0 and self.extent(d) > 1 and self.window[d] < last:
@@ -197,10 +197,10 @@ class Space:
             return None
         chosen = max(found, key=lambda d: min(self.sizes[d], tuned.max_ranges))
         size, row = self.sizes[chosen], width * math.prod(self.sizes[chosen + 1 :])
-        trips = _power_of_two(min(1 + each // tuned.range_updates, size, tuned.max_ranges))
-        trips = max(trips, min(size, 2))
-        piece = _power_of_two(max(1, min(tuned.piece_bytes // row, size // (2 * trips))))
-        return Ranges(chosen, trips, piece.bit_length() - 1) if trips > 1 else None
+        work_items = _power_of_two(min(1 + each // tuned.range_updates, size, tuned.max_ranges))
+        work_items = max(work_items, min(size, 2))
+        piece = _power_of_two(max(1, min(tuned.piece_bytes // row, size // (2 * work_items))))
+        return Ranges(chosen, work_items, piece.bit_length() - 1) if work_items > 1 else None
 
 
 def _product_at(sizes: tuple[int, ...], n: int) -> tuple[int, ...]:

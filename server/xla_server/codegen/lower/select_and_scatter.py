@@ -1,7 +1,7 @@
 """Lowering of select-and-scatter: a walk over the windows, in the order of the sources.
 
-Sources of one place are combined in order, so threads share the work only along a dimension in
-which the window is a single element and each source stays with its own.
+Sources of one position are combined in order, so work items can only split a dimension in which the
+window is a single element and each source stays with its own.
 """
 
 import math
@@ -99,8 +99,8 @@ def _build(
             kept = inner.declare("kept", load_element(element, operand, 0))
             with ExitStack() as window:
                 position, innermost = _open_window(window, inner, i, at)
-                place = innermost.let("at", flat_index(position, sizes))
-                candidate = innermost.let("candidate", load_element(element, operand, place))
+                index = innermost.let("at", flat_index(position, sizes))
+                candidate = innermost.let("candidate", load_element(element, operand, index))
                 (stays,) = apply_computation(
                     innermost,
                     names,
@@ -112,7 +112,7 @@ def _build(
                 changes = condition("bit_not", stays)
                 with Branch(innermost, condition("bit_or", changes, is_first)) as branch:
                     branch.set(kept, candidate)
-                    branch.set(kept_at, place)
+                    branch.set(kept_at, index)
             with Branch(inner, condition("ge", kept_at, 0)) as branch:
                 old = branch.let("old", load_element(made, result, kept_at))
                 new = branch.let("new", load_element(kind, source, flat_index(at, sources)))
@@ -163,12 +163,12 @@ def _open_window(
         loop = Loop(body, f"w{n}", d.size)
         body = opened.enter_context(loop)
         terms = (at[n], d.stride), (loop.axis, 1)
-        place = body.let(f"p{n}", plus(Index(0, terms), -d.padding_low))
-        position.append(place)
+        index = body.let(f"p{n}", plus(Index(0, terms), -d.padding_low))
+        position.append(index)
         last = (sources[n] - 1) * d.stride + d.size - 1 - d.padding_low
         for test, bound, is_needed in (("ge", 0, d.padding_low > 0), ("lt", size, last >= size)):
             if is_needed:
-                test_of = condition(test, place, bound)
+                test_of = condition(test, index, bound)
                 body = opened.enter_context(Branch(body, test_of))
     return position, body
 

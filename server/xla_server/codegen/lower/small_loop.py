@@ -1,6 +1,6 @@
 """Lowering of a while loop on a few scalars to one kernel that has the loop inside.
 
-A trip through the executor costs more than the few operations of such a loop. Its scalars are
+An iteration in the executor costs more than the few operations of such a loop. Its scalars are
 variables of the kernel; arrays that it hands on are read where they are, arrays of which it updates
 a few elements are written where they are.
 """
@@ -17,11 +17,11 @@ from xla_server.codegen.loops.scalar_loop import Register, ScalarLoop, scalar_lo
 from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.trace.affine import Affine, linear
 from xla_server.codegen.trace.graph import Load, Node, Position, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, TooManyCopiesError, Tracer, integer
+from xla_server.ir.affine import Affine, linear
 from xla_server.ir.effects import has_side_effect
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction
@@ -61,7 +61,9 @@ def _may_be_small(i: HloInstruction, tuned: SmallLoops) -> bool:
 
 
 class _SmallLoop:
-    """One loop while it is lowered. Nothing is added to the lowering before all is known."""
+    """One loop while it is lowered. The lowering is changed only once the whole loop is known to
+    fit.
+    """
 
     def __init__(
         self,
@@ -267,7 +269,7 @@ def _at(element: int, dimensions: Sequence[int]) -> Index:
 
 
 def _cost(stores: Sequence[Store], roots: Sequence[Node]) -> int:
-    """Operations of one trip, those of folds times their lengths."""
+    """Return the operations of one iteration, with reductions multiplied by their lengths."""
     kind = KERNEL_TYPE
     anything = next(iter(kind.values()))
     rest = [Store(0, anything, Affine(0), root) for root in roots]

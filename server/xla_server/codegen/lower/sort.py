@@ -92,7 +92,7 @@ def lower_sort(lowering: Lowering, i: HloInstruction) -> Tree:
 
 
 def lower_topk(lowering: Lowering, i: HloInstruction) -> Tree:
-    """The first k of each row in the order of their keys, and their places."""
+    """Return the first k elements of each row in the order of their keys, and their indices."""
     shape, k = i.operands[0].shape, i.attributes.k
     results = tuple(
         lowering.new(part, f"{i.name}.{n}") for n, part in enumerate(i.shape.tuple_shapes)
@@ -320,10 +320,10 @@ def _merge(
             both.let(name, Load(source, Type.I64, run))
             for name, run in (("left_number", left), ("right_number", right))
         ]
-        places = [both.let(sort.names("at"), line.at(number)) for number in numbers]
+        indices = [both.let(sort.names("at"), line.at(number)) for number in numbers]
         a, b = (
-            [sort.element(both, n, place) for n in range(len(sort.types))]
-            for place in reversed(places)
+            [sort.element(both, n, index) for n in range(len(sort.types))]
+            for index in reversed(indices)
         )
         pairs = [
             (each, kind) for *pair, kind in zip(a, b, sort.types, strict=True) for each in pair

@@ -75,7 +75,7 @@ def make_key(t: Tracer, node: Node, ascending: bool, elements: Mapping[int, Name
 
 
 def _mirrors(left: Node, right: Node, pairs: dict[Named, Named]) -> bool:
-    """Whether one expression is the other with the second elements in place of the first."""
+    """Return whether one expression is the other with each second element for the first."""
     seen: dict[Node, Node] = {}
     waiting = [(left, right)]
     while waiting:

@@ -1,7 +1,7 @@
 """Lowering of LAPACK's calls for eigenvalues, singular values and what leads to them.
 
-Semantics: xla_server.custom_calls.spectral, and portable for Eigh. What LAPACK leaves as it was
-where it finds no result is zero, as its Python wrappers have it.
+Semantics: xla_server.custom_calls.spectral, and portable for Eigh. A result that LAPACK leaves
+unset because it found none is zero, as in LAPACK's Python wrappers.
 """
 
 from collections.abc import Mapping
@@ -103,8 +103,8 @@ def lower_general(lowering: Lowering, i: HloInstruction) -> Tree:
         for vector, mode in zip(vectors, modes, strict=True):
             k.fill(k.element, vector, n * n if mode == "V" else 1)
         reals = [k.room(k.real, 2 * n)] if k.element.is_complex else []
-        places = (vectors[0], n, vectors[1], n)
-        k.call("geev", *modes, n, turned, n, *values, *places, k.element, *reals, status)
+        outputs = (vectors[0], n, vectors[1], n)
+        k.call("geev", *modes, n, turned, n, *values, *outputs, k.element, *reals, status)
         for result, vector, mode in zip(results, vectors, modes, strict=True):
             if mode == "N":
                 k.fill(complex_type, result, n * n)
@@ -130,10 +130,10 @@ def _pair(k: MatrixKernel, vectors: Expression, imaginary: Expression, result: E
             body.set(first, integer_op("maximum", c - 1, 0))
             body.set(sign, real(kind, -1))
         with k.loop(n) as r:
-            place = (r * n + c) * 2
-            k.store(kind, result, place, k.load(kind, vectors, first * n + r))
+            offset = (r * n + c) * 2
+            k.store(kind, result, offset, k.load(kind, vectors, first * n + r))
             other = k.load(kind, vectors, second * n + r)
-            k.store(kind, result, place + 1, Apply("mul", (sign, other), Type(kind)))
+            k.store(kind, result, offset + 1, Apply("mul", (sign, other), Type(kind)))
 
 
 def lower_schur(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -147,9 +147,9 @@ def lower_schur(lowering: Lowering, i: HloInstruction) -> Tree:
     for value in values:
         k.fill(k.element, value, n)
     reals = [k.room(k.real, n)] if k.element.is_complex else []
-    places: list[Expression | int] = [n, form, n, chosen, *values, basis, n]
-    # Nothing is chosen, so neither the function that chooses nor its notes are there.
-    k.call("gees", mode, "N", _NOBODY, *places, k.element, *reals, _NOBODY, status)
+    outputs: list[Expression | int] = [n, form, n, chosen, *values, basis, n]
+    # gees selects no eigenvalues here: it gets neither a selecting function nor its notes.
+    k.call("gees", mode, "N", _NOBODY, *outputs, k.element, *reals, _NOBODY, status)
     k.give(form, 0)
     if mode == "V":
         k.give(basis, 1)
@@ -211,8 +211,8 @@ def _singular(lowering: Lowering, i: HloInstruction, name: str) -> Tree:
     if name == "gesdd":
         extra.append(k.room(_S32, 8 * less))
     modes = [mode] if name == "gesdd" else [mode, mode]
-    places = (turned, m, values, vectors[0], m, vectors[1], max(1, right[0]))
-    k.call(name, *modes, m, n, *places, k.element, *extra, status)
+    outputs = (turned, m, values, vectors[0], m, vectors[1], max(1, right[0]))
+    k.call(name, *modes, m, n, *outputs, k.element, *extra, status)
     for number, vector, core in zip((2, 3), vectors, (left, right), strict=True):
         if mode == "N":
             k.fill(k.element, k.write(number), core[0] * core[1])

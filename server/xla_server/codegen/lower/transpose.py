@@ -1,8 +1,8 @@
 """Lowering of transposes that stand for themselves: tile by tile, so that both the lines read
 and the lines written are used whole.
 
-Dimensions that stay neighbours are one. What is left is a batch of matrices, whose rows lie in
-the source and whose columns lie in the result; the others are outside.
+Dimensions that stay neighbours are one. The remaining dimensions are a batch of matrices, with rows
+in the source and columns in the result; the others are outside.
 """
 
 import dataclasses
@@ -102,9 +102,9 @@ def lower_transpose(lowering: Lowering, i: HloInstruction) -> Tree:
     if plan is None or i.shape.element_count < tuned.min_elements:
         return lower_loop(lowering, i)
     source, result = lowering.array(operand), lowering.new(i.shape, i.name)
-    kernel, trips, work = transposition_kernel(plan, tuned)
+    kernel, work_items, work = transposition_kernel(plan, tuned)
     arguments = (source, result)
-    lowering.add(KernelThunk(i.name, kernel, trips, work, arguments, (source,), (result,)))
+    lowering.add(KernelThunk(i.name, kernel, work_items, work, arguments, (source,), (result,)))
     return result
 
 

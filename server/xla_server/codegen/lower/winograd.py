@@ -5,8 +5,8 @@ infinity, multiplied there feature by feature, and taken back. A finite f32 resu
 most 2^-16 of the largest input times the sum of the kernel's magnitudes; tiles of registers are
 nearer by about four bits.
 
-What is infinite, no number or overflows at one point spoils results that do not read it, so tiles
-with such a result are summed up once more, product by product.
+Infinities, NaNs and overflows at one point spoil results that do not read it, so tiles with such
+results are computed again without the transform.
 """
 
 import dataclasses
@@ -73,13 +73,15 @@ class Tiled:
         return -(-self.tiles // self.block)
 
     @property
-    def trips(self) -> int:
-        """Of the kernel."""
+    def work_items(self) -> int:
+        """Work items of the kernel."""
         return min(self.blocks, self.phase.tuning.work_items)
 
     @property
     def parts(self) -> tuple[int, int, int]:
-        """Elements of a trip's memory: transformed inputs, products, and a tile by itself."""
+        """Elements of scratch memory of a work item: transformed inputs, products, and a single
+        tile.
+        """
         inputs, outputs = self.phase.inputs, self.phase.outputs
         square = SIDE * SIDE
         return (
@@ -90,18 +92,18 @@ class Tiled:
 
     @property
     def scratch(self) -> int:
-        """Elements of memory for all trips."""
-        return self.trips * sum(self.parts)
+        """Elements of scratch memory for all work items."""
+        return self.work_items * sum(self.parts)
 
     @property
     def work(self) -> int:
-        """Products of a trip, about."""
+        """Products of a work item, approximately."""
         of_tile = SIDE * SIDE * self.phase.inputs * (self.phase.outputs + 8)
-        return -(-self.tiles * of_tile // self.trips)
+        return -(-self.tiles * of_tile // self.work_items)
 
 
 def fits(phases: Sequence[Phase]) -> bool:
-    """Whether a convolution is one of those that tiles of 6x6 inputs are for."""
+    """Return whether tiles of 6x6 inputs fit a convolution."""
     if len(phases) != 1 or phases[0].kind != "f32" or phases[0].groups > 1:
         return False
     (phase,) = phases
@@ -156,10 +158,12 @@ def tiled_kernel(
     building = EpilogueKernel(epilogue)
     roles = (Role.READ, Role.READ, Role.READ, Role.WRITE, Role.WRITE)
     source, weights, taps, result, scratch = map(Address, map(building.buffer, positions, roles))
-    with Items(building.body, tiled.trips, "item") as items:
+    with Items(building.body, tiled.work_items, "item") as items:
         room = items.let("room", scratch + items.axis * (4 * sum(tiled.parts)))
-        first, last = dealt(items.axis, tiled.blocks, tiled.trips)
-        with Loop(items, "block", last, first, iterations=tiled.blocks / tiled.trips) as blocks:
+        first, last = dealt(items.axis, tiled.blocks, tiled.work_items)
+        with Loop(
+            items, "block", last, first, iterations=tiled.blocks / tiled.work_items
+        ) as blocks:
             begin = blocks.let("begin", blocks.axis * tiled.block)
             limit = integer_op("minimum", begin + tiled.block, tiled.tiles)
             end = blocks.let("end", limit)

@@ -16,7 +16,7 @@ _LEFT, _PRODUCT = "zmm30", "zmm31"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Words:
-    """What a type of elements is computed with."""
+    """Instructions and registers for one type of elements."""
 
     lanes: int
     move: str
@@ -66,9 +66,9 @@ def gemm_tile(symbol: str, machine: Machine, kind: str, rows: int, vectors: int)
     old, new = [], []
     for row in range(rows):
         for number, mask in enumerate(masks):
-            total, place = _sum(row, vectors, number), f"zmmword ptr [r10 + {64 * number}]"
-            old.append(f"{words.add} {total} {mask}, {total}, {place}")
-            new.append(f"{words.move} {place} {mask}, {total}")
+            total, address = _sum(row, vectors, number), f"zmmword ptr [r10 + {64 * number}]"
+            old.append(f"{words.add} {total} {mask}, {total}, {address}")
+            new.append(f"{words.move} {address} {mask}, {total}")
         for rest, end in ((old, 2), (new, 3)):
             rest += ["dec r11", f"je {end}f", f"add r10, {pitch}"] if row < rows - 1 else []
     start = [f"mov r10, {result}", f"mov r11, {there}"]
@@ -106,7 +106,8 @@ def product_tile(
     words = _words(machine, kind)
     masks = [""] * (vectors - 1) + ["{k1}" if is_partial else ""]
     kept = 16 + 8 * 9
-    # Of each loop, behind six operands in registers: trips, and steps on the left and the right.
+    # The stack holds, per loop, the iterations and the strides of both sides; six operands are in
+    # registers.
     loops = [
         [f"qword ptr [rsp + {kept + 8 + 8 * (3 * n + m)}]" for m in range(3)] for n in range(4)
     ]
@@ -120,20 +121,26 @@ def product_tile(
     if rows > _ROWS_OF_A_POINTER:
         body += ["lea r9, [r10 + 8*rcx]", "sub r9, rcx"]
     for row in range(rows):
-        base, place = divmod(row, _ROWS_OF_A_POINTER)
-        start = f"{bases[base]}{_BEHIND[place]}"
+        base, row_of_base = divmod(row, _ROWS_OF_A_POINTER)
+        start = f"{bases[base]}{_BEHIND[row_of_base]}"
         if is_depthwise:
             body += _column_products(words, start, row, masks)
         else:
             body += _products(words, start, row, vectors)
     body += [f"add r10, {loops[-1][1]}", f"add r11, {loops[-1][2]}", "dec rax", "jne 8b", "9:"]
     for level in (2, 1, 0):
-        trips, *steps = loops[level]
+        iterations, *steps = loops[level]
         count, *starts = (f"qword ptr [rsp + {8 * (3 * level + n)}]" for n in range(3))
         begin, end = 2 * level + 2, 2 * level + 3
         moves = [f"mov {start}, {side}" for start, side in zip(starts, ("rdi", "rsi"), strict=True)]
         body = [
-            *(f"mov rax, {trips}", "test rax, rax", f"jle {end}f", f"mov {count}, rax", *moves),
+            *(
+                f"mov rax, {iterations}",
+                "test rax, rax",
+                f"jle {end}f",
+                f"mov {count}, rax",
+                *moves,
+            ),
             *(f"{begin}:", *body),
             *(f"mov {side}, {start}" for start, side in zip(starts, ("rdi", "rsi"), strict=True)),
             *(f"add {side}, {step}" for side, step in zip(("rdi", "rsi"), steps, strict=True)),
@@ -170,29 +177,29 @@ def _masks(words: _Words, columns: str, vectors: int) -> list[str]:
     return lines
 
 
-def _loads(words: _Words, place: str, masks: Sequence[str]) -> list[str]:
-    """What the right side has in this step."""
+def _loads(words: _Words, address: str, masks: Sequence[str]) -> list[str]:
+    """Return the loads of the right side at this k index."""
     return [
         f"{words.move} zmm{_FACTORS + number}{f' {mask}{{z}}' if mask else ''}, "
-        f"zmmword ptr [{place} + {64 * number}]"
+        f"zmmword ptr [{address} + {64 * number}]"
         for number, mask in enumerate(masks)
     ]
 
 
-def _products(words: _Words, place: str, row: int, vectors: int) -> list[str]:
+def _products(words: _Words, address: str, row: int, vectors: int) -> list[str]:
     """The products of a row's element added to its sums."""
     size = "qword" if words.lanes == 8 else "dword"
-    lines = [f"{words.broadcast} {_LEFT}, {size} ptr [{place}]"]
+    lines = [f"{words.broadcast} {_LEFT}, {size} ptr [{address}]"]
     for number in range(vectors):
         lines += words.added(_sum(row, vectors, number), f"zmm{_FACTORS + number}")
     return lines
 
 
-def _column_products(words: _Words, place: str, row: int, masks: Sequence[str]) -> list[str]:
+def _column_products(words: _Words, address: str, row: int, masks: Sequence[str]) -> list[str]:
     """The products of a row's elements, each in its column, added to its sums."""
     return [
         f"{words.multiply} {_sum(row, len(masks), number)} {mask}, zmm{_FACTORS + number}, "
-        f"zmmword ptr [{place} + {64 * number}]"
+        f"zmmword ptr [{address} + {64 * number}]"
         for number, mask in enumerate(masks)
     ]
 

@@ -22,7 +22,7 @@ _TARGET = ("", " + r9", " + 2*r9", " + r13", " + 4*r9", " + r14")
 
 
 def fits(matrix: Sequence[Sequence[Fraction]]) -> bool:
-    """Whether there are registers for a matrix."""
+    """Return whether the registers suffice for a matrix."""
     size = max(len(matrix), len(matrix[0]))
     return size <= len(_SOURCE) and _NUMBERS + len(_numbers(matrix)) <= 30
 
@@ -48,8 +48,8 @@ def transform(
         lines += ["cmovg r11, rax", "mov rax, -1", "bzhi rax, rax, r11", "kmovw k1, eax"]
     first = [*_feature(is_partial), "lea r11, [rdi + 4*r11]", "mov rax, rsp", f"mov r15, {wide}"]
     read = [
-        f"vmovups zmm{number}{zeroed}, zmmword ptr [r11{place}]"
-        for number, place in enumerate(_SOURCE[:wide])
+        f"vmovups zmm{number}{zeroed}, zmmword ptr [r11{address}]"
+        for number, address in enumerate(_SOURCE[:wide])
     ]
     keep = [
         f"vmovaps zmmword ptr [rax + {64 * wide * number}], zmm{_TOTALS + number}"
@@ -60,8 +60,8 @@ def transform(
     then = [*_feature(is_partial), "lea r11, [rcx + 4*r11]", "mov rax, rsp", f"mov r15, {high}"]
     read = [f"vmovaps zmm{number}, zmmword ptr [rax + {64 * number}]" for number in range(wide)]
     write = [
-        f"vmovups zmmword ptr [r11{place}]{mask}, zmm{_TOTALS + number}"
-        for number, place in enumerate(_TARGET[:high])
+        f"vmovups zmmword ptr [r11{address}]{mask}, zmm{_TOTALS + number}"
+        for number, address in enumerate(_TARGET[:high])
     ]
     lines += [*then, "4:", *read, *_sums(matrix, numbers), *write]
     for number in range(high if looks else 0):
@@ -92,14 +92,14 @@ def _numbers(matrix: Sequence[Sequence[Fraction]]) -> dict[int, str]:
     """The registers of the numbers to multiply by, by their bits."""
     found = dict.fromkeys(_bits(factor) for row in matrix for factor in row if factor != 1)
     found.pop(0, None)
-    return {bits: f"zmm{_NUMBERS + place}" for place, bits in enumerate(found)}
+    return {bits: f"zmm{_NUMBERS + address}" for address, bits in enumerate(found)}
 
 
 def _sums(matrix: Sequence[Sequence[Fraction]], numbers: dict[int, str]) -> list[str]:
     """The matrix times the line that is in registers, each sum from left to right."""
     lines = []
-    for place, row in enumerate(matrix):
-        total, is_begun = f"zmm{_TOTALS + place}", False
+    for address, row in enumerate(matrix):
+        total, is_begun = f"zmm{_TOTALS + address}", False
         for column, factor in enumerate(row):
             value, number = f"zmm{column}", numbers.get(_bits(factor))
             if not factor:

@@ -1,4 +1,4 @@
-"""What kernels do with a run of neighbouring sums before and after rows are added to it.
+"""Routines that kernels call before and after they add rows to a run of neighbouring sums.
 
 Every reduction by columns has these loops, the same in each but for addresses and counts. They are
 a small part of its time, but were a fourth of its compilation.
@@ -19,15 +19,15 @@ FILLED = {4: "i32", 8: "i64"}
 """Integers that `fill_function` writes, by their bytes."""
 
 JOINED = {"f32": CONSTANTS["f32"](1 << 31), "f64": CONSTANTS["f64"](1 << 63)}
-"""What sums of each type begin with: -0, which added to anything leaves it as it is."""
+"""Initial values of sums: -0, as x + -0 is x for every x."""
 
 
 def _fill(kind: str) -> Callable[..., None]:
     store, narrow = MEMORY[f"store_{kind}"], MEMORY[f"to_{kind}"]
 
-    def fill(place, count, bits):  # type: ignore[no-untyped-def]
+    def fill(address, count, bits):  # type: ignore[no-untyped-def]
         for number in range(count):
-            store(place, number, narrow(bits))
+            store(address, number, narrow(bits))
 
     return fill
 
@@ -46,7 +46,7 @@ def _join(kind: str) -> Callable[..., None]:
 
 
 def fill_function(byte_width: int) -> str:
-    """What kernels call the function that writes one value to a run of places.
+    """Return the name of the function that writes one value to consecutive elements.
 
     It takes the address of the first, how many there are, and the value's bits as an int64.
     """
@@ -54,7 +54,7 @@ def fill_function(byte_width: int) -> str:
 
 
 def join_function(kind: str) -> str:
-    """What kernels call the function that adds a run of sums to those outside, and begins it anew.
+    """Return the name of the function that adds a run of sums to those outside, and resets it.
 
     It takes the addresses of the sums outside and of those inside, which do not overlap, and how
     many there are of each.

@@ -1,15 +1,18 @@
 """Concatenation of arrays that are in memory, as functions that all programs share.
 
-A concatenate copies a run of neighbouring bytes of each operand into each row of its result. Which
-runs these are is not in the code but in a table, so that a kernel's text does not depend on how
-many operands there are, and is compiled once for a process.
+A concatenate copies a run of neighbouring bytes of each operand into each row of its result. The
+runs are not in the code but in a table, so that a kernel's text does not depend on how many
+operands there are, and is compiled once for a process.
 
 Buffer 0 of a kernel is the table, buffer 1 the result, and the others are operands. The table is
 words of 64 bits: COUNT of its entries, ROW_BYTES from row to row of the result, COPIED_BYTES of
-each row that the entries fill, ROWS, and BLOCK_ROWS that are copied operand by operand. Behind them
-are the entries, ENTRY_WORDS each, in the order of the result: the number of the operand's BUFFER,
-the byte OFFSET of its first run and the bytes from run to run (STRIDE), the byte of a row that the
-run goes to (TARGET), its SIZE in bytes, and the bytes of a row that entries before it fill (BEGIN).
+each row that the entries fill, ROWS, and BLOCK_ROWS that are copied operand by operand. The entries
+follow, ENTRY_WORDS each, in the order of the result:
+
+- BUFFER, the number of the operand's buffer.
+- OFFSET, the byte of its first run, and STRIDE, the bytes from run to run.
+- TARGET, the byte of a row that the run is copied to, and SIZE, its bytes.
+- BEGIN, the bytes of a row that the entries before it fill.
 """
 
 import functools
@@ -175,8 +178,8 @@ def _interleave_text(symbol: str) -> str:
     buffer = _loaded(f, f.address("%buffers", (_loaded(f, entry, BUFFER), 8)), 0)
     source = f.address(f.plus(buffer, _loaded(f, entry, OFFSET)), (row, "%width"))
     target = f.address(gathered, (operand.number, TILE_BYTES))
-    places = [f"ptr {f.pointer(place)}" for place in (target, source)]
-    f.call("void", "llvm.memcpy.p0.p0.i64", [*places, f"i64 {TILE_BYTES}", "i1 false"])
+    pointers = [f"ptr {f.pointer(pointer)}" for pointer in (target, source)]
+    f.call("void", "llvm.memcpy.p0.p0.i64", [*pointers, f"i64 {TILE_BYTES}", "i1 false"])
     operand.end()
     y = Loop(f, "0", tall, "%side", [])
     read = f.address(gathered, (y.number, "%width"))

@@ -1,7 +1,7 @@
 """A block of a convolution by tiles of registers, as one function that kernels share.
 
-It lays out what the block reads of the input where windows leave that, and does the loops round
-the tiles, for any sizes. There are three spatial dimensions; those missing have one place.
+It lays out what the block reads of the input where windows leave that, and does the loops round the
+tiles, for any sizes. There are three spatial dimensions; missing ones have size 1.
 """
 
 import functools
@@ -31,7 +31,7 @@ BLOCK = Routine(
         # position.
         *parameters(Unit.COUNT, "size0", "size1", "size2", "start0", "start1", "start2"),
         *parameters(Unit.COUNT, "step0", "step1", "step2"),
-        *parameters(Unit.OFFSET, "place"),
+        *parameters(Unit.OFFSET, "pixel"),
         # Positions of what is read: of the box, or of the input.
         *parameters(Unit.COUNT, "extent0", "extent1", "extent2"),
         # The whole result, where this phase's results lie in it and how far apart, and from
@@ -59,7 +59,7 @@ BLOCK = Routine(
             Parameter(f"{name}{loop}", unit)
             for loop in range(4)
             for name, unit in (
-                ("trips", Unit.COUNT),
+                ("iterations", Unit.COUNT),
                 ("over", Unit.OFFSET),
                 ("down", Unit.COUNT),
             )
@@ -74,7 +74,7 @@ BLOCK = Routine(
 def _block(  # type: ignore[no-untyped-def]
     source, weights, result, box,
     image, down, across, high,
-    size0, size1, size2, start0, start1, start2, step0, step1, step2, place,
+    size0, size1, size2, start0, start1, start2, step0, step1, step2, pixel,
     extent0, extent1, extent2,
     whole0, whole1, whole2, first0, first1, first2, apart0, apart1, apart2,
     results1, to_place,
@@ -83,22 +83,22 @@ def _block(  # type: ignore[no-untyped-def]
     panels, columns, panel_read, panel_weights, panel_written,
     rest, rest_weights,
     row, rest_row, first_row,
-    trips0, over0, down0, trips1, over1, down1,
-    trips2, over2, down2, trips3, over3, down3,
+    iterations0, over0, down0, iterations1, over1, down1,
+    iterations2, over2, down2, iterations3, over3, down3,
     tile, low_tile, rest_tile, low_rest_tile,
 ):  # fmt: skip
     at0 = start0 + down * step0
     at2 = start2 + across * step2
-    base = source + (((image * size0 + at0) * size1 + start1) * size2 + at2) * place
+    base = source + (((image * size0 + at0) * size1 + start1) * size2 + at2) * pixel
     if box != 0:
         base = box
         _lay_out(
-            box, source + image * (size0 * size1 * size2 * place),
-            at0, start1, at2, size0, size1, size2, extent0, extent1, extent2, place,
+            box, source + image * (size0 * size1 * size2 * pixel),
+            at0, start1, at2, size0, size1, size2, extent0, extent1, extent2, pixel,
         )  # fmt: skip
     into0 = (image * whole0 + first0 + down * apart0) * whole1 + first1
     into = result + (into0 * whole2 + first2 + across * apart2) * to_place
-    step = step2 * place
+    step = step2 * pixel
     ahead = apart2 * to_place
     for group in range(0, groups):
         for panel in range(0, panels + min(rest, 1)):
@@ -113,7 +113,7 @@ def _block(  # type: ignore[no-untyped-def]
             written = into + group * group_written + panel * panel_written
             for y in range(0, high):
                 for z in range(0, results1):
-                    left = read + (y * step0 * extent1 + z * step1) * extent2 * place
+                    left = read + (y * step0 * extent1 + z * step1) * extent2 * pixel
                     to = written + (y * apart0 * whole1 + z * apart1) * whole2 * to_place
                     for x in range(0, tall_count + low_count):
                         is_tall = x < tall_count
@@ -122,33 +122,33 @@ def _block(  # type: ignore[no-untyped-def]
                             select(is_tall, function, low_function),
                             left + number * step, right, to + number * ahead,
                             step, ahead, there,
-                            trips0, over0, down0 * pitch, trips1, over1, down1 * pitch,
-                            trips2, over2, down2 * pitch, trips3, over3, down3 * pitch,
+                            iterations0, over0, down0 * pitch, iterations1, over1, down1 * pitch,
+                            iterations2, over2, down2 * pitch, iterations3, over3, down3 * pitch,
                         )  # fmt: skip
 
 
 @njit(error_model="numpy")
 def _lay_out(  # type: ignore[no-untyped-def]
     box, image,
-    at0, at1, at2, size0, size1, size2, extent0, extent1, extent2, place,
+    at0, at1, at2, size0, size1, size2, extent0, extent1, extent2, pixel,
 ):  # fmt: skip
-    """A part of the input from a place on, with zeros where it leaves that."""
+    """Copy a part of the input from a position on, with zeros where it is outside."""
     to = box
     low = max(min(0 - at2, extent2), 0)
     high = max(min(size2 - at2, extent2), low)
     for y in range(at0, at0 + extent0):
         for z in range(at1, at1 + extent1):
             if y >= 0 and y < size0 and z >= 0 and z < size1:
-                clear_bytes(to, low * place)
+                clear_bytes(to, low * pixel)
                 copy_bytes(
-                    to + low * place,
-                    image + ((y * size1 + z) * size2 + at2 + low) * place,
-                    (high - low) * place,
+                    to + low * pixel,
+                    image + ((y * size1 + z) * size2 + at2 + low) * pixel,
+                    (high - low) * pixel,
                 )
-                clear_bytes(to + high * place, (extent2 - high) * place)
+                clear_bytes(to + high * pixel, (extent2 - high) * pixel)
             else:
-                clear_bytes(to, extent2 * place)
-            to = to + extent2 * place
+                clear_bytes(to, extent2 * pixel)
+            to = to + extent2 * pixel
 
 
 DIRECT_BLOCK: dict[str, Any] = {

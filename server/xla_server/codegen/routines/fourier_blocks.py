@@ -1,4 +1,4 @@
-"""What Fourier transforms do to blocks besides passes.
+"""Steps of Fourier transforms over blocks, other than passes.
 
 Operands are int64. Addresses `real` and `imaginary` are those of a block's parts, which may be
 exchanged; tables have complex numbers.
@@ -18,7 +18,8 @@ _REAL_OPERANDS = ("real", "imaginary", "half", "table")
 
 
 def _halves_text(symbol: str, machine: Machine, kind: str, *, is_inverse: bool) -> str:
-    """The step between a real transform and a complex one of half its length, in place.
+    """The step between a real transform and a complex one of half its length, overwriting its
+    operand.
 
     Elements k and half - k become s * (x[k] + conj(x[half - k])) + t[k] * (x[k] -
     conj(x[half - k])), and the conjugate of the difference, where s is the first number of the
@@ -29,7 +30,7 @@ def _halves_text(symbol: str, machine: Machine, kind: str, *, is_inverse: bool) 
     ends = f.let(f"mul i64 %half, {f.pair}")
     real, imaginary = f.pointer("%real"), f.pointer("%imaginary")
     last_real, last_imaginary = (
-        f.let(f"getelementptr i8, ptr {place}, i64 {ends}") for place in (real, imaginary)
+        f.let(f"getelementptr i8, ptr {pointer}, i64 {ends}") for pointer in (real, imaginary)
     )
     one, other = f.load(real), f.load(last_real if is_inverse else imaginary)
     total, difference = f.add(one, other), f.sub(one, other)
@@ -38,22 +39,24 @@ def _halves_text(symbol: str, machine: Machine, kind: str, *, is_inverse: bool) 
         f.store(difference, imaginary)
     else:
         f.store(difference, last_real)
-        for place in (imaginary, last_imaginary):
-            f.store("zeroinitializer", place)
+        for pointer in (imaginary, last_imaginary):
+            f.store("zeroinitializer", pointer)
     table = f.pointer("%table")
     scale = f.broadcast(table)
     middle = f.plus(f.let("lshr i64 %half, 1"), "1")
     after = f.when(f.let("icmp sgt i64 %half, 1"))
-    places = (real, imaginary, last_real, last_imaginary)
+    pointers = (real, imaginary, last_real, last_imaginary)
     steps = (f.pair, f.pair, -f.pair, -f.pair)
-    begin = [("ptr", f.behind(place, step)) for place, step in zip(places, steps, strict=True)]
+    begin = [
+        ("ptr", f.behind(pointer, step)) for pointer, step in zip(pointers, steps, strict=True)
+    ]
     k = Loop(f, "1", middle, 1, [*begin, ("ptr", f.behind(table, 2 * f.width))])
     *at, root = k.values
     low, high = (f.load(at[0]), f.load(at[1])), (f.load(at[2]), f.load(at[3]))
     _mixed(f, low, high, scale, f.broadcast_pair(root), at)
     k.end(
         [
-            *(f.behind(place, step) for place, step in zip(at, steps, strict=True)),
+            *(f.behind(pointer, step) for pointer, step in zip(at, steps, strict=True)),
             f.behind(root, 2 * f.width),
         ]
     )
@@ -67,17 +70,17 @@ _MIX_OPERANDS = ("low", "low_swapped", "high", "high_swapped", "count", "table",
 def _mix_text(symbol: str, machine: Machine, kind: str) -> str:
     """The step of `from_half` and `to_half` for elements k and half - k in blocks of their own.
 
-    Lanes are neighbouring k, and so are the table's. Of a block the parts' addresses are given,
+    Lanes are neighbouring k, and so are the table's. The addresses of a block's parts are given,
     real before imaginary; `scale` are the bits of an f64.
     """
     f = FourierText(symbol, _MIX_OPERANDS, machine, kind)
     scale = f.factor("%scale")
-    places = [("ptr", f.pointer(f"%{name}")) for name in (*_MIX_OPERANDS[:4], "table")]
-    k = Loop(f, "0", "%count", 1, places)
+    pointers = [("ptr", f.pointer(f"%{name}")) for name in (*_MIX_OPERANDS[:4], "table")]
+    k = Loop(f, "0", "%count", 1, pointers)
     *at, root = k.values
     low, high = (f.load(at[0]), f.load(at[1])), (f.load(at[2]), f.load(at[3]))
     _mixed(f, low, high, scale, f.load_pair(root), at)
-    k.end([f.behind(place, f.pair) for place in k.values])
+    k.end([f.behind(pointer, f.pair) for pointer in k.values])
     return f.text()
 
 
@@ -90,8 +93,8 @@ def _mixed(
     turned = f.complex_mul(difference, root)
     scaled = f.mul(total[0], scale), f.mul(total[1], scale)
     mirrored = f.sub(scaled[0], turned[0]), f.sub(turned[1], scaled[1])
-    for value, place in zip((*f.complex_add(scaled, turned), *mirrored), at, strict=True):
-        f.store(value, place)
+    for value, pointer in zip((*f.complex_add(scaled, turned), *mirrored), at, strict=True):
+        f.store(value, pointer)
 
 
 def _mirror_text(symbol: str, machine: Machine, kind: str) -> str:
@@ -102,16 +105,16 @@ def _mirror_text(symbol: str, machine: Machine, kind: str) -> str:
     half = f.let("lshr i64 %count, 1")
     after = f.when(f.let("icmp sgt i64 %count, 1"))
     end = f.let(f"mul i64 %count, {f.pair}")
-    places = [("ptr", f.behind(place, f.pair)) for place in (real, imaginary)]
+    pointers = [("ptr", f.behind(pointer, f.pair)) for pointer in (real, imaginary)]
     ends = [
-        ("ptr", f.behind(f.let(f"getelementptr i8, ptr {place}, i64 {end}"), -f.pair))
-        for place in (real, imaginary)
+        ("ptr", f.behind(f.let(f"getelementptr i8, ptr {pointer}, i64 {end}"), -f.pair))
+        for pointer in (real, imaginary)
     ]
-    k = Loop(f, "0", half, 1, [*places, *ends])
+    k = Loop(f, "0", half, 1, [*pointers, *ends])
     at = k.values
     f.store(f.load(at[0]), at[2])
     f.store(f.neg(f.load(at[1])), at[3])
-    k.end([f.behind(place, f.pair * (1 if n < 2 else -1)) for n, place in enumerate(at)])
+    k.end([f.behind(pointer, f.pair * (1 if n < 2 else -1)) for n, pointer in enumerate(at)])
     f.end_when(after)
     return f.text()
 
@@ -120,7 +123,7 @@ _TURN_OPERANDS = ("source", "count", "fine", "coarse", "rows")
 
 
 def _turn_text(symbol: str, machine: Machine, kind: str, *, is_broadcast: bool) -> str:
-    """Multiply element j * rows + k by coarse[j] * fine[k], k < rows, in place.
+    """Multiply element j * rows + k by coarse[j] * fine[k], k < rows, overwriting it.
 
     The tables have a number for each lane, or one for all.
     """
@@ -150,7 +153,7 @@ def _chirp_text(symbol: str, machine: Machine, kind: str, *, swapped: str) -> st
     """Multiply elements by a table's, and add zeros up to `padded` elements.
 
     `swapped` says whose real and imaginary parts are exchanged: the operand's, the result's, or
-    nobody's.
+    neither's.
     """
     f = FourierText(symbol, _CHIRP_OPERANDS, machine, kind)
     begin = [("ptr", f.pointer(f"%{name}")) for name in ("source", "target", "table")]
@@ -164,9 +167,9 @@ def _chirp_text(symbol: str, machine: Machine, kind: str, *, swapped: str) -> st
     k.end([f.behind(source, "%source_step"), following, f.behind(table, 2 * f.width)])
     after = f.when(f.let("icmp slt i64 %count, %padded"))
     rest = Loop(f, "%count", "%padded", 1, [("ptr", following)])
-    (place,) = rest.values
-    f.store_pair(("zeroinitializer", "zeroinitializer"), place)
-    rest.end([f.behind(place, "%target_step")])
+    (pointer,) = rest.values
+    f.store_pair(("zeroinitializer", "zeroinitializer"), pointer)
+    rest.end([f.behind(pointer, "%target_step")])
     f.end_when(after)
     return f.text()
 

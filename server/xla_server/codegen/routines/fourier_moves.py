@@ -60,14 +60,14 @@ class _Move(FourierText):
 
     form = "rows"
 
-    def take(self, place: str, imaginary: str) -> Complex:
+    def take(self, pointer: str, imaginary: str) -> Complex:
         """Return an element of the block, scaled."""
-        real = self.mul(self.load(place), self.scale)
+        real = self.mul(self.load(pointer), self.scale)
         return real, "" if self.is_real else self.mul(self.load(imaginary), self.scale)
 
-    def put(self, value: Complex, place: str, imaginary: str) -> None:
+    def put(self, value: Complex, pointer: str, imaginary: str) -> None:
         """Store an element of the block."""
-        self.store(value[0], place)
+        self.store(value[0], pointer)
         self.store(value[1] or "zeroinitializer", imaginary)
 
 
@@ -94,14 +94,14 @@ class _Rows(_Move):
 
     def _square(self, rows: list[str], first: str, mask: str) -> None:
         ahead = self.let(f"mul i64 {first}, {self.element}")
-        places = [self.pointer(self.plus(row, ahead)) for row in rows]
+        pointers = [self.pointer(self.plus(row, ahead)) for row in rows]
         begin = self.let(f"mul i64 {first}, {self.pair}")
         real, imaginary = (
             self.pointer(self.plus(f"%{name}", begin)) for name in ("real", "imaginary")
         )
         span = self.lanes if self.is_real else self.lanes // 2
         if self.is_load:
-            values = self.transposed([self._read(place, mask) for place in places])
+            values = self.transposed([self._read(pointer, mask) for pointer in pointers])
         else:
             values = []
         for n in range(span):
@@ -114,14 +114,16 @@ class _Rows(_Move):
                 values += [taken[0]] if self.is_real else list(taken)
         if not self.is_load:
             # Lanes without a line go to the last one, which is stored after them.
-            for place, value in reversed(list(zip(places, self.transposed(values), strict=True))):
+            for pointer, value in reversed(
+                list(zip(pointers, self.transposed(values), strict=True))
+            ):
                 if mask:
-                    self.write(self.vector, value, place, self.width, mask)
+                    self.write(self.vector, value, pointer, self.width, mask)
                 else:
-                    self.store(value, place)
+                    self.store(value, pointer)
 
-    def _read(self, place: str, mask: str) -> str:
-        return self.read(self.vector, place, self.width, mask) if mask else self.load(place)
+    def _read(self, pointer: str, mask: str) -> str:
+        return self.read(self.vector, pointer, self.width, mask) if mask else self.load(pointer)
 
 
 class _Columns(_Move):
@@ -150,26 +152,26 @@ class _Columns(_Move):
     def _loop(self, masks: list[str]) -> None:
         names = [("ptr", self.pointer(f"%{name}")) for name in ("memory", *_BLOCK)]
         element = Loop(self, "0", "%count", 1, names)
-        place, real, imaginary = element.values
-        places = [place] if self.is_real else [place, self.behind(place, self.bytes)]
+        pointer, real, imaginary = element.values
+        pointers = [pointer] if self.is_real else [pointer, self.behind(pointer, self.bytes)]
         if self.is_load:
             values = [
                 self.read(self.vector, at, self.width, masks[n]) if masks else self.load(at)
-                for n, at in enumerate(places)
+                for n, at in enumerate(pointers)
             ]
             value = (values[0], "") if self.is_real else self.parts(values[0], values[1])
             self.put(value, real, imaginary)
         else:
             taken = self.take(real, imaginary)
             stored = [taken[0]] if self.is_real else self.interleaved(taken)
-            for n, (at, vector) in enumerate(zip(places, stored, strict=True)):
+            for n, (at, vector) in enumerate(zip(pointers, stored, strict=True)):
                 if masks:
                     self.write(self.vector, vector, at, self.width, masks[n])
                 else:
                     self.store(vector, at)
         element.end(
             [
-                self.behind(place, "%ahead"),
+                self.behind(pointer, "%ahead"),
                 self.behind(real, self.pair),
                 self.behind(imaginary, self.pair),
             ]
@@ -202,14 +204,14 @@ class _Lines(_Move):
         element = Loop(self, "0", "%count", 1, [(words, address), *blocks])
         at, real, imaginary = element.values
         beside = self.let(f"add {words} {at}, {across}")
-        places = [at] if self.is_real else [at, beside]
+        pointers = [at] if self.is_real else [at, beside]
         if self.is_load:
-            values = [self._gathered(place, mask) for place in places]
+            values = [self._gathered(pointer, mask) for pointer in pointers]
             self.put((values[0], "" if self.is_real else values[1]), real, imaginary)
         else:
             taken = self.take(real, imaginary)
-            for place, value in zip(places, taken, strict=False):
-                self._scatter(value, place, mask)
+            for pointer, value in zip(pointers, taken, strict=False):
+                self._scatter(value, pointer, mask)
         following = self.let(f"add {words} {at}, {ahead}")
         element.end([following, self.behind(real, self.pair), self.behind(imaginary, self.pair)])
         return self.text()
@@ -254,7 +256,7 @@ def move_text(
 
 
 def move_name(kind: str, form: str, *, is_load: bool, is_real: bool) -> str:
-    """What kernels call a load or store."""
+    """Return the name of a load or store."""
     way = "load" if is_load else "store"
     return f"fourier_{way}_{form}_{'real_' if is_real else ''}{kind}"
 

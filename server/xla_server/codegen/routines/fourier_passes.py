@@ -1,9 +1,9 @@
 """Passes of Stockham's autosort transform over blocks, one function for each radix.
 
 A pass of radix r over n = r * m * s elements takes element q + s * (p + m * b) of the source to
-element q + s * (r * p + k) of the target, for p < m and q < s: the transform of length r over b,
-times w^(p * k) with w = exp(-2 pi i / (r * m)). Transforms are forward; an inverse one is forward
-with real and imaginary parts exchanged.
+element q + s * (r * p + k) of the target, for p < m and q < s. It is the transform of length r over
+b, times w^(p * k) with w = exp(-2 pi i / (r * m)). Transforms are forward; an inverse one is
+forward with real and imaginary parts exchanged.
 """
 
 import functools
@@ -117,19 +117,19 @@ def pass_text(symbol: str, machine: Machine, kind: str, radix: int, *, is_last: 
     source, target, twiddles = rows.values
     column = Loop(f, "0", "%s", 1, [("ptr", source), ("ptr", target)])
     here, there = column.values
-    place, values = here, []
+    pointer, values = here, []
     for b in range(radix):
-        values.append(f.load_pair(place))
+        values.append(f.load_pair(pointer))
         if b < radix - 1:
-            place = f.behind(place, apart_in)
-    place = there
+            pointer = f.behind(pointer, apart_in)
+    pointer = there
     for k, value in enumerate(butterfly(f, values)):
         if k and not is_last:
             root = f.broadcast_pair(f.behind(twiddles, 2 * (k - 1) * f.width))
             value = f.complex_mul(value, root)
-        f.store_pair(value, place)
+        f.store_pair(value, pointer)
         if k < radix - 1:
-            place = f.behind(place, per_row)
+            pointer = f.behind(pointer, per_row)
     following = f.behind(here, f.pair), f.behind(there, f.pair)
     column.end(following)
     next_twiddles = f.behind(twiddles, 2 * (radix - 1) * f.width)
@@ -138,7 +138,7 @@ def pass_text(symbol: str, machine: Machine, kind: str, radix: int, *, is_last: 
 
 
 def pass_name(kind: str, radix: int, *, is_last: bool) -> str:
-    """What kernels call a pass."""
+    """Return the name of a pass."""
     return f"fourier_{'last' if is_last else 'pass'}_{radix}_{kind}"
 
 
@@ -188,10 +188,10 @@ def generic_text(symbol: str, machine: Machine, kind: str) -> str:
     empty = "zeroinitializer"
     parts = [(f.vector, name) for name in (*zero, empty, empty)]
     j = Loop(f, "1", half, 1, [("ptr", room), ("i64", k.number), *parts])
-    place, angle, *totals = j.values
+    pointer, angle, *totals = j.values
     root = f.let(f"getelementptr i8, ptr {roots}, i64 {f.let(f'mul i64 {angle}, {2 * f.width}')}")
     cosine, sine = f.broadcast_pair(root)
-    s, d = f.load_pair(place), f.load_pair(f.behind(place, f.pair))
+    s, d = f.load_pair(pointer), f.load_pair(f.behind(pointer, f.pair))
     totals = [
         f.multiply_add(value, factor, part)
         for value, factor, part in zip((*s, *d), (cosine, cosine, sine, sine), totals, strict=True)
@@ -201,7 +201,7 @@ def generic_text(symbol: str, machine: Machine, kind: str) -> str:
     is_low = f.let(f"icmp slt i64 {turned}, %r")
     j.end(
         [
-            f.behind(place, 2 * f.pair),
+            f.behind(pointer, 2 * f.pair),
             f.let(f"select i1 {is_low}, i64 {turned}, i64 {less}"),
             *totals,
         ]
@@ -221,7 +221,7 @@ def generic_text(symbol: str, machine: Machine, kind: str) -> str:
 
 
 def generic_name(kind: str) -> str:
-    """What kernels call the pass of any odd radix."""
+    """Return the name of the pass of any odd radix."""
     return f"fourier_generic_{kind}"
 
 

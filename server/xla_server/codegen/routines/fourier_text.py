@@ -58,31 +58,31 @@ class FourierText(FunctionText):
         (bits,) = struct.unpack("<Q", struct.pack("<d", value))
         return f"splat ({self.form} {bits:#018x})"
 
-    def load(self, place: str) -> str:
+    def load(self, pointer: str) -> str:
         """Return the vector at a pointer of any alignment."""
-        return self.let(f"load {self.vector}, ptr {place}, align {self.width}")
+        return self.let(f"load {self.vector}, ptr {pointer}, align {self.width}")
 
-    def store(self, value: str, place: str) -> None:
+    def store(self, value: str, pointer: str) -> None:
         """Store a vector at a pointer of any alignment."""
-        self.do(f"store {self.vector} {value}, ptr {place}, align {self.width}")
+        self.do(f"store {self.vector} {value}, ptr {pointer}, align {self.width}")
 
-    def load_pair(self, place: str) -> Complex:
+    def load_pair(self, pointer: str) -> Complex:
         """Return the element of a block at a pointer."""
-        return self.load(place), self.load(self.behind(place, self.bytes))
+        return self.load(pointer), self.load(self.behind(pointer, self.bytes))
 
-    def store_pair(self, value: Complex, place: str) -> None:
+    def store_pair(self, value: Complex, pointer: str) -> None:
         """Store an element of a block at a pointer."""
-        self.store(value[0], place)
-        self.store(value[1], self.behind(place, self.bytes))
+        self.store(value[0], pointer)
+        self.store(value[1], self.behind(pointer, self.bytes))
 
-    def broadcast(self, place: str) -> str:
+    def broadcast(self, pointer: str) -> str:
         """Return the splat of the real number at a pointer."""
-        value = self.let(f"load {self.form}, ptr {place}, align {self.width}")
+        value = self.let(f"load {self.form}, ptr {pointer}, align {self.width}")
         return self.splat(self.form, self.lanes, value)
 
-    def broadcast_pair(self, place: str) -> Complex:
+    def broadcast_pair(self, pointer: str) -> Complex:
         """Return the splats of the complex number at a pointer."""
-        return self.broadcast(place), self.broadcast(self.behind(place, self.width))
+        return self.broadcast(pointer), self.broadcast(self.behind(pointer, self.width))
 
     def shuffle(self, one: str, other: str, numbers: Sequence[int]) -> str:
         """Return the vector of these lanes of two vectors."""
@@ -195,5 +195,5 @@ class FourierText(FunctionText):
 
     @property
     def suffix(self) -> str:
-        """What intrinsics on vectors end in."""
+        """Return the ending of intrinsics' names for these vectors."""
         return suffix_of(self.vector)

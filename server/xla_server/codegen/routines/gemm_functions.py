@@ -23,12 +23,13 @@ from xla_server.target.machine import Machine
 
 
 def tile_name(kind: Kind, rows: int, vectors: int) -> str:
-    """What kernels call a tile; `tile_text` says what its operands are."""
+    """Return the name of a tile's function; `tile_text` has its operands."""
     return f"gemm_tile_{kind.name}_{rows}x{vectors}"
 
 
 def panel_name(kind: Kind, source: str, height: int, *, is_across: bool) -> str:
-    """What kernels call the layout of a panel of members of a type, stored across or along.
+    """Return the name of the function that packs a panel of rows or columns of a type, stored
+    across or along.
 
     `across_text` and `along_text` say what its operands are.
     """
@@ -55,7 +56,7 @@ def _panel(
     machine: Machine, kind: Kind, source: str, height: int, *, is_across: bool
 ) -> SharedFunction:
     name = panel_name(kind, source, height, is_across=is_across)
-    # What is laid out in pairs is more than copied.
+    # Packing in pairs is more than a copy.
     if has_assembly(machine) and source == kind.name and not (is_across or kind.pairs):
         text = functools.partial(gemm_along, machine=machine, kind=kind.name, height=height)
         return TextFunction(name, 5, text, Effort.UNOPTIMISED)

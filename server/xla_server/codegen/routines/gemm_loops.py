@@ -72,8 +72,8 @@ def layout_text(symbol: str) -> str:
     """The function that lays out panels, a run of steps of a group's after the other."""
     f = FunctionText(symbol, LAYOUT.names)
     function = f.pointer("%lay_out")
-    trip = Loop(f, "%start", "%stop", 1, [])
-    group, matrix = f.divided(trip.number, "%groups")
+    item = Loop(f, "%start", "%stop", 1, [])
+    group, matrix = f.divided(item.number, "%groups")
     source = f.address("%source", (matrix, "%matrix_ahead"), (group, "%group_ahead"))
     target = f.address("%target", (matrix, "%matrix_bytes"), (group, "%group_bytes"))
     there = f.minus("%members", f.let(f"mul i64 {group}, %group"))
@@ -88,7 +88,7 @@ def layout_text(symbol: str) -> str:
     _call(f, function, source, "%ahead", target, steps, members)
     panel.end([f.plus(source, "%panel_ahead"), f.plus(target, "%panel_bytes")])
     step.end()
-    trip.end()
+    item.end()
     return f.text()
 
 
@@ -117,8 +117,8 @@ _Multiply = Callable[[FunctionText, str, str, str, str, str, str, str, str], Non
 def _band_text(symbol: str, multiply: _Multiply) -> str:
     f = FunctionText(symbol, BAND.names)
     tile, on_left, on_right = map(f.pointer, ("%tile", "%lay_out_left", "%lay_out_right"))
-    trip = Loop(f, "%start", "%stop", 1, [])
-    block, rest = f.divided(trip.number, "%across")
+    item = Loop(f, "%start", "%stop", 1, [])
+    block, rest = f.divided(item.number, "%across")
     band, batch = f.divided(rest, "%down")
     first_row = f.let(f"mul i64 {band}, %band_rows")
     first_column = f.let(f"mul i64 {block}, %block_columns")
@@ -135,18 +135,18 @@ def _band_text(symbol: str, multiply: _Multiply) -> str:
     _lay_out_band(f, on_left, left, rows, steps)
     multiply(f, tile, on_right, right, result, rows, columns, steps, step.number)
     step.end()
-    trip.end()
+    item.end()
     return f.text()
 
 
 def _lay_out_band(f: FunctionText, function: str, left: str, rows: str, steps: str) -> None:
     """The panels of a band of rows."""
     row = Loop(f, "0", rows, "%height", [("i64", "%band")])
-    (place,) = row.values
+    (address,) = row.values
     there = f.smaller(f.minus(rows, row.number), "%height")
     source = f.address(left, (row.number, "%member_ahead"))
-    _call(f, function, source, "%left_ahead", place, steps, there)
-    row.end([f.plus(place, "%band_panel_bytes")])
+    _call(f, function, source, "%left_ahead", address, steps, there)
+    row.end([f.plus(address, "%band_panel_bytes")])
 
 
 def _multiply_by_columns(
@@ -178,11 +178,11 @@ def _multiply_by_columns(
     ahead = f.let(f"select i1 {is_narrow}, i64 %laid_out_ahead, i64 %right_ahead")
     result = f.address(result, (column.number, "%width"))
     row = Loop(f, "0", rows, "%height", [("i64", "%band")])
-    (place,) = row.values
+    (address,) = row.values
     height = f.smaller(f.minus(rows, row.number), "%height")
     into = f.address(result, (row.number, "%pitch"))
-    _call(f, tile, place, factors, into, ahead, whole, "%pitch", height, width, adds)
-    row.end([f.plus(place, "%band_panel_bytes")])
+    _call(f, tile, address, factors, into, ahead, whole, "%pitch", height, width, adds)
+    row.end([f.plus(address, "%band_panel_bytes")])
     column.end([f.plus(right, "%panel_ahead")])
 
 
@@ -200,7 +200,7 @@ def _multiply_by_rows(
     """All tiles of a band with the panels of a block of columns, row of tiles by row of tiles."""
     whole, adds = _whole_steps(f, steps), _adds(f, step)
     row = Loop(f, "0", rows, "%height", [("i64", "%band")])
-    (place,) = row.values
+    (address,) = row.values
     _return_if_cancelled(f)
     height = f.smaller(f.minus(rows, row.number), "%height")
     result = f.address(result, (row.number, "%pitch"))
@@ -208,9 +208,9 @@ def _multiply_by_rows(
     (right,) = column.values
     width = f.smaller(f.minus(columns, column.number), "%panel_columns")
     into = f.address(result, (column.number, "%width"))
-    _call(f, tile, place, right, into, "%right_ahead", whole, "%pitch", height, width, adds)
+    _call(f, tile, address, right, into, "%right_ahead", whole, "%pitch", height, width, adds)
     column.end([f.plus(right, "%panel_ahead")])
-    row.end([f.plus(place, "%band_panel_bytes")])
+    row.end([f.plus(address, "%band_panel_bytes")])
 
 
 def _whole_steps(f: FunctionText, steps: str) -> str:

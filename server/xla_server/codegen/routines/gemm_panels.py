@@ -82,14 +82,14 @@ def along_text(symbol: str, machine: Machine, kind: Kind, source: str, height: i
         value = f.read(elements, f.behind(start, number * lanes * panel.bytes), panel.bytes, mask)
         if kind.pairs:
             seen = f.let(f"and <{lanes} x i1> {mask}, {there}")
-            place = f.behind(other, number * lanes * panel.bytes)
-            after = f.read(elements, place, panel.bytes, seen)
+            pointer = f.behind(other, number * lanes * panel.bytes)
+            after = f.read(elements, pointer, panel.bytes, seen)
             both = [panel.widened(lanes, half) for half in (value, after)]
             numbers = [half * lanes + lane for lane in range(lanes) for half in (0, 1)]
             mixed = _shuffled(f, f"<{lanes} x i16>", both, numbers)
             value = f.let(f"bitcast <{2 * lanes} x i16> {mixed} to {panel.vector}")
-        place = f.behind(to, number * lanes * kind.width)
-        f.do(f"store {panel.vector} {value}, ptr {place}, align {kind.width}")
+        pointer = f.behind(to, number * lanes * kind.width)
+        f.do(f"store {panel.vector} {value}, ptr {pointer}, align {kind.width}")
     loop.end([f.behind(to, panel.row)])
     return f.text()
 
@@ -97,8 +97,8 @@ def along_text(symbol: str, machine: Machine, kind: Kind, source: str, height: i
 def across_text(symbol: str, machine: Machine, kind: Kind, source: str, height: int) -> str:
     """The function for a matrix in which the steps of a member lie side by side.
 
-    Operands as `along_text` has them, but bytes from member to member. In the place of members
-    that are not there the last one stands again.
+    Operands as `along_text` has them, but bytes from member to member. Missing rows or columns are
+    filled with the last one.
     """
     panel = _Panel(symbol, machine, kind, source, height)
     f, lanes = panel.f, panel.lanes
@@ -165,12 +165,12 @@ def _squares(panel: _Panel, whole: str, last: str) -> None:
     chunk.end()
 
 
-def _loaded(panel: _Panel, place: str) -> str:
+def _loaded(panel: _Panel, pointer: str) -> str:
     """A vector of steps of a member."""
     f, lanes = panel.f, panel.lanes
     if not panel.kind.pairs:
-        return f.let(f"load {panel.vector}, ptr {place}, align {panel.bytes}")
-    value = f.let(f"load <{2 * lanes} x {panel.stored}>, ptr {place}, align {panel.bytes}")
+        return f.let(f"load {panel.vector}, ptr {pointer}, align {panel.bytes}")
+    value = f.let(f"load <{2 * lanes} x {panel.stored}>, ptr {pointer}, align {panel.bytes}")
     wide = panel.widened(2 * lanes, value)
     return f.let(f"bitcast <{2 * lanes} x i16> {wide} to {panel.vector}")
 
@@ -178,7 +178,7 @@ def _loaded(panel: _Panel, place: str) -> str:
 def _merged(f: FunctionText, vector: str, rows: Sequence[str], few: int) -> list[str]:
     """Rows after the round that takes elements in turn from each row and that half of all below.
 
-    What stands in a quarter of `few` elements stays there.
+    Elements within a quarter of `few` elements keep their position.
     """
     lanes, half = lanes_of(vector), len(rows) // 2
     result = []
@@ -209,14 +209,14 @@ def _one_by_one(panel: _Panel, start: str, steps: str, last: str) -> None:
     base = f.address("%source", (f.smaller(row.number, last), "%ahead"))
 
     def element(number: str) -> str:
-        place = f.pointer(f.address(base, (number, panel.bytes)))
-        return f.let(f"load {panel.stored}, ptr {place}, align {panel.bytes}")
+        pointer = f.pointer(f.address(base, (number, panel.bytes)))
+        return f.let(f"load {panel.stored}, ptr {pointer}, align {panel.bytes}")
 
     if panel.kind.pairs:
         first = f.let(f"mul i64 {step.number}, 2")
         second = f.let(f"add i64 {first}, 1")
         there = f.let(f"icmp slt i64 {second}, %steps")
-        # Of an odd number of steps the last one stands alone.
+        # With an odd number of k indices the last one has no partner.
         halves = [element(first), element(f.let(f"select i1 {there}, i64 {second}, i64 {first}"))]
         if panel.bytes == 1:
             halves = [f.let(f"{panel.extend} i8 {half} to i16") for half in halves]
@@ -225,7 +225,7 @@ def _one_by_one(panel: _Panel, start: str, steps: str, last: str) -> None:
         value = f.let(f"or i32 {low}, {high}")
     else:
         value = element(step.number)
-    place = f.address("%panel", (step.number, panel.row), (row.number, panel.kind.width))
-    f.do(f"store {panel.form} {value}, ptr {f.pointer(place)}, align {panel.kind.width}")
+    pointer = f.address("%panel", (step.number, panel.row), (row.number, panel.kind.width))
+    f.do(f"store {panel.form} {value}, ptr {f.pointer(pointer)}, align {panel.kind.width}")
     row.end()
     step.end()

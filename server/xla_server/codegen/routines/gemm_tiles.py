@@ -1,8 +1,8 @@
 """Tiles of products of matrices: a panel of either side, multiplied with all sums in registers.
 
-A panel is some rows of the left matrix, or columns of the right one, step by step of the sum: one
-step after the other on the left, and as far apart as is said on the right, where a matrix may also
-be read where it lies.
+A panel is a few rows of the left matrix, or columns of the right one, ordered by k index. The left
+one is packed; the right one has a given stride between k indices, so that a matrix may also be read
+unpacked.
 
 A step of 16-bit integers is a pair: what is multiplied and added up in one instruction.
 """
@@ -41,7 +41,7 @@ KINDS = {
         Kind("i16", "i32", 4, ("i8", "u8", "i16"), pairs=True),
     )
 }
-"""By their names in kernels."""
+"""The kinds by their names in kernels."""
 
 
 def heights(machine: Machine) -> tuple[int, ...]:
@@ -52,9 +52,10 @@ def heights(machine: Machine) -> tuple[int, ...]:
 def tile_text(symbol: str, machine: Machine, kind: Kind, rows: int, vectors: int) -> str:
     """The function of a tile.
 
-    Operands: addresses of the left panel, of the right panel and of the result; bytes from step to
-    step of the right panel; steps, one at least; bytes from row to row of the result; rows and
-    columns of the result that are there; whether to add to it (1) or set it (0).
+    Operands are the addresses of the left panel, of the right panel and of the result; the bytes
+    between k indices of the right panel and the number of k indices, at least one. Then come the
+    bytes between rows of the result, the rows and columns of it that exist, and whether to add to
+    it (1) or to set it (0).
     """
     names = ("left", "right", "result", "ahead", "steps", "pitch", "rows", "columns", "adds")
     f = FunctionText(symbol, names)
@@ -69,9 +70,9 @@ def tile_text(symbol: str, machine: Machine, kind: Kind, rows: int, vectors: int
     left, right, *sums = loop.values
     factors = []
     for number in range(vectors):
-        place = f.behind(right, number * lanes * kind.width)
+        pointer = f.behind(right, number * lanes * kind.width)
         # Whole vectors, as masks would take turns with the products.
-        factors.append(f.let(f"load {vector}, ptr {place}, align {kind.width}"))
+        factors.append(f.let(f"load {vector}, ptr {pointer}, align {kind.width}"))
     following = []
     for member in range(rows):
         single = f.let(
@@ -79,8 +80,8 @@ def tile_text(symbol: str, machine: Machine, kind: Kind, rows: int, vectors: int
         )
         factor = f.splat(form, lanes, single)
         for number, other in enumerate(factors):
-            place = sums[member * vectors + number]
-            following.append(_added(f, machine, kind, factor, other, place))
+            pointer = sums[member * vectors + number]
+            following.append(_added(f, machine, kind, factor, other, pointer))
         if not kind.pairs and form not in ("float", "double"):
             # Products have registers of their own, which leaves none to load the next row's factor.
             f.do('call void asm sideeffect "", "~{memory}"()')
@@ -118,13 +119,13 @@ def _store(
         source, target = loop.values
         for number, (mask, read) in enumerate(zip(masks, reads, strict=True)):
             total = f.let(f"load {vector}, ptr {f.behind(source, number * size)}, align {size}")
-            place = f.behind(target, number * size)
+            pointer = f.behind(target, number * size)
             if label == whole:
-                f.do(f"store {vector} {total}, ptr {place}, align {kind.width}")
+                f.do(f"store {vector} {total}, ptr {pointer}, align {kind.width}")
             else:
-                before = f.read(vector, place, kind.width, read)
+                before = f.read(vector, pointer, kind.width, read)
                 total = f.let(f"{add} {vector} {before}, {total}")
-                f.write(vector, total, place, kind.width, mask)
+                f.write(vector, total, pointer, kind.width, mask)
         loop.end([f.behind(source, vectors * size), f.behind(target, "%pitch")])
         f.do(f"br label %{end}")
     f.start(end)
@@ -160,7 +161,7 @@ def _added(
 
 
 _PAIRS = {16: "llvm.x86.avx512.pmaddw.d.512", 8: "llvm.x86.avx2.pmadd.wd"}
-"""What multiplies pairs and adds up each, by how many there are."""
+"""Instructions that multiply pairs of numbers and add up each pair, by the number of results."""
 
 
 def has_pairs(machine: Machine) -> bool:

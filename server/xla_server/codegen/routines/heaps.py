@@ -12,7 +12,7 @@ SORT_OPERANDS = ("heap", "count", "cancelled")
 
 _BYTES = 16
 _LOOK = 1 << 10
-"""Entries that leave a heap between two looks at the word that cancels."""
+"""Entries that leave a heap between two polls of the cancellation flag."""
 
 
 def keep_text(symbol: str) -> str:
@@ -33,15 +33,15 @@ def keep_text(symbol: str) -> str:
     f.do(f"br i1 {f.let(f'icmp sgt i64 {at}, 0')}, label %{look}, label %{put}")
     f.start(look)
     parent = f.let(f"lshr i64 {f.minus(at, '1')}, 1")
-    other = _loaded(f, _place(f, heap, parent))
-    # Of equal ones this is the last.
+    other = _loaded(f, _pointer(f, heap, parent))
+    # This is the last of equal entries.
     f.do(f"br i1 {f.let(f'icmp sle i64 {other[0]}, %key')}, label %{move}, label %{put}")
     f.start(move)
-    _store(f, other, _place(f, heap, at))
+    _store(f, other, _pointer(f, heap, at))
     f.do(f"br label %{rise}")
     f.fill(line, f"{at} = phi i64 [%seen, %{before}], [{parent}, %{move}]")
     f.start(put)
-    _store(f, ("%key", "%seen"), _place(f, heap, at))
+    _store(f, ("%key", "%seen"), _pointer(f, heap, at))
     f.do(f"br label %{end}")
     f.start(full)
     _sink(f, heap, "%count", ("%key", "%seen"))
@@ -53,7 +53,7 @@ def keep_text(symbol: str) -> str:
 def sort_text(symbol: str) -> str:
     """A function that puts the entries of a heap in order, smallest first.
 
-    Once the word at `cancelled` is set they are in no order.
+    Once the flag at `cancelled` is set their order is undefined.
     """
     f = FunctionText(symbol, SORT_OPERANDS)
     heap = f.pointer("%heap")
@@ -70,7 +70,7 @@ def sort_text(symbol: str) -> str:
     f.start(stop)
     f.do(f"br label %{end}")
     f.start(go)
-    last = _place(f, heap, at)
+    last = _pointer(f, heap, at)
     entry = _loaded(f, last)
     _store(f, _loaded(f, heap), last)
     _sink(f, heap, at, entry)
@@ -91,10 +91,10 @@ def _sink(f: FunctionText, heap: str, length: str, entry: tuple[str, str]) -> No
     right = f.plus(left, "1")
     f.do(f"br i1 {f.let(f'icmp slt i64 {left}, {length}')}, label %{below}, label %{put}")
     f.start(below)
-    one = _loaded(f, _place(f, heap, left))
+    one = _loaded(f, _pointer(f, heap, left))
     f.do(f"br i1 {f.let(f'icmp slt i64 {right}, {length}')}, label %{both}, label %{chosen}")
     f.start(both)
-    other = _loaded(f, _place(f, heap, right))
+    other = _loaded(f, _pointer(f, heap, right))
     is_other = _is_before(f, one, other)
     larger = [
         f.let(f"select i1 {is_other}, i64 {second}, i64 {first}")
@@ -109,11 +109,11 @@ def _sink(f: FunctionText, heap: str, length: str, entry: tuple[str, str]) -> No
     goes_on = _is_before(f, (key, number), (found[0], found[1]))
     f.do(f"br i1 {goes_on}, label %{move}, label %{put}")
     f.start(move)
-    _store(f, (found[0], found[1]), _place(f, heap, at))
+    _store(f, (found[0], found[1]), _pointer(f, heap, at))
     f.do(f"br label %{fall}")
     f.fill(line, f"{at} = phi i64 [0, %{before}], [{child}, %{move}]")
     f.start(put)
-    _store(f, (key, number), _place(f, heap, at))
+    _store(f, (key, number), _pointer(f, heap, at))
 
 
 def _is_before(f: FunctionText, one: tuple[str, str], other: tuple[str, str]) -> str:
@@ -123,15 +123,15 @@ def _is_before(f: FunctionText, one: tuple[str, str], other: tuple[str, str]) ->
     return f.let(f"or i1 {less}, {f.let(f'and i1 {same}, {first}')}")
 
 
-def _place(f: FunctionText, heap: str, number: str) -> str:
+def _pointer(f: FunctionText, heap: str, number: str) -> str:
     return f.behind(heap, f.let(f"mul i64 {number}, {_BYTES}"))
 
 
-def _loaded(f: FunctionText, place: str) -> tuple[str, str]:
-    key = f.let(f"load i64, ptr {place}")
-    return key, f.let(f"load i64, ptr {f.behind(place, 8)}")
+def _loaded(f: FunctionText, pointer: str) -> tuple[str, str]:
+    key = f.let(f"load i64, ptr {pointer}")
+    return key, f.let(f"load i64, ptr {f.behind(pointer, 8)}")
 
 
-def _store(f: FunctionText, entry: tuple[str, str], place: str) -> None:
-    f.do(f"store i64 {entry[0]}, ptr {place}")
-    f.do(f"store i64 {entry[1]}, ptr {f.behind(place, 8)}")
+def _store(f: FunctionText, entry: tuple[str, str], pointer: str) -> None:
+    f.do(f"store i64 {entry[0]}, ptr {pointer}")
+    f.do(f"store i64 {entry[1]}, ptr {f.behind(pointer, 8)}")

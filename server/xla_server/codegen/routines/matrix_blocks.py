@@ -1,8 +1,8 @@
 """Cholesky, LU and QR factors and triangular systems of large matrices, block by block.
 
-LAPACK's and BLAS's own routines do the blocks. Between them the word at `cancelled` is read, and
-where it is set all is left as it is: one call of LAPACK for the whole matrix could not be stopped.
-Matrices are stored column by column, as LAPACK has them; their addresses and sizes are int64.
+LAPACK's and BLAS's own routines do the blocks. The cancellation flag at `cancelled` is polled
+between blocks; once it is set the matrix is left as it is. Matrices are stored column by column, as
+LAPACK has them; their addresses and sizes are int64.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,9 @@ _N, _T, _L, _U, _R = map(ord, "NTLUR")
 
 
 def is_by_blocks(computed: str, order: int, products: int) -> bool:
-    """Whether so many products with a matrix of this order are more than one call is to do."""
+    """Return whether so many products with a matrix of this order are too many for one
+    uncancellable call.
+    """
     return order > 2 * BLOCK and products > 2 * PIECE_WORK[computed]
 
 
@@ -142,7 +144,8 @@ def _cholesky(computed: str) -> Any:
     def cholesky(a, n, is_lower, status, cancelled):  # type: ignore[no-untyped-def]
         triangle = _L if is_lower else _U
         form = _N if is_lower else adjoint
-        # From one row of blocks to the next, seen from the triangle, and from column to column.
+        # Strides from one row of blocks to the next, seen from the triangle, and from column to
+        # column.
         down = width if is_lower else n * width
         right = n * width if is_lower else width
         for k in range(0, n, BLOCK):
@@ -178,7 +181,7 @@ def _cholesky(computed: str) -> Any:
 
 
 def _lu(computed: str) -> Any:
-    """L and U in the place of a matrix [m, n], and the rows exchanged, counted from 1.
+    """Overwrite a matrix [m, n] with L and U; row exchanges are counted from 1.
 
     `status` becomes 0, or the number of the first pivot that is zero.
     """
@@ -239,8 +242,8 @@ def _lu(computed: str) -> Any:
 def _solve(computed: str) -> Any:
     """So many systems at b become their solutions, with a triangle of an order on one side of them.
 
-    `ahead` elements are from one column of b to the next. What `goes_on` is solved from the first
-    unknown to the last, else from the last to the first. `form`, `diagonal` and `triangle`, of
+    `ahead` elements are from one column of b to the next. If `goes_on`, unknowns are solved from
+    the first to the last, else from the last to the first. `form`, `diagonal` and `triangle`, of
     what is stored, are BLAS's letters.
     """
     width = np.dtype(_SCALAR[computed]).itemsize
@@ -251,7 +254,7 @@ def _solve(computed: str) -> Any:
     def solve(  # type: ignore[no-untyped-def]
         a, b, order, others, ahead, is_left, goes_on, triangle, form, diagonal, cancelled
     ):
-        # From one unknown to the next, and from one system to the next.
+        # Strides from one unknown to the next, and from one system to the next.
         step = width if is_left else ahead * width
         apart = ahead * width if is_left else width
         blocks = -(-order // BLOCK)
@@ -261,7 +264,7 @@ def _solve(computed: str) -> Any:
             low = k + size if goes_on else 0
             rest = order - low if goes_on else k
             corner = a + k * (1 + order) * width
-            # What the block's unknowns count in the equations of the others.
+            # The coefficients of the block's unknowns in the other equations.
             is_column = (form == _N) == is_left
             factors = a + (low + k * order if is_column else k + low * order) * width
             first = 0
@@ -286,7 +289,7 @@ def _solve(computed: str) -> Any:
 
 
 def _qr(computed: str) -> Any:
-    """R and the reflectors in the place of a matrix [m, n], and the reflectors' factors."""
+    """Overwrite a matrix [m, n] with R and the reflectors; their factors are a second result."""
     width = np.dtype(_SCALAR[computed]).itemsize
     is_complex = computed[0] == "c"
     geqrf = routine(LETTER[computed] + "geqrf")
@@ -336,7 +339,7 @@ def _qr(computed: str) -> Any:
 
 
 def _reflected(computed: str) -> Any:
-    """The first n columns of the product of so many reflectors, in the place of these [m, n]."""
+    """Overwrite reflectors [m, n] with the first n columns of their product."""
     width = np.dtype(_SCALAR[computed]).itemsize
     is_complex = computed[0] == "c"
     orgqr = routine(LETTER[computed] + ("ungqr" if is_complex else "orgqr"))

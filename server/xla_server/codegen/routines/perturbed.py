@@ -148,7 +148,7 @@ def _perturbed(computed: str) -> Any:
     @njit(error_model="numpy")
     def perturbed(below, diagonal, above, solution, upper, n, count):  # type: ignore[no-untyped-def]
         eliminated(below, diagonal, above, solution, upper, n, count)
-        # As in LAPACK, the row before the last does not count.
+        # LAPACK ignores the row before the last, too.
         largest = maximum(size(peek(diagonal, 0)), size(peek(upper, 3 * n - 3)))
         if n > 1:
             largest = maximum(largest, size(peek(above, 0)))

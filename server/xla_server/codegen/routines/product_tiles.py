@@ -1,8 +1,8 @@
 """Sums of products kept in registers: a tile of results, and all that is added to them.
 
-A tile has some rows, one for each place of the left side, and some vectors of columns, which lie
-side by side on the right side and in the result. What is summed over is up to four loops with
-steps of their own on both sides, so that overlapping places of an array are never laid out.
+A tile has some rows, one for each position of the left side, and some vectors of columns, which are
+contiguous on the right side and in the result. The sum runs over up to four loops with strides of
+their own on both sides, so that overlapping windows are never copied (no im2col).
 
 A depthwise tile has columns on the left side too: those of a row times those on the right.
 All of these take any number of columns, as what they wait for is memory.
@@ -30,7 +30,7 @@ _BYTES = {"f32": 4, "f64": 8}
 _FORMS = {"f32": "float", "f64": "double"}
 _OPERANDS = (
     *("left", "right", "result", "row_step", "result_step", "columns"),
-    *(f"{word}{level}" for level in range(LEVELS) for word in ("trips", "over", "down")),
+    *(f"{word}{level}" for level in range(LEVELS) for word in ("iterations", "over", "down")),
 )
 _ARGUMENTS = len(_OPERANDS)
 _ROWS_OF_A_POINTER = 7
@@ -54,11 +54,11 @@ VECTORS = 2
 def tile_name(
     machine: Machine, kind: str, rows: int, columns: int, *, is_depthwise: bool = False
 ) -> str:
-    """What kernels call the function of a tile.
+    """Return the name of a tile's function.
 
     Its operands are int64: addresses of the left side, the right side and the result; bytes from
-    row to row on the left side and in the result; columns to be done; then for each loop,
-    outermost first, its trips and the bytes of a step on the left and on the right.
+    row to row on the left side and in the result; and the number of columns. Then come, for each
+    loop, outermost first, its iterations and its strides in bytes on the left and on the right.
     """
     vectors, rest = -(-columns // lanes(machine, kind)), columns % lanes(machine, kind)
     return _name(kind, rows, vectors, rest > 0 or is_depthwise, is_depthwise)
@@ -98,7 +98,7 @@ def tile_text(
 class _Tile:
     """The function of a tile while it is written.
 
-    Of one that `is_partial` the last vector has fewer columns, which takes a mask.
+    If it `is_partial`, the last vector has fewer columns, which takes a mask.
     """
 
     def __init__(
@@ -127,9 +127,9 @@ class _Tile:
         f = self._f
         count = self._rows * self._vectors
         kept = f.let(f"alloca [{count} x {self._vector}], align {self._bytes}")
-        least = "%trips0"
+        least = "%iterations0"
         for level in range(1, LEVELS):
-            least = f.smaller(least, f"%trips{level}")
+            least = f.smaller(least, f"%iterations{level}")
         some, none, store = f.label(), f.label(), f.label()
         f.do(f"br i1 {f.let(f'icmp sgt i64 {least}, 0')}, label %{some}, label %{none}")
         f.start(none)
@@ -151,18 +151,18 @@ class _Tile:
         return f.text()
 
     def _sums(self) -> list[str]:
-        """The sums of all loops, each of which has a trip.
+        """Emit the sums over all loops, each of which has an iteration.
 
         The innermost loop has them in registers; those around it are counted in memory.
         """
         f = self._f
         outer = range(LEVELS - 1)
-        trips, over, down = ([f.let("alloca i64") for _ in outer] for _ in range(3))
+        iterations, over, down = ([f.let("alloca i64") for _ in outer] for _ in range(3))
         multiples = [f.let(f"mul i64 %row_step, {number}") for number in (1, 3, 5)]
 
         def restart(first: int, left: str, right: str) -> None:
             for level in outer[first:]:
-                f.do(f"store i64 %trips{level}, ptr {trips[level]}")
+                f.do(f"store i64 %iterations{level}, ptr {iterations[level]}")
             for level in outer[max(first - 1, 0) :]:
                 f.do(f"store i64 {left}, ptr {over[level]}")
                 f.do(f"store i64 {right}, ptr {down[level]}")
@@ -172,8 +172,8 @@ class _Tile:
         f.do(f"br label %{body}")
         f.start(body)
         innermost = LEVELS - 1
-        places = [f.later() for _ in range(3 + self._rows * self._vectors)]
-        number, left, right, *sums = (name for name, _ in places)
+        phis = [f.later() for _ in range(3 + self._rows * self._vectors)]
+        number, left, right, *sums = (name for name, _ in phis)
         added = self._added(left, right, multiples, sums)
         counted = f.let(f"sub i64 {number}, 1")
         following = [f.plus(left, f"%over{innermost}"), f.plus(right, f"%down{innermost}")]
@@ -181,27 +181,30 @@ class _Tile:
         f.do(f"br i1 {more}, label %{body}, label %{next_}")
         for level in reversed(outer):
             f.start(next_)
-            rest = f.let(f"sub i64 {f.let(f'load i64, ptr {trips[level]}')}, 1")
-            f.do(f"store i64 {rest}, ptr {trips[level]}")
+            rest = f.let(f"sub i64 {f.let(f'load i64, ptr {iterations[level]}')}, 1")
+            f.do(f"store i64 {rest}, ptr {iterations[level]}")
             more, go_on = f.let(f"icmp sgt i64 {rest}, 0"), f.label()
             next_ = f.label() if level else end
             f.do(f"br i1 {more}, label %{go_on}, label %{next_}")
             f.start(go_on)
             starts = [
-                f.plus(f.let(f"load i64, ptr {place}"), step)
-                for place, step in ((over[level], f"%over{level}"), (down[level], f"%down{level}"))
+                f.plus(f.let(f"load i64, ptr {pointer}"), step)
+                for pointer, step in (
+                    (over[level], f"%over{level}"),
+                    (down[level], f"%down{level}"),
+                )
             ]
             restart(level + 1, *starts)
             f.do(f"br label %{again}")
         f.start(again)
-        starts = [f.let(f"load i64, ptr {place[-1]}") for place in (over, down)]
+        starts = [f.let(f"load i64, ptr {pointer[-1]}") for pointer in (over, down)]
         f.do(f"br label %{body}")
-        trip = f"%trips{innermost}"
+        iteration = f"%iterations{innermost}"
         rows = zip(
-            places,
-            (trip, "%left", "%right", *["zeroinitializer"] * len(sums)),
+            phis,
+            (iteration, "%left", "%right", *["zeroinitializer"] * len(sums)),
             (counted, *following, *added),
-            (trip, *starts, *added),
+            (iteration, *starts, *added),
             strict=True,
         )
         for position, ((name, line), first, then, later) in enumerate(rows):
@@ -260,19 +263,19 @@ class _Tile:
             starts.append(f.plus(start, f.let(f"mul i64 {moved}, {factor}")))
         return starts
 
-    def _loaded(self, place: str, mask: str | None) -> str:
+    def _loaded(self, pointer: str, mask: str | None) -> str:
         if mask is None:
-            return self._f.let(f"load {self._vector}, ptr {place}, align {self._width}")
-        return self._f.read(self._vector, place, self._width, mask)
+            return self._f.let(f"load {self._vector}, ptr {pointer}, align {self._width}")
+        return self._f.read(self._vector, pointer, self._width, mask)
 
-    def _stored(self, value: str, place: str) -> str:
-        return f"store {self._vector} {value}, ptr {place}, align {self._width}"
+    def _stored(self, value: str, pointer: str) -> str:
+        return f"store {self._vector} {value}, ptr {pointer}, align {self._width}"
 
-    def _write(self, value: str, place: str, mask: str | None) -> None:
+    def _write(self, value: str, pointer: str, mask: str | None) -> None:
         if mask is None:
-            self._f.do(self._stored(value, place))
+            self._f.do(self._stored(value, pointer))
         else:
-            self._f.write(self._vector, value, place, self._width, mask)
+            self._f.write(self._vector, value, pointer, self._width, mask)
 
 
 @instruction

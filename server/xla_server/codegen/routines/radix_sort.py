@@ -1,7 +1,7 @@
 """Entries sorted by the bytes of their keys, as LLVM's text.
 
-Entries of one pass go to 256 places of the room beside them, in their order; the next pass brings
-them back. Few are inserted one by one.
+In one pass entries go to 256 regions of the buffer beside them, in their order; the next pass
+brings them back. Few are inserted one by one.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ COUNT_WORDS = 8 * 256
 """Words of scratch memory for the counts of a sort."""
 
 LOOK = 1 << 16
-"""Entries that are moved between two looks at the word that cancels."""
+"""Entries that are moved between two polls of the cancellation flag."""
 
 OPERANDS = ("entries", "room", "counts", "length", "cancelled")
 
@@ -26,7 +26,7 @@ class RadixText:
     """A function that sorts entries of `words` by bytes `first` to `last` - 1 of their keys.
 
     `OPERANDS` are addresses, but for the count of entries. It returns where the sorted ones are.
-    Once the word at `cancelled` is set they are in no order, and none of them may be used.
+    Once the flag at `cancelled` is set their order is undefined, and none of them may be used.
     """
 
     def __init__(self, symbol: str, words: int, first: int, last: int) -> None:
@@ -92,8 +92,8 @@ class RadixText:
         empty = [f"ptr {counts}", "i8 0", f"i64 {digits * _COLUMN}", "i1 false"]
         f.call("void", "llvm.memset.p0.i64", empty)
 
-        def count(place: str) -> None:
-            key = f.let(f"load i64, ptr {place}")
+        def count(pointer: str) -> None:
+            key = f.let(f"load i64, ptr {pointer}")
             for digit in range(digits):
                 column = f.behind(counts, digit * _COLUMN)
                 cell = self._cell(column, self._byte(key, str(8 * (self._first + digit))))
@@ -123,8 +123,8 @@ class RadixText:
         f.do(f"store i64 {value.values[0]}, ptr {cell}")
         value.end([f.plus(value.values[0], size)])
 
-        def move(place: str) -> None:
-            entry = self._loaded(place)
+        def move(pointer: str) -> None:
+            entry = self._loaded(pointer)
             cell = self._cell(column, self._byte(entry[0], shift))
             target = f.let(f"load i64, ptr {cell}")
             f.do(f"store i64 {f.plus(target, str(self._bytes))}, ptr {cell}")
@@ -166,13 +166,13 @@ class RadixText:
     def _cell(self, column: str, value: str) -> str:
         return self._f.let(f"getelementptr i64, ptr {column}, i64 {value}")
 
-    def _loaded(self, place: str) -> list[str]:
+    def _loaded(self, pointer: str) -> list[str]:
         """The words of an entry."""
         f = self._f
-        places = (f.behind(place, 8 * n) for n in range(self._words))
-        return [f.let(f"load i64, ptr {place}") for place in places]
+        pointers = (f.behind(pointer, 8 * n) for n in range(self._words))
+        return [f.let(f"load i64, ptr {pointer}") for pointer in pointers]
 
-    def _store(self, entry: Sequence[str], place: str) -> None:
+    def _store(self, entry: Sequence[str], pointer: str) -> None:
         f = self._f
         for n, word in enumerate(entry):
-            f.do(f"store i64 {word}, ptr {f.behind(place, 8 * n)}")
+            f.do(f"store i64 {word}, ptr {f.behind(pointer, 8 * n)}")

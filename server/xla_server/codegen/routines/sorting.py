@@ -22,10 +22,11 @@ def _sorter(words: int, size: int) -> TextFunction:
 
 
 def sorter_name(words: int, size: int) -> str:
-    """What kernels call the function that sorts entries, by words of one and bytes of its key.
+    """Return the name of the function that sorts entries, by the words of an entry and the bytes of
+    its key.
 
-    It takes the addresses of entries, of room for as many, and of counts, how many there are, and
-    the address of the word that cancels. It returns the address of the sorted ones.
+    It takes the addresses of entries, of a buffer of the same size, and of counts, the number of
+    entries, and the address of the cancellation flag. It returns the address of the sorted ones.
     """
     return f"sort_entries_{words}_{size}"
 

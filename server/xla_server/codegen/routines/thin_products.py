@@ -107,7 +107,7 @@ def inner_text(symbol: str, machine: Machine, kind: Kind, height: int) -> str:
 
     def added(step: str, sums: Sequence[str], mask: str | None) -> list[str]:
         left, right = (
-            [_loaded(f, vector, f.behind(place, step), kind, mask) for place in side]
+            [_loaded(f, vector, f.behind(pointer, step), kind, mask) for pointer in side]
             for side in (lefts, rights)
         )
         pairs = [(one, other) for other in right for one in left]
@@ -124,7 +124,7 @@ def inner_text(symbol: str, machine: Machine, kind: Kind, height: int) -> str:
         for n in range(height)
         for total in _totals(f, vector, sums[n * ROWS : (n + 1) * ROWS])
     ]
-    places = [
+    pointers = [
         f.pointer(f.address("%result", (n, "%row_ahead"), (number, "%result_ahead")))
         for number in chosen
         for n in rows
@@ -132,12 +132,12 @@ def inner_text(symbol: str, machine: Machine, kind: Kind, height: int) -> str:
     adds = f.let("icmp ne i64 %adds, 0")
     # Rows and vectors that are not there are the last ones again: all is read before it is written.
     before_ = []
-    for place in places:
-        old = f.let(f"load {kind.form}, ptr {place}, align {kind.width}")
+    for pointer in pointers:
+        old = f.let(f"load {kind.form}, ptr {pointer}, align {kind.width}")
         before_.append(f.let(f"select i1 {adds}, {kind.form} {old}, {kind.form} 0.0"))
-    for place, old, total in zip(places, before_, totals, strict=True):
+    for pointer, old, total in zip(pointers, before_, totals, strict=True):
         value = f.let(f"fadd {kind.form} {old}, {total}")
-        f.do(f"store {kind.form} {value}, ptr {place}, align {kind.width}")
+        f.do(f"store {kind.form} {value}, ptr {pointer}, align {kind.width}")
     some.end()
     row.end()
     return f.text()
@@ -176,11 +176,11 @@ def streamed_text(symbol: str, machine: Machine, kind: Kind) -> str:
         pairs = zip(sums[::2], sums[1::2], strict=True)
         sums = [f.let(f"fadd {vector} {one}, {other}") for one, other in pairs]
     (total,) = _totals(f, vector, sums)
-    place = f.pointer(f.address("%result", (row.number, "%row_ahead")))
-    old = f.let(f"load {kind.form}, ptr {place}, align {kind.width}")
+    pointer = f.pointer(f.address("%result", (row.number, "%row_ahead")))
+    old = f.let(f"load {kind.form}, ptr {pointer}, align {kind.width}")
     before = f.let(f"select i1 {adds}, {kind.form} {old}, {kind.form} 0.0")
     value = f.let(f"fadd {kind.form} {before}, {total}")
-    f.do(f"store {kind.form} {value}, ptr {place}, align {kind.width}")
+    f.do(f"store {kind.form} {value}, ptr {pointer}, align {kind.width}")
     row.end()
     return f.text()
 
@@ -306,8 +306,8 @@ class _Outer:
         rows = [f.pointer(f.address("%matrix", (n, "%ahead"))) for n in numbers]
         factors = []
         for vector in vectors:
-            places = [f.pointer(f.address(vector, (n, "%element_ahead"))) for n in numbers]
-            singles = [f.let(f"load {kind.form}, ptr {p}, align {kind.width}") for p in places]
+            pointers = [f.pointer(f.address(vector, (n, "%element_ahead"))) for n in numbers]
+            singles = [f.let(f"load {kind.form}, ptr {p}, align {kind.width}") for p in pointers]
             factors.append([f.splat(kind.form, self._lanes, single) for single in singles])
         with self._when(f.let(f"icmp sgt i64 {whole}, 0")):
             column = Loop(f, "0", whole, self._lanes, [])
@@ -327,18 +327,18 @@ class _Outer:
         f, kind, vector = self._f, self._kind, self._vector
         offset = f.let(f"mul i64 {column}, {kind.width}")
         read = [_loaded(f, vector, f.behind(row, offset), kind, mask) for row in rows]
-        places = [f.behind(result, offset) for result in results]
-        before = [_loaded(f, vector, place, kind, mask) for place in places]
-        for place, old, factor in zip(places, before, factors, strict=True):
+        pointers = [f.behind(result, offset) for result in results]
+        before = [_loaded(f, vector, pointer, kind, mask) for pointer in pointers]
+        for pointer, old, factor in zip(pointers, before, factors, strict=True):
             # Only the sum of these rows is added to what may be the sum of many.
             total = f.let(f"fmul {vector} {factor[0]}, {read[0]}")
             for one, other in zip(factor[1:], read[1:], strict=True):
                 total = f.fma(vector, one, other, total)
             total = f.let(f"fadd {vector} {old}, {total}")
             if mask is None:
-                f.do(f"store {vector} {total}, ptr {place}, align {kind.width}")
+                f.do(f"store {vector} {total}, ptr {pointer}, align {kind.width}")
             else:
-                f.write(vector, total, place, kind.width, mask)
+                f.write(vector, total, pointer, kind.width, mask)
 
     @contextlib.contextmanager
     def _when(self, condition: str) -> Iterator[None]:
@@ -356,10 +356,10 @@ def _vector(machine: Machine, kind: Kind) -> str:
     return f"<{machine.lanes(kind.width)} x {kind.form}>"
 
 
-def _loaded(f: FunctionText, vector: str, place: str, kind: Kind, mask: str | None) -> str:
+def _loaded(f: FunctionText, vector: str, pointer: str, kind: Kind, mask: str | None) -> str:
     if mask is not None:
-        return f.read(vector, place, kind.width, mask)
-    return f.let(f"load {vector}, ptr {place}, align {kind.width}")
+        return f.read(vector, pointer, kind.width, mask)
+    return f.let(f"load {vector}, ptr {pointer}, align {kind.width}")
 
 
 def thin_products(machine: Machine) -> dict[str, SharedFunction]:

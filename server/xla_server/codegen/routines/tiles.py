@@ -38,21 +38,21 @@ def _tile(width: int, side: int) -> SharedFunction:
     """Return the function of `tile_routine`."""
     vector = ir.VectorType(ir.IntType(8 * width), side)
 
-    def place(b: Any, start: Any, ahead: Any, row: int) -> Any:
+    def pointer(b: Any, start: Any, ahead: Any, row: int) -> Any:
         address = b.add(start, b.mul(ahead, ir.Constant(_WORD, row)))
         return b.inttoptr(address, ir.PointerType(vector))
 
     def write(function: Any, _: Machine) -> None:
         b = ir.IRBuilder(function.append_basic_block("entry"))
         source, source_ahead, target, target_ahead = function.args
-        rows = [b.load(place(b, source, source_ahead, row), align=width) for row in range(side)]
+        rows = [b.load(pointer(b, source, source_ahead, row), align=width) for row in range(side)]
         half = side // 2
         while half:
             is_short = side * width <= _SHORT
             rows = _merged(b, rows) if is_short else _exchanged(b, rows, half)
             half //= 2
         for row, value in enumerate(rows):
-            b.store(value, place(b, target, target_ahead, row), align=width)
+            b.store(value, pointer(b, target, target_ahead, row), align=width)
         b.ret_void()
 
     return SharedFunction(tile_name(width, side), 4, write)
@@ -86,7 +86,7 @@ def _exchanged(b: Any, rows: Sequence[Any], half: int) -> list[Any]:
 
 
 def tile_name(width: int, side: int) -> str:
-    """What kernels call a tile's transposition."""
+    """Return the name of the transposition of a tile."""
     return f"transpose_{8 * width}_{side}"
 
 

@@ -28,8 +28,9 @@ from xla_server.codegen.routines.winograd_transforms import RESULTS, SIDE, TAPS,
 from xla_server.target.machine import Machine
 
 _SQUARE = SIDE * SIDE
-_PLACES = (RESULTS - 1) * SIDE + RESULTS
-"""Places of a tile's input from that of its first result to that of its last, row after row."""
+_ELEMENTS = (RESULTS - 1) * SIDE + RESULTS
+"""Elements of a tile's input from the one of its first result to that of its last, in row-major
+order."""
 
 BLOCK = Routine(
     "winograd_block",
@@ -73,9 +74,9 @@ def _block(machine: Machine) -> Callable[..., None]:
         tap, tap_down, tap_across,
         tile, narrow_tile,
     ):  # fmt: skip
-        place, to_place = 4 * inputs, 4 * outputs
-        products = memory + _SQUARE * block * place
-        patch = products + _SQUARE * block * to_place
+        pixel, to_pixel = 4 * inputs, 4 * outputs
+        products = memory + _SQUARE * block * pixel
+        staging = products + _SQUARE * block * to_pixel
         panels = whole_div(outputs + (panel_columns - 1), panel_columns)
         for number in range(begin, end):
             x = whole_mod(number, tiles_across) * RESULTS
@@ -83,29 +84,29 @@ def _block(machine: Machine) -> Callable[..., None]:
             top = whole_mod(rest, tiles_down) * RESULTS + top_start
             image = whole_div(rest, tiles_down)
             left = x + left_start
-            origin = source + ((image * height + top) * width + left) * place
-            pitch = width * place
+            origin = source + ((image * height + top) * width + left) * pixel
+            pitch = width * pixel
             inside_down = bit_and(ge(top, 0), le(top, height - SIDE))
             inside_across = bit_and(ge(left, 0), le(left, width - SIDE))
             if bit_not(bit_and(inside_down, inside_across)):
-                _lay_out(patch, origin, top, left, height, width, place)
-                origin = patch
-                pitch = SIDE * place
-            into = memory + (number - begin) * place
-            step = block * place
-            transform_input(origin, pitch, place, into, SIDE * step, step, inputs)
+                _lay_out(staging, origin, top, left, height, width, pixel)
+                origin = staging
+                pitch = SIDE * pixel
+            into = memory + (number - begin) * pixel
+            step = block * pixel
+            transform_input(origin, pitch, pixel, into, SIDE * step, step, inputs)
         for k in range(0, _SQUARE):
-            lefts = memory + k * block * place
-            sums = products + k * block * to_place
+            lefts = memory + k * block * pixel
+            sums = products + k * block * to_pixel
             for panel in range(0, panels):
                 column = panel * panel_columns
                 columns = min(panel_columns, outputs - column)
                 function = select(le(panel_columns, columns), tile, narrow_tile)
-                right = weights + k * inputs * to_place + column * place
+                right = weights + k * inputs * to_pixel + column * pixel
                 for run in range(0, whole_div(end - begin + rows - 1, rows)):
                     product_tile_at(
-                        function, lefts + run * rows * place, right,
-                        sums + run * rows * to_place + 4 * column, place, to_place, columns,
+                        function, lefts + run * rows * pixel, right,
+                        sums + run * rows * to_pixel + 4 * column, pixel, to_pixel, columns,
                         1, 0, 0, 1, 0, 0, 1, 0, 0, inputs, 4, 4 * columns,
                     )  # fmt: skip
         for number in range(begin, end):
@@ -113,57 +114,57 @@ def _block(machine: Machine) -> Callable[..., None]:
             rest = whole_div(number, tiles_across)
             y = whole_mod(rest, tiles_down) * RESULTS
             image = whole_div(rest, tiles_down)
-            row = results_across * to_place
-            into = result + (image * results_down + y) * row + x * to_place
+            row = results_across * to_pixel
+            into = result + (image * results_down + y) * row + x * to_pixel
             high = min(results_down - y, RESULTS)
             wide = min(results_across - x, RESULTS)
             is_whole = bit_and(ge(high, RESULTS), ge(wide, RESULTS))
-            read = products + (number - begin) * to_place
-            step = block * to_place
+            read = products + (number - begin) * to_pixel
+            step = block * to_pixel
             is_spoilt = transform_result(
                 read, SIDE * step, step,
-                select(is_whole, into, patch), select(is_whole, row, SIDE * to_place), to_place,
+                select(is_whole, into, staging), select(is_whole, row, SIDE * to_pixel), to_pixel,
                 outputs,
             )  # fmt: skip
             if is_spoilt:
                 # All products were taken, so their inputs can be overwritten.
                 top = y + top_start
                 left = x + left_start
-                origin = source + ((image * height + top) * width + left) * place
-                _lay_out(memory, origin, top, left, height, width, place)
+                origin = source + ((image * height + top) * width + left) * pixel
+                _lay_out(memory, origin, top, left, height, width, pixel)
                 for panel in range(0, panels):
                     column = panel * panel_columns
                     columns = min(panel_columns, outputs - column)
                     function = select(le(panel_columns, columns), tile, narrow_tile)
                     right = taps + tap + 4 * column
                     # Sums between the rows of the tile's results are computed too, and ignored.
-                    for run in range(0, whole_div(_PLACES + rows - 1, rows)):
+                    for run in range(0, whole_div(_ELEMENTS + rows - 1, rows)):
                         product_tile_at(
-                            function, memory + run * rows * place, right,
-                            patch + run * rows * to_place + 4 * column, place, to_place, columns,
-                            1, 0, 0, TAPS, SIDE * place, tap_down, TAPS, place, tap_across,
-                            inputs, 4, to_place,
+                            function, memory + run * rows * pixel, right,
+                            staging + run * rows * to_pixel + 4 * column, pixel, to_pixel, columns,
+                            1, 0, 0, TAPS, SIDE * pixel, tap_down, TAPS, pixel, tap_across,
+                            inputs, 4, to_pixel,
                         )  # fmt: skip
             if is_spoilt != 0 or not is_whole:
                 for a in range(0, high):
-                    copy_bytes(into + a * row, patch + a * SIDE * to_place, wide * to_place)
+                    copy_bytes(into + a * row, staging + a * SIDE * to_pixel, wide * to_pixel)
 
     return run_block
 
 
 @njit(error_model="numpy")
 def _lay_out(  # type: ignore[no-untyped-def]
-    to, origin, top, left, height, width, place
+    to, origin, top, left, height, width, pixel
 ):
     """A tile of the input, with zeros where it leaves that."""
     low = min(max(0 - left, 0), SIDE)
     high = max(min(width - left, SIDE), low)
-    clear_bytes(to, _SQUARE * place)
+    clear_bytes(to, _SQUARE * pixel)
     for a in range(max(0 - top, 0), min(height - top, SIDE)):
         copy_bytes(
-            to + (a * SIDE + low) * place,
-            origin + (a * width + low) * place,
-            (high - low) * place,
+            to + (a * SIDE + low) * pixel,
+            origin + (a * width + low) * pixel,
+            (high - low) * pixel,
         )
 
 

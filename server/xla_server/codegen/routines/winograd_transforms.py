@@ -32,7 +32,7 @@ _EXPONENTS = f"splat (i32 {0x7F800000})"
 
 
 def matrices() -> tuple[Rows, Rows, Rows]:
-    """(of the input, of the kernel, of the result) by Cook and Toom."""
+    """Return the transforms of the input, of the kernel and of the result, by Cook and Toom."""
     result = [[p**k for p in POINTS] + [Fraction(int(k == RESULTS - 1))] for k in range(RESULTS)]
     kernel = []
     for p in POINTS:
@@ -113,10 +113,10 @@ class _Transform:
         source, step, ahead, target, target_step, target_ahead, lines = way.values
         line = Loop(f, "0", lines, 1, [("i64", source), ("i64", target)])
         read, written = line.values
-        values = [self._loaded(place) for place in self._places(read, step, wide)]
+        values = [self._loaded(pointer) for pointer in self._pointers(read, step, wide)]
         sums = [self._sum(row, values) for row in self._matrix]
-        for value, place in zip(sums, self._places(written, target_step, high), strict=True):
-            self._store(value, place)
+        for value, pointer in zip(sums, self._pointers(written, target_step, high), strict=True):
+            self._store(value, pointer)
         if self._looks:
             self._look_at(sums, seen, way.number)
         line.end([f.plus(read, ahead), f.plus(written, target_ahead)])
@@ -124,24 +124,24 @@ class _Transform:
         vector.end()
         return f.text(self._is_spoilt(seen) if self._looks else "")
 
-    def _places(self, start: str, step: str, count: int) -> list[str]:
+    def _pointers(self, start: str, step: str, count: int) -> list[str]:
         """Addresses one step after the other, which LLVM would think about for long."""
         f = self._f
-        places = [f.opaque(start)]
-        while len(places) < count:
-            places.append(f.plus(places[-1], step))
-        return [f.pointer(place) for place in places]
+        pointers = [f.opaque(start)]
+        while len(pointers) < count:
+            pointers.append(f.plus(pointers[-1], step))
+        return [f.pointer(pointer) for pointer in pointers]
 
-    def _loaded(self, place: str) -> str:
+    def _loaded(self, pointer: str) -> str:
         if self._mask:
-            return self._f.read(self._vector, place, 4, self._mask)
-        return self._f.let(f"load {self._vector}, ptr {place}, align 4")
+            return self._f.read(self._vector, pointer, 4, self._mask)
+        return self._f.let(f"load {self._vector}, ptr {pointer}, align 4")
 
-    def _store(self, value: str, place: str) -> None:
+    def _store(self, value: str, pointer: str) -> None:
         if self._mask:
-            self._f.write(self._vector, value, place, 4, self._mask)
+            self._f.write(self._vector, value, pointer, 4, self._mask)
         else:
-            self._f.do(f"store {self._vector} {value}, ptr {place}, align 4")
+            self._f.do(f"store {self._vector} {value}, ptr {pointer}, align 4")
 
     def _sum(self, row: Sequence[Fraction], values: Sequence[str]) -> str:
         """A row of the matrix times a column of vectors."""

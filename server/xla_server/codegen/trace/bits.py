@@ -6,11 +6,11 @@ from types import MappingProxyType
 
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_server.codegen.trace.affine import Affine
 from xla_server.codegen.trace.elementwise import converted
 from xla_server.codegen.trace.graph import Literal, Load, Node, Position
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE, KernelType
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.ir.affine import Affine
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 
@@ -45,14 +45,14 @@ def _part(t: Tracer, i: HloInstruction, index: Index) -> Deep[Node]:
     old, new = i.operands[0].shape.element_type, i.shape.element_type
     node: Node = yield t.operand(i, 0, index[:-1])
     bits = _bits(t, node, old)
-    place = t.apply(f"to_{bits.type}", [Position(index[-1])], bits.type)
-    distance = t.apply("mul", [place, _constant(_width(new), bits.type)], bits.type)
+    part = t.apply(f"to_{bits.type}", [Position(index[-1])], bits.type)
+    distance = t.apply("mul", [part, _constant(_width(new), bits.type)], bits.type)
     moved = t.apply("shift_right_logical", [bits, distance], bits.type)
     return t.apply(f"to_{_storage(new)}", [moved], _storage(new))
 
 
 def _complex(t: Tracer, i: HloInstruction, index: Index) -> Deep[Node]:
-    """Between complex types: a half of C128 holds a part of it, so does a number of C64."""
+    """Return the bits read as another complex type: one C128 is two C64."""
     old, new = i.operands[0].shape.element_type, i.shape.element_type
     if old is new:
         same: Node = yield t.operand(i, 0, index)
@@ -102,7 +102,8 @@ def _bits(t: Tracer, node: Node, element_type: ElementType) -> Node:
         if kernel_type.storage == kernel_type.computed:
             return t.apply(f"bits_{storage}", [node], storage)
         if isinstance(node, Load):
-            # As they are: on the way through F32 all NaN of a type become one.
+            # The bits are loaded as they are: a conversion to F32 would make all NaNs of a type
+            # one.
             return Load(node.argument, KernelType(storage, storage), node.offset, node.guard)
         return t.apply(kernel_type.narrow or "", [node], storage)
     bits = t.apply(f"to_{storage}", [node], storage)

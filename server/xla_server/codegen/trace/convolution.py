@@ -6,12 +6,12 @@ from types import MappingProxyType
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
-from xla_server.codegen.trace.affine import Affine, Variable, variable
 from xla_server.codegen.trace.elementwise import converted, literal
-from xla_server.codegen.trace.folding import sum_of, window_position
-from xla_server.codegen.trace.graph import Folded, Node
+from xla_server.codegen.trace.graph import Node, ReductionResult
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.codegen.trace.reductions import sum_of, window_position
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 
@@ -20,8 +20,8 @@ def trace_convolution(t: Tracer, i: HloInstruction, index: Index, number: int) -
     """Products with what lies under the window, zeros in the padding, rounded once."""
     result = i.shape.element_type
     wide = accumulated_type([operand.shape for operand in i.operands], i.shape)
-    fold = t.folds.get((i, index, t.guard))
-    if fold is None:
+    reduction = t.reductions.get((i, index, t.guard))
+    if reduction is None:
         summed: tuple[Node, tuple[Variable, ...]] = yield _product(t, i, index, wide)
         product, loops = summed
         if not loops:
@@ -29,8 +29,8 @@ def trace_convolution(t: Tracer, i: HloInstruction, index: Index, number: int) -
             if not i.attributes.window.is_pointwise:
                 product = _from_zero(t, product, wide)
             return t.rounded(converted(t, product, wide, result), result)
-        fold = t.folds[(i, index, t.guard)] = sum_of(t, product, loops, wide)
-    return t.rounded(converted(t, Folded(fold, 0), wide, result), result)
+        reduction = t.reductions[(i, index, t.guard)] = sum_of(t, product, loops, wide)
+    return t.rounded(converted(t, ReductionResult(reduction, 0), wide, result), result)
 
 
 def _from_zero(t: Tracer, product: Node, wide: ElementType) -> Node:
@@ -45,7 +45,7 @@ def _from_zero(t: Tracer, product: Node, wide: ElementType) -> Node:
 def _product(
     t: Tracer, i: HloInstruction, index: Index, wide: ElementType
 ) -> Deep[tuple[Node, tuple[Variable, ...]]]:
-    """What a result sums, and the loops to sum it over."""
+    """Return the product that a convolution sums, and the loops of the sum."""
     numbers, window = i.attributes.dimension_numbers, i.attributes.window.dimensions
     base, kernel = (operand.shape for operand in i.operands)
     batch, feature, *positions = (index[d] for d in numbers.output_order)
@@ -60,15 +60,14 @@ def _product(
     if by_batch > 1:
         batch = group * i.shape.dimensions[numbers.output_batch_dimension] + batch
     guard: Node | None = None
-    places = []
+    spatial = []
     for position, loop, dimension, d in zip(
         positions, loops, window, numbers.input_spatial_dimensions, strict=True
     ):
-        place, inside = window_position(t, position, variable(loop), dimension, base.dimensions[d])
-        places.append(place)
-        if inside is not None:
-            guard = inside if guard is None else t.apply("bit_and", [guard, inside], "b1")
-    at = _ordered((batch, read, *places), numbers.input_order)
+        moved, inside = window_position(t, position, variable(loop), dimension, base.dimensions[d])
+        spatial.append(moved)
+        guard = t.both(guard, inside)
+    at = _ordered((batch, read, *spatial), numbers.input_order)
     weight_at = _ordered((variable(inputs), feature, *map(variable, loops)), numbers.kernel_order)
     computed = KERNEL_TYPE[wide].computed
     ending = f"_{computed}" if wide.is_complex else ""
@@ -78,7 +77,7 @@ def _product(
         read: Node = yield t.operand(i, 0, at)
         return converted(t, read, base.element_type, wide)
 
-    factor: Node = yield (element() if guard is None else t.guarded(guard, element()))
+    factor: Node = yield t.guarded(guard, element())
     weight: Node = yield t.operand(i, 1, weight_at)
     weight = converted(t, weight, kernel.element_type, wide)
     product = t.apply(f"mul{ending}", [factor, weight], computed)

@@ -6,22 +6,22 @@ from types import MappingProxyType
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import free_dimensions
-from xla_server.codegen.trace.affine import Affine, Variable, variable
 from xla_server.codegen.trace.elementwise import converted
-from xla_server.codegen.trace.folding import sum_of
-from xla_server.codegen.trace.graph import Folded, Node
+from xla_server.codegen.trace.graph import Node, ReductionResult
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.codegen.trace.reductions import sum_of
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 
 
 def trace_dot(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """A loop over the contracted dimensions, in at least f32, rounded once."""
-    fold = t.folds.get((i, index, t.guard))
+    reduction = t.reductions.get((i, index, t.guard))
     result = i.shape.element_type
     wide = accumulated_type(result)
-    if fold is None:
+    if reduction is None:
         numbers = i.attributes.dimension_numbers
         lhs, rhs = (operand.shape for operand in i.operands)
         contracted = numbers.lhs_contracting_dimensions
@@ -48,9 +48,9 @@ def trace_dot(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[N
         if not kept:
             # A sum of one product is that product, -0 too.
             return converted(t, product, wide, result)
-        fold = sum_of(t, product, kept, wide)
-        t.folds[(i, index, t.guard)] = fold
-    return converted(t, Folded(fold, 0), wide, result)
+        reduction = sum_of(t, product, kept, wide)
+        t.reductions[(i, index, t.guard)] = reduction
+    return converted(t, ReductionResult(reduction, 0), wide, result)
 
 
 def accumulated_type(result: ElementType) -> ElementType:

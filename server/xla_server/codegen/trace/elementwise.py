@@ -95,8 +95,8 @@ def converted(t: Tracer, node: Node, source: ElementType, target: ElementType) -
 
 
 _OWN_PREDICATES = (ElementType.BF16, ElementType.F8E8M0FNU)
-"""Of F32 and F64 subnormal numbers are zeros by the processor's mode. Of BF16 they are not, and
-LLVM knows that F8E8M0FNU has no zero."""
+"""F32 and F64 take subnormal numbers for zero by the mode of the processor. BF16 keeps subnormal
+numbers, and LLVM knows that F8E8M0FNU has no zero."""
 
 _OWN_CONVERSION: Mapping[tuple[ElementType, ElementType], str] = MappingProxyType(
     {

@@ -11,8 +11,8 @@ from typing import Any
 
 from xla_server.codegen.kernel_ir.expressions import Const
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.trace.affine import Affine, Computed, Variable
 from xla_server.codegen.trace.kernel_types import KernelType
+from xla_server.ir.affine import Affine, Computed, Variable
 
 
 class Node:
@@ -103,17 +103,17 @@ class Position(Node):
 
 @dataclasses.dataclass(eq=False)
 class Accumulator(Node):
-    """What a fold has combined so far, inside its loop."""
+    """The value that a reduction has accumulated so far, inside its loop."""
 
     type: str
-    fold_variables: tuple[Variable, ...]
+    reduction_variables: tuple[Variable, ...]
 
     def _own_variables(self) -> frozenset[Variable]:
-        return frozenset(self.fold_variables)
+        return frozenset(self.reduction_variables)
 
 
 @dataclasses.dataclass(eq=False)
-class Fold:
+class Reduction:
     """A loop over `loops`, outermost first, that combines accumulators with what it reads.
 
     `ordered` are the combined values as functions of `accumulators`. Where `reassociates` names
@@ -131,7 +131,7 @@ class Fold:
 
     @functools.cached_property
     def variables(self) -> frozenset[Variable]:
-        """The loop variables the results depend on: not those of the fold."""
+        """The loop variables that the results depend on, without those of the reduction itself."""
         inside = frozenset[Variable]().union(
             *(node.variables for node in (*self.combined, *self.initial))
         )
@@ -139,21 +139,21 @@ class Fold:
 
 
 @dataclasses.dataclass(eq=False)
-class Folded(Node):
-    """One of the results of a fold."""
+class ReductionResult(Node):
+    """One of the results of a reduction."""
 
-    fold: Fold
+    reduction: Reduction
     number: int
 
     def __post_init__(self) -> None:
-        self.type = self.fold.initial[self.number].type
+        self.type = self.reduction.initial[self.number].type
 
     def _own_variables(self) -> frozenset[Variable]:
-        return self.fold.variables
+        return self.reduction.variables
 
     def inputs(self) -> Iterable[Node]:
         """The nodes this one reads."""
-        return (*self.fold.initial, *self.fold.combined)
+        return (*self.reduction.initial, *self.reduction.combined)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

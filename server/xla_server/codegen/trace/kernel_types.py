@@ -28,7 +28,7 @@ class KernelType:
 
     @property
     def is_exact(self) -> bool:
-        """Whether every computed value is one of the element type."""
+        """Return whether every computed value is one of the element type."""
         return self.rounded is None
 
 

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from xla_server.codegen.trace.affine import Affine, Computed, Variable, multi_index, variable
 from xla_server.codegen.trace.graph import Load, Node, Position, Store, nodes_of
+from xla_server.ir.affine import Affine, Computed, Variable, multi_index, variable
 
 
 def merged(
@@ -12,16 +12,16 @@ def merged(
 ) -> tuple[tuple[Variable, ...], dict[Variable, Affine]]:
     """A loop for each group of loops, and where the old ones are then."""
     loops = []
-    places: dict[Variable, Affine] = {}
+    indices: dict[Variable, Affine] = {}
     for group in groups:
         sizes = [loop.size for loop in group]
         loops.append(Variable(math.prod(sizes), "i"))
-        places.update(zip(group, multi_index(variable(loops[-1]), sizes), strict=True))
-    return tuple(loops), places
+        indices.update(zip(group, multi_index(variable(loops[-1]), sizes), strict=True))
+    return tuple(loops), indices
 
 
 def groups_of(loops: Sequence[Variable], indices: Sequence[Affine]) -> list[list[Variable]]:
-    """Runs of neighbours that can be merged; loops of one trip are left out."""
+    """Return runs of neighbouring loops that can be merged, without loops of one iteration."""
     coefficients = [
         {atom: factor for atom, factor in index.terms if isinstance(atom, Variable)}
         for index in indices

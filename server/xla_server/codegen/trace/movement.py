@@ -6,10 +6,10 @@ from types import MappingProxyType
 
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_server.codegen.trace.affine import Affine, linear, multi_index
 from xla_server.codegen.trace.elementwise import converted
 from xla_server.codegen.trace.graph import Node, Position
 from xla_server.codegen.trace.tracer import NEVER, Index, Rule, Tracer
+from xla_server.ir.affine import Affine
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.index_maps import MAPPED, operand_index
 from xla_server.ir.module import HloInstruction
@@ -18,12 +18,6 @@ from xla_server.ir.module import HloInstruction
 def trace_mapped(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """Return the operand's element by the operation's index map."""
     return t.operand(i, 0, operand_index(i, index))
-
-
-def trace_reshape(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
-    """The operand's element with the same row-major number."""
-    place = linear(index, i.shape.dimensions)
-    return t.operand(i, 0, multi_index(place, i.operands[0].shape.dimensions))
 
 
 def trace_dynamic_slice(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
@@ -60,9 +54,8 @@ def trace_dynamic_update_slice(
         start = t.clamped(starts[d], sizes[d] - box[d])
         inner = position + start * -1
         moved.append(inner)
-        guard = _both(t, guard, t.inside(inner, 0, box[d]))
-    update = t.operand(i, 1, tuple(moved))
-    inside: Node = yield (update if guard is None else t.guarded(guard, update))
+        guard = t.both(guard, t.inside(inner, 0, box[d]))
+    inside: Node = yield t.guarded(guard, t.operand(i, 1, tuple(moved)))
     if guard is None:
         return inside
     outside: Node = yield t.operand(i, 0, index)
@@ -77,15 +70,15 @@ def trace_pad(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[N
         edge = i.attributes.config.dimensions[d]
         step = edge.interior + 1
         shift = max(0, -(-(edge.low - position.low) // step))
-        place = position + (shift * step - edge.low)
+        offset = position + (shift * step - edge.low)
         if step > 1:
-            rest = place.mod(step)
+            rest = offset.mod(step)
             if rest != Affine(0):
                 on_element = t.inside(rest, 0, 1)
-                guard = _both(t, guard, on_element)
-        inner = place.floordiv(step) + -shift
+                guard = t.both(guard, on_element)
+        inner = offset.floordiv(step) + -shift
         moved.append(inner)
-        guard = _both(t, guard, t.inside(inner, 0, sizes[d]))
+        guard = t.both(guard, t.inside(inner, 0, sizes[d]))
     inside: Node
     if guard is None:
         inside = yield t.operand(i, 0, tuple(moved))
@@ -102,8 +95,8 @@ def trace_concatenate(t: Tracer, i: HloInstruction, index: Index, number: int) -
     d = i.attributes.dimension
     node: Node | None = None
     ends = t.ends_of(i)
-    # Of many operands an index that is known in part meets a few.
-    first, last = (bisect.bisect_right(ends, place) for place in (index[d].low, index[d].high))
+    # An index with known bounds meets only some of many operands.
+    first, last = (bisect.bisect_right(ends, bound) for bound in (index[d].low, index[d].high))
     for n in reversed(range(first, min(last + 1, len(ends)))):
         size, end = i.operands[n].shape.dimensions[d], ends[n]
         if not size:
@@ -113,8 +106,7 @@ def trace_concatenate(t: Tracer, i: HloInstruction, index: Index, number: int) -
         guard = t.inside(inner, 0, size)
         if guard is NEVER:
             continue
-        part = t.operand(i, n, moved)
-        found: Node = yield (part if guard is None else t.guarded(guard, part))
+        found: Node = yield t.guarded(guard, t.operand(i, n, moved))
         if guard is None:
             return found
         node = found if node is None else t.select(guard, found, node)
@@ -137,21 +129,21 @@ def trace_gather(t: Tracer, i: HloInstruction, index: Index, number: int) -> Dee
     dropped = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
     moved = []
     for d, size in enumerate(sizes):
-        place = Affine(0)
+        offset = Affine(0)
         if d in numbers.start_index_map:
             at = list(batch)
             if numbers.index_vector_dim < indices.rank:
                 entry = Affine(numbers.start_index_map.index(d))
                 at.insert(numbers.index_vector_dim, entry)
             start: Node = yield t.operand(i, 1, tuple(at))
-            place = t.clamped(start, operand.dimensions[d] - size)
+            offset = t.clamped(start, operand.dimensions[d] - size)
         elif d in numbers.operand_batching_dims:
             pair = numbers.operand_batching_dims.index(d)
             of_indices = numbers.start_indices_batching_dims[pair]
-            place = batch[of_indices - (of_indices > numbers.index_vector_dim)]
+            offset = batch[of_indices - (of_indices > numbers.index_vector_dim)]
         if d not in dropped:
-            place = place + next(offsets)
-        moved.append(place)
+            offset = offset + next(offsets)
+        moved.append(offset)
     node: Node = yield t.operand(i, 0, tuple(moved))
     return node
 
@@ -161,18 +153,9 @@ def trace_same(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[
     return t.operand(i, 0, index)
 
 
-def _both(t: Tracer, left: Node | None, right: Node | None) -> Node | None:
-    if left is None or right is None:
-        return right if left is None else left
-    if left is NEVER or right is NEVER:
-        return NEVER
-    return t.apply("bit_and", [left, right], "b1")
-
-
 MOVEMENT_RULES: Mapping[Opcode, Rule] = MappingProxyType(
     {
         **dict.fromkeys(MAPPED, trace_mapped),
-        Opcode.RESHAPE: trace_reshape,
         Opcode.DYNAMIC_SLICE: trace_dynamic_slice,
         Opcode.DYNAMIC_UPDATE_SLICE: trace_dynamic_update_slice,
         Opcode.PAD: trace_pad,

@@ -9,8 +9,8 @@ from xla_server.codegen.trace.calls import CALL_RULES
 from xla_server.codegen.trace.convolution import CONVOLUTION_RULES
 from xla_server.codegen.trace.dot import DOT_RULES
 from xla_server.codegen.trace.elementwise import ELEMENTWISE_RULES
-from xla_server.codegen.trace.folding import FOLDING_RULES
 from xla_server.codegen.trace.movement import MOVEMENT_RULES
+from xla_server.codegen.trace.reductions import REDUCTION_RULES
 from xla_server.codegen.trace.tracer import Rule
 
 RULES: Mapping[Opcode, Rule] = MappingProxyType(
@@ -18,7 +18,7 @@ RULES: Mapping[Opcode, Rule] = MappingProxyType(
         **ELEMENTWISE_RULES,
         **BIT_RULES,
         **MOVEMENT_RULES,
-        **FOLDING_RULES,
+        **REDUCTION_RULES,
         **CALL_RULES,
         **DOT_RULES,
         **CONVOLUTION_RULES,

@@ -1,4 +1,4 @@
-"""From a computation to the scalar graph of one element of its result."""
+"""Tracing: the scalar graph of one element of a computation's result."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -7,10 +7,10 @@ from typing import TypeAlias, TypeVar
 from xla_contract.element_type import ElementType
 from xla_contract.errors import InternalError
 from xla_contract.opcode import Opcode
-from xla_server.codegen.trace.affine import Affine, Computed, linear, variable
-from xla_server.codegen.trace.graph import Apply, Fold, Literal, Load, Node, Position
+from xla_server.codegen.trace.graph import Apply, Literal, Load, Node, Position, Reduction
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE, KernelType
 from xla_server.evaluator.evaluation_cost import COUNTED
+from xla_server.ir.affine import Affine, Computed, linear, variable
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction
 
@@ -22,10 +22,10 @@ MOST_COPIES = 5000
 Index: TypeAlias = tuple[Affine, ...]
 
 NEVER = Literal.of("b1", 0)
-"""What holds for no element."""
+"""The guard of an element that is never needed."""
 
-Origins: TypeAlias = dict[Node | Fold, HloInstruction]
-"""The instruction of HLO that a node, or the loop body of a fold, evaluates an element of."""
+Origins: TypeAlias = dict[Node | Reduction, HloInstruction]
+"""The HLO instruction of which a node, or the loop body of a reduction, evaluates an element."""
 
 Rule: TypeAlias = Callable[["Tracer", HloInstruction, Index, int], Node | Deep[Node]]
 """One element of an instruction's result (of element `number` of its tuple) at an index.
@@ -66,7 +66,7 @@ class Tracer:
         self._bindings: dict[HloInstruction, HloInstruction] = {}
         self._met: set[HloInstruction] = set()
         self._copies = 0
-        self.folds: dict[tuple[object, ...], Fold] = {}
+        self.reductions: dict[tuple[object, ...], Reduction] = {}
         self.guard: Node | None = None
         """Where this is false the element is not needed, and may not exist."""
 
@@ -121,10 +121,18 @@ class Tracer:
             return node
         return self.apply(f"round_{element_type.text}", [node], kernel_type.computed)
 
-    def guarded(self, guard: Node, call: Deep[T]) -> Deep[T]:
+    def both(self, left: Node | None, right: Node | None) -> Node | None:
+        """Return the test that holds where both do; None is the test that always holds."""
+        if left is None or right is None:
+            return right if left is None else left
+        if left is NEVER or right is NEVER:
+            return NEVER
+        return self.apply("bit_and", [left, right], "b1")
+
+    def guarded(self, guard: Node | None, call: Deep[T]) -> Deep[T]:
         """Return what `call` gives while elements are needed only where `guard` holds."""
         outer = self.guard
-        self.guard = guard if outer is None else self.apply("bit_and", [outer, guard], "b1")
+        self.guard = self.both(outer, guard)
         try:
             result: T = yield call
             return result
@@ -132,7 +140,7 @@ class Tracer:
             self.guard = outer
 
     def inside(self, index: Affine, low: int, high: int) -> Node | None:
-        """Whether low <= index < high; None where that is always so, NEVER where it never is."""
+        """Return the test low <= index < high: None if it always holds, NEVER if it never does."""
         if index.high < low or index.low >= high:
             return NEVER
         found: Node | None = None
@@ -141,7 +149,7 @@ class Tracer:
             found = self.apply("ge", [position, integer(low)], "b1")
         if index.high >= high:
             below = self.apply("lt", [position, integer(high)], "b1")
-            found = below if found is None else self.apply("bit_and", [found, below], "b1")
+            found = self.both(found, below)
         return found
 
     def clamped(self, node: Node, high: int) -> Affine:
@@ -201,7 +209,7 @@ class Tracer:
         made = self._rules[instruction.opcode](self, instruction, index, number)
         node: Node = made if isinstance(made, Node) else (yield made)
         if self._origins is not None and instruction.opcode in COUNTED:
-            origin = self.folds.get((instruction, index, self.guard), node)
+            origin = self.reductions.get((instruction, index, self.guard), node)
             self._origins.setdefault(origin, instruction)
         return node
 

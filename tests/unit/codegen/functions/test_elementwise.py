@@ -7,7 +7,7 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.elementwise import ELEMENTWISE as RULES
 from xla_server.codegen.functions.elementwise import function_of, widens_to_c128
-from xla_server.codegen.loops.kept_rows import cost_of
+from xla_server.codegen.loops.row_buffers import cost_of
 from xla_server.codegen.namespace import vocabulary
 from xla_server.codegen.trace.graph import Apply
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE

@@ -15,17 +15,17 @@ from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.loops.columns import column_kernel
 from xla_server.codegen.loops.loop_builder import Nest
 from xla_server.codegen.lower.lowering import kernels_of
-from xla_server.codegen.trace.affine import Variable, linear, variable
 from xla_server.codegen.trace.graph import (
     Accumulator,
     Apply,
-    Fold,
-    Folded,
     Literal,
     Load,
+    Reduction,
+    ReductionResult,
     Store,
 )
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.ir.affine import Variable, linear, variable
 from xla_server.runtime.native import callable_at
 
 BLOCK = TARGET.tuning.loops.column_block
@@ -68,8 +68,8 @@ def test_what_is_made_of_sums_has_the_same_blocks(columns: int) -> None:
     element = Load(0, f32, linear([variable(row), variable(last)], x.shape))
     total = Accumulator("f32", (row,))
     added = Apply("add", (total, element), "f32")
-    fold = Fold((row,), (Literal.of("f32", 0),), (total,), (added,))
-    result = Folded(fold, 0)
+    reduction = Reduction((row,), (Literal.of("f32", 0),), (total,), (added,))
+    result = ReductionResult(reduction, 0)
     stores = (
         Store(1, f32, variable(last), result),
         Store(2, f32, variable(last), Apply("mul", (result, result), "f32")),
@@ -121,7 +121,7 @@ def test_rows_of_wide_columns_are_shared_out() -> None:
     module = imported(lower(lambda x: x.sum(0), np.broadcast_to(np.float32(1), (2048, 1100))))
     # The sums of blocks are joined in f64, which the last kernel rounds.
     first, second, rounded = kernels_of(compile_module(module).code)
-    assert first.trips >= 16
+    assert first.work_items >= 16
     assert "to_f32" in rounded.source
     # Each block has few rows, and so has what is made of blocks.
     assert "room_for" not in first.source + second.source

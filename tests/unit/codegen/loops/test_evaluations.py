@@ -47,9 +47,9 @@ def exponentials(thunk: KernelThunk) -> int:
     """Execute a kernel in the chunks that a launch is cut into; how often it calls exp."""
     namespace = _Counting()
     exec(compile(thunk.source, thunk.name, "exec"), namespace)
-    chunk = chunk_of(thunk.trips, thunk.work, thunk.prologue, TARGET.tuning.loops.chunks)
-    for start in range(0, thunk.trips, chunk):
-        namespace["kernel"](0, start, min(start + chunk, thunk.trips))
+    chunk = chunk_of(thunk.work_items, thunk.work, thunk.prologue, TARGET.tuning.loops.chunks)
+    for start in range(0, thunk.work_items, chunk):
+        namespace["kernel"](0, start, min(start + chunk, thunk.work_items))
     return sum(n for name, n in namespace.calls.items() if re.match(r"(called_)?exp", name))
 
 

@@ -1,4 +1,4 @@
-"""Kernels of long trips stop when their execution is to."""
+"""Kernels of long work_items stop when their execution is to."""
 
 import threading
 import time
@@ -82,7 +82,7 @@ LONG: dict[str, tuple[Callable[..., Any], Sequence[Any]]] = {
         _boxes_added,
         [shaped(4, 300, 301), shaped(20, 3, dtype=np.int32), shaped(20, 200, 299)],
     ),
-    "fold in order": (_folded, [shaped(1 << 22)]),
+    "reduction in order": (_folded, [shaped(1 << 22)]),
     "product": (lambda x: jax.nn.softmax(x @ x), [shaped(2048, 2048)]),
     "deep product of complex numbers": (
         lambda x, y: x @ y,
@@ -137,7 +137,7 @@ def test_a_kernel_leaves_off_once_the_word_is_set(name: str) -> None:
     memory[CANCELLATION] = np.array([STOP]).view(np.uint8)
     buffers = np.array([memory[value].ctypes.data for value in thunk.arguments], np.int64)
     kernel = kernels.get(thunk.kernel)
-    callable_at(kernel.address, 3)(buffers.ctypes.data, 0, thunk.trips)
+    callable_at(kernel.address, 3)(buffers.ctypes.data, 0, thunk.work_items)
     # Memory to work in may have been begun with.
     ends = [memory[value][value.byte_size - 4 : value.byte_size] for value in thunk.writes]
     assert any((end == 0x55).all() for end in ends)

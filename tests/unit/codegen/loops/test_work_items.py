@@ -7,7 +7,7 @@ from tests.processors import TARGET
 from tests.unit.codegen.compiled import assert_same
 from xla_client import Op, ops
 from xla_server.codegen.loops.work_items import inner_loops
-from xla_server.codegen.trace.affine import Variable
+from xla_server.ir.affine import Variable
 
 TUNED = TARGET.tuning.loops
 

@@ -24,13 +24,13 @@ def matrix(*sizes: int) -> Any:
     return (real + 1j * imaginary).astype(np.complex64)
 
 
-def trips(function: Callable[..., Any], *arguments: Any, dtype: Any = np.complex64) -> int:
+def work_items(function: Callable[..., Any], *arguments: Any, dtype: Any = np.complex64) -> int:
     """How many pieces there are; nothing is run."""
     shapes = [jax.ShapeDtypeStruct(sizes, dtype) for sizes in arguments]
     lowered = jax.jit(function).lower(*shapes).compiler_ir("hlo")
     rows = compile_module(imported(lowered.as_serialized_hlo_module_proto())).code.rows
     (row,) = [row for row in rows if isinstance(row, KernelThunk)]
-    return row.trips
+    return row.work_items
 
 
 @pytest.mark.parametrize(
@@ -52,15 +52,15 @@ def test_pieces_that_do_not_divide_the_result_make_all_of_it(left: Any, right: A
 
 
 def test_large_products_are_divided_and_small_ones_are_not() -> None:
-    assert trips(jnp.matmul, (64, 64), (64, 64)) == 1
-    assert trips(jnp.matmul, (512, 512), (512, 512)) == 4
-    assert trips(jnp.matmul, (64, 64, 64), (64, 64, 64)) == 64
-    assert trips(jnp.matmul, (2048, 512), (512, 2048)) == 16
+    assert work_items(jnp.matmul, (64, 64), (64, 64)) == 1
+    assert work_items(jnp.matmul, (512, 512), (512, 512)) == 4
+    assert work_items(jnp.matmul, (64, 64, 64), (64, 64, 64)) == 64
+    assert work_items(jnp.matmul, (2048, 512), (512, 2048)) == 16
 
 
 def test_the_largest_products_have_pieces_between_which_they_can_be_cancelled() -> None:
     for dtype in (np.complex64, np.float32):
-        assert trips(jnp.matmul, (16384, 16384), (16384, 16384), dtype=dtype) >= 1000
+        assert work_items(jnp.matmul, (16384, 16384), (16384, 16384), dtype=dtype) >= 1000
 
 
 def test_blas_does_what_panels_would_take_much_memory_or_be_empty_for(

@@ -259,7 +259,7 @@ def test_convolutions_with_what_follows_as_interpreted(name: str) -> None:
     assert kernels in (len(kernels_of(compile_module(module).code)), None)
     expected = interpreted(module, arguments)
     results = on_cpu(module, arguments, Cpu(threads=3))
-    apart = on_cpu(module, arguments, options=_WITHOUT_TAILS)
+    apart = on_cpu(module, arguments, options=_WITHOUT_EPILOGUES)
     for compiled, alone, exact in zip(results, apart, expected, strict=True):
         assert (compiled.dtype, compiled.shape) == (exact.dtype, exact.shape)
         wide = np.complex128 if name == "complex" else np.float64
@@ -270,7 +270,7 @@ def test_convolutions_with_what_follows_as_interpreted(name: str) -> None:
         assert_equal_bits(one, other)
 
 
-_WITHOUT_TAILS = CompileOptions(passes=PassOptions(disabled=frozenset({OutputFusion.name})))
+_WITHOUT_EPILOGUES = CompileOptions(passes=PassOptions(disabled=frozenset({OutputFusion.name})))
 
 
 @pytest.mark.parametrize("dimensions", [(2, 8, 8), (8, 2, 1, 8)])

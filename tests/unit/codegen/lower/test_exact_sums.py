@@ -93,7 +93,7 @@ def _sizes(text: str) -> list[int]:
     return [int(number) for number in text.strip("[]").split(",")]
 
 
-def _module(name: str, kind: str, *, with_tail: bool = False) -> HloModule:
+def _module(name: str, kind: str, *, with_epilogue: bool = False) -> HloModule:
     base, kernel, window, labels, groups = CASES[name]
     found = re.match(r"(.*)_(.*)->(.*)", labels)
     assert found
@@ -117,7 +117,7 @@ def _module(name: str, kind: str, *, with_tail: bool = False) -> HloModule:
         f"{', ' + groups if groups else ''}"
     )
     lines = [f"x = {kind}{base} parameter(0)", f"w = {kind}{kernel} parameter(1)"]
-    if with_tail:
+    if with_epilogue:
         lines += [f"c = {convolution}", f"ROOT r = {shape} negate(c)"]
     else:
         lines.append(f"ROOT r = {convolution}")
@@ -158,7 +158,7 @@ def test_both_platforms_leave_padding_and_holes_out(name: str, kind: str) -> Non
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_follows_a_convolution_sees_the_sums_without_padding(name: str) -> None:
-    module = _module(name, "f32", with_tail=True)
+    module = _module(name, "f32", with_epilogue=True)
     arguments = _operands(module, "f32", 4)
     with np.errstate(all="ignore"):
         ((ours,), (expected,)) = on_cpu(module, arguments), interpreted(module, arguments)

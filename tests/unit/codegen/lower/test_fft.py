@@ -182,14 +182,14 @@ def test_a_work_item_is_a_block_of_lines(element: E, rows: int) -> None:
     (kernel,) = kernels_of(
         compile_module(built(spectrum(FftType.RFFT, (rows, 12), 1), (array,))).code
     )
-    assert kernel.trips == -(-rows // HOST.lanes(element.byte_width))
+    assert kernel.work_items == -(-rows // HOST.lanes(element.byte_width))
 
 
 def test_many_long_lines_are_the_work_items_themselves() -> None:
     """What is between the two steps of a line stays with the thread."""
     array = drawn(FftType.FFT, E.F64, (40, 6000))
     code = compile_module(built(spectrum(FftType.FFT, array.shape, 1), (array,))).code
-    assert [kernel.trips for kernel in kernels_of(code)] == [40]
+    assert [kernel.work_items for kernel in kernels_of(code)] == [40]
 
 
 @pytest.mark.parametrize("kind", list(FftType))
@@ -198,7 +198,7 @@ def test_no_work_item_has_much_of_a_long_line(kind: FftType, sizes: tuple[int, .
     array = drawn(kind, E.F32, sizes)
     kernels = kernels_of(compile_module(built(spectrum(kind, sizes, 1), (array,))).code)
     for kernel in kernels:
-        assert kernel.trips > 1 or kernel.work < TARGET.tuning.loops.chunks.parallel_work
+        assert kernel.work_items > 1 or kernel.work < TARGET.tuning.loops.chunks.parallel_work
         assert not is_long(kernel.work)
 
 

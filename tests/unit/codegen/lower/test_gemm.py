@@ -56,7 +56,7 @@ SIZES = {
     "of one vector": (1, 90, 10, 33),
     "of one vector, ahead": (1, 700, 16, 400),
     "laid out ahead": (1, 150, 140, 131),
-    "laid out by trips": (2, 60, 100, 40),
+    "laid out by work_items": (2, 60, 100, 40),
     "divided by columns": (1, 70, 700, 150),
     "read in place": (1, 15, 515, 300),
 }
@@ -196,7 +196,7 @@ def test_trips_cover_the_product_with_bands_that_stay_in_the_cache(
     for kind in KINDS:
         gemm = _gemm(machine, *sizes, kind=kind)
         tiles, panels = gemm.division
-        _, down, across = gemm.trips
+        _, down, across = gemm.work_items
         assert (down - 1) * tiles < gemm.tiles <= down * tiles
         assert (across - 1) * panels < gemm.panels <= across * panels
         if gemm.tiles > gemm.tuning.max_unpacked_tiles:
@@ -204,8 +204,8 @@ def test_trips_cover_the_product_with_bands_that_stay_in_the_cache(
                 tiles == 1
                 or tiles * gemm.panel_bytes(gemm.height, gemm.run) <= gemm.tuning.block_bytes
             )
-        of_trip = tiles * gemm.height * panels * gemm.panel_columns * gemm.depth
-        assert of_trip <= 2 * gemm.tuning.max_item_products
+        of_item = tiles * gemm.height * panels * gemm.panel_columns * gemm.depth
+        assert of_item <= 2 * gemm.tuning.max_item_products
 
 
 def test_results_of_a_band_of_short_sums_stay_in_the_cache(machine: Machine) -> None:
@@ -225,7 +225,7 @@ def test_threads_that_take_work_items_in_turn_have_about_as_much_to_do(
 ) -> None:
     gemm = _gemm(dataclasses.replace(machine, cores=cores), rows, 4096, 512)
     tiles, _ = gemm.division
-    _, down, across = gemm.trips
+    _, down, across = gemm.work_items
     items = [min(tiles, gemm.tiles - n * tiles) for n in range(down) for _ in range(across)]
     assert len(items) >= cores
     busiest = max(sum(items[thread::cores]) for thread in range(cores))
@@ -235,7 +235,7 @@ def test_threads_that_take_work_items_in_turn_have_about_as_much_to_do(
 
 def test_machines_of_more_cores_divide_products_further() -> None:
     def items(cores: int, *sizes: int) -> int:
-        return math.prod(_gemm(Machine.avx2(cores=cores), *sizes).trips)
+        return math.prod(_gemm(Machine.avx2(cores=cores), *sizes).work_items)
 
     sizes = 1024, 1024, 512
     assert items(2, *sizes) < items(16, *sizes) < items(128, *sizes)
@@ -246,12 +246,12 @@ def test_machines_of_more_cores_divide_products_further() -> None:
 def test_few_rows_of_many_columns_are_divided_by_columns(machine: Machine) -> None:
     repacking = tuning_of(machine).products.max_repacking_blocks
     for rows in (33, 64, 128):
-        _, down, across = _gemm(machine, rows, 8192, 1024).trips
+        _, down, across = _gemm(machine, rows, 8192, 1024).work_items
         assert down <= repacking < across
-    _, down, across = _gemm(machine, 512, 512, 512).trips
+    _, down, across = _gemm(machine, 512, 512, 512).work_items
     assert down > across
     kept = dataclasses.replace(_gemm(machine, 64, 8192, 1024), whole_rows=True)
-    assert kept.trips[1] > repacking
+    assert kept.work_items[1] > repacking
 
 
 def test_rows_are_kept_whole_where_they_are_needed_whole(machine: Machine) -> None:

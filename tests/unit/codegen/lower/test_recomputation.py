@@ -69,7 +69,7 @@ def sums_of_shared(columns: int) -> HloModule:
 def chunks(compilation: Compilation) -> list[int]:
     chunks = TARGET.tuning.loops.chunks
     kernels = kernels_of(compilation.code)
-    return [calls_of(k.trips, k.work, k.prologue, chunks) for k in kernels]
+    return [calls_of(k.work_items, k.work, k.prologue, chunks) for k in kernels]
 
 
 def test_a_sum_before_a_large_loop_is_a_kernel_of_its_own() -> None:

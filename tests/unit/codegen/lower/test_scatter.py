@@ -74,11 +74,11 @@ def test_columns_are_shared_among_threads(width: int) -> None:
 
 def trips_of(module: HloModule) -> int:
     rows = [row for row in lower(module, LOWERINGS, TARGET).rows if isinstance(row, KernelThunk)]
-    return rows[-1].trips
+    return rows[-1].work_items
 
 
 def test_a_split_needs_a_dimension_that_indices_do_not_reach() -> None:
-    def trips(numbers: ScatterDimensionNumbers, update: tuple[int, ...]) -> int:
+    def work_items(numbers: ScatterDimensionNumbers, update: tuple[int, ...]) -> int:
         x, indices = np.zeros((4, 256), np.float32), np.zeros((9, 1), np.int32)
         add = combiner(ops.add, "f4", "f4")
         return trips_of(
@@ -88,9 +88,9 @@ def test_a_split_needs_a_dimension_that_indices_do_not_reach() -> None:
             )
         )
 
-    assert trips(ROWS, (9, 256)) == 4
-    assert trips(ScatterDimensionNumbers((0,), (1,), (1,), 1), (4, 9)) == 4
-    assert trips(ScatterDimensionNumbers((0,), (0,), (1,), 1), (256, 9)) == 1
+    assert work_items(ROWS, (9, 256)) == 4
+    assert work_items(ScatterDimensionNumbers((0,), (1,), (1,), 1), (4, 9)) == 4
+    assert work_items(ScatterDimensionNumbers((0,), (0,), (1,), 1), (256, 9)) == 1
 
 
 def test_updates_of_one_position_are_applied_in_order() -> None:

@@ -44,7 +44,7 @@ BOXES = ScatterDimensionNumbers((1, 2), (0,), (0, 1, 2), 1)
 
 def test_ranges_look_whether_to_stop_at_each_list_and_inside_of_large_windows() -> None:
     short = kernel(ROWS, (9000, 16), (3000, 1), (3000, 16))
-    assert short.trips == 2
+    assert short.work_items == 2
     assert CANCELLATION not in short.arguments
     # One range may have the updates of all.
     many = kernel(ROWS, (9000, 16), (40_000, 1), (40_000, 16))

@@ -27,7 +27,7 @@ def division(
 def test_updates_of_different_positions_are_done_in_blocks() -> None:
     points = division(POINTS, (1 << 20,), (100_000,), is_unique=True)
     assert points == Blocks(0, 4000, 100_000)
-    assert points.trips == 25
+    assert points.work_items == 25
     # Whole rows, though the columns of all of them would be blocks of their own.
     rows = division(ROWS, (9000, 1024), (4096, 1024), is_unique=True)
     assert rows == Blocks(0, 4, 4096)
@@ -69,7 +69,7 @@ def test_ranges_are_there_for_what_takes_longer_than_finding_out_whose_it_is() -
     assert isinstance(division(ROWS, (1000, 8), (50_000, 8), weight=3), Ranges)
     costly = division(POINTS, (1000,), (50_000,), weight=1000)
     assert isinstance(costly, Ranges)
-    assert costly.trips == 16
+    assert costly.work_items == 16
 
 
 def test_dimensions_that_indices_do_not_reach_come_first() -> None:

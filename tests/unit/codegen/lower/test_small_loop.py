@@ -28,7 +28,7 @@ def code_of(module: HloModule) -> Code:
 
 
 def has_loop_inside(function: Callable[..., Any], *arguments: Any) -> bool:
-    """Whether the executor makes no trips: the loop is in a kernel."""
+    """Whether the executor makes no work_items: the loop is in a kernel."""
     rows = code_of(imported(lowered_by_jax(function, *arguments))).rows
     assert any(isinstance(row, KernelThunk) for row in rows)
     return not any(isinstance(row, Jump) for row in rows)
@@ -55,7 +55,7 @@ def running_mean(row: Any) -> Any:
 
 
 def neighbours(row: Any) -> Any:
-    """Each trip reads what the trips before it have written."""
+    """Each trip reads what the work_items before it have written."""
 
     def step(i: Any, array: Any) -> Any:
         pair = lax.dynamic_slice(array, (i,), (2,))

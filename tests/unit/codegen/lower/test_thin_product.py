@@ -186,7 +186,7 @@ def test_an_epilogue_of_whole_rows_follows_a_product_divided_by_columns() -> Non
 
     module = _module(weights, few, matrix)
     rows = kernels_of(compile_module(module).code)
-    assert max(row.trips for row in rows if "thin_inner" in row.source) > 1
+    assert max(row.work_items for row in rows if "thin_inner" in row.source) > 1
     (found,) = on_cpu(module, [few, matrix])
     np.testing.assert_allclose(found, weights(few, matrix), rtol=1e-3, atol=1e-6)
 

@@ -74,11 +74,11 @@ def test_elements_of_every_size_keep_their_bits(kind: Any) -> None:
 def test_matrices_of_many_blocks_are_the_work_of_a_shared_function(
     dimensions: tuple[int, ...], permutation: tuple[int, ...]
 ) -> None:
-    """Whoever does a part of the trips does these blocks, of all matrices, and no others."""
+    """Whoever does a part of the work_items does these blocks, of all matrices, and no others."""
     array = numbered(dimensions, np.float32)
     plan = transposition(dimensions, permutation, 4)
     assert plan is not None
-    made, trips, _ = transposition_kernel(plan)
+    made, work_items, _ = transposition_kernel(plan)
     assert "transpose_blocks" in made.text
     found = np.zeros([dimensions[d] for d in permutation], np.float32)
     table = (ctypes.c_int64 * 2)(array.ctypes.data, found.ctypes.data)
@@ -87,7 +87,12 @@ def test_matrices_of_many_blocks_are_the_work_of_a_shared_function(
     call = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)
     places = [ctypes.addressof(room) for room in (unused, unused, table)]
     done = []
-    for start, stop in ((5, trips - 3), (0, 5), (trips - 3, trips), (trips, trips)):
+    for start, stop in (
+        (5, work_items - 3),
+        (0, 5),
+        (work_items - 3, work_items),
+        (work_items, work_items),
+    ):
         call(kernel.address)(*places, start, stop)
         done.append(np.count_nonzero(found))
     assert done == sorted(done)

@@ -97,13 +97,18 @@ def test_panels_of_members_side_by_side(kind: str, height: int) -> None:
 @runs
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 @pytest.mark.parametrize(
-    ("rows", "columns", "trips"),
+    ("rows", "columns", "iterations"),
     [(14, 2, (2, 3, 1, 4)), (9, 1, (1, 1, 1, 7)), (3, 2, (3, 2, 2, 2)), (2, 1, (2, 0, 1, 3))],
 )
 @pytest.mark.parametrize("missing", [0, 3])
 @pytest.mark.parametrize("is_depthwise", [False, True])
 def test_sums_of_loops(
-    kind: str, rows: int, columns: int, trips: tuple[int, ...], missing: int, is_depthwise: bool
+    kind: str,
+    rows: int,
+    columns: int,
+    iterations: tuple[int, ...],
+    missing: int,
+    is_depthwise: bool,
 ) -> None:
     lanes = product_tiles.lanes(HOST, kind)
     width, there = 64 // lanes, columns * lanes - missing
@@ -115,7 +120,7 @@ def test_sums_of_loops(
     )
     loops = [
         number
-        for count, over, down in zip(trips, (60, 20, 7, 1), (1000, 400, 150, 36), strict=True)
+        for count, over, down in zip(iterations, (60, 20, 7, 1), (1000, 400, 150, 36), strict=True)
         for number in (count, over * width, down * width)
     ]
     results = []
@@ -127,7 +132,7 @@ def test_sums_of_loops(
     np.testing.assert_array_equal(*results)
     assert (results[0][:, there:] == 77).all()
     expected = np.zeros((rows, there))
-    for place in itertools.product(*map(range, trips)):
+    for place in itertools.product(*map(range, iterations)):
         at = np.dot(place, (60, 20, 7, 1)) + 3 * np.arange(rows)
         columns_of = np.arange(there)
         on = np.dot(place, (1000, 400, 150, 36)) + columns_of

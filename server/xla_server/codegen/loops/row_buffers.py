@@ -1,8 +1,9 @@
-"""Values that several loops over one row compute: made in the first, kept, and read by the others.
+"""Row buffers: values that several loops over one row share are computed once, spilled to the
+stack, and reloaded.
 
 Softmax adds up exponentials and then divides each of them. The loops of both have variables of
-their own, so what they compute are different nodes; they are known to be the same values by
-their structure, with a loop's own variable taken for that of any other loop of its length.
+their own, so the values are different nodes. They are recognised by their structure, with a loop's
+own variable taken for that of any other loop of its length.
 """
 
 import dataclasses
@@ -11,31 +12,31 @@ from typing import TypeAlias
 
 from xla_server.codegen.functions.elementwise import COST
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.trace.affine import Affine, Atom, Computed, Modulus, Quotient, Variable
 from xla_server.codegen.trace.graph import (
     Accumulator,
     Apply,
-    Fold,
-    Folded,
     Literal,
     Load,
     Node,
     Position,
+    Reduction,
+    ReductionResult,
     Store,
     nodes_of,
 )
+from xla_server.ir.affine import Affine, Atom, Computed, Modulus, Quotient, Variable
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.target.loop_tuning import LoopNests
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class KeptRow:
-    """A row of values of one computed type, written by the loop of the fold `maker`."""
+class RowBuffer:
+    """A row buffer of one computed type, written by the loop of the reduction `maker`."""
 
     number: int
     type: str
     size: int
-    maker: Fold
+    maker: Reduction
 
     @property
     def byte_size(self) -> int:
@@ -44,87 +45,98 @@ class KeptRow:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class KeptRows:
+class RowBuffers:
     """The rows of a kernel, the nodes that are written to them and those that are read.
 
     `same` has nodes that are the value of another node of the same loop.
     """
 
-    rows: tuple[KeptRow, ...]
-    written: dict[Node, tuple[KeptRow, Variable]]
-    read: dict[Node, tuple[KeptRow, Variable]]
+    rows: tuple[RowBuffer, ...]
+    written: dict[Node, tuple[RowBuffer, Variable]]
+    read: dict[Node, tuple[RowBuffer, Variable]]
     same: dict[Node, Node]
 
 
-NOTHING_KEPT = KeptRows((), {}, {}, {})
+NO_ROW_BUFFERS = RowBuffers((), {}, {}, {})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Span:
     """A loop over a row: its variables, with what each of them computes there.
 
-    Folds of one group have variables of their own in one loop. The loop over results has no fold.
+    Each reduction of a group has variables of its own in their one loop. The loop over results has
+    no reduction.
     """
 
     roots: tuple[tuple[Variable, tuple[Node, ...]], ...]
-    fold: Fold | None
+    reduction: Reduction | None
 
 
-def kept_rows(
+def row_buffers(
     loops: Sequence[Variable],
     stores: Sequence[Store],
-    groups: Sequence[tuple[Fold, ...]],
+    groups: Sequence[tuple[Reduction, ...]],
     tuned: LoopNests,
-) -> KeptRows:
-    """What is worth keeping in a kernel whose outer loops are all but the last of `loops`."""
+) -> RowBuffers:
+    """Return the row buffers that pay in a kernel whose outer loops are all but the last of
+    `loops`.
+    """
     outer = frozenset(loops[:-1] if len(loops) > 1 else loops)
     spans = [
-        _Span(tuple((fold.loops[0], fold.combined) for fold in group), group[0])
+        _Span(tuple((reduction.loops[0], reduction.combined) for reduction in group), group[0])
         for group in groups
-        if all(len(fold.loops) == 1 and fold.variables <= outer for fold in group)
+        if all(len(reduction.loops) == 1 and reduction.variables <= outer for reduction in group)
     ]
     if not spans:
-        return NOTHING_KEPT
-    # Outside of the trips' loop comes first.
-    spans.sort(key=lambda span: bool(span.fold and span.fold.variables))
+        return NO_ROW_BUFFERS
+    # Reductions outside of the loop over work items come first.
+    spans.sort(key=lambda span: bool(span.reduction and span.reduction.variables))
     if loops:
         roots = [node for store in stores for node in (store.value, *nodes_of(store.offset))]
         spans.append(_Span(((loops[-1], tuple(roots)),), None))
-    return _Keeping(outer, {fold for group in groups for fold in group}, tuned).kept(spans)
+    return _Keeping(outer, {reduction for group in groups for reduction in group}, tuned).kept(
+        spans
+    )
 
 
-_Made: TypeAlias = tuple[Node, Variable, Fold | None]
-"""A node that is computed, its loop's variable, and the fold that names the loop."""
+_Made: TypeAlias = tuple[Node, Variable, Reduction | None]
+"""A node that is computed, the variable of its loop, and the reduction that identifies the loop."""
 
 
 class _Keeping:
-    """Finds what the loops have in common."""
+    """Finds the values that the loops share."""
 
-    def __init__(self, outer: frozenset[Variable], folds: set[Fold], tuned: LoopNests) -> None:
+    def __init__(
+        self, outer: frozenset[Variable], reductions: set[Reduction], tuned: LoopNests
+    ) -> None:
         self._tuned = tuned
         self._outer = outer
-        self._folds = folds
+        self._reductions = reductions
         self._numbers: dict[tuple[object, ...], int] = {}
         self._known: dict[tuple[Node, Variable], int] = {}
-        self._rows: dict[int, KeptRow] = {}
-        self._written: dict[Node, tuple[KeptRow, Variable]] = {}
-        self._read: dict[Node, tuple[KeptRow, Variable]] = {}
+        self._rows: dict[int, RowBuffer] = {}
+        self._written: dict[Node, tuple[RowBuffer, Variable]] = {}
+        self._read: dict[Node, tuple[RowBuffer, Variable]] = {}
         self._same: dict[Node, Node] = {}
         self._made: dict[int, _Made] = {}
         self._bytes = 0
 
-    def kept(self, spans: Sequence[_Span]) -> KeptRows:
+    def kept(self, spans: Sequence[_Span]) -> RowBuffers:
         """Go through the loops in order; each reads what an earlier one has made."""
         for span in spans:
             new: dict[int, _Made] = {}
             for loop, roots in span.roots:
-                self._go_through(loop, roots, span.fold, new)
+                self._go_through(loop, roots, span.reduction, new)
             for number, maker in new.items():
                 self._made.setdefault(number, maker)
-        return KeptRows(tuple(self._rows.values()), self._written, self._read, self._same)
+        return RowBuffers(tuple(self._rows.values()), self._written, self._read, self._same)
 
     def _go_through(
-        self, loop: Variable, roots: Sequence[Node], fold: Fold | None, new: dict[int, _Made]
+        self,
+        loop: Variable,
+        roots: Sequence[Node],
+        reduction: Reduction | None,
+        new: dict[int, _Made],
     ) -> None:
         """Find what a loop need not compute, and add to `new` what it does."""
         seen: set[Node] = set()
@@ -138,23 +150,23 @@ class _Keeping:
                 number = result_of(self._number(node, loop))
                 if number in self._made and self._keep(number, node, loop):
                     continue
-                first = new.setdefault(number, (node, loop, fold))[0]
+                first = new.setdefault(number, (node, loop, reduction))[0]
                 if first is not node:
                     self._same[node] = first
                     continue
-            # What another loop over rows computes is looked at in its turn.
-            if not (isinstance(node, Folded) and node.fold in self._folds):
+            # Values of another loop over rows are examined with that loop.
+            if not (isinstance(node, ReductionResult) and node.reduction in self._reductions):
                 waiting += node.inputs()
 
     def _keep(self, number: int, node: Node, loop: Variable) -> bool:
         """Let `node` be read from a row, if that pays and there is room; whether it is."""
-        original, source, fold = self._made[number]
+        original, source, reduction = self._made[number]
         if source.size != loop.size:
             return False
         row = self._rows.get(number)
         if row is None:
-            assert fold is not None
-            row = KeptRow(len(self._rows), node.type, loop.size, fold)
+            assert reduction is not None
+            row = RowBuffer(len(self._rows), node.type, loop.size, reduction)
             room = self._tuned.max_row_buffer_bytes - self._bytes
             if _cost(node, loop) < self._tuned.spill_work or row.byte_size > room:
                 return False
@@ -181,13 +193,13 @@ class _Keeping:
         if isinstance(node, Literal):
             return "literal", node.constant
         if isinstance(node, Position):
-            place: tuple[object, ...] = yield self._place(node.index, loop)
-            return "position", place
+            index_form: tuple[object, ...] = yield self._index_form(node.index, loop)
+            return "position", index_form
         if isinstance(node, Load):
             guard: int | None = None
             if node.guard is not None:
                 guard = yield self._number(node.guard, loop)
-            offset: tuple[object, ...] = yield self._place(node.offset, loop)
+            offset: tuple[object, ...] = yield self._index_form(node.offset, loop)
             return "load", node.argument, node.kernel_type, offset, guard
         if isinstance(node, Apply):
             operands = []
@@ -197,7 +209,7 @@ class _Keeping:
             return node.function, node.type, tuple(operands)
         return "only", node
 
-    def _place(self, index: Affine, loop: Variable) -> Deep[tuple[object, ...]]:
+    def _index_form(self, index: Affine, loop: Variable) -> Deep[tuple[object, ...]]:
         terms = []
         for atom, factor in index.terms:
             form: object = yield self._atom(atom, loop)
@@ -212,8 +224,8 @@ class _Keeping:
             number: int = yield self._number(atom.node, loop)
             return number
         kind = Quotient if isinstance(atom, Quotient) else Modulus
-        place: tuple[object, ...] = yield self._place(atom.operand, loop)
-        return kind, place, atom.divisor
+        index_form: tuple[object, ...] = yield self._index_form(atom.operand, loop)
+        return kind, index_form, atom.divisor
 
 
 def cost_of(node: Apply) -> int:
@@ -222,7 +234,7 @@ def cost_of(node: Apply) -> int:
 
 
 def _cost(node: Node, loop: Variable) -> int:
-    """What it takes to compute a node once, without what is the same for the whole row."""
+    """Return the cost of computing a node once, without values that are constant along the row."""
     total = 0
     seen: set[Node] = set()
     waiting = [node]

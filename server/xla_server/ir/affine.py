@@ -58,7 +58,7 @@ class Modulus:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Computed:
-    """An index that the program computes, known to lie within bounds."""
+    """An index known by its bounds alone. `node` says what computes it."""
 
     node: object
     low: int
@@ -94,10 +94,6 @@ class Affine:
         if factor == 0:
             return ZERO
         return Affine(self.constant * factor, tuple((a, c * factor) for a, c in self.terms))
-
-    def moved(self, start: int, stride: int) -> "Affine":
-        """Return start + self * stride."""
-        return self * stride + start
 
     def floordiv(self, divisor: int) -> "Affine":
         """floor(self / divisor) of an index that is never negative."""
@@ -140,8 +136,8 @@ ZERO = Affine()
 
 
 def variable(atom: Atom) -> Affine:
-    """The index that is one atom; a variable with a single value is 0."""
-    if isinstance(atom, Variable) and atom.size <= 1:
+    """Return the index that is one atom, none of which is negative; 0 if it has no other value."""
+    if atom.high == 0:
         return ZERO
     return Affine(0, ((atom, 1),))
 

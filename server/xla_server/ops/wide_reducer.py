@@ -12,32 +12,20 @@ from xla_contract.literal import Literal
 from xla_contract.opcode import Opcode
 from xla_contract.ops.constant import ConstantAttributes
 from xla_contract.ops.convert import ConvertAttributes
-from xla_contract.ops.elementwise import BINARY, UNARY
 from xla_contract.ops.parameter import ParameterAttributes
 from xla_contract.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ops.elementwise_table import ROWS
 
-_EXACT = frozenset(
-    {
-        Opcode.ABS,
-        Opcode.CEIL,
-        Opcode.CLAMP,
-        Opcode.CONSTANT,
-        Opcode.FLOOR,
-        Opcode.MAXIMUM,
-        Opcode.MINIMUM,
-        Opcode.NEGATE,
-        Opcode.PARAMETER,
-        Opcode.ROUND_NEAREST_AFZ,
-        Opcode.ROUND_NEAREST_EVEN,
-        Opcode.SELECT,
-        Opcode.SIGN,
-        Opcode.TUPLE,
-    }
-)
+_EXACT = {opcode for opcode, row in ROWS.items() if row.is_exact} | {
+    Opcode.CONSTANT,
+    Opcode.PARAMETER,
+    Opcode.SELECT,
+    Opcode.TUPLE,
+}
 """Operations whose results have no more digits than their operands."""
 
-_WIDENED = frozenset({*UNARY, *BINARY, *_EXACT, Opcode.COMPARE, Opcode.CONVERT})
+_WIDENED = frozenset({*ROWS, *_EXACT, Opcode.COMPARE, Opcode.CONVERT})
 
 
 def widened(reducer: HloComputation) -> HloComputation | None:

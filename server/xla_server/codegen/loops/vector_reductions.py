@@ -1,4 +1,4 @@
-"""Folds whose order is free, and how loops combine their elements so that LLVM makes vectors of it.
+"""Reductions in any order, and how loops combine their elements so that LLVM can vectorise them.
 
 Sums and products of floats say that their order is free. The larger of two floats takes several
 instructions, one waiting for the other, because of NaN and zeros of either sign; integers that are
@@ -6,15 +6,14 @@ in the same order (keys) take one. Integers are combined in vectors as they are.
 """
 
 import dataclasses
-from collections.abc import Mapping
-from types import MappingProxyType
 
-from xla_server.codegen.trace.graph import Apply, Fold, Literal
+from xla_server.codegen.trace.graph import Apply, Literal, Reduction
+from xla_server.codegen.trace.reductions import neutral_element
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class VectorFold:
-    """How a loop combines the elements of a fold.
+class VectorReduction:
+    """How a loop combines the elements of a reduction.
 
     `run` combines a partial result with an element, which `enter` makes what is combined, `join`
     two partial results, and `neutral` changes none; `leave` makes the result.
@@ -45,17 +44,17 @@ class VectorFold:
         return self.leave is not None
 
 
-def vector_fold(fold: Fold) -> VectorFold | None:
-    """Return how to combine the elements of a fold in vectors, if its order is free."""
-    if len(fold.accumulators) != 1 or fold.element is None:
+def vector_reduction(reduction: Reduction) -> VectorReduction | None:
+    """Return how to combine the elements of a reduction in vectors, if its order is free."""
+    if len(reduction.accumulators) != 1 or reduction.element is None:
         return None
-    kind = fold.initial[0].type
-    if fold.reassociates is not None:
-        return VectorFold(neutral_of(fold), fold.reassociates, strict(fold))
-    combined = fold.combined[0]
+    kind = reduction.initial[0].type
+    if reduction.reassociates is not None:
+        return VectorReduction(neutral_of(reduction), reduction.reassociates, strict(reduction))
+    combined = reduction.combined[0]
     if not isinstance(combined, Apply) or len(combined.operands) != 2:
         return None
-    if set(combined.operands) != {fold.accumulators[0], fold.element}:
+    if set(combined.operands) != {reduction.accumulators[0], reduction.element}:
         return None
     function = combined.function
     if kind in ("f32", "f64") and function in ("maximum", "minimum"):
@@ -65,11 +64,11 @@ def vector_fold(fold: Fold) -> VectorFold | None:
         word = f"i{kind[1:]}"
         neutral = Literal.of(word, key)
         enter, leave = f"{function}_key_{kind}", f"float_of_key_{word}"
-        return VectorFold(neutral, function, function, enter, leave)
+        return VectorReduction(neutral, function, function, enter, leave)
     number = _integer_neutral(kind, function)
     if number is None:
         return None
-    return VectorFold(Literal.of(kind, number), function, function)
+    return VectorReduction(Literal.of(kind, number), function, function)
 
 
 def _integer_neutral(kind: str, function: str) -> int | None:
@@ -91,25 +90,14 @@ def _integer_neutral(kind: str, function: str) -> int | None:
     }.get(function)
 
 
-def neutral_of(fold: Fold) -> Literal:
-    """-0, which added to anything leaves it as it is, or 1."""
-    kind, combine = fold.initial[0].type, fold.reassociates
-    assert combine is not None
-    return Literal.of(kind, *_NEUTRAL[kind][combine])
+def neutral_of(reduction: Reduction) -> Literal:
+    """Return the neutral element of sums and products."""
+    assert reduction.reassociates is not None
+    return neutral_element(reduction.reassociates, reduction.initial[0].type)
 
 
-def strict(fold: Fold) -> str:
-    """What combines partial results of sums and products, in order."""
-    assert fold.reassociates is not None
-    join, kind = fold.reassociates.removesuffix("_in_any_order"), fold.initial[0].type
+def strict(reduction: Reduction) -> str:
+    """Return the function that combines partial results of sums and products, in order."""
+    assert reduction.reassociates is not None
+    join, kind = reduction.reassociates.removesuffix("_in_any_order"), reduction.initial[0].type
     return f"{join}_{kind}" if kind in ("c64", "c128") else join
-
-
-_NEUTRAL: Mapping[str, Mapping[str, tuple[int, ...]]] = MappingProxyType(
-    {
-        "f32": {"add_in_any_order": (1 << 31,), "mul_in_any_order": (0x3F800000,)},
-        "f64": {"add_in_any_order": (1 << 63,), "mul_in_any_order": (0x3FF << 52,)},
-        "c64": {"add_in_any_order": (1 << 31,) * 2},
-        "c128": {"add_in_any_order": (1 << 63,) * 2},
-    }
-)

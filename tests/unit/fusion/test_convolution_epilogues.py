@@ -62,7 +62,7 @@ def relu_of(name: str, kind: str = "f32") -> HloModule:
 
 
 @pytest.mark.parametrize("name", FIRES)
-def test_a_tail_is_fused(name: str) -> None:
+def test_an_epilogue_is_fused(name: str) -> None:
     assert_fused(relu_of(name))
 
 

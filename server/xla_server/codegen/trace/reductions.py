@@ -4,25 +4,39 @@ import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from xla_contract.dimension_numbers import WindowDimension
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_server.codegen.trace.affine import Affine, Variable, variable
 from xla_server.codegen.trace.elementwise import converted, literal
-from xla_server.codegen.trace.graph import Accumulator, Apply, Fold, Folded, Node, Position
+from xla_server.codegen.trace.graph import (
+    Accumulator,
+    Apply,
+    Literal,
+    Node,
+    Position,
+    Reduction,
+    ReductionResult,
+)
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.merging import groups_of, indices_in, merged
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
-from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.build import combiner
 from xla_server.target.capability import Capability
 
-if TYPE_CHECKING:
-    import numpy as np
-
 _FREE_ORDER = {Opcode.ADD: "add_in_any_order", Opcode.MULTIPLY: "mul_in_any_order"}
+
+_NEUTRAL: Mapping[str, Mapping[str, tuple[int, ...]]] = MappingProxyType(
+    {
+        "f32": {"add_in_any_order": (1 << 31,), "mul_in_any_order": (0x3F800000,)},
+        "f64": {"add_in_any_order": (1 << 63,), "mul_in_any_order": (0x3FF << 52,)},
+        "c64": {"add_in_any_order": (1 << 31,) * 2},
+        "c128": {"add_in_any_order": (1 << 63,) * 2},
+    }
+)
 
 LONG_WINDOW = 64
 """Elements of a window, beyond which one that is partly padding is combined in any order too."""
@@ -31,14 +45,14 @@ LONG_WINDOW = 64
 def trace_reduce(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """A loop over the reduced dimensions."""
     key = (i, index, t.guard)
-    fold = t.folds.get(key)
-    if fold is None:
-        fold = t.folds[key] = yield _reduced(t, i, index)
-    return Folded(fold, number)
+    reduction = t.reductions.get(key)
+    if reduction is None:
+        reduction = t.reductions[key] = yield _reduced(t, i, index)
+    return ReductionResult(reduction, number)
 
 
-def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[Fold]:
-    """Return the fold of a reduction, over as few loops as there can be."""
+def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[Reduction]:
+    """Return the loop of a reduction, over as few dimensions as possible."""
     sizes, dimensions = i.operands[0].shape.dimensions, i.attributes.dimensions
     loops: Sequence[Variable] = [Variable(sizes[d], "r") for d in sorted(dimensions)]
 
@@ -47,7 +61,7 @@ def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[Fold]:
         at = [next(reduced) if d in dimensions else next(kept) for d in range(len(sizes))]
         return t.operands(i, len(i.operands) // 2, tuple(at))
 
-    fold: Fold
+    reduction: Reduction
     elements: list[Node] = yield read(map(variable, loops))
     # Tests of constants vanish, and an element of a concatenate is that of one operand.
     is_short = math.prod(loop.size for loop in loops) <= Capability.MAX_UNROLLED_ITERATIONS
@@ -57,16 +71,16 @@ def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[Fold]:
         for turn in turns:
             each: list[Node] = yield read(turn)
             read_at.append(each)
-        fold = yield _unrolled(t, i, read_at)
-        return fold
+        reduction = yield _unrolled(t, i, read_at)
+        return reduction
     groups = groups_of(loops, list(indices_in(elements)))
     if len(groups) < sum(loop.size > 1 for loop in loops):
         # Vectors of one long loop do not end where one of several short ones does.
-        whole, places = merged(groups)
-        elements = yield read([places.get(loop, Affine(0)) for loop in loops])
+        whole, indices = merged(groups)
+        elements = yield read([indices.get(loop, Affine(0)) for loop in loops])
         loops = whole
-    fold = yield _folded(t, i, loops, elements, None)
-    return fold
+    reduction = yield _folded(t, i, loops, elements, None)
+    return reduction
 
 
 def tests(nodes: Iterable[Node], loops: Collection[Variable]) -> bool:
@@ -88,8 +102,8 @@ def tests(nodes: Iterable[Node], loops: Collection[Variable]) -> bool:
 
 def trace_reduce_window(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """A loop over the window; what lies in the padding or between elements is passed over."""
-    fold = t.folds.get((i, index, t.guard))
-    if fold is None:
+    reduction = t.reductions.get((i, index, t.guard))
+    if reduction is None:
         window = i.attributes.window.dimensions
         loops = tuple(Variable(d.size, "w") for d in window)
         sizes = i.operands[0].shape.dimensions
@@ -98,13 +112,12 @@ def trace_reduce_window(t: Tracer, i: HloInstruction, index: Index, number: int)
         for position, loop, dimension, size in zip(index, loops, window, sizes, strict=True):
             inner, inside = window_position(t, position, variable(loop), dimension, size)
             at.append(inner)
-            if inside is not None:
-                guard = inside if guard is None else t.apply("bit_and", [guard, inside], "b1")
+            guard = t.both(guard, inside)
         elements = t.operands(i, len(i.operands) // 2, tuple(at))
-        read: list[Node] = yield (elements if guard is None else t.guarded(guard, elements))
-        fold = yield _folded(t, i, loops, read, guard)
-        t.folds[(i, index, t.guard)] = fold
-    return Folded(fold, number)
+        read: list[Node] = yield t.guarded(guard, elements)
+        reduction = yield _folded(t, i, loops, read, guard)
+        t.reductions[(i, index, t.guard)] = reduction
+    return ReductionResult(reduction, number)
 
 
 def window_position(
@@ -113,23 +126,20 @@ def window_position(
     """The base index under a window's element, and whether there is one (None: always)."""
     if dimension.window_reversal:
         inner = inner * -1 + (dimension.size - 1)
-    place = position * dimension.stride + inner * dimension.window_dilation
+    base = position * dimension.stride + inner * dimension.window_dilation
     step = dimension.base_dilation
     shift = -(-dimension.padding_low // step) if step > 1 else 0
-    place = place + (shift * step - dimension.padding_low)
+    base = base + (shift * step - dimension.padding_low)
     guard: Node | None = None
     if step > 1:
-        rest = place.mod(step)
+        rest = base.mod(step)
         if rest.high > 0:
             guard = t.inside(rest, 0, 1)
-        place = place.floordiv(step) + -shift
-    inside = t.inside(place, 0, size)
-    if guard is None or inside is None:
-        return place, guard if inside is None else inside
-    return place, t.apply("bit_and", [guard, inside], "b1")
+        base = base.floordiv(step) + -shift
+    return base, t.both(guard, t.inside(base, 0, size))
 
 
-def sum_of(t: Tracer, product: Node, loops: tuple[Variable, ...], wide: ElementType) -> Fold:
+def sum_of(t: Tracer, product: Node, loops: tuple[Variable, ...], wide: ElementType) -> Reduction:
     """The sum of a product over loops, from zero on."""
     computed = KERNEL_TYPE[wide].computed
     ending = f"_{computed}" if wide.is_complex else ""
@@ -137,11 +147,11 @@ def sum_of(t: Tracer, product: Node, loops: tuple[Variable, ...], wide: ElementT
     combined = t.apply(f"add{ending}", [accumulator, product], computed)
     free = free_order(Opcode.ADD, computed)
     zero = literal(wide.dtype.type(0), wide)
-    return Fold(loops, (zero,), (accumulator,), (combined,), free, product)
+    return Reduction(loops, (zero,), (accumulator,), (combined,), free, product)
 
 
-def _unrolled(t: Tracer, i: HloInstruction, turns: Sequence[Sequence[Node]]) -> Deep[Fold]:
-    """Return a fold without a loop: the elements of each turn are combined one after the other."""
+def _unrolled(t: Tracer, i: HloInstruction, turns: Sequence[Sequence[Node]]) -> Deep[Reduction]:
+    """Return a reduction without a loop: its elements are combined in turn."""
     (reducer,) = i.called
     pair: tuple[tuple[Node, ...], list[Node]] = yield _converted(t, i, turns[0])
     initial, _ = pair
@@ -150,7 +160,7 @@ def _unrolled(t: Tracer, i: HloInstruction, turns: Sequence[Sequence[Node]]) -> 
         pair = yield _converted(t, i, elements)
         state = yield t.called(reducer, [*state, *pair[1]])
     accumulators = tuple(Accumulator(node.type, ()) for node in initial)
-    return Fold((), initial, accumulators, state, turns=len(turns))
+    return Reduction((), initial, accumulators, state, turns=len(turns))
 
 
 def _converted(
@@ -174,29 +184,29 @@ def _folded(
     loops: Sequence[Variable],
     elements: Sequence[Node],
     guard: Node | None,
-) -> Deep[Fold]:
-    """A fold of elements by the instruction's computation; where `guard` fails nothing happens."""
+) -> Deep[Reduction]:
+    """Return a reduction of `elements` by the instruction's computation; where `guard` is false the
+    accumulators stay as they are.
+    """
     (reducer,) = i.called
-    kinds = [part.shape.element_type for part in reducer.parameters]
     pair: tuple[tuple[Node, ...], list[Node]] = yield _converted(t, i, elements)
     initial, elements = pair
     loops = tuple(loop for loop in loops if loop.size != 1)
     accumulators = tuple(Accumulator(node.type, loops) for node in initial)
     # Without a loop there is nothing inside of which an accumulator could change.
     held = accumulators if loops else initial
-    opcode = _only_operation(reducer)
+    opcode = combiner(reducer)
     free = None if opcode is None else free_order(opcode, initial[0].type)
-    if opcode is not None and free is not None and guard is not None:
+    if free is not None and guard is not None:
         if math.prod(loop.size for loop in loops) > LONG_WINDOW:
-            neutral = literal(_neutral(opcode, kinds[0]), kinds[0])
-            read = t.select(guard, elements[0], neutral)
-            elements, guard = [read], None
+            neutral = neutral_element(free, initial[0].type)
+            elements, guard = [t.select(guard, elements[0], neutral)], None
         else:
             free = None
     combined: tuple[Node, ...] = yield t.called(reducer, [*held, *elements])
     if guard is not None:
         combined = tuple(t.select(guard, new, old) for new, old in zip(combined, held, strict=True))
-    return Fold(loops, initial, accumulators, tuple(combined), free, elements[0])
+    return Reduction(loops, initial, accumulators, tuple(combined), free, elements[0])
 
 
 def free_order(opcode: Opcode, computed: str) -> str | None:
@@ -206,23 +216,15 @@ def free_order(opcode: Opcode, computed: str) -> str | None:
     return None
 
 
-def _neutral(opcode: Opcode, kind: ElementType) -> "np.generic":
-    """-0, which added to anything leaves it as it is, or 1."""
-    if opcode is Opcode.MULTIPLY:
-        return kind.dtype.type(1)
-    return kind.dtype.type(complex(-0.0, -0.0) if kind.is_complex else -0.0)
+def neutral_element(function: str, computed: str) -> Literal:
+    """Return the number that a function of `free_order` combines with any x into x.
+
+    For sums it is -0, as 0 + -0 is 0 and -0 + -0 is -0.
+    """
+    return Literal.of(computed, *_NEUTRAL[computed][function])
 
 
-def _only_operation(reducer: HloComputation) -> Opcode | None:
-    """The operation that a reducer of two numbers of one type is."""
-    root, parameters = reducer.root, reducer.parameters
-    one_type = {part.shape.element_type for part in (root, *parameters)}
-    if len(parameters) != 2 or set(root.operands) != set(parameters) or len(one_type) > 1:
-        return None
-    return root.opcode
-
-
-FOLDING_RULES: Mapping[Opcode, Rule] = MappingProxyType(
+REDUCTION_RULES: Mapping[Opcode, Rule] = MappingProxyType(
     {
         Opcode.REDUCE: trace_reduce,
         Opcode.REDUCE_WINDOW: trace_reduce_window,

@@ -1,4 +1,6 @@
-"""Which elements of an operand a fusion's elements are computed from."""
+"""Test whether a fused computation maps operand elements to result elements one to one, or row by
+row.
+"""
 
 import math
 
@@ -7,8 +9,10 @@ from xla_server.fusion.fusible import ONE_TO_ONE
 from xla_server.ir.module import HloComputation, HloInstruction
 
 
-def keeps_place(called: HloComputation, start: HloInstruction, columns: int | None) -> bool:
-    """Whether the root's elements need of `start` only their own, or what rows are reduced to."""
+def maps_rows(called: HloComputation, start: HloInstruction, columns: int | None) -> bool:
+    """Return whether the root's elements need of `start` only the same element, or reductions of
+    its row.
+    """
     whole, rows = {start}, set[HloInstruction]()
     for i in called.instructions:
         if not {*i.operands} & (whole | rows):
@@ -30,7 +34,7 @@ def keeps_place(called: HloComputation, start: HloInstruction, columns: int | No
 def _is_reduced(
     i: HloInstruction, whole: set[HloInstruction], rows: set[HloInstruction], columns: int
 ) -> bool:
-    """Whether an instruction reduces each row of the product to one element."""
+    """Return whether an instruction reduces each row of the product to one element."""
     if i.opcode is not Opcode.REDUCE or len(i.operands) != 2:
         return False
     source = i.operands[0].shape.dimensions
@@ -44,7 +48,7 @@ def _is_reduced(
 
 
 def _is_spread(i: HloInstruction, rows: set[HloInstruction], columns: int) -> bool:
-    """Whether an instruction gives each row of a matrix the row's element."""
+    """Return whether `i` broadcasts one value per row along the columns."""
     if i.opcode is not Opcode.BROADCAST or i.operands[0] not in rows:
         return False
     rank = i.operands[0].shape.rank

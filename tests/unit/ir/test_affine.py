@@ -1,34 +1,20 @@
 import itertools
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xla_server.codegen.trace.affine import (
+from tests.unit.ir.indices import at
+from xla_server.ir.affine import (
     ZERO,
     Affine,
     Modulus,
-    Quotient,
     Variable,
     linear,
     multi_index,
     variable,
 )
-
-
-def at(index: Affine, values: dict[Variable, int]) -> int:
-    """The number an index stands for."""
-    total = index.constant
-    for atom, factor in index.terms:
-        if isinstance(atom, Variable):
-            total += factor * values[atom]
-        elif isinstance(atom, Quotient):
-            total += factor * (at(atom.operand, values) // atom.divisor)
-        else:
-            assert isinstance(atom, Modulus)
-            total += factor * (at(atom.operand, values) % atom.divisor)
-    return total
-
 
 sizes = st.lists(st.integers(1, 6), min_size=1, max_size=4)
 
@@ -39,6 +25,37 @@ def test_reading_a_merged_loop_apart_and_together_again_gives_the_loop(
 ) -> None:
     loop = Variable(max(1, len(list(itertools.product(*map(range, dimensions))))), "i")
     assert linear(multi_index(variable(loop), dimensions), dimensions) == variable(loop)
+
+
+@st.composite
+def indices(draw: st.DrawFn, loops: Sequence[Variable]) -> Affine:
+    """Draw an index that is never negative: sums, multiples, quotients and moduli of loops."""
+    index = ZERO
+    for loop in loops:
+        index = index + variable(loop) * draw(st.integers(0, 6)) + draw(st.integers(0, 9))
+        divisor = draw(st.integers(1, 7))
+        part = index.mod(divisor) if draw(st.booleans()) else index.floordiv(divisor)
+        index = draw(st.sampled_from((index, part, part + index, part * 2)))
+    return index
+
+
+LOOPS = tuple(Variable(size, name) for name, size in (("i", 3), ("j", 4), ("k", 5)))
+
+
+@given(indices(LOOPS), indices(LOOPS), st.integers(-3, 3), st.integers(1, 8))
+def test_operations_are_those_of_numbers(
+    left: Affine, right: Affine, factor: int, divisor: int
+) -> None:
+    computed = (left + right * factor, left.floordiv(divisor), left.mod(divisor))
+    for values in itertools.product(*(range(loop.size) for loop in LOOPS)):
+        place = dict(zip(LOOPS, values, strict=True))
+        a, b = at(left, place), at(right, place)
+        assert [at(index, place) for index in computed] == [
+            a + b * factor,
+            a // divisor,
+            a % divisor,
+        ]
+        assert all(index.low <= at(index, place) <= index.high for index in computed)
 
 
 @given(sizes)
@@ -70,5 +87,5 @@ def test_bounds_follow_the_signs_of_coefficients() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1])
-def test_a_loop_of_one_trip_is_no_variable(size: int) -> None:
+def test_a_loop_of_one_iteration_is_no_variable(size: int) -> None:
     assert variable(Variable(size, "i")) == ZERO

@@ -1,0 +1,85 @@
+"""Reductions that can share one loop: they have the same lengths, and none needs another's
+result.
+"""
+
+import math
+from collections.abc import Sequence
+
+from xla_server.codegen.loops.sum_levels import RUN
+from xla_server.codegen.loops.vector_reductions import vector_reduction
+from xla_server.codegen.trace.graph import Node, Reduction, ReductionResult, Store, nodes_of
+
+
+def reduction_groups(stores: Sequence[Store]) -> list[tuple[Reduction, ...]]:
+    """Return all reductions of a kernel in groups, in an order in which they can be executed.
+
+    Only what may be combined in any order is put together: other loops do not become vector code,
+    and what they were joined with would not either.
+    """
+    groups: dict[tuple[object, ...], list[Reduction]] = {}
+    levels: dict[Reduction, int] = {}
+    for reduction in reductions_of(stores):
+        level = levels[reduction] = 1 + max(
+            (levels[other] for other in needed_reductions(reduction)), default=0
+        )
+        key: tuple[object, ...] = (level, reduction)
+        if is_free(reduction):
+            key = (level, tuple(loop.size for loop in reduction.loops), reduction.variables)
+        groups.setdefault(key, []).append(reduction)
+    return [tuple(group) for _, group in sorted(groups.items(), key=lambda item: _level(item[0]))]
+
+
+def is_free(reduction: Reduction) -> bool:
+    """Return whether elements are combined in any order: short reductions over several loops are
+    anyway.
+
+    Keys of floats are combined in less time even one after the other.
+    """
+    form = vector_reduction(reduction)
+    if form is None:
+        return False
+    is_one_loop = len(reduction.loops) == 1
+    return is_one_loop or form.has_keys or math.prod(loop.size for loop in reduction.loops) > RUN
+
+
+def _level(key: tuple[object, ...]) -> int:
+    level = key[0]
+    assert isinstance(level, int)
+    return level
+
+
+def reductions_of(stores: Sequence[Store]) -> list[Reduction]:
+    """Return every reduction, after those whose results it needs."""
+    order: dict[Reduction, None] = {}
+    seen: set[Node] = set()
+    waiting: list[tuple[Node, bool]] = [
+        (node, False) for store in stores for node in (store.value, *nodes_of(store.offset))
+    ]
+    while waiting:
+        node, is_ready = waiting.pop()
+        if is_ready:
+            assert isinstance(node, ReductionResult)
+            order[node.reduction] = None
+        elif node not in seen:
+            seen.add(node)
+            if isinstance(node, ReductionResult):
+                waiting.append((node, True))
+            waiting += [(part, False) for part in node.inputs()]
+    return list(order)
+
+
+def needed_reductions(reduction: Reduction) -> set[Reduction]:
+    """Return the reductions whose results a reduction reads directly."""
+    found: set[Reduction] = set()
+    seen: set[Node] = set()
+    waiting: list[Node] = [*reduction.initial, *reduction.combined]
+    while waiting:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, ReductionResult):
+            found.add(node.reduction)
+        else:
+            waiting += node.inputs()
+    return found
