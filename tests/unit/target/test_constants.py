@@ -23,13 +23,13 @@ ORDERS_OF_SUMS = {
     "codegen/loops/loop_builder.py": {"_FREE_PARTS", "_FREE_RUN", "_LONG", "_LONG_RUN"},
     "codegen/loops/sum_levels.py": {"PARTS", "RUN", "SHORTEST"},
     "codegen/loops/window_levels.py": {"MAX_LEVELS", "MAX_RATIO", "PASS", "TAP"},
-    "codegen/trace/folding.py": {"LONG_WINDOW"},
+    "codegen/trace/reductions.py": {"LONG_WINDOW"},
 }
 """Bits of results depend on these, which are the same for every target."""
 
 CANCELLATION = {
     "codegen/loops/scalar_loop.py": {"_WORK_UNSEEN"},
-    "codegen/loops/stopping.py": {"LONG_TRIP", "SPAN"},
+    "codegen/loops/stopping.py": {"LONG_WORK_ITEM", "SPAN"},
 }
 """Bounds on what an execution does after it is cancelled."""
 
