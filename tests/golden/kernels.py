@@ -24,7 +24,7 @@ def generated(name: str, width: str) -> str:
         if isinstance(row, KernelThunk):
             arguments = ", ".join(f"%{value.name}" for value in row.arguments)
             head = (
-                f"# {row.name}({arguments}): {row.work_items} work_items of {row.work} operations\n"
+                f"# {row.name}({arguments}): {row.work_items} work items of {row.work} operations\n"
             )
             parts.append(head if row.source in seen else head + row.source)
             seen.add(row.source)

@@ -1,4 +1,6 @@
-"""What a compiled program may do beyond evaluating each instruction of its module once."""
+"""Bounds on the work of a compiled program beyond evaluating each instruction of its module
+once.
+"""
 
 from collections.abc import Iterator
 
@@ -27,8 +29,8 @@ PAID_TRANSCENDENTALS = 2.0
 def complaints(compilation: Compilation) -> Iterator[str]:
     """Yield each bound that the work of a program exceeds.
 
-    Recomputation pays where fusion's cost model would store nothing more. What takes less time than
-    a launch is left alone in each kernel.
+    Recomputation pays where fusion's cost model would store nothing more. Values that take less
+    time than a launch are left alone in each kernel.
     """
     found = list(_exceeded(compilation, OPERATIONS, TRANSCENDENTALS))
     if found and not RecomputationGuard(LoopNestCosts(TARGET)).apply(compilation.module):

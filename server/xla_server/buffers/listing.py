@@ -68,7 +68,7 @@ def _spans(code: Code, liveness: Liveness) -> list[str]:
 def _row_text(row: Row, labels: dict[Label, int]) -> str:
     match row:
         case KernelThunk():
-            return f"kernel {row.name}, {row.work_items} work_items"
+            return f"kernel {row.name}, {row.work_items} work items"
         case CopyThunk():
             return "copy"
         case HostThunk():

@@ -19,9 +19,7 @@ class FusedBody:
         self._instructions: list[HloInstruction] = []
 
     def parameter(self, operand: HloInstruction) -> HloInstruction:
-        """Return what stands for an outer instruction: a parameter, or a copy of a small
-        constant.
-        """
+        """Return the parameter of an outer instruction, or the copy of a small constant."""
         known = self._parameters.get(operand)
         if known is None:
             if is_scalar_constant(operand):

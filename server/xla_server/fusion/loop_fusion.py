@@ -281,8 +281,7 @@ class _Plan:
         return len(kernels) <= tuning.max_fusions and repeated <= tuning.max_repeated_operations
 
     def _is_finished(self, i: HloInstruction, readers: list[HloInstruction], kernels: Set) -> bool:
-        """Return whether a window's results are only used elementwise, at the index of the kernel's
-        result.
+        """Return whether a window's results are only used elementwise, at the kernel's index.
 
         Long windows of several forms are not computed in one kernel.
         """
@@ -353,9 +352,7 @@ class _Plan:
         return reader.opcode in ONE_TO_ONE and reader.shape.dimensions == i.shape.dimensions
 
     def _ends_in_rows(self, start: HloInstruction, rank: int) -> bool:
-        """Return whether everything computed from values broadcast along rows is reduced along the
-        rows.
-        """
+        """Return whether everything computed from broadcast rows is reduced along the rows."""
         reduced = list(range(rank, start.shape.rank))
         waiting, seen = [start], {start}
         while waiting:

@@ -10,9 +10,7 @@ from xla_server.ir.module import HloComputation, HloInstruction
 
 
 def maps_rows(called: HloComputation, start: HloInstruction, columns: int | None) -> bool:
-    """Return whether the root's elements need of `start` only the same element, or reductions of
-    its row.
-    """
+    """Return whether the root's elements need their own element of `start`, or its row reduced."""
     whole, rows = {start}, set[HloInstruction]()
     for i in called.instructions:
         if not {*i.operands} & (whole | rows):

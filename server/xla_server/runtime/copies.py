@@ -1,4 +1,4 @@
-"""Copies of large arrays, whose parts threads share as they share a kernel's work_items."""
+"""Copies of large arrays, whose parts threads share as they share a kernel's work items."""
 
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.runtime.native import copy_bytes

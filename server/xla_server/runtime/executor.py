@@ -20,7 +20,7 @@ ROW_WORDS = 6
 END, KERNEL, COPY, JUMP, BRANCH, SWITCH, HOST = range(7)
 """
 END
-KERNEL  address, first of its buffers in the tables, work_items, chunk
+KERNEL  address, first of its buffers in the tables, work items, chunk
 COPY    target slot, source slot, bytes
 JUMP    row
 BRANCH  slot of a PRED, row where it is false

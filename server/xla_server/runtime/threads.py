@@ -45,7 +45,7 @@ _give_way = foreign("sched_yield", 0)
 def run_loop(
     board: int, function: int, buffers: int, work_items: int, chunk: int, cancelled: int
 ) -> None:
-    """Do all work_items of a kernel, with the helpers' help where a slot is free.
+    """Do all work items of a kernel, with the helpers' help where a slot is free.
 
     Once the word at `cancelled` says STOP, chunks that nobody began are left out.
     """

@@ -20,27 +20,27 @@ def loop(draw: Draw) -> str:
     shape = draw.shape(draw.integer(1, 2), 1, 2**15)
     dtype = draw.choice("float32", "float32", "float32", "float64")
     elements = max(1, shape[0] * shape[-1])
-    work_items = draw.size(2, max(2, min(2000, 2**21 // elements)))
+    trips = draw.size(2, max(2, min(2000, 2**21 // elements)))
     x = draw.parameter(shape, dtype)
     body = draw.choice(*_BODIES)
     form = draw.choice("fori", "while", "scan", "carry", "update", "two", "map")
     if form == "fori":
-        return f"lax.fori_loop(0, {work_items}, lambda i, y: {body.format('y')}, {x})"
+        return f"lax.fori_loop(0, {trips}, lambda i, y: {body.format('y')}, {x})"
     if form == "while":
         step = body.format("s[0]").replace("+ i", "+ s[1]")
         return (
-            f"lax.while_loop(lambda s: (s[1] < {work_items}) & (jnp.sum(s[0]) < 1e30), "
+            f"lax.while_loop(lambda s: (s[1] < {trips}) & (jnp.sum(s[0]) < 1e30), "
             f"lambda s: (({step}).astype({x}.dtype), s[1] + 1), ({x}, 0))"
         )
     if form == "update":
         return (
-            f"lax.fori_loop(0, {work_items}, lambda i, y: y.at[i % {shape[0]}]"
+            f"lax.fori_loop(0, {trips}, lambda i, y: y.at[i % {shape[0]}]"
             f".set(y[(i * 7 + 1) % {shape[0]}] * 0.5 + 1), {x})"
         )
     if form == "two":
         body = body.replace("+ i", "+ 1")
         return (
-            f"lax.fori_loop(0, {work_items}, lambda i, s: (s[1] * 0.5, "
+            f"lax.fori_loop(0, {trips}, lambda i, s: (s[1] * 0.5, "
             f"{body.format('s[0]')}), ({x}, {x} + 1))"
         )
     steps = draw.size(2, max(2, min(512, 2**19 // elements)))

@@ -205,7 +205,7 @@ def test_some_of_the_updates_are_scattered(data: Any, seed: int) -> None:
 @drawn(2, 50)
 @given(data=st.data(), seed=drawing.seeds())
 def test_a_loop_may_change_the_size_it_carries(data: Any, seed: int) -> None:
-    size, work_items = data.draw(st.integers(0, 6)), data.draw(st.integers(0, 6))
+    size, trips = data.draw(st.integers(0, 6)), data.draw(st.integers(0, 6))
     carried = Shape.parse("(f32[<=6], s32[], s32[])")
 
     def body(builder: Builder) -> Op:
@@ -217,8 +217,8 @@ def test_a_loop_may_change_the_size_it_carries(data: Any, seed: int) -> None:
         _, left, _ = _elements(builder.parameter(0, carried))
         return ops.gt(left, 0)
 
-    def program(array: Op, work_items: Op, size: Op) -> Op:
-        start = ops.tuple([ops.set_dimension_size(array, size, 0), work_items, size])
+    def program(array: Op, trips: Op, size: Op) -> Op:
+        start = ops.tuple([ops.set_dimension_size(array, size, 0), trips, size])
         test, step = Builder("condition"), Builder("body")
         loop = ops.while_(test.build(condition(test)), step.build(body(step)), start)
         found = _elements(loop)[0]
@@ -226,7 +226,7 @@ def test_a_loop_may_change_the_size_it_carries(data: Any, seed: int) -> None:
         whole = ops.reduce_all(ops.select(ops.ge(found, found), found, 0.0), _zero(found), ADD)
         return ops.add(whole, ops.convert_element_type(ops.get_dimension_size(found, 0), E.F32))
 
-    assert_same(program, numbers(seed, 6), np.int32(work_items), np.int32(size))
+    assert_same(program, numbers(seed, 6), np.int32(trips), np.int32(size))
 
 
 @drawn(2, 30)

@@ -28,6 +28,6 @@ ROOT r = {stated.format(sizes)}epsilon=0.001, feature_index={feature} }}""")
     x = code.parameters[0]
     kernels = [row for row in code.rows if isinstance(row, KernelThunk)]
     assert sum(x in row.reads for row in kernels) == PASSES[stated]
-    # Nothing else as large is written and read again.
+    # No other array as large is written and read again.
     wide = [value for row in kernels for value in row.writes if value.byte_size == x.byte_size]
     assert len(wide) == 1

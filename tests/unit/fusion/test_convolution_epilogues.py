@@ -1,4 +1,4 @@
-"""What follows a convolution, in the convolution's kernel."""
+"""Epilogues of convolutions, in the convolution's kernel."""
 
 import pytest
 

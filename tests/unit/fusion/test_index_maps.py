@@ -1,4 +1,4 @@
-"""At which indices a kernel computes what it is made of."""
+"""Evaluations of instructions by one kernel, counted by their indices."""
 
 import pytest
 from hypothesis import given

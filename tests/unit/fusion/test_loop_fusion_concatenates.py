@@ -1,4 +1,4 @@
-"""Which operands concatenates compute, and what computes concatenates."""
+"""Operands that concatenates compute, and fusions that compute concatenates."""
 
 import pytest
 
@@ -16,7 +16,7 @@ ADD = "to_apply=add"
 def joined(
     count: int, sizes: str, result: str, dimension: int, formula: str, *behind: str
 ) -> HloModule:
-    """`behind`, or else a concatenate of that many formulas of parameters."""
+    """Join `behind`, or else so many formulas of parameters."""
     lines = [f"y{n} = f32[{sizes}] {formula}(x{n})" for n in range(count)]
     names = ", ".join(f"y{n}" for n in range(count))
     concatenate = f"f32[{result}] concatenate({names}), dimensions={{{dimension}}}"

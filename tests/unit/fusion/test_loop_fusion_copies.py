@@ -51,7 +51,7 @@ def rotations(depth: int) -> HloModule:
         (f"f32[{WIDTH}] multiply(x0, x0)", FUSIONS.max_copies + 1, 2),
         (f"f32[{WIDTH}] tanh(x0)", 2, 1),
         (f"f32[{WIDTH}] tanh(x0)", 3, 2),
-        # To read what is there at another place is no work.
+        # Reading an array at another index is no work.
         (f"f32[{WIDTH}] reverse(x0), dimensions={{0}}", 2 * FUSIONS.max_copies, 1),
     ],
 )

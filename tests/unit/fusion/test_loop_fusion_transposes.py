@@ -1,4 +1,4 @@
-"""Which transposes compute what they move."""
+"""Transposes that compute their operands."""
 
 import pytest
 

@@ -170,7 +170,7 @@ def test_two_that_need_each_other_crosswise() -> None:
 
 
 def test_a_loop_joins_one_of_several_results() -> None:
-    # As the update of a parameter reads both of its moments.
+    # The update of a parameter reads both of its moments.
     module = _looped(
         ["f32[8,6]", "f32[8,6]", "f32[8,6]"],
         "(f32[8,6], f32[8,6], f32[8,6]) tuple(m, v, p)",

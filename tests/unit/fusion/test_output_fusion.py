@@ -1,4 +1,4 @@
-"""What follows a dot, in the dot's kernel."""
+"""Epilogues of dots, in the dot's kernel."""
 
 import pytest
 

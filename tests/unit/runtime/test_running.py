@@ -134,7 +134,7 @@ def test_a_cancelled_loop_stops_between_trips(cpu: Cpu, sizes: str) -> None:
 
 
 def test_a_cancelled_kernel_stops_between_its_chunks() -> None:
-    """On one thread, and with helpers: the loop is one kernel of very many work_items."""
+    """On one thread, and with helpers: the loop is one kernel of very many work items."""
     rows = np.ones((1 << 14, 64), np.float32)
 
     def slow(x: Op) -> Op:

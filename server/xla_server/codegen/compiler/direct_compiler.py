@@ -255,9 +255,7 @@ class _Function(Expressions):
         self._go_on_at(after)
 
     def _shares(self, loop: ast.For) -> bool:
-        """Return whether a loop calls a function that is not inlined: then the loop is not unrolled
-        either.
-        """
+        """Return whether a loop calls a function out of line: then it is not unrolled either."""
         named = (self._text.names.get(name.id) for name in names_in(loop))
         return any(isinstance(f, SharedFunction) and not f.is_for_elements for f in named)
 

@@ -15,9 +15,7 @@ def stored_names(function: ast.FunctionDef) -> Counter[str]:
 
 
 def ssa_names(function: ast.FunctionDef, assignments: Counter[str]) -> frozenset[str]:
-    """Return the SSA values: names assigned by one of `assignments`, and used only where that
-    dominates.
-    """
+    """Return the SSA values: names that one of `assignments` sets, used where that dominates."""
     stored = Counter(assignments)
     stored.update(argument.arg for argument in function.args.args)
     strays = set(_strays(function.body, frozenset()))

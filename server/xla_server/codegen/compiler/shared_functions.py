@@ -70,9 +70,7 @@ class SharedFunction(Instruction):
         return known or ir.Function(module, self._form, self.symbol)
 
     def address(self) -> Instruction:
-        """Return an instruction that gives kernels the function's address, for functions that take
-        it as an argument.
-        """
+        """Return an instruction that gives the function's address, to be passed as an argument."""
 
         def generate(context: Any, b: Any, signature: Any, args: Sequence[Any]) -> Any:
             return b.ptrtoint(self._declared(b.module), _WORD)

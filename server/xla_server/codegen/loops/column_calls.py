@@ -20,8 +20,7 @@ def may_call(
     summed: Container[ReductionResult],
     tuned: LoopNests,
 ) -> bool:
-    """Return whether runs of `size` along `last` that begin or join results can be calls, and are
-    long enough.
+    """Return whether runs of `size` along `last` that begin or join results can be calls.
 
     `summed` have sums that are added to sums.
     """

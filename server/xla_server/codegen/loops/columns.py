@@ -73,8 +73,7 @@ def _step(offset: Affine, loop: Variable) -> int:
 
 
 def _homes(nest: Nest) -> dict[ReductionResult, Store]:
-    """Return the store in whose buffer each result of the nest's reductions is accumulated: one of
-    its own type.
+    """Return the store, of its own type, whose buffer holds each reduction's accumulator.
 
     Empty if there is none for some result, or if the reductions differ in form.
     """
@@ -100,9 +99,7 @@ def _homes(nest: Nest) -> dict[ReductionResult, Store]:
 
 
 def _is_home(store: Store, homes: Mapping[ReductionResult, Store]) -> bool:
-    """Return whether the store's output buffer can hold the accumulator, so that no epilogue is
-    needed.
-    """
+    """Return whether the store's output buffer can hold the accumulator, without an epilogue."""
     return isinstance(store.value, ReductionResult) and homes.get(store.value) is store
 
 

@@ -30,8 +30,7 @@ def reduction_groups(stores: Sequence[Store]) -> list[tuple[Reduction, ...]]:
 
 
 def is_free(reduction: Reduction) -> bool:
-    """Return whether elements are combined in any order: short reductions over several loops are
-    anyway.
+    """Return whether elements are combined in any order, which short reductions are anyway.
 
     Keys of floats are combined in less time even one after the other.
     """

@@ -78,9 +78,7 @@ def row_buffers(
     groups: Sequence[tuple[Reduction, ...]],
     tuned: LoopNests,
 ) -> RowBuffers:
-    """Return the row buffers that pay in a kernel whose outer loops are all but the last of
-    `loops`.
-    """
+    """Return the row buffers that pay in a kernel with the outer loops `loops[:-1]`."""
     outer = frozenset(loops[:-1] if len(loops) > 1 else loops)
     spans = [
         _Span(tuple((reduction.loops[0], reduction.combined) for reduction in group), group[0])

@@ -44,9 +44,7 @@ def short_row_kernel(nest: Nest) -> ScheduledKernel | None:
 
 
 def _heads(nest: Nest) -> list[Node]:
-    """Return the nodes that are computed once for each row, and read by nodes computed for its
-    elements.
-    """
+    """Return the nodes that are computed once per row, and read for the row's elements."""
     outer = frozenset(nest.loops[:-1])
     found: dict[Node, None] = {}
     seen: set[Node] = set()
@@ -64,8 +62,7 @@ def _heads(nest: Nest) -> list[Node]:
 
 
 def _behind(heads: Sequence[Node]) -> list[Node]:
-    """Return the nodes that heads are computed from, themselves included, up to results of
-    reductions.
+    """Return the nodes that heads are computed from, with them, up to results of reductions.
 
     Nodes that follow no reduction are left out: any kernel can vectorise them across rows.
     """
@@ -85,9 +82,7 @@ def _behind(heads: Sequence[Node]) -> list[Node]:
 
 
 def _are_floats(heads: Sequence[Node]) -> bool:
-    """Return whether all nodes that follow reductions are arithmetic on floats, which is defined
-    for any value.
-    """
+    """Return whether all nodes after reductions are arithmetic on floats, defined for any value."""
     waiting, seen = list(heads), set(heads)
     while waiting:
         node = waiting.pop()

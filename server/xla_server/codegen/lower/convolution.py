@@ -123,8 +123,8 @@ def _is_unrolled(i: HloInstruction, capability: Capability) -> bool:
 
 
 def _is_large(i: HloInstruction, target: Target) -> bool:
-    """Return whether a convolution is of one type that BLAS supports, and worth more than the
-    overhead of a call.
+    """Return whether a convolution is of one type that BLAS supports, and large enough for a
+    call.
     """
     types = {shape.element_type for shape in (i.shape, *(o.shape for o in i.operands))}
     if len(types) > 1 or not types <= target.capability.BLAS_TYPES:

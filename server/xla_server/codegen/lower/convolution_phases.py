@@ -114,9 +114,7 @@ class Phase:
 
     @property
     def is_packed(self) -> bool:
-        """Return whether the filter's rows are too long to be read where they are, so that panels
-        are packed.
-        """
+        """Return whether the filter's rows are too long to be read unpacked."""
         row = self.outputs * self.groups * self.width
         return not self.is_depthwise and row > self.tuning.max_row_bytes
 
@@ -200,9 +198,7 @@ def joined(phases: Sequence[Phase]) -> list[Phase]:
 
 
 def scratch(phases: Sequence[Phase]) -> int:
-    """Return the elements of scratch memory for the input blocks of all work items, if they are too
-    large for the stack.
-    """
+    """Return the elements of scratch memory for all input blocks; 0 if they fit the stack."""
     room, first = max(phase.room for phase in phases), phases[0]
     return first.work_items * room if room * first.width > first.tuning.input_block_bytes else 0
 

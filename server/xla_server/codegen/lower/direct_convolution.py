@@ -86,9 +86,7 @@ def _reads_often(i: HloInstruction, phases: Sequence[Phase]) -> bool:
 
 
 def is_depthwise(i: HloInstruction) -> bool:
-    """Return whether a convolution is depthwise: each output feature depends on one input
-    feature.
-    """
+    """Return whether each output feature depends on one input feature."""
     numbers, kernel = i.attributes.dimension_numbers, i.operands[1].shape.dimensions
     groups = i.attributes.feature_group_count
     outputs = kernel[numbers.kernel_output_feature_dimension]
@@ -96,9 +94,7 @@ def is_depthwise(i: HloInstruction) -> bool:
 
 
 def is_last(order: Sequence[int]) -> bool:
-    """Return whether dimensions are in the order NHWC; `order` is given as batch, feature,
-    spatial.
-    """
+    """Return whether dimensions are in the order NHWC; `order` is that of NCHW."""
     return (order[0], *order[2:], order[1]) == tuple(range(len(order)))
 
 

@@ -31,9 +31,7 @@ from xla_server.ir.module import HloInstruction
 
 
 def lower_fft(lowering: Lowering, i: HloInstruction) -> Tree:
-    """Transform the dimension of the real side, if there is one, and then the others within the
-    complex array.
-    """
+    """Transform the dimension of the real side, if any, then the others in the complex array."""
     attributes: FftAttributes = i.attributes
     result = lowering.new(i.shape, i.name)
     if not i.shape.element_count:

@@ -23,9 +23,7 @@ PRODUCERS: Mapping[Opcode, LowerEpilogue] = MappingProxyType(
 
 
 def lower_fusion(lowering: Lowering, i: HloInstruction) -> Tree:
-    """Lower a fusion to one kernel: a loop nest, or the producer's kernel with the epilogue in
-    it.
-    """
+    """Lower a fusion to one kernel: a loop nest, or the producer's with its epilogue."""
     if i.attributes.kind is FusionKind.OUTPUT:
         for inner in i.called[0].instructions:
             lower = PRODUCERS.get(inner.opcode)

@@ -134,9 +134,7 @@ class Gemm:
 
     @property
     def is_laid_out_ahead(self) -> bool:
-        """Return whether a kernel of its own packs the right operand, for all work items to
-        share.
-        """
+        """Return whether a kernel of its own packs the right operand, for all work items."""
         # A panel that few work items read is packed by each of them into its cache, not into
         # memory.
         _, down, _ = self.work_items

@@ -61,9 +61,7 @@ def _may_be_small(i: HloInstruction, tuned: SmallLoops) -> bool:
 
 
 class _SmallLoop:
-    """One loop while it is lowered. The lowering is changed only once the whole loop is known to
-    fit.
-    """
+    """Lowering of one loop, which is changed only once the whole loop is known to fit."""
 
     def __init__(
         self,

@@ -79,9 +79,7 @@ class Tiled:
 
     @property
     def parts(self) -> tuple[int, int, int]:
-        """Elements of scratch memory of a work item: transformed inputs, products, and a single
-        tile.
-        """
+        """Elements of a work item's scratch memory: transformed inputs, products, a single tile."""
         inputs, outputs = self.phase.inputs, self.phase.outputs
         square = SIDE * SIDE
         return (

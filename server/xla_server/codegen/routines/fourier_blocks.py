@@ -18,8 +18,7 @@ _REAL_OPERANDS = ("real", "imaginary", "half", "table")
 
 
 def _halves_text(symbol: str, machine: Machine, kind: str, *, is_inverse: bool) -> str:
-    """The step between a real transform and a complex one of half its length, overwriting its
-    operand.
+    """The step between a real transform and a complex one of half its length, within its buffer.
 
     Elements k and half - k become s * (x[k] + conj(x[half - k])) + t[k] * (x[k] -
     conj(x[half - k])), and the conjugate of the difference, where s is the first number of the

@@ -28,8 +28,7 @@ def tile_name(kind: Kind, rows: int, vectors: int) -> str:
 
 
 def panel_name(kind: Kind, source: str, height: int, *, is_across: bool) -> str:
-    """Return the name of the function that packs a panel of rows or columns of a type, stored
-    across or along.
+    """Return the name of the function that packs a panel of a type, stored across or along.
 
     `across_text` and `along_text` say what its operands are.
     """

@@ -22,8 +22,7 @@ def _sorter(words: int, size: int) -> TextFunction:
 
 
 def sorter_name(words: int, size: int) -> str:
-    """Return the name of the function that sorts entries, by the words of an entry and the bytes of
-    its key.
+    """Return the name of the function that sorts entries of so many words, by so many key bytes.
 
     It takes the addresses of entries, of a buffer of the same size, and of counts, the number of
     entries, and the address of the cancellation flag. It returns the address of the sorted ones.

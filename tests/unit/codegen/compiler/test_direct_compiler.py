@@ -28,7 +28,7 @@ _THREE = 3
 def _adder(number):
     @njit
     def added(x, wanted):
-        """What a function's text may have before its statements."""
+        """Imports that a function's text may need before its statements."""
         if not wanted:
             return x
         return x + number
@@ -180,7 +180,7 @@ def _names(source):
 
 
 def _ran(code, symbol):
-    """What is in the first buffer after a call."""
+    """Return the contents of the first buffer after a call."""
     first, second = np.full(16, 99, np.int64), np.zeros(64, np.int64)
     second.view(np.uint8)[:64] = np.arange(64) % 3
     table = np.array([first.ctypes.data, second.ctypes.data], np.int64)

@@ -1,4 +1,4 @@
-"""Which loops are written out."""
+"""Loops that are unrolled."""
 
 import ast
 

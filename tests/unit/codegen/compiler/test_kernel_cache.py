@@ -35,7 +35,7 @@ print(len(compiled), place.value)
 
 
 def _processes(directory, count):
-    """What that many processes side by side print, which run the kernel."""
+    """Return the output of so many concurrent processes that run the kernel."""
     started = [
         subprocess.Popen(
             [sys.executable, "-c", RUN, str(directory)], stdout=subprocess.PIPE, text=True

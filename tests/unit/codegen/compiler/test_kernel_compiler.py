@@ -1,4 +1,4 @@
-"""What LLVM is asked to do."""
+"""Options of the LLVM pipeline."""
 
 import subprocess
 import sys

@@ -64,7 +64,7 @@ def _named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(found: kernels.LoadedKernel, start: int) -> int:
-    """What a kernel puts into its first buffer."""
+    """Return the value that a kernel stores into its first buffer."""
     place = np.zeros(1, np.int64)
     table = (ctypes.c_int64 * 1)(place.ctypes.data)
     none = (ctypes.c_int64 * 2)()

@@ -1,4 +1,6 @@
-"""Elementary functions that kernels call: the bits of those written out, for any number at once."""
+"""Called elementary functions have the bits of the inlined ones, for any number of elements at
+once.
+"""
 
 import ctypes
 import functools

@@ -1,4 +1,4 @@
-"""What instructions of kernels give for special operands."""
+"""Results of kernel instructions for special operands."""
 
 from typing import Any
 

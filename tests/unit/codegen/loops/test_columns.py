@@ -110,7 +110,7 @@ def test_a_single_trip_is_no_loop() -> None:
 
 
 def test_sums_of_many_rows_look_whether_to_stop() -> None:
-    # No number of blocks divides this many rows, so one trip does them all.
+    # No number of blocks divides this many rows, so one work item does them all.
     module = imported(lower(lambda x: x.sum(0), np.broadcast_to(np.float32(1), (100_003, 1100))))
     (kernel,) = kernels_of(compile_module(module).code)
     assert "room_for" in kernel.source

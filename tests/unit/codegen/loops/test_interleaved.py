@@ -20,7 +20,7 @@ _B = _RANDOM.integers(-99, 99, (6, 48)).astype(np.float32)
 
 
 def _divides_an_index(text: str) -> bool:
-    """Whether a loop inside of a trip takes a remainder of its variable."""
+    """Return whether a loop inside of a work item takes a remainder of its variable."""
     return re.search(r"whole_mod\([^t]*\bi\d", text) is not None
 
 
@@ -57,7 +57,7 @@ PROGRAMS = {
     "two results": (_two_results, True),
     # It does not come out even.
     "odd length": (_of_odd_length, False),
-    # Of a row's number there is one for each row.
+    # There is one value for each row.
     "rows": (_of_rows, True),
 }
 

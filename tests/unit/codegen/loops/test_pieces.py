@@ -69,7 +69,7 @@ CASES: dict[str, tuple[tuple[Any, ...], int]] = {
     "rotated": ((IMAGE,), 1),
     "middle": ((IMAGE,), 3),
 }
-"""Arguments, and the loops over work_items that a program's last kernel has."""
+"""Arguments, and the loops over work items that a program's last kernel has."""
 
 
 def _texts(module: HloModule) -> list[str]:

@@ -1,4 +1,4 @@
-"""Kernels of long work_items stop when their execution is to."""
+"""Kernels of long work items stop when their execution is to."""
 
 import threading
 import time

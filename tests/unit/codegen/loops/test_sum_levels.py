@@ -14,7 +14,7 @@ SIZES = [
 
 
 def _elements(steps: list[Step], sizes: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """What the loops pass, in their order."""
+    """Return the lengths that the loops pass, in order."""
     found: list[dict[int, tuple[int, int]]] = [{n: (0, size) for n, size in enumerate(sizes)}]
     for step in steps:
         found = [

@@ -1,4 +1,4 @@
-"""What windows are combined from: each element under them, once where that matters."""
+"""Windows are combined from each element under them, once where that matters."""
 
 import collections
 

@@ -140,7 +140,7 @@ BODIES: dict[str, tuple[str, ...]] = {
         *_FRACTION,
     ),
 }
-"""From x to y, which is x, or so little more that the order of numbers stays."""
+"""A function of x that is x, or so little more that the order of numbers stays."""
 
 CALLERS: dict[str, tuple[int, str, str, tuple[str, ...]]] = {
     "map": (1, "p0", "f32[] copy(y)", ("f32[2,3] map(a), dimensions={0,1}, to_apply={f}",)),

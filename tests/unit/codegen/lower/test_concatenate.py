@@ -30,7 +30,7 @@ MOST_RUNS = TARGET.tuning.loops.pieces.max_runs
 
 COUNTS = [2, 5, 8, 9, 20, 40, 100]
 FORMS = {
-    # (dimensions of an operand but for that which is joined, its place, sizes of that)
+    # (dimensions of the operands without the joined one, its position, its sizes)
     "long runs of one row": ((), 0, (700, 1, 33)),
     "rows": ((40,), 0, (3, 1, 7)),
     "the middle": ((20, 6), 1, (5, 1, 9)),
@@ -55,7 +55,7 @@ def operands(form: str, count: int, kind: Any = np.float32) -> tuple[list[Any], 
 
 
 def joined(dimension: int, computed: Callable[[int], bool]) -> Callable[..., Any]:
-    """What joins its operands, a formula of its own made of each that is computed."""
+    """Return a program that joins its operands, with a formula of its own for each computed one."""
     import jax.numpy as jnp
 
     formulas = [

@@ -1,4 +1,4 @@
-"""What follows a dot or a convolution, done block by block."""
+"""Epilogues of dots and convolutions, computed block by block."""
 
 from collections.abc import Callable
 from typing import Any

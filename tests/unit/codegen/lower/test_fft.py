@@ -186,7 +186,7 @@ def test_a_work_item_is_a_block_of_lines(element: E, rows: int) -> None:
 
 
 def test_many_long_lines_are_the_work_items_themselves() -> None:
-    """What is between the two steps of a line stays with the thread."""
+    """Data between the two steps of a line stays with the thread."""
     array = drawn(FftType.FFT, E.F64, (40, 6000))
     code = compile_module(built(spectrum(FftType.FFT, array.shape, 1), (array,))).code
     assert [kernel.work_items for kernel in kernels_of(code)] == [40]

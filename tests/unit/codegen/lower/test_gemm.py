@@ -212,7 +212,7 @@ def test_results_of_a_band_of_short_sums_stay_in_the_cache(machine: Machine) -> 
     shallow, deep = _gemm(machine, 100_000, 96, 16), _gemm(machine, 100_000, 96, 1024)
     row = shallow.height * 96 * 4
     assert shallow.division[0] * row <= shallow.tuning.block_bytes
-    # Of wide rows there are still enough for the right matrix to be read seldom.
+    # For wide rows there are still enough for the right matrix to be read seldom.
     wide = _gemm(machine, 10_000, 100_000, 16)
     assert 9 * wide.division[0] * wide.panel_bytes(wide.height, wide.run) >= wide.tuning.block_bytes
     assert deep.division[0] * deep.panel_bytes(deep.height, deep.run) <= deep.tuning.block_bytes

@@ -73,7 +73,7 @@ def _scaled(x: Op, scale: Op) -> Op:
 def test_functions_are_called_where_others_take_the_time(
     function: Callable[..., Op], shapes: list[tuple[int, ...]], is_called: bool
 ) -> None:
-    """What is computed once, or for a row of others, is not worth a copy of its code."""
+    """Values computed once, or for a row of others, are not worth a copy of the function's code."""
     arguments: list[Any] = [np.full(shape, 1.5, np.float32) for shape in shapes]
     rows = compile_module(built(function, arguments)).code.rows
     (kernel,) = [row for row in rows if isinstance(row, KernelThunk)]

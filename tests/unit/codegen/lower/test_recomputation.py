@@ -1,4 +1,4 @@
-"""Which instructions of a fusion are stored because its kernel would evaluate them too often."""
+"""Instructions of a fusion that are stored because its kernel would evaluate them too often."""
 
 from collections.abc import Sequence
 from typing import Any

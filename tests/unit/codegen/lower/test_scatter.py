@@ -149,7 +149,7 @@ def test_the_operand_outlives_its_scatter() -> None:
     assert_same(lambda a, i: ops.scatter(a, i, a, add, ROWS), square, np.array([[1], [0]]))
 
 
-# What is rounded at every step shows the order of the steps.
+# Rounding at every step shows the order of the steps.
 IN_ORDER = combiner(lambda old, new: old * np.float32(0.7) + new, "f4", "f4")
 HALVES_IN_ORDER = combiner(lambda old, new: old * 0.75 + new, "f4", "f4")
 PAIR_IN_ORDER = combiner(

@@ -47,10 +47,10 @@ def test_the_updates_of_one_vector_are_of_different_positions() -> None:
         (ROWS, (50_000, 16), (50_000, 16), Ranges(0, 2, 6)),
         (ROWS, (5000, 48), (20_000, 48), Ranges(0, 4, 4)),
         (POINTS, (1 << 20,), (100_000,), Ranges(0, 2, 10)),
-        # Pieces are a page of neighbours, or as many as give every trip two.
+        # Pieces are a page of neighbours, or as many as give every work item two.
         (ROWS, (16, 48), (100_000, 48), Ranges(0, 4, 1)),
         (ROWS, (2, 48), (100_000, 48), Ranges(0, 2, 0)),
-        # Along the dimension that has enough places.
+        # The split is along the dimension with enough positions.
         (PAIRS, (2, 1 << 20), (100_000,), Ranges(1, 2, 10)),
     ],
 )

@@ -28,7 +28,7 @@ def code_of(module: HloModule) -> Code:
 
 
 def has_loop_inside(function: Callable[..., Any], *arguments: Any) -> bool:
-    """Whether the executor makes no work_items: the loop is in a kernel."""
+    """Return whether the executor runs no iterations: the loop is in a kernel."""
     rows = code_of(imported(lowered_by_jax(function, *arguments))).rows
     assert any(isinstance(row, KernelThunk) for row in rows)
     return not any(isinstance(row, Jump) for row in rows)
@@ -55,7 +55,7 @@ def running_mean(row: Any) -> Any:
 
 
 def neighbours(row: Any) -> Any:
-    """Each trip reads what the work_items before it have written."""
+    """Each iteration reads values that the iterations before it have written."""
 
     def step(i: Any, array: Any) -> Any:
         pair = lax.dynamic_slice(array, (i,), (2,))
@@ -121,7 +121,7 @@ def one_column(i: Any) -> Any:
 
 
 def summed_row(row: Any) -> Any:
-    """A trip may combine a few elements of an array that stays."""
+    """An iteration may combine a few elements of an array that stays."""
 
     def step(i: Any, most: Any) -> Any:
         return jnp.maximum(most, lax.dynamic_slice(row, (i,), (9,)).max())

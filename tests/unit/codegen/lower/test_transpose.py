@@ -74,7 +74,7 @@ def test_elements_of_every_size_keep_their_bits(kind: Any) -> None:
 def test_matrices_of_many_blocks_are_the_work_of_a_shared_function(
     dimensions: tuple[int, ...], permutation: tuple[int, ...]
 ) -> None:
-    """Whoever does a part of the work_items does these blocks, of all matrices, and no others."""
+    """Whoever does a part of the work items does these blocks, of all matrices, and no others."""
     array = numbered(dimensions, np.float32)
     plan = transposition(dimensions, permutation, 4)
     assert plan is not None

@@ -106,7 +106,7 @@ def largest_of_tiles(x: Any, padding: list[tuple[int, int]]) -> Any:
 
 
 def assert_as_interpreted(x: Any, w: Any, padding: list[tuple[int, int]], reverse: bool) -> None:
-    """The same NaNs and infinities in the same places, and numbers within their bound."""
+    """The same NaNs and infinities at the same positions, and numbers within their bound."""
     ((compiled, exact),) = both(convolution(padding, reverse), x, w, cpu=SMALL)
     np.testing.assert_array_equal(np.isnan(compiled), np.isnan(exact))
     is_infinite = np.isinf(exact) | np.isinf(compiled)
@@ -133,7 +133,7 @@ def test_what_is_not_finite_is_where_it_is_read(
     x[0, 0, 0, 0], x[-1, -1, -1, 18] = np.inf, -np.inf
     x[0, height // 3, width // 3, 3], x[-1, 2 * height // 3, 2 * width // 3, 5] = np.nan, 3e38
     assert_as_interpreted(x, weights, padding, reverse)
-    # Of a weight, padding with zeros makes no number too.
+    # The NaN of a weight also appears where it is multiplied by the zeros of padding.
     w = weights.copy()
     w[0, 0, 0, 0], w[2, 1, 3, 5], w[1, 1, 2, 9], w[1, 0, 4, 36] = np.inf, -np.inf, np.nan, 3e38
     assert_as_interpreted(numbers, w, padding, reverse)

@@ -65,7 +65,7 @@ def twiddles(r: int, m: int) -> Any:
 
 
 def of_pass(x: Any, r: int, s: int, m: int) -> Any:
-    """What a pass gives for elements along the first axis."""
+    """Return the result of a pass for elements along the first axis."""
     spectrum = np.fft.fft(x.reshape(r, m, s, -1), axis=0)
     turns = np.exp(-2j * np.pi * np.outer(np.arange(r), np.arange(m)) / (r * m))
     return (spectrum * turns[:, :, None, None]).swapaxes(0, 1).reshape(x.shape)

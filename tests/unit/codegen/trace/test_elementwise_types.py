@@ -135,7 +135,7 @@ NARROW = [kind for kind in REAL_FLOATS if kind.bit_width < 32]
     "kind", [kind for kind in NARROW if kind not in WITHOUT_NAN], ids=lambda kind: kind.text
 )
 def test_the_total_order_tells_nans_apart(kind: E) -> None:
-    """By the quiet bit too, which processors set when they make a half precision number wider."""
+    """The quiet bit differs, too: processors set it when they widen a half precision number."""
     codes = np.arange(1 << kind.bit_width, dtype=f"u{kind.byte_width}")
     nans = codes[np.isnan(codes.view(kind.dtype))]
     some = np.unique(np.concatenate([nans[:: -(-len(nans) // 20)], nans[:2], nans[-2:]]))
