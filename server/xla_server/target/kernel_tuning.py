@@ -156,8 +156,9 @@ class LinearAlgebra:
     """Number of rows or matrices that are sorted or factored side by side, each in scratch memory
     of its own."""
 
-    solver_items: int
-    """Work items of many systems with one triangle: four per core."""
+    solver_items: int = 8
+    """Work items of many systems with one triangle: four for each of two cores. More cores have no
+    more, as the last bits of what BLAS computes depend on where the systems are divided."""
 
     min_item_systems: int = 512
     """Systems of such a work item at least, each of which reads the triangle again."""
@@ -168,7 +169,7 @@ class LinearAlgebra:
 
     scan_columns: int = 128
     """Neighbouring columns of a work item of a running reduction. The cumulative sum of columns
-    takes 0.2 of XLA's time (LOG, sixth round)."""
+    takes 0.2 of XLA's time (LOG, seventh round)."""
 
     sort_work: int = 64
     """Operations for each element of a row that is sorted."""
