@@ -168,7 +168,7 @@ class LinearAlgebra:
 
     scan_columns: int = 128
     """Neighbouring columns of a work item of a running reduction. The cumulative sum of columns
-    takes 0.2 of XLA's time (LOG, sixth round)."""
+    takes 0.2 of XLA's time (LOG, seventh round)."""
 
     sort_work: int = 64
     """Operations for each element of a row that is sorted."""
