@@ -156,8 +156,9 @@ class LinearAlgebra:
     """Number of rows or matrices that are sorted or factored side by side, each in scratch memory
     of its own."""
 
-    solver_items: int
-    """Work items of many systems with one triangle: four per core."""
+    solver_items: int = 8
+    """Work items of many systems with one triangle: four for each of two cores. More cores have no
+    more, as the last bits of what BLAS computes depend on where the systems are divided."""
 
     min_item_systems: int = 512
     """Systems of such a work item at least, each of which reads the triangle again."""

@@ -286,7 +286,7 @@ def tuning_of(machine: Machine) -> Tuning:
         Scatters(scratch_items(machine, 16), scratch_items(machine, 4)),
         Concatenates(),
         Transposes(),
-        LinearAlgebra(scratch_items(machine, 32), work_items(machine, 4)),
+        LinearAlgebra(scratch_items(machine, 32)),
         SmallLoops(),
         loop_nests(machine),
         Reductions(),
