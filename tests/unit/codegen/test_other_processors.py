@@ -25,6 +25,7 @@ from xla_server.target.target import Target
 
 _RANDOM = np.random.default_rng(2)
 _ORDER = "NHWC", "HWIO", "NHWC"
+_ROWS = _RANDOM.integers(0, 50, 300).astype(np.int32)
 
 
 def _drawn(*sizes: int) -> Any:
@@ -46,13 +47,13 @@ PROGRAMS: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "convolution by tiles": (_convolve, (_drawn(1, 9, 9, 3), _drawn(5, 5, 3, 20))),
     "softmax": (lambda x: jax.nn.softmax(x, axis=1), (_drawn(30, 33),)),
     "columns added where indices say": (
-        lambda x, at, more: x.at[at].add(more),
-        (_drawn(50, 4096), _RANDOM.integers(0, 50, 300), _drawn(300, 4096)),
+        lambda x, more: jax.numpy.asarray(x).at[_ROWS].add(more),
+        (_drawn(50, 4096), _drawn(300, 4096)),
     ),
     "pad of a long row": (lambda x: jax.numpy.pad(-x, 1), (_drawn(1 << 18),)),
     "triangular systems": (
-        lambda a, b: jax.scipy.linalg.solve_triangular(a + 9 * np.eye(256, dtype=a.dtype), b),
-        (_drawn(256, 256) / 256, _drawn(256, 1100)),
+        lambda a, b: jax.scipy.linalg.solve_triangular(a + 9 * np.eye(700, dtype=a.dtype), b),
+        (_drawn(700, 700) / 700, _drawn(700, 5003)),
     ),
     "windows": (
         lambda x: lax.reduce_window(x, 0.0, lax.add, (3, 9), (1, 1), "SAME"),
