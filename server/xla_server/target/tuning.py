@@ -61,9 +61,8 @@ class MatrixProducts:
     """Blocking of matrix products by register tiles (codegen/lower/gemm.py)."""
 
     block_bytes: int
-    """Size of what one work item reads again and again, a cache share: the packed rows of the left
-    operand, the rows of the result where sums are short, and the largest right operand that work
-    items pack on their stacks instead of sharing."""
+    """Size of what a work item keeps in its cache share: packed rows of the left operand, and rows
+    of the result where sums are short. Larger right operands are packed once for all."""
 
     work_items: int
     """Number of work items of a large product: four per core. They are cut so that threads end
