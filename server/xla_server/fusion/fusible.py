@@ -1,5 +1,8 @@
 """Operations that a loop nest can compute, and their classes by cost and access."""
 
+import math
+from collections.abc import Sequence
+
 from xla_contract.opcode import Opcode
 from xla_server.fusion.running_window import running_axis
 from xla_server.ir.index_maps import MAPPED
@@ -54,17 +57,24 @@ def is_scalar_constant(i: HloInstruction) -> bool:
 
 def is_tiled(instruction: HloInstruction, capability: Capability) -> bool:
     """Return whether an instruction is a large transpose by tiles, in which no runs stay."""
-    if instruction.opcode is not Opcode.TRANSPOSE:
+    if instruction.opcode is not Opcode.TRANSPOSE or not instruction.shape.rank:
         return False
-    (operand,) = instruction.operands
-    shape = instruction.shape
-    return (
-        shape.rank > 0
-        and instruction.attributes.permutation[-1] != shape.rank - 1
-        and capability.is_tiled_transpose(
-            shape.element_count, operand.shape.dimensions[-1], shape.dimensions[-1]
-        )
-    )
+    permutation, sizes = instruction.attributes.permutation, instruction.shape.dimensions
+    last = instruction.shape.rank - 1
+    if permutation[last] == last:
+        return False
+    rows = _merged_size(permutation, sizes, permutation.index(last))
+    columns = _merged_size(permutation, sizes, last)
+    return capability.is_tiled_transpose(instruction.shape.element_count, rows, columns)
+
+
+def _merged_size(permutation: Sequence[int], sizes: Sequence[int], last: int) -> int:
+    """Return the elements of the dimension made of `last` of a transpose's result and of those
+    before it that are its neighbours in the operand too."""
+    first = last
+    while first and permutation[first - 1] + 1 == permutation[first]:
+        first -= 1
+    return math.prod(sizes[first : last + 1])
 
 
 def repeats(reader: HloInstruction, operand: HloInstruction, max_selected_operands: int) -> bool:

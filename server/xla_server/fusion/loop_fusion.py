@@ -8,7 +8,7 @@ import collections
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from xla_contract.dimension_numbers import Window
 from xla_contract.opcode import Opcode
@@ -209,14 +209,34 @@ class _Plan:
             and len(i.operands) * self.sizes[kernel] <= tuning.max_instructions
         )
 
-    def _is_reshaped(self, i: HloInstruction) -> bool:
-        """Return whether a reduction reads an instruction under other dimensions."""
+    def _is_read_in_order(self, i: HloInstruction, readers: list[HloInstruction]) -> bool:
+        """Return whether a transpose costs no more where its result is read than by itself.
+
+        A large one does where tiles transpose it, where runs of elements stay together, where its
+        readers' innermost loop is not over its last dimension, or where several of a
+        concatenation's loops read it.
+        """
+        if i.shape.element_count < self._capability.MIN_TILED_TRANSPOSE:
+            return True
+        last = i.shape.rank - 1
+        if i.attributes.permutation[last] == last or is_tiled(i, self._capability):
+            return False
+        reductions = [c for c in self._contexts_of(readers) if c.opcode is Opcode.REDUCE]
+        if any(c.operands[0].shape.rank - 1 not in c.attributes.dimensions for c in reductions):
+            return False
+        return not self._is_read_by(i, {Opcode.RESHAPE, Opcode.CONCATENATE})
+
+    def _is_read_by(self, i: HloInstruction, opcodes: Collection[Opcode]) -> bool:
+        """Return whether one of these opcodes reads an instruction or what is computed from it.
+
+        Computations in other kernels do not count, nor do those after a reduction.
+        """
         waiting, seen = [i], {i}
         while waiting:
             for reader in self.readers[waiting.pop()]:
                 if reader in seen or reader.opcode is Opcode.REDUCE or reader not in self.fusible:
                     continue
-                if reader.opcode is Opcode.RESHAPE:
+                if reader.opcode in opcodes:
                     return True
                 if not self.is_stored(reader):
                     seen.add(reader)
@@ -245,7 +265,7 @@ class _Plan:
         if last < 0 or i.shape.dimensions[last] <= self._capability.MAX_UNROLLED_ITERATIONS:
             return False
         elements = math.prod(i.shape.dimensions[last + 1 :])
-        return self._is_reshaped(i) or elements < self._tuning.min_vector_elements
+        return self._is_read_by(i, {Opcode.RESHAPE}) or elements < self._tuning.min_vector_elements
 
     def _may_inline(self, i: HloInstruction, readers: list[HloInstruction]) -> bool:
         if is_trivial(i):
@@ -268,8 +288,7 @@ class _Plan:
             return len(kernels) == 1 and self._is_row(i, readers, next(iter(kernels)))
         if i.opcode is Opcode.REDUCE_WINDOW:
             return self._is_finished(i, readers, kernels)
-        is_large = i.shape.element_count >= self._capability.MIN_TILED_TRANSPOSE
-        if i.opcode is Opcode.TRANSPOSE and is_large:
+        if i.opcode is Opcode.TRANSPOSE and not self._is_read_in_order(i, readers):
             return False
         if i.opcode in COSTLY:
             return (

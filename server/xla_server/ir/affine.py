@@ -7,10 +7,14 @@ from typing import TypeAlias
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Variable:
-    """A loop variable that runs from 0 to size - 1."""
+    """A loop variable that runs from 0 to size - 1.
+
+    A loop that is `unrolled` becomes copies of its body however long it is.
+    """
 
     size: int
     name: str
+    unrolled: bool = False
 
     @property
     def low(self) -> int:

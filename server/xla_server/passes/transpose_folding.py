@@ -1,7 +1,8 @@
-"""Transposes of operands folded into the dimension numbers of dots and convolutions.
+"""Transposes of operands folded into the dimension numbers of dots, convolutions and reductions.
 
-Both operations name the role of each operand dimension, so an operand can be read in the order in
-which it is stored. XLA's TransposeFolding does the same for dots of matrices.
+These operations name the role of each operand dimension, so an operand can be read in the order in
+which it is stored. XLA's TransposeFolding does the same for dots of matrices, its algebraic
+simplifier for reductions to vectors and scalars.
 """
 
 import dataclasses
@@ -11,26 +12,23 @@ from xla_contract.dimension_numbers import ConvolutionDimensionNumbers, DotDimen
 from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import free_dimensions
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.build import broadcast, reshape
+from xla_server.passes.build import reduce, reshape, transpose
 from xla_server.passes.dot_types import has_packing_kernel
 from xla_server.passes.edit import Editor, rewrite, users
 from xla_server.passes.features_last import is_worth_it
+from xla_server.passes.transposed import Readers, Source, are_reductions, before_transpose
 from xla_server.target.target import Target
-
-_MAX_CHAIN = 8
-"""Elementwise operations and reshapes between a transpose and its product, at most."""
-
-Readers = Mapping[HloInstruction, Sequence[HloInstruction]]
 
 
 @dataclasses.dataclass(frozen=True)
 class TransposeFolding:
-    """Lets dots and convolutions read what their operands are transposes of.
+    """Lets dots, convolutions and reductions read what their operands are transposes of.
 
     Conversions, reshapes and other cheap operations between the transpose and the product are
     done before the transpose instead. A transpose that something else reads as well stays for that
     reader. The product may have dimensions of size 1 in other positions; a reshape restores them.
+    A large reduction may have its dimensions in another order, in which a transpose of the result,
+    which is smaller than the operand, puts them.
     """
 
     target: Target
@@ -59,18 +57,6 @@ def _fold(computation: HloComputation, editor: Editor, target: Target) -> bool:
     return rewrite(computation, folded, editor)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Source:
-    """An operand before its transpose: dimension d of the operand is `order[d]` of `value`."""
-
-    value: HloInstruction
-    order: tuple[int, ...]
-
-    def of(self, dimensions: Sequence[int]) -> tuple[int, ...]:
-        """Return the dimensions of `value` that these dimensions of the operand are."""
-        return tuple(self.order[d] for d in dimensions)
-
-
 def _dot(
     i: HloInstruction, readers: Readers, editor: Editor, target: Target
 ) -> HloInstruction | None:
@@ -86,7 +72,7 @@ def _dot(
         if number == 0 and not has_packing_kernel(i, target.capability):
             continue
         operand = operands[number]
-        source = _before_transpose(operand, i, readers, editor)
+        source = before_transpose(operand, i, readers, editor)
         if source is None:
             continue
         free = free_dimensions(operand.shape.rank, batch, contracting)
@@ -138,7 +124,7 @@ def _convolution(
     operands, numbers = list(i.operands), i.attributes.dimension_numbers
     renumber: tuple[_Renumber, ...] = (_with_input, _with_kernel)
     for number, with_order in enumerate(renumber):
-        source = _before_transpose(operands[number], i, readers, editor)
+        source = before_transpose(operands[number], i, readers, editor)
         if source is not None:
             operands[number] = source.value
             numbers = with_order(numbers, source)
@@ -152,11 +138,11 @@ def _convolution(
     return editor.add(Opcode.CONVOLUTION, operands, attributes, shape=i.shape)
 
 
-_Renumber = Callable[[ConvolutionDimensionNumbers, _Source], ConvolutionDimensionNumbers]
+_Renumber = Callable[[ConvolutionDimensionNumbers, Source], ConvolutionDimensionNumbers]
 
 
 def _with_input(
-    numbers: ConvolutionDimensionNumbers, source: _Source
+    numbers: ConvolutionDimensionNumbers, source: Source
 ) -> ConvolutionDimensionNumbers:
     batch, feature = numbers.input_batch_dimension, numbers.input_feature_dimension
     return dataclasses.replace(
@@ -168,7 +154,7 @@ def _with_input(
 
 
 def _with_kernel(
-    numbers: ConvolutionDimensionNumbers, source: _Source
+    numbers: ConvolutionDimensionNumbers, source: Source
 ) -> ConvolutionDimensionNumbers:
     inputs = numbers.kernel_input_feature_dimension
     outputs = numbers.kernel_output_feature_dimension
@@ -180,98 +166,30 @@ def _with_kernel(
     )
 
 
+def _reduce(
+    i: HloInstruction, readers: Readers, editor: Editor, target: Target
+) -> HloInstruction | None:
+    """Return the reduction of an operand before its transpose, which nothing else reads."""
+    if len(i.operands) != 2:
+        return None
+    operand, initial = i.operands
+    source = before_transpose(operand, i, readers, editor)
+    if source is None or not are_reductions(source.transpose, readers):
+        return None
+    reduced = i.attributes.dimensions
+    kept = source.of([d for d in range(operand.shape.rank) if d not in reduced])
+    is_large = operand.shape.element_count >= target.capability.MIN_TILED_TRANSPOSE
+    if not is_large and not _is_in_order(source.value, kept):
+        return None
+    result = reduce(editor, source.value, initial, sorted(source.of(reduced)), i.called[0])
+    in_source = sorted(kept)
+    return transpose(editor, result, [in_source.index(d) for d in kept])
+
+
 _Rule = Callable[[HloInstruction, Readers, Editor, Target], HloInstruction | None]
 
 _RULES: Mapping[Opcode, _Rule] = {
     Opcode.DOT: _dot,
     Opcode.CONVOLUTION: _convolution,
+    Opcode.REDUCE: _reduce,
 }
-
-
-def _before_transpose(
-    operand: HloInstruction,
-    reader: HloInstruction,
-    readers: Readers,
-    editor: Editor,
-    steps: int = _MAX_CHAIN,
-) -> _Source | None:
-    """Return the source of an operand that is a transpose, or is computed from one."""
-    if operand.opcode is Opcode.TRANSPOSE:
-        return _Source(operand.operands[0], operand.attributes.permutation)
-    if not steps or operand.control_predecessors:
-        return None
-    if operand.opcode is Opcode.RESHAPE:
-        inner = _before_transpose(operand.operands[0], operand, readers, editor, steps - 1)
-        return None if inner is None else _reshaped(operand, inner, editor)
-    if operand.opcode not in ELEMENTWISE:
-        return None
-    # A conversion costs less than a transpose even if the other reader repeats it.
-    if operand.opcode is not Opcode.CONVERT and readers.get(operand) != [reader]:
-        return None
-    arrays = [part for part in operand.operands if not _is_uniform(part)]
-    if len(arrays) != 1:
-        return None
-    inner = _before_transpose(arrays[0], operand, readers, editor, steps - 1)
-    return None if inner is None else _computed(operand, inner, editor)
-
-
-def _is_uniform(i: HloInstruction) -> bool:
-    """Return whether all elements of an operand are one scalar."""
-    return i.opcode is Opcode.BROADCAST and not i.operands[0].shape.rank
-
-
-def _computed(i: HloInstruction, inner: _Source, editor: Editor) -> _Source:
-    """Return the elementwise instruction on what its operand is a transpose of."""
-    dimensions = inner.value.shape.dimensions
-    operands = [
-        broadcast(editor, part.operands[0], (), dimensions) if _is_uniform(part) else inner.value
-        for part in i.operands
-    ]
-    return _Source(editor.add(i.opcode, operands, i.attributes), inner.order)
-
-
-def _reshaped(i: HloInstruction, inner: _Source, editor: Editor) -> _Source | None:
-    """Return a reshape of what is transposed before it, None if it joins what was not adjacent."""
-    before, after = i.operands[0].shape.dimensions, i.shape.dimensions
-    groups = _common_factors(before, after)
-    if groups is None:
-        return None
-    sizes = inner.value.shape.dimensions
-    position = {d: n for n, d in enumerate(d for d in range(len(sizes)) if sizes[d] != 1)}
-    starts = list[tuple[int, list[int]]]()
-    for taken, given in groups:
-        positions = [position[inner.order[d]] for d in taken]
-        if positions != list(range(positions[0], positions[0] + len(positions))):
-            return None
-        starts.append((positions[0], given))
-    order = [d for d, size in enumerate(after) if size == 1]
-    order += [d for _, given in sorted(starts) for d in given]
-    value = reshape(editor, inner.value, [after[d] for d in order])
-    return _Source(value, tuple(order.index(d) for d in range(len(after))))
-
-
-def _common_factors(
-    before: Sequence[int], after: Sequence[int]
-) -> list[tuple[list[int], list[int]]] | None:
-    """Return the smallest groups of dimensions with equal element counts, without size 1.
-
-    None where there are no elements.
-    """
-    if 0 in before:
-        return None
-    sides = [[(d, size) for d, size in enumerate(part) if size != 1] for part in (before, after)]
-    groups = list[tuple[list[int], list[int]]]()
-    left, right = (iter(side) for side in sides)
-    for d, count in left:
-        taken, given, other = [d], list[int](), 1
-        while count != other:
-            if count > other:
-                d, size = next(right)
-                given.append(d)
-                other *= size
-            else:
-                d, size = next(left)
-                taken.append(d)
-                count *= size
-        groups.append((taken, given))
-    return groups

@@ -15,6 +15,7 @@ KINDS = {
     "short_columns": ("20000,3", "1,0", "3,20000"),
     "short_rows": ("3,20000", "1,0", "20000,3"),
     "few_elements": ("32,16", "1,0", "16,32"),
+    "rows_of_merged_dimensions_by_tiles": ("8,64,3,64", "0,3,1,2", "8,64,64,3"),
 }
 
 
@@ -28,7 +29,9 @@ def moved(name: str) -> HloModule:
     )
 
 
-@pytest.mark.parametrize("name", ["by_tiles", "inner_by_tiles"])
+@pytest.mark.parametrize(
+    "name", ["by_tiles", "inner_by_tiles", "rows_of_merged_dimensions_by_tiles"]
+)
 def test_tiles_are_read_as_they_lie(name: str) -> None:
     module = moved(name)
     after = passed(module, LoopFusion(TARGET))
@@ -44,3 +47,45 @@ def test_others_compute_what_they_move(name: str) -> None:
     after = passed(module, LoopFusion(TARGET))
     assert opcodes(after) == {"fusion": 1}
     assert_kept(module, after)
+
+
+READERS = {
+    # Of t = f32[20000,3], what lies behind it, and whether a kernel that reads t computes it.
+    "elements": (["r = f32[20000,3] add(t, t)"], True),
+    "a_slice": (["r = f32[19999,3] slice(t), slice={[1:20000], [0:3]}"], True),
+    "reductions_of_rows": (
+        ["zz = f32[] constant(0)", "r = f32[20000] reduce(t, zz), dimensions={1}, to_apply=add"],
+        True,
+    ),
+    "reductions_of_columns": (
+        ["zz = f32[] constant(0)", "r = f32[3] reduce(t, zz), dimensions={0}, to_apply=add"],
+        False,
+    ),
+    "other_dimensions": (
+        ["s = f32[60000] reshape(t)", "r = f32[60000] add(s, x1)"],
+        False,
+    ),
+    "loops_of_a_concatenation": (
+        [
+            "p = f32[20000,3] add(t, t)",
+            "q = f32[20000,3] multiply(t, t)",
+            "r = f32[20000,6] concatenate(p, q), dimensions={1}",
+        ],
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_short_rows_are_computed_by_readers_in_their_order(name: str) -> None:
+    behind, is_inlined = READERS[name]
+    *before, root = behind
+    module = stated(
+        ["f32[3,20000]", "f32[60000]"],
+        root.removeprefix("r = "),
+        "t = f32[20000,3] transpose(x0), dimensions={1,0}",
+        *before,
+    )
+    after = passed(module, LoopFusion(TARGET))
+    assert ("transpose" not in opcodes(after)) == is_inlined
+    assert_kept(module, after, relative=1e-4)

@@ -1,4 +1,6 @@
-"""Dots and convolutions that read what their operands are transposes of."""
+"""Dots, convolutions and reductions that read what their operands are transposes of."""
+
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -198,6 +200,118 @@ def test_chains_up_to_the_limit_are_looked_through(length: int, fires: bool) -> 
         *chain,
     )
     passed(module, TransposeFolding(TARGET), fires=fires)
+
+
+_ZERO = "zz = f32[] constant(0)"
+_T54 = "t = f32[5,4] transpose(x0), dimensions={1,0}"
+_LARGE = "t = f32[64,32,8,16] transpose(x0), dimensions={3,2,0,1}"
+
+_REDUCTIONS: dict[str, tuple[str, str, list[str], dict[str, int]]] = {
+    "of_rows": (
+        "f32[4,5]",
+        "f32[4] reduce(t, zz), dimensions={0}, to_apply=add",
+        [_T54],
+        {"reduce": 1},
+    ),
+    "of_all": (
+        "f32[4,5]",
+        "f32[] reduce(t, zz), dimensions={0,1}, to_apply=add",
+        [_T54],
+        {"reduce": 1},
+    ),
+    "of_what_is_computed": (
+        "f32[4,5]",
+        "f32[5] reduce(s, zz), dimensions={1}, to_apply=add",
+        [_T54, "s = f32[5,4] multiply(t, t)"],
+        {"multiply": 1, "reduce": 1},
+    ),
+    "of_one_transpose_twice": (
+        "f32[4,5]",
+        "(f32[5], f32[5]) tuple(m, v)",
+        [
+            _T54,
+            "s = f32[5,4] multiply(t, t)",
+            "m = f32[5] reduce(t, zz), dimensions={1}, to_apply=add",
+            "v = f32[5] reduce(s, zz), dimensions={1}, to_apply=add",
+        ],
+        {"multiply": 1, "reduce": 2, "tuple": 1},
+    ),
+    "large_with_the_result_transposed": (
+        "f32[8,16,32,64]",
+        "f32[64,8,16] reduce(t, zz), dimensions={1}, to_apply=add",
+        [_LARGE],
+        {"reduce": 1, "transpose": 1},
+    ),
+}
+
+_REDUCTIONS_LEFT_ALONE: dict[str, tuple[str, str, list[str]]] = {
+    "small_in_another_order": (
+        "f32[2,4,5]",
+        "f32[5,4] reduce(t, zz), dimensions={2}, to_apply=add",
+        ["t = f32[5,4,2] transpose(x0), dimensions={2,1,0}"],
+    ),
+    "what_others_read": (
+        "f32[4,5]",
+        "(f32[5], f32[5,4]) tuple(s, w)",
+        [
+            _T54,
+            "s = f32[5] reduce(t, zz), dimensions={1}, to_apply=add",
+            "w = f32[5,4] negate(t)",
+        ],
+    ),
+    "what_is_read_by_more_than_reductions_further_on": (
+        "f32[4,5]",
+        "(f32[5], f32[5,4]) tuple(s, w)",
+        [
+            _T54,
+            "e = f32[5,4] exponential(t)",
+            "w = f32[5,4] negate(e)",
+            "s = f32[5] reduce(t, zz), dimensions={1}, to_apply=add",
+        ],
+    ),
+    "no_transpose": ("f32[5,4]", "f32[5] reduce(x0, zz), dimensions={1}, to_apply=add", []),
+}
+
+
+@pytest.mark.parametrize("name", _REDUCTIONS)
+def test_folds_into_reductions(name: str) -> None:
+    parameter, root, before, expected = _REDUCTIONS[name]
+    module = stated([parameter], root, _ZERO, *before)
+    after = passed(module, TransposeFolding(TARGET))
+    assert opcodes(after) == {**expected, "constant": 1}
+    assert_kept(module, after, relative=1e-5)
+
+
+@pytest.mark.parametrize("name", _REDUCTIONS_LEFT_ALONE)
+def test_reductions_are_left(name: str) -> None:
+    parameter, root, before = _REDUCTIONS_LEFT_ALONE[name]
+    passed(stated([parameter], root, _ZERO, *before), TransposeFolding(TARGET), fires=False)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.permutations(range(4)), st.sets(st.integers(0, 3), min_size=1), st.booleans())
+def test_whatever_is_folded_is_the_same_reduction(
+    order: list[int], reduced: set[int], is_large: bool
+) -> None:
+    sizes = (4, 16, 32, 17) if is_large else (4, 3, 2, 5)
+    behind = [sizes[d] for d in order]
+    kept = [size for d, size in enumerate(behind) if d not in reduced]
+
+    def text(values: Iterable[int]) -> str:
+        return ",".join(map(str, values))
+
+    module, after = (
+        stated(
+            [f"s8[{text(sizes)}]"],
+            f"s8[{text(kept)}] reduce(t, zz), dimensions={{{text(sorted(reduced))}}}, "
+            "to_apply=add_s8",
+            "zz = s8[] constant(7)",
+            f"t = s8[{text(behind)}] transpose(x0), dimensions={{{text(order)}}}",
+        )
+        for _ in range(2)
+    )
+    TransposeFolding(TARGET).apply(after)
+    assert_kept(module, after)
 
 
 def _convolution(

@@ -37,6 +37,7 @@ LIMITS = {
     "codegen/kernel_ir/unrolling.py": {"LOOP_COPIES", "MAX_COPIES", "MAX_LOOP_STATEMENTS"},
     "codegen/kernel_ir/verify.py": {"MAX_STACK_BYTES"},
     "codegen/lower/fft_plan.py": {"MAX_CONVOLUTION"},
+    "codegen/trace/convolution.py": {"MAX_TESTED_COPIES"},
     "codegen/trace/tracer.py": {"MOST_COPIES"},
     "fusion/update_barriers.py": {"MAX_UPDATES"},
     "passes/algebraic_simplifier.py": {"_MOST_STEPS"},
@@ -48,7 +49,7 @@ LIMITS = {
     "passes/lifting.py": {"LONGEST"},
     "passes/rules_slices.py": {"MOST_PARTS"},
     "passes/size_specialisation.py": {"MOST_INSTRUCTIONS", "MOST_REPETITIONS"},
-    "passes/transpose_folding.py": {"_MAX_CHAIN"},
+    "passes/transposed.py": {"_MAX_CHAIN"},
     "passes/transpose_mover.py": {"_MOST_STEPS"},
 }
 """Bounds on memory, and on the time and size of a compilation."""

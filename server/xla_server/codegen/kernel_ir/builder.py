@@ -165,10 +165,11 @@ class Loop(Block):
         *,
         step: int = 1,
         iterations: float | None = None,
+        unrolled: bool = False,
     ) -> None:
         super().__init__(outside)
         self.axis = Value(name, Type.I64)
-        self._step = step
+        self._step, self._unrolled = step, unrolled
         self._low, self._high = whole(low), whole(high)
         if iterations is None:
             first, end = known(self._low), known(self._high)
@@ -178,10 +179,11 @@ class Loop(Block):
         self._iterations = iterations
 
     def close(self) -> None:
-        """Append the loop, unrolled where it is short."""
+        """Append the loop, unrolled where it is short or was to be."""
         body = tuple(self.statements)
         loop = For(self.axis, self._low, self._high, body, self._iterations, self._step)
-        self._around.add(dataclasses.replace(loop, unrolled=True) if is_unrolled(loop) else loop)
+        unrolled = self._unrolled or is_unrolled(loop)
+        self._around.add(dataclasses.replace(loop, unrolled=unrolled))
 
 
 def dealt(item: Expression, tasks: int, items: int) -> tuple[Expression, Expression]:

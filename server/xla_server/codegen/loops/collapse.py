@@ -13,19 +13,30 @@ Make = Callable[[Index], Sequence[Store]]
 """Function from an element's index to the stores that compute it."""
 
 
+Divide = Callable[[Sequence[Variable], Sequence[Store]], int]
+"""From loops and the stores inside to the equal parts of the last loop but one."""
+
+
+def _undivided(_: Sequence[Variable], __: Sequence[Store]) -> int:
+    return 1
+
+
 def collapsed(
-    dimensions: Sequence[int], make: Make
+    dimensions: Sequence[int], make: Make, divide: Divide = _undivided
 ) -> tuple[tuple[Variable, ...], tuple[Store, ...]]:
     """The loops over `dimensions`, as few as possible, and the stores inside.
 
     The stores are traced once with a loop for each dimension, to see how indices move, and once
-    more with the loops that are left.
+    more with the loops that are left. A loop that is divided is two of these.
     """
     single = [Variable(size, "i") for size in dimensions]
     stores = tuple(make(tuple(variable(loop) for loop in single)))
     groups = groups_of(single, list(indices_of(stores)))
-    if len(groups) == sum(loop.size != 1 for loop in single):
-        return tuple(loop for loop in single if loop.size != 1), stores
     loops, indices = merged(groups)
+    parts = divide(loops, stores)
+    if parts == 1 and len(groups) == sum(loop.size != 1 for loop in single):
+        return tuple(loop for loop in single if loop.size != 1), stores
+    if parts > 1:
+        loops, indices = merged(groups, parts)
     at = tuple(indices.get(loop, Affine(0)) for loop in single)
     return loops, tuple(make(at))

@@ -143,7 +143,8 @@ class LoopBuilder(GraphBuilder):
     ) -> Loop:
         """Begin the loop of a variable, over all of its range if not over a part of it."""
         high = loop.size if high is None else high
-        body = Loop(outside, self._names("i"), high, low, iterations=iterations)
+        name, unrolled = self._names("i"), loop.unrolled
+        body = Loop(outside, name, high, low, iterations=iterations, unrolled=unrolled)
         self._indices[loop], self._bodies[loop] = body.axis, body
         return body
 
@@ -281,7 +282,8 @@ class LoopBuilder(GraphBuilder):
             body = Loop(outside, self._names("i"), step.length)
             index = body.let(name, integer_op("add", low, body.axis))
         else:
-            body = Loop(outside, name, high, low, iterations=iterations)
+            unrolled = group[0].loops[step.loop].unrolled
+            body = Loop(outside, name, high, low, iterations=iterations, unrolled=unrolled)
             index = body.axis
         for reduction in group:
             self._indices[reduction.loops[step.loop]] = index

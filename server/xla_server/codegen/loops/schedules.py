@@ -15,6 +15,7 @@ from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.short_rows import short_row_kernel
 from xla_server.codegen.loops.window_graph import MakeBy
 from xla_server.codegen.loops.windows import window_kernel
+from xla_server.codegen.loops.work_items import parts_of_items
 from xla_server.codegen.trace.graph import Store
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index
@@ -38,6 +39,15 @@ class ElementGraph:
         """The loops over elements, as few as possible, and the stores inside."""
         sizes, make = self._interleaved
         return Nest(*collapsed(sizes, make), self.target, self.cancellation)
+
+    @property
+    def nest_of_rows(self) -> Nest:
+        """The nest, in which work items may be parts of a loop."""
+        divide = functools.partial(parts_of_items, tuned=self.target.tuning.loops)
+        if divide(self.nest.loops, self.nest.stores) == 1:
+            return self.nest
+        sizes, make = self._interleaved
+        return Nest(*collapsed(sizes, make, divide), self.target, self.cancellation)
 
     @functools.cached_property
     def _interleaved(self) -> "tuple[Sequence[int], Callable[[Index], Sequence[Store]]]":
@@ -98,7 +108,7 @@ SCHEDULES: tuple[Schedule, ...] = (
     ),
     Schedule(
         "rows",
-        lambda graph: row_kernel(graph.nest),
+        lambda graph: row_kernel(graph.nest_of_rows),
         "all others",
         "What is the same for a row is computed once for it.",
     ),

@@ -32,6 +32,7 @@ from xla_server.codegen.lower.im2col_plan import Plan
 from xla_server.codegen.lower.im2col_products import products_kernel
 from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.trace.convolution import is_filter
 from xla_server.ir.module import HloInstruction
 from xla_server.target.capability import Capability
 from xla_server.target.target import Target
@@ -118,8 +119,8 @@ def _is_unrolled(i: HloInstruction, capability: Capability) -> bool:
 
     Such a loop has results in its vectors. Tiles have features in theirs, so here one of them.
     """
-    window = i.operands[1].shape.element_count
-    return _features(i) == 1 and window <= capability.MAX_UNROLLED_ITERATIONS
+    is_short = i.operands[1].shape.element_count <= capability.MAX_UNROLLED_ITERATIONS
+    return (_features(i) == 1 and is_short) or is_filter(i)
 
 
 def _is_large(i: HloInstruction, target: Target) -> bool:

@@ -1,29 +1,44 @@
 """The rule for convolution: a sum over the window and the input features, for any attributes."""
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
+from xla_server.codegen.kernel_ir.unrolling import MAX_COPIES
 from xla_server.codegen.trace.elementwise import converted, literal
 from xla_server.codegen.trace.graph import Node, ReductionResult
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.reductions import sum_of, window_position
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
-from xla_server.ir.affine import Affine, Variable, variable
+from xla_server.ir.affine import ZERO, Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
+
+MAX_TESTED_COPIES = 16
+"""Elements of a window that is unrolled although they are tested for padding or holes: each of
+them makes one more piece of the result at either edge."""
 
 
 def trace_convolution(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """Products with what lies under the window, zeros in the padding, rounded once."""
     result = i.shape.element_type
     wide = accumulated_type([operand.shape for operand in i.operands], i.shape)
+    numbers, kernel = i.attributes.dimension_numbers, i.operands[1].shape.dimensions
+    if kernel and math.prod(kernel) > 1 and is_filter(i) and _is_tested(i):
+        total: Node = yield _sum_of_copies(t, i, index, wide)
+        return t.rounded(converted(t, total, wide, result), result)
     reduction = t.reductions.get((i, index, t.guard))
     if reduction is None:
-        summed: tuple[Node, tuple[Variable, ...]] = yield _product(t, i, index, wide)
-        product, loops = summed
+        unrolled = is_filter(i)
+        window = [Variable(kernel[d], "k", unrolled) for d in numbers.kernel_order[2:]]
+        inputs = Variable(kernel[numbers.kernel_input_feature_dimension], "k")
+        offsets = [variable(loop) for loop in window]
+        product: Node = yield _product(t, i, index, wide, offsets, variable(inputs))
+        loops = tuple(loop for loop in (*window, inputs) if loop.size != 1)
         if not loops:
             # A sum of one product is that product, -0 too, where the convolution is a dot.
             if not i.attributes.window.is_pointwise:
@@ -31,6 +46,37 @@ def trace_convolution(t: Tracer, i: HloInstruction, index: Index, number: int) -
             return t.rounded(converted(t, product, wide, result), result)
         reduction = t.reductions[(i, index, t.guard)] = sum_of(t, product, loops, wide)
     return t.rounded(converted(t, ReductionResult(reduction, 0), wide, result), result)
+
+
+def is_filter(i: HloInstruction) -> bool:
+    """Return whether one feature is made of one by a window that is unrolled."""
+    numbers, kernel = i.attributes.dimension_numbers, i.operands[1].shape
+    features = (numbers.kernel_input_feature_dimension, numbers.kernel_output_feature_dimension)
+    most = MAX_TESTED_COPIES if _is_tested(i) else MAX_COPIES
+    return all(kernel.dimensions[d] == 1 for d in features) and kernel.element_count <= most
+
+
+def _is_tested(i: HloInstruction) -> bool:
+    """Return whether some elements under the window lie in padding or in holes."""
+    return any(
+        d.padding_low > 0 or d.padding_high > 0 or d.base_dilation > 1
+        for d in i.attributes.window.dimensions
+    )
+
+
+def _sum_of_copies(t: Tracer, i: HloInstruction, index: Index, wide: ElementType) -> Deep[Node]:
+    """Return the sum over a window without a loop, so that tests are of the result's index alone.
+
+    Loops over results are cut where such tests change their outcome.
+    """
+    computed = KERNEL_TYPE[wide].computed
+    ending = f"_{computed}" if wide.is_complex else ""
+    total: Node = literal(wide.dtype.type(0), wide)
+    sizes = (d.size for d in i.attributes.window.dimensions)
+    for offsets in itertools.product(*map(range, sizes)):
+        product: Node = yield _product(t, i, index, wide, [Affine(each) for each in offsets], ZERO)
+        total = t.apply(f"add{ending}", [total, product], computed)
+    return total
 
 
 def _from_zero(t: Tracer, product: Node, wide: ElementType) -> Node:
@@ -43,32 +89,36 @@ def _from_zero(t: Tracer, product: Node, wide: ElementType) -> Node:
 
 
 def _product(
-    t: Tracer, i: HloInstruction, index: Index, wide: ElementType
-) -> Deep[tuple[Node, tuple[Variable, ...]]]:
-    """Return the product that a convolution sums, and the loops of the sum."""
+    t: Tracer,
+    i: HloInstruction,
+    index: Index,
+    wide: ElementType,
+    offsets: Sequence[Affine],
+    feature_of_group: Affine,
+) -> Deep[Node]:
+    """Return the product with one element of the window, which a result sums."""
     numbers, window = i.attributes.dimension_numbers, i.attributes.window.dimensions
     base, kernel = (operand.shape for operand in i.operands)
     batch, feature, *positions = (index[d] for d in numbers.output_order)
-    loops = tuple(Variable(kernel.dimensions[d], "k") for d in numbers.kernel_order[2:])
-    inputs = Variable(kernel.dimensions[numbers.kernel_input_feature_dimension], "k")
+    inputs = kernel.dimensions[numbers.kernel_input_feature_dimension]
     outputs = kernel.dimensions[numbers.kernel_output_feature_dimension]
     by_feature, by_batch = i.attributes.feature_group_count, i.attributes.batch_group_count
     group = feature.floordiv(outputs // (by_feature * by_batch))
-    read = variable(inputs)
+    read = feature_of_group
     if by_feature > 1:
-        read = group * inputs.size + read
+        read = group * inputs + read
     if by_batch > 1:
         batch = group * i.shape.dimensions[numbers.output_batch_dimension] + batch
     guard: Node | None = None
     spatial = []
-    for position, loop, dimension, d in zip(
-        positions, loops, window, numbers.input_spatial_dimensions, strict=True
+    for position, offset, dimension, d in zip(
+        positions, offsets, window, numbers.input_spatial_dimensions, strict=True
     ):
-        moved, inside = window_position(t, position, variable(loop), dimension, base.dimensions[d])
+        moved, inside = window_position(t, position, offset, dimension, base.dimensions[d])
         spatial.append(moved)
         guard = t.both(guard, inside)
     at = _ordered((batch, read, *spatial), numbers.input_order)
-    weight_at = _ordered((variable(inputs), feature, *map(variable, loops)), numbers.kernel_order)
+    weight_at = _ordered((feature_of_group, feature, *offsets), numbers.kernel_order)
     computed = KERNEL_TYPE[wide].computed
     ending = f"_{computed}" if wide.is_complex else ""
     zero = literal(wide.dtype.type(0), wide)
@@ -84,7 +134,7 @@ def _product(
     if guard is not None:
         # Padding takes no part: an infinite weight would make NaN of its zeros.
         product = t.select(guard, product, zero)
-    return product, tuple(loop for loop in (*loops, inputs) if loop.size != 1)
+    return product
 
 
 def _ordered(parts: Sequence[Affine], order: Sequence[int]) -> Index:

@@ -8,15 +8,25 @@ from xla_server.ir.affine import Affine, Computed, Variable, multi_index, variab
 
 
 def merged(
-    groups: Iterable[Sequence[Variable]],
+    groups: Sequence[Sequence[Variable]], parts: int = 1
 ) -> tuple[tuple[Variable, ...], dict[Variable, Affine]]:
-    """A loop for each group of loops, and where the old ones are then."""
+    """A loop for each group of loops, and where the old ones are then.
+
+    The loop before the last is divided into so many equal `parts`, over which is a loop around it.
+    """
     loops = []
     indices: dict[Variable, Affine] = {}
-    for group in groups:
+    for number, group in enumerate(groups):
         sizes = [loop.size for loop in group]
-        loops.append(Variable(math.prod(sizes), "i"))
-        indices.update(zip(group, multi_index(variable(loops[-1]), sizes), strict=True))
+        size = math.prod(sizes)
+        index = Affine()
+        if parts > 1 and number == len(groups) - 2:
+            size //= parts
+            loops.append(Variable(parts, "i"))
+            index = variable(loops[-1]) * size
+        loops.append(Variable(size, "i"))
+        index += variable(loops[-1])
+        indices.update(zip(group, multi_index(index, sizes), strict=True))
     return tuple(loops), indices
 
 
