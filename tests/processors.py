@@ -4,10 +4,12 @@
 `python -m pytest -n 0 tests/unit/codegen`. The host must have what that processor has.
 """
 
+import dataclasses
 import os
 import platform
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from numpy._core import _multiarray_umath
@@ -30,6 +32,13 @@ assembles = pytest.mark.skipif(
     platform.machine().lower() not in ("x86_64", "amd64"), reason="LLVM assembles x86 on x86"
 )
 """For tests that compile down to instructions of x86, which they need not run."""
+
+
+def tuned(target: Target, group: str, **numbers: Any) -> Target:
+    """Return a target with other numbers of a group of its tuning."""
+    tuning = target.tuning
+    changed = {group: dataclasses.replace(getattr(tuning, group), **numbers)}
+    return dataclasses.replace(target, tuning=dataclasses.replace(tuning, **changed))
 
 
 def runs(machine: Machine) -> bool:

@@ -94,9 +94,9 @@ def _graph() -> ElementGraph:
     fusion = _steps().compilation.module.entry.root
     stored = {operand: Value(operand.shape, operand.name) for operand in fusion.operands}
     result = Value(fusion.shape, fusion.name)
-    task = LoopTask(fusion, fusion, stored, (result,), fusion.name, (0,))
+    task = LoopTask(fusion, fusion, stored, (result,), fusion.name, (0,), Target.of(MACHINE))
     make = maker_of(task, [*stored.values(), result], {})
-    return ElementGraph(fusion.shape.dimensions, make, cancellation=2)
+    return ElementGraph(fusion.shape.dimensions, make, Target.of(MACHINE), cancellation=2)
 
 
 def _scalar_graph() -> str:

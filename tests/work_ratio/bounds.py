@@ -33,7 +33,7 @@ def complaints(compilation: Compilation) -> Iterator[str]:
     time than a launch are left alone in each kernel.
     """
     found = list(_exceeded(compilation, OPERATIONS, TRANSCENDENTALS))
-    if found and not RecomputationGuard(LoopNestCosts(COSTS)).apply(compilation.module):
+    if found and not RecomputationGuard(LoopNestCosts(TARGET)).apply(compilation.module):
         found = list(_exceeded(compilation, PAID_OPERATIONS, PAID_TRANSCENDENTALS))
     yield from found
 

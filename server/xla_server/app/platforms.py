@@ -19,6 +19,7 @@ from xla_server.codegen.compiler.cache_directory import open_directory
 from xla_server.custom_calls.builtin import builtin_registry
 from xla_server.custom_calls.registry import Registry
 from xla_server.target.machine import Machine
+from xla_server.target.target import Target
 
 
 def _interpreter(settings: Settings) -> Backend:
@@ -45,7 +46,7 @@ def _cpu(settings: Settings) -> Backend:
 
         return Cpu(
             settings.devices,
-            machine=Machine.host(),
+            target=Target.of(Machine.host()),
             max_value_bytes=settings.max_device_bytes,
             custom_calls=custom_calls,
             compilation_cache_dir=directory,

@@ -28,7 +28,7 @@ from xla_server.target.target import Target
 @functools.cache
 def steps_of(target: Target) -> tuple[tuple[Pass, ...], frozenset[str]]:
     """Return everything that changes a module, in order, and the names of what fuses."""
-    fusing = fusions(target, LoopNestCosts(target.tuning.evaluation_costs))
+    fusing = fusions(target, LoopNestCosts(target))
     return (*pipeline(target), *fusing), frozenset(step.name for step in fusing)
 
 
@@ -90,7 +90,7 @@ def compile_module(
     run_once([step for step in steps if step.name in fusing], changing, watch)
     if observer is not None:
         observer.optimised(changing)
-    code = lower(changing, lowerings, target.machine, custom_calls, fuses=fuses)
+    code = lower(changing, lowerings, target, custom_calls, fuses=fuses)
     assignment = assign(code)
     if observer is not None:
         observer.lowered(code, assignment)

@@ -26,7 +26,7 @@ from xla_server.target.target import Target
 class Cpu(CompiledBackend):
     """A platform of `device_count` devices that share this process's processor.
 
-    Programs are compiled for `machine`, by default the host. Kernels run on `threads` threads, by
+    Programs are compiled for `target`, by default the host. Kernels run on `threads` threads, by
     default as many as it has cores. Compiled ones are kept in `compilation_cache_dir`, if that is
     not empty; InvalidArgumentError where others could put code into it.
     """
@@ -38,22 +38,22 @@ class Cpu(CompiledBackend):
         self,
         device_count: int = 1,
         *,
-        machine: Machine | None = None,
+        target: Target | None = None,
         threads: int | None = None,
         compilation_cache_dir: str = "",
         lowerings: Mapping[Opcode, Lower] = LOWERINGS,
         **options: Unpack[PlatformOptions],
     ) -> None:
-        machine = machine or Machine.host()
+        target = target or Target.of(Machine.host())
         directory = Path(compilation_cache_dir)
         cache = KernelCache(directory) if compilation_cache_dir else None
-        self._kernels = Kernels(cache, machine)
+        self._kernels = Kernels(cache, target.machine)
         # Every program runs on it: made before the first of them waits for it.
         walker(self._kernels)
         self._pool = ThreadPool(self._kernels, threads)
         self._blocks = BlockPool()
         steps = preparation(self._kernels, self._pool)
-        super().__init__(device_count, Target.of(machine), lowerings, steps, **options)
+        super().__init__(device_count, target, lowerings, steps, **options)
 
     def close(self) -> None:
         """Send the threads home that help executions; those that follow do without."""

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 from xla_contract.shape import Shape
 from xla_server.evaluator.cost import Cost
 from xla_server.ir.module import HloInstruction
+from xla_server.target.loop_tuning import Chunks
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -139,7 +140,8 @@ class Code:
     """A program: rows, and the values that come from outside and go there.
 
     `origins` are the instructions that rows were made for, where there is one. `costs` has what the
-    rows of an instruction do, recomputation included, where the lowering has counted it.
+    rows of an instruction do, recomputation included, where the lowering has counted it. `chunks`
+    are the sizes of calls that launches are divided into.
     """
 
     rows: list[Row]
@@ -148,6 +150,7 @@ class Code:
     results: list[Value]
     origins: dict[Row, HloInstruction] = dataclasses.field(default_factory=dict)
     costs: dict[HloInstruction, Cost] = dataclasses.field(default_factory=dict)
+    chunks: Chunks = Chunks()  # noqa: RUF009
 
 
 def reads(row: Row) -> tuple[Value, ...]:

@@ -8,7 +8,7 @@ from xla_server.fusion.running_window import running_axis
 from xla_server.ir.index_maps import MAPPED
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE, EXPENSIVE
-from xla_server.target.target import Capability
+from xla_server.target.capability import Capability
 
 COSTLY = EXPENSIVE | {Opcode.MAP}
 """Operations that are not worth computing twice."""

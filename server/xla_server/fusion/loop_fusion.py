@@ -303,7 +303,7 @@ class _Plan:
         Long windows of several forms are not computed in one kernel.
         """
         window = i.attributes.window
-        is_short = is_short_window([d.size for d in window.dimensions])
+        is_short = is_short_window([d.size for d in window.dimensions], self._capability)
         others = {self.windows.get(kernel, window) for kernel in kernels}
         return (
             (is_short or has_free_order(i))

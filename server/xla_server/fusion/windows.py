@@ -8,17 +8,16 @@ from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.build import combiner
 from xla_server.passes.tree_reduction import neutral_of
+from xla_server.target.capability import Capability
 
 IDEMPOTENT = frozenset({Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.AND, Opcode.OR})
 """Operations that may combine an element twice. Each of them is exact."""
 
-_MOST_ELEMENTS, _MOST_ITERATIONS = 9, 8
-"""Largest window, in elements and in iterations per loop, that kernels unroll."""
 
-
-def is_short_window(sizes: Sequence[int]) -> bool:
+def is_short_window(sizes: Sequence[int], capability: Capability) -> bool:
     """Return whether a loop over such a window is unrolled in the loop of the result."""
-    return math.prod(sizes) <= _MOST_ELEMENTS and max(sizes, default=1) <= _MOST_ITERATIONS
+    is_small = math.prod(sizes) <= capability.MAX_UNROLLED_WINDOW
+    return is_small and max(sizes, default=1) <= capability.MAX_UNROLLED_ITERATIONS
 
 
 def has_free_order(i: HloInstruction) -> bool:

@@ -22,8 +22,9 @@ from xla_server.passes.build import (
 from xla_server.passes.dot_types import has_packing_kernel, is_narrow_product
 from xla_server.passes.edit import Editor, rewrite_all
 from xla_server.passes.thin_dots import thin_dot
+from xla_server.target.capability import Capability
 from xla_server.target.pass_tuning import ThinDots
-from xla_server.target.target import Capability, Target
+from xla_server.target.target import Target
 
 _STORED = frozenset(
     {

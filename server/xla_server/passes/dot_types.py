@@ -2,7 +2,7 @@
 
 from xla_contract.element_type import ElementType
 from xla_server.ir.module import HloInstruction
-from xla_server.target.target import Capability
+from xla_server.target.capability import Capability
 
 
 def has_packing_kernel(i: HloInstruction, capability: Capability) -> bool:

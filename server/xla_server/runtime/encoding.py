@@ -24,6 +24,7 @@ from xla_server.codegen.kernel import Kernels, LoadedKernel
 from xla_server.codegen.loops.chunks import chunk_of
 from xla_server.runtime import executor
 from xla_server.runtime.copies import copy_range
+from xla_server.target.loop_tuning import Chunks
 
 COPY_BYTES = 1 << 18
 """That a thread copies at once of an array that is not small."""
@@ -62,7 +63,7 @@ def encode(code: Code, assignment: Assignment, kernels: Kernels) -> Encoded:
     order = [_CANCELLATION_PLACE, *parameters, *results, *constants, *arena]
     slots = {place: number for number, place in enumerate(order)}
     compiled = kernels.get_all(row.kernel for row in rows if isinstance(row, KernelThunk))
-    tables = _Tables(rows, assignment, slots, compiled, kernels)
+    tables = _Tables(rows, assignment, slots, compiled, kernels, code.chunks)
     return Encoded(
         np.array(tables.rows, np.int64),
         np.array(tables.indices or [0], np.int64),
@@ -90,7 +91,9 @@ class _Tables:
         slots: dict[Place, int],
         compiled: dict[str, LoadedKernel],
         kernels: Kernels,
+        chunks: Chunks,
     ) -> None:
+        self._chunks = chunks
         self._assignment = assignment
         self._slots = slots
         self._compiled = compiled
@@ -129,7 +132,7 @@ class _Tables:
         match row:
             case KernelThunk():
                 address = self._compiled[row.kernel.key].address
-                chunk = chunk_of(row.work_items, row.work, row.prologue)
+                chunk = chunk_of(row.work_items, row.work, row.prologue, self._chunks)
                 return self._loop(address, row.arguments, row.work_items, chunk)
             case CopyThunk():
                 size, places = row.target.byte_size, (row.target, row.source)

@@ -1,90 +1,92 @@
 """Capabilities of lowering: which operations have fast kernels, and for which types and sizes.
 
 Passes and fusion bring a program into the form that fast kernels take, and leave alone what has
-none; lowering chooses the kernel. They ask the same functions, so that they agree.
+none; lowering chooses the kernel. They ask the same record, so that they agree.
 """
 
 from collections.abc import Set
 
 from xla_contract.element_type import ElementType
 
-BLAS_TYPES = frozenset({ElementType.F32, ElementType.F64, ElementType.C64, ElementType.C128})
-"""Element types of the products of matrices that BLAS computes."""
-
 _WORDS = frozenset({ElementType.S32, ElementType.U32})
 _NARROW = frozenset({ElementType.S8, ElementType.U8, ElementType.S16})
 _NARROW_RESULTS = frozenset({*_NARROW, ElementType.U16})
 
 
-def product_tile(operands: Set[ElementType], result: ElementType) -> str | None:
-    """Return the kind of register tiles that multiplies matrices of these types; None for none."""
-    if result in (ElementType.F32, ElementType.F64) and operands == {result}:
-        return result.text
-    if result in _WORDS and operands <= _WORDS:
-        return "i32"
-    return "i16" if result in _WORDS and operands <= _NARROW else None
+class Capability:
+    """The kernels for processors. A platform that has others derives from this."""
 
+    BLAS_TYPES = frozenset({ElementType.F32, ElementType.F64, ElementType.C64, ElementType.C128})
+    """Element types of the products of matrices that BLAS computes."""
 
-def packs_operands(operands: Set[ElementType], result: ElementType) -> bool:
-    """Return whether the kernel of a product packs operands, for which their layout is free.
-
-    Other products are loop nests, which read operands with the strides that they have.
+    MIN_TILED_TRANSPOSE = 1 << 15
+    """Elements from which a transpose is done once, by tiles, instead of where its result is read.
     """
-    is_by_blas = result in BLAS_TYPES and operands == {result}
-    tile = product_tile(operands, result)
-    return is_by_blas or tile is not None or is_narrow_product(operands, result)
 
+    MIN_TILED_SIDE = 8
+    """Elements of a dimension that is transposed, below which it does not fill tiles."""
 
-def is_narrow_product(operands: Set[ElementType], result: ElementType) -> bool:
-    """Return whether a product of narrow integers is the one in s32, converted to its result type.
+    MAX_UNROLLED_ITERATIONS = 8
+    """Iterations up to which a loop of known length is unrolled, so that tests of its index are
+    constants."""
 
-    Both wrap around to the same bits.
-    """
-    return result in _NARROW_RESULTS and operands <= _NARROW
+    MAX_UNROLLED_WINDOW = 9
+    """Elements of a window up to which the loops over it are unrolled inside of that over results:
+    3x3, which takes half of the run time then (LOG, fifth round)."""
 
+    TILED_CONVOLUTIONS = frozenset({ElementType.F32, ElementType.F64})
+    """Element types of the convolutions that register tiles compute."""
 
-MIN_TILED_TRANSPOSE = 1 << 15
-"""Elements from which a transpose is done once, by tiles, instead of where its result is read."""
+    MIN_TILED_ROW = 3
+    """Elements of the result's last spatial dimension from which register tiles compute it."""
 
-_MIN_TILED_SIDE = 8
-"""Elements of a dimension that is transposed, below which it does not fill tiles."""
+    MIN_GROUP_FEATURES = 4
+    """Output features of each of several groups from which register tiles compute them."""
 
+    MAX_TILED_DEPTH = 1 << 13
+    """Products of a sum up to which a panel of the kernel stays in the cache."""
 
-def is_tiled_transpose(elements: int, rows: int, columns: int) -> bool:
-    """Return whether tiles transpose an array, of which matrices have these rows and columns."""
-    return elements >= MIN_TILED_TRANSPOSE and min(rows, columns) >= _MIN_TILED_SIDE
+    MAX_PANEL_BYTES = 1 << 20
+    """The same in bytes of a panel, which is read for every tile: of f32 in vectors of 64 bytes."""
 
+    MIN_TAPS = 1
+    """Multiplications for each transposed element from which transposing for tiles pays off. The
+    alternative, im2col, writes an element for each multiplication of an output feature."""
 
-MAX_UNROLLED_ITERATIONS = 8
-"""Iterations up to which a loop of known length is unrolled, so that tests of its index are
-constants."""
+    MIN_POINT_TAPS = 32
+    """The same for windows of one element, for which im2col copies the input or a part of it."""
 
-TILED_CONVOLUTIONS = frozenset({ElementType.F32, ElementType.F64})
-"""Element types of the convolutions that register tiles compute."""
+    MIN_DEPTHWISE_FEATURES = 8
+    """Features of a depthwise convolution from which they fill vectors."""
 
-MIN_TILED_ROW = 3
-"""Elements of the result's last spatial dimension from which register tiles compute it."""
+    def product_tile(self, operands: Set[ElementType], result: ElementType) -> str | None:
+        """Return the kind of register tiles that multiplies matrices of these types, if any."""
+        if result in (ElementType.F32, ElementType.F64) and operands == {result}:
+            return result.text
+        if result in _WORDS and operands <= _WORDS:
+            return "i32"
+        return "i16" if result in _WORDS and operands <= _NARROW else None
 
-_MIN_GROUP_FEATURES = 4
-"""Output features of each of several groups from which register tiles compute them."""
+    def packs_operands(self, operands: Set[ElementType], result: ElementType) -> bool:
+        """Return whether the kernel of a product packs operands, for which their layout is free.
 
-MAX_TILED_DEPTH = 1 << 13
-"""Products of a sum up to which a panel of the kernel stays in the cache."""
+        Other products are loop nests, which read operands with the strides that they have.
+        """
+        is_by_blas = result in self.BLAS_TYPES and operands == {result}
+        has_tile = self.product_tile(operands, result) is not None
+        return is_by_blas or has_tile or self.is_narrow_product(operands, result)
 
-MAX_PANEL_BYTES = 1 << 20
-"""The same in bytes of a panel, which is read for every tile: of f32 in vectors of 64 bytes."""
+    def is_narrow_product(self, operands: Set[ElementType], result: ElementType) -> bool:
+        """Return whether a product of narrow integers is the one in s32, converted to its type.
 
-MIN_TAPS = 1
-"""Multiplications for each transposed element from which transposing for tiles pays off. The
-alternative, im2col, writes an element for each multiplication of an output feature."""
+        Both wrap around to the same bits.
+        """
+        return result in _NARROW_RESULTS and operands <= _NARROW
 
-MIN_POINT_TAPS = 32
-"""The same for windows of one element, for which im2col copies the input or a part of it."""
+    def is_tiled_transpose(self, elements: int, rows: int, columns: int) -> bool:
+        """Return whether tiles transpose an array, of which matrices have these sizes."""
+        return elements >= self.MIN_TILED_TRANSPOSE and min(rows, columns) >= self.MIN_TILED_SIDE
 
-MIN_DEPTHWISE_FEATURES = 8
-"""Features of a depthwise convolution from which they fill vectors."""
-
-
-def is_wide_enough(outputs: int, groups: int) -> bool:
-    """Return whether register tiles compute groups of so many output features."""
-    return groups == 1 or outputs >= _MIN_GROUP_FEATURES
+    def is_wide_enough(self, outputs: int, groups: int) -> bool:
+        """Return whether register tiles compute groups of so many output features."""
+        return groups == 1 or outputs >= self.MIN_GROUP_FEATURES

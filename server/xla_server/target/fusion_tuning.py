@@ -92,6 +92,10 @@ class EvaluationCosts:
     min_share: int = 64
     """Part of all time that is wasted which an instruction wastes at least, to be worth a plan."""
 
+    max_plans: int = 24
+    """Plans that are written for one fusion, which bounds the time of compilation. They are enough
+    for 5,000 random graphs (LOG, a value is computed once)."""
+
     parallel_calls: int = 16
     """Chunks that a launch should have if it is large enough, so that threads share it evenly."""
 

@@ -9,6 +9,15 @@ import dataclasses
 import functools
 
 from xla_server.target.fusion_tuning import EvaluationCosts, Fusions, InPlaceUpdates
+from xla_server.target.kernel_tuning import (
+    Concatenates,
+    FourierTransforms,
+    LinearAlgebra,
+    Scatters,
+    SmallLoops,
+    Transposes,
+)
+from xla_server.target.loop_tuning import Chunks, LoopNests, Pieces, WindowTiles
 from xla_server.target.machine import Machine
 from xla_server.target.pass_tuning import (
     ControlFlow,
@@ -51,19 +60,9 @@ def scratch_items(machine: Machine, fewest: int) -> int:
 class MatrixProducts:
     """Blocking of matrix products by register tiles (codegen/lower/gemm.py)."""
 
-    cores: int
-    """Threads that work items are balanced for."""
-
-    m_block_bytes: int
-    """Size of the packed rows of the left operand that one work item multiplies, a cache share."""
-
-    result_block_bytes: int
-    """Size of the rows of the result that one work item computes when sums are short, so that most
-    of the memory traffic is results: a cache share."""
-
-    stack_bytes: int
-    """Largest right operand that work items pack on their stacks instead of sharing: a cache
-    share."""
+    block_bytes: int
+    """Size of what a work item keeps in its cache share: packed rows of the left operand, and rows
+    of the result where sums are short. Larger right operands are packed once for all."""
 
     work_items: int
     """Number of work items of a large product: four per core. They are cut so that threads end
@@ -109,8 +108,7 @@ class MatrixProducts:
     @classmethod
     def of(cls, machine: Machine) -> "MatrixProducts":
         """Return the blocking for a machine."""
-        share = cache_share(machine)
-        return cls(machine.cores, share, share, share, work_items(machine, 4))
+        return cls(cache_share(machine), work_items(machine, 4))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -202,11 +200,52 @@ class Convolutions:
     work_items: int
     """Number of work items that blocks are dealt to, each with scratch memory of its own."""
 
+    min_products: int = 1 << 14
+    """Multiplications from which tiles or products beat a loop nest: some microseconds of one, of
+    which calls of routines take a part. No row of the log sets it."""
+
+    min_group_size: int = 4
+    """Features of a group from which its part of the kernel is worth multiplying as a matrix."""
+
+    max_row_bytes: int = 256
+    """Bytes of a row of the kernel up to which panels are read without packing: four
+    lines of the cache, which the processor fetches ahead. Longer rows are packed."""
+
+    min_readings: int = 4
+    """Reads of each element of a depthwise convolution's input from which laying it out with its
+    zeros takes little of the time. Same-padded stride 2 stays a loop nest (LOG, sixth round)."""
+
+    im2col_elements: int = 1 << 17
+    """Elements of an im2col matrix that are copied at once: 512 KiB of f32. It is no smaller where
+    L2 is, as the order of sums depends on it."""
+
+    im2col_rows: int = 512
+    """Rows of it that are copied at once."""
+
+    min_im2col_depth: int = 64
+    """Fewest elements of the depth in a block: below, results are stored and loaded too often."""
+
+    min_winograd_features: int = 16
+    """Features of the input and of the result from which transforms cost less than they save. 3x3
+    of 8x56x56x64: 0.4 of XLA's time, by tiles 1 (LOG, second round)."""
+
+    min_winograd_results: int = 6
+    """Results along a dimension from which little of what tiles of 4x4 results compute is lost."""
+
     @classmethod
     def of(cls, machine: Machine) -> "Convolutions":
         """Return the blocking for a machine."""
         blocks, im2col_blocks = (work_items(machine, per_core) for per_core in (4, 2))
         return cls(cache_share(machine), blocks, im2col_blocks, scratch_items(machine, 16))
+
+
+def loop_nests(machine: Machine) -> LoopNests:
+    """Return the numbers of loop nests for a machine.
+
+    Work items are two for each core at least, so that threads end together.
+    """
+    items, rows = (scratch_items(machine, fewest) for fewest in (64, 16))
+    return LoopNests(Chunks(), Pieces(items, rows), WindowTiles(), items)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -217,10 +256,13 @@ class Tuning:
     blas: BlasProducts
     thin_products: ThinProducts
     convolutions: Convolutions
-    row_slots: int
-    """Number of rows or matrices that are sorted or factored side by side, each in scratch memory
-    of its own."""
-
+    fourier: FourierTransforms
+    scatters: Scatters
+    concatenates: Concatenates
+    transposes: Transposes
+    linear_algebra: LinearAlgebra
+    small_loops: SmallLoops
+    loops: LoopNests
     reductions: Reductions
     thin_dots: ThinDots
     small_dots: SmallDots
@@ -239,7 +281,13 @@ def tuning_of(machine: Machine) -> Tuning:
         BlasProducts.of(machine),
         ThinProducts.of(machine),
         Convolutions.of(machine),
-        scratch_items(machine, 32),
+        FourierTransforms(),
+        Scatters(scratch_items(machine, 16), scratch_items(machine, 4)),
+        Concatenates(),
+        Transposes(),
+        LinearAlgebra(scratch_items(machine, 32)),
+        SmallLoops(),
+        loop_nests(machine),
         Reductions(),
         ThinDots(),
         SmallDots(),

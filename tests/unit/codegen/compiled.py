@@ -81,10 +81,10 @@ def interpreted(module: HloModule, arguments: Sequence[Any]) -> list[Any]:
     return list(value) if isinstance(value, tuple) else [value]
 
 
-def both(function: Callable[..., Op], *arguments: Any) -> list[tuple[Any, Any]]:
+def both(function: Callable[..., Op], *arguments: Any, cpu: Cpu = CPU) -> list[tuple[Any, Any]]:
     """(compiled, interpreted) for each result of a program that `function` states."""
     module = built(function, arguments)
-    return list(zip(on_cpu(module, arguments), interpreted(module, arguments), strict=True))
+    return list(zip(on_cpu(module, arguments, cpu), interpreted(module, arguments), strict=True))
 
 
 def assert_same(function: Callable[..., Op], *arguments: Any) -> None:

@@ -25,6 +25,7 @@ from xla_server.target.target import Target
 
 _RANDOM = np.random.default_rng(2)
 _ORDER = "NHWC", "HWIO", "NHWC"
+_ROWS = _RANDOM.integers(0, 50, 300).astype(np.int32)
 
 
 def _drawn(*sizes: int) -> Any:
@@ -45,6 +46,19 @@ PROGRAMS: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "convolution at points": (_convolve, (_drawn(1, 14, 14, 32), _drawn(3, 3, 32, 32))),
     "convolution by tiles": (_convolve, (_drawn(1, 9, 9, 3), _drawn(5, 5, 3, 20))),
     "softmax": (lambda x: jax.nn.softmax(x, axis=1), (_drawn(30, 33),)),
+    "columns added where indices say": (
+        lambda x, more: jax.numpy.asarray(x).at[_ROWS].add(more),
+        (_drawn(50, 4096), _drawn(300, 4096)),
+    ),
+    "pad of a long row": (lambda x: jax.numpy.pad(-x, 1), (_drawn(1 << 18),)),
+    "triangular systems": (
+        lambda a, b: jax.scipy.linalg.solve_triangular(a + 9 * np.eye(700, dtype=a.dtype), b),
+        (_drawn(700, 700) / 700, _drawn(700, 5003)),
+    ),
+    "windows": (
+        lambda x: lax.reduce_window(x, 0.0, lax.add, (3, 9), (1, 1), "SAME"),
+        (_drawn(600, 300),),
+    ),
     "Fourier transform": (lambda x: abs(jax.numpy.fft.rfft(x)), (_drawn(40, 60),)),
 }
 
@@ -68,7 +82,7 @@ def test_programs_compile_for_any_processor_and_run_where_the_host_can(
     assert bool(tiles) == (program == "product")
     assert set(tiles) <= set(heights(machine))
     if runs(machine):
-        (found,) = on_cpu(module, arguments, Cpu(machine=machine))
+        (found,) = on_cpu(module, arguments, Cpu(target=Target.of(machine)))
         exact = function(*(argument.astype(float) for argument in arguments))
         np.testing.assert_allclose(found, exact, rtol=0, atol=1e-3)
 
@@ -78,7 +92,11 @@ def test_machines_that_differ_in_cores_compute_the_same_bits(program: str) -> No
     function, arguments = PROGRAMS[program]
     module = imported(lower(function, *arguments))
     found = [
-        on_cpu(module, arguments, Cpu(machine=dataclasses.replace(HOST, cores=cores), threads=2))
+        on_cpu(
+            module,
+            arguments,
+            Cpu(target=Target.of(dataclasses.replace(HOST, cores=cores)), threads=2),
+        )
         for cores in (2, 128)
     ]
     assert_equal_bits(found[0][0], found[1][0])

@@ -11,6 +11,7 @@ from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from xla_server.backends.compilation import compile_module
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.fusion.windows import is_short_window
+from xla_server.target.target import PROCESSOR
 
 _RANDOM = np.random.default_rng(0)
 
@@ -80,6 +81,6 @@ def test_a_window_is_not_computed_more_than_once(name: str) -> None:
 
 def test_windows_are_short_where_their_loops_are_written_out() -> None:
     for short in ((3, 3), (1, 2, 4), (8,), ()):
-        assert is_short_window(short)
+        assert is_short_window(short, PROCESSOR)
     for long in ((9,), (2, 5), (1, 3, 4)):
-        assert not is_short_window(long)
+        assert not is_short_window(long, PROCESSOR)

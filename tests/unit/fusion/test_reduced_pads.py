@@ -7,7 +7,9 @@ from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_contract.opcode import Opcode
 from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.ir.module import HloModule
-from xla_server.target.capability import MAX_UNROLLED_ITERATIONS
+from xla_server.target.capability import Capability
+
+MAX_UNROLLED_ITERATIONS = Capability.MAX_UNROLLED_ITERATIONS
 
 FUSIONS = TARGET.tuning.fusions
 

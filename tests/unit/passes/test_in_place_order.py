@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from tests.processors import HOST
+from tests.processors import TARGET
 from tests.unit.codegen.compiled import copied_bytes
 from tests.unit.passes.passing import assert_kept, passed
 from xla_server.buffers.assignment import assign
@@ -76,7 +76,7 @@ def order(module: HloModule, *names: str, inside: str = "main") -> list[str]:
 
 def bytes_of(module: HloModule) -> tuple[int, int]:
     """The bytes that a module copies as it is ordered, and those of its arena."""
-    code = lower(module, LOWERINGS, HOST)
+    code = lower(module, LOWERINGS, TARGET)
     assignment = assign(code)
     return copied_bytes(code, assignment), assignment.arena_bytes
 

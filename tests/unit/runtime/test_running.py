@@ -17,6 +17,7 @@ from xla_server.evaluator.feeds import NoFeeds
 from xla_server.runtime.blocks import Block, BlockPool
 from xla_server.runtime.encoding import COPY_BYTES, chunk_of
 from xla_server.runtime.program import KEPT_RUNS
+from xla_server.target.loop_tuning import Chunks
 
 X = np.linspace(-3, 3, 1 << 20, dtype=np.float32)
 
@@ -67,7 +68,7 @@ def test_threads_share_the_copy_of_a_large_array(cpu: Cpu) -> None:
 
 
 def test_chunks_begin_with_whole_lines() -> None:
-    assert [chunk_of(1 << 20, work) for work in (1 << 20, 4000, 1000, 24, 0)] == [
+    assert [chunk_of(1 << 20, work, 0, Chunks()) for work in (1 << 20, 4000, 1000, 24, 0)] == [
         *(1, 16, 64),
         2688,
         1 << 16,

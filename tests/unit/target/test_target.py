@@ -2,17 +2,17 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
 
 import pytest
 
-from tests.processors import HOST, TARGET
+from tests.processors import HOST, TARGET, tuned
 from xla_contract.element_type import ElementType
 from xla_server.backends.compilation import compile_module, steps_of
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.ir.text.parser import parse_module
 from xla_server.passes.fixpoint import Fixpoint, Pass
-from xla_server.target.target import PROCESSOR, Target
+from xla_server.target.capability import Capability
+from xla_server.target.target import Target
 
 LONG_SUM = """HloModule m
 add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
@@ -39,20 +39,10 @@ ENTRY e {
 """
 
 
-class WithoutBlas:
+class WithoutBlas(Capability):
     """The kernels of a platform that has no products by BLAS."""
 
     BLAS_TYPES: frozenset[ElementType] = frozenset()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(PROCESSOR, name)
-
-
-def tuned(group: str, **numbers: int) -> Target:
-    """Return the target with other numbers of a group."""
-    tuning = TARGET.tuning
-    changed = {group: dataclasses.replace(getattr(tuning, group), **numbers)}
-    return dataclasses.replace(TARGET, tuning=dataclasses.replace(tuning, **changed))
 
 
 def single(steps: Sequence[Pass]) -> Iterator[Pass]:
@@ -64,7 +54,7 @@ def single(steps: Sequence[Pass]) -> Iterator[Pass]:
 
 
 def test_every_pass_has_the_target_of_the_pipeline() -> None:
-    other = tuned("fusions", max_instructions=7)
+    other = tuned(TARGET, "fusions", max_instructions=7)
     steps, _ = steps_of(other)
     targets = [step.target for step in single(steps) if hasattr(step, "target")]
     assert len(targets) == 14
@@ -79,9 +69,9 @@ def test_the_target_of_a_machine_is_made_once() -> None:
 @pytest.mark.parametrize(
     ("text", "target"),
     [
-        (LONG_SUM, tuned("reductions", min_elements=1 << 21)),
-        (CHAIN, tuned("fusions", max_instructions=1)),
-        (PRODUCT, dataclasses.replace(TARGET, capability=cast(Any, WithoutBlas()))),
+        (LONG_SUM, tuned(TARGET, "reductions", min_elements=1 << 21)),
+        (CHAIN, tuned(TARGET, "fusions", max_instructions=1)),
+        (PRODUCT, dataclasses.replace(TARGET, capability=WithoutBlas())),
     ],
     ids=["passes", "fusion", "capability"],
 )

@@ -15,7 +15,10 @@ def _counts(tuning: Tuning) -> list[int]:
     return [
         *(tuning.products.work_items, tuning.blas.pieces, tuning.thin_products.work_items),
         *(tuning.thin_products.even_items, tuning.convolutions.min_blocks),
-        *(tuning.convolutions.min_im2col_blocks, tuning.convolutions.work_items, tuning.row_slots),
+        *(tuning.convolutions.min_im2col_blocks, tuning.convolutions.work_items),
+        *(tuning.linear_algebra.row_slots, tuning.scatters.max_ranges),
+        tuning.scatters.column_items,
+        *(tuning.loops.min_items, tuning.loops.pieces.blocks, tuning.loops.pieces.min_rows),
     ]
 
 
@@ -40,7 +43,7 @@ def test_blocks_stay_in_a_core_s_second_cache() -> None:
     for l2_bytes in (128 << 10, 256 << 10, 512 << 10, 2 << 20):
         machine = dataclasses.replace(Machine.avx2(), l2_bytes=l2_bytes)
         assert cache_share(machine) == min(l2_bytes // 2, 256 << 10)
-        assert tuning_of(machine).products.m_block_bytes == cache_share(machine)
+        assert tuning_of(machine).products.block_bytes == cache_share(machine)
         assert tuning_of(machine).convolutions.input_block_bytes == cache_share(machine)
 
 

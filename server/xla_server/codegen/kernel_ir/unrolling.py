@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from xla_server.codegen.kernel_ir.expressions import known
 from xla_server.codegen.kernel_ir.statements import Call, For, If, Statement, While, blocks_of
-from xla_server.target.capability import MAX_UNROLLED_ITERATIONS
+from xla_server.target.capability import Capability
 
 MAX_COPIES = 64
 """Copies of statements that nested loops may become: a window of eight by eight."""
@@ -33,7 +33,7 @@ class LoopShape:
     @property
     def is_short(self) -> bool:
         """Return whether the loop has few iterations."""
-        return self.iterations is not None and self.iterations <= MAX_UNROLLED_ITERATIONS
+        return self.iterations is not None and self.iterations <= Capability.MAX_UNROLLED_ITERATIONS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -10,12 +10,7 @@ from xla_server.codegen.loops.vector_reductions import strict
 from xla_server.codegen.routines.column_sums import FILLED, JOINED, fill_function, join_function
 from xla_server.codegen.trace.graph import ReductionResult, Store, variables_of
 from xla_server.ir.affine import Affine, Variable, variable
-
-LEAST_COLUMNS = 64
-"""Neighbours from which on a run is a call: fewer may stay in registers."""
-
-LEAST_ELEMENTS = 4096
-"""Smallest number of elements of a work item beside which the time of calls does not count."""
+from xla_server.target.loop_tuning import LoopNests
 
 
 def may_call(
@@ -23,13 +18,14 @@ def may_call(
     size: int,
     results: Sequence[tuple[Store, ReductionResult]],
     summed: Container[ReductionResult],
+    tuned: LoopNests,
 ) -> bool:
     """Return whether runs of `size` along `last` that begin or join results can be calls.
 
     `summed` have sums that are added to sums.
     """
     rows = math.prod(loop.size for loop in results[0][1].reduction.loops)
-    if size < LEAST_COLUMNS or size * rows < LEAST_ELEMENTS:
+    if size < tuned.min_call_columns or size * rows < tuned.min_call_elements:
         return False
     return all(
         result.type == store.kernel_type.storage

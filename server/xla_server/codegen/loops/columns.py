@@ -36,9 +36,6 @@ from xla_server.codegen.trace.graph import Load, Node, Reduction, ReductionResul
 from xla_server.fusion.windows import is_short_window
 from xla_server.ir.affine import Affine, Variable
 
-BLOCK = 1024
-"""Neighbouring results of one work item."""
-
 
 def column_kernel(nest: Nest) -> ScheduledKernel | None:
     """Return the kernel of stores made of reductions that read rows; None for other nests."""
@@ -52,7 +49,8 @@ def column_kernel(nest: Nest) -> ScheduledKernel | None:
     # Unrolled loops leave one loop around them, which is vectorised and keeps its accumulators in
     # registers. Tests of a window's edges are short text only where each of its elements has a
     # loop.
-    if is_short_window([loop.size for loop in reductions[0].loops]) and not is_tested:
+    window = [loop.size for loop in reductions[0].loops]
+    if is_short_window(window, nest.target.capability) and not is_tested:
         return None
     last = nest.loops[-1]
     inside = {loop for reduction in reductions for loop in reduction.loops}
@@ -67,7 +65,7 @@ def column_kernel(nest: Nest) -> ScheduledKernel | None:
     across = sum(any(_step(node.offset, loop) == 1 for loop in innermost) for node in reads)
     if last.size < 4 or along <= across:
         return None
-    return _ColumnBuilder(nest).built(homes, BLOCK)
+    return _ColumnBuilder(nest).built(homes, nest.target.tuning.loops.column_block)
 
 
 def _step(offset: Affine, loop: Variable) -> int:
@@ -214,7 +212,7 @@ class _ColumnBuilder(LoopBuilder):
             for name, result in zip(names, summed, strict=True):
                 byte_size = depth * columns.size * Type(result.type).byte_size
                 columns.partial[result] = self._stack_array(name, byte_size)
-        columns.calls = may_call(columns.last, columns.size, results, columns.partial)
+        columns.calls = may_call(columns.last, columns.size, results, columns.partial, self._tuned)
         self._begin_columns(columns, body, results)
         opened = self._open_rows(columns, reductions, steps, body)
         run = self._open_columns(columns, opened[-1])

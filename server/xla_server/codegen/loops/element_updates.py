@@ -14,14 +14,16 @@ from xla_server.ir.affine import Affine, linear
 from xla_server.ir.explicit_stack import result_of
 from xla_server.ir.module import HloInstruction
 
-SMALL = 8
-"""Elements that are stored one by one."""
 
+def chain_of(
+    root: HloInstruction, max_elements: int
+) -> tuple[list[HloInstruction], HloInstruction]:
+    """The updates that make an array, in order, and the array that the first one updates.
 
-def chain_of(root: HloInstruction) -> tuple[list[HloInstruction], HloInstruction]:
-    """The updates that make an array, in order, and the array that the first one updates."""
+    Each updates at most `max_elements`.
+    """
     chain: list[HloInstruction] = []
-    while _is_update(root):
+    while _is_update(root, max_elements):
         chain.insert(0, root)
         root = root.operands[0]
     # A scatter that combines reads elements that earlier updates of the same iteration may have
@@ -92,10 +94,10 @@ def _combined(tracer: Tracer, scatter: HloInstruction, old: Node, new: Node) -> 
     return converted(tracer, made, combiner.root.shape.element_type, operand)
 
 
-def _is_update(i: HloInstruction) -> bool:
+def _is_update(i: HloInstruction, max_elements: int) -> bool:
     """Return whether an instruction replaces or combines a few elements of its first operand."""
     if i.opcode is Opcode.DYNAMIC_UPDATE_SLICE:
-        return 0 < i.operands[1].shape.element_count <= SMALL
+        return 0 < i.operands[1].shape.element_count <= max_elements
     if i.opcode is not Opcode.SCATTER or len(i.operands) != 3:
         return False
     _, indices, updates = (part.shape for part in i.operands)
@@ -103,7 +105,7 @@ def _is_update(i: HloInstruction) -> bool:
     apart = [d for d in range(updates.rank) if d not in numbers.update_window_dims]
     return (
         not numbers.input_batching_dims
-        and 0 < updates.element_count <= SMALL
+        and 0 < updates.element_count <= max_elements
         and math.prod(updates.dimensions[d] for d in apart) == 1
         and indices.element_count == len(numbers.scatter_dims_to_operand_dims) > 0
     )

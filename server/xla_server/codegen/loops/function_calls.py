@@ -6,13 +6,7 @@ from collections.abc import Sequence
 from xla_server.codegen.functions.called_functions import called
 from xla_server.codegen.trace.graph import Apply, Node, ReductionResult
 from xla_server.ir.affine import Variable
-
-SELDOM = 16
-"""How often others are computed for each time that a seldom value is; what is computed once is."""
-
-SHORT_ROWS = range(6, 33)
-"""Elements of rows that functions are called for. Shorter and longer rows were measured to take
-longer than with inlined functions."""
+from xla_server.target.loop_tuning import LoopNests
 
 
 class FunctionCalls:
@@ -22,13 +16,14 @@ class FunctionCalls:
     that the others are inside of.
     """
 
-    def __init__(self, nodes: Sequence[Node], outer: Sequence[Variable]) -> None:
-        self._outer = outer
-        self._most_turns = max([SELDOM, *map(self._turns, nodes)])
+    def __init__(self, nodes: Sequence[Node], outer: Sequence[Variable], tuned: LoopNests) -> None:
+        self._outer, self._seldom = outer, tuned.seldom_factor
+        self._most_turns = max([self._seldom, *map(self._turns, nodes)])
+        fewest, most = tuned.called_rows
         loops = [
             loop
             for node in nodes
-            if isinstance(node, ReductionResult) and _size(node.reduction.loops) in SHORT_ROWS
+            if isinstance(node, ReductionResult) and fewest <= _size(node.reduction.loops) <= most
             for loop in node.reduction.loops
         ]
         self._in_short_rows = any(
@@ -40,7 +35,7 @@ class FunctionCalls:
 
     def name_of(self, node: Apply) -> str:
         """Return the function that computes a node: the called or the inlined form."""
-        is_seldom = self._turns(node) * SELDOM <= self._most_turns
+        is_seldom = self._turns(node) * self._seldom <= self._most_turns
         return called(node.function) if is_seldom or self._in_short_rows else node.function
 
     def _turns(self, node: Node) -> int:

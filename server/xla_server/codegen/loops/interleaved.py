@@ -12,21 +12,17 @@ from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.trace.graph import Apply, Position, ReductionResult, Store
 from xla_server.codegen.trace.tracer import Index
 from xla_server.ir.affine import Affine, Modulus, Variable, variable
-
-MOST_STEPS = 8
-"""Elements done at once: their operations stand in one loop."""
-
-FEWEST_ELEMENTS = 16
-"""Smallest innermost dimension, in elements, that is worth unrolling: below it code size costs more
-than the tests it removes."""
+from xla_server.target.loop_tuning import LoopNests
 
 
-def interleaved(dimensions: Sequence[int], make: Make) -> tuple[Sequence[int], Make]:
+def interleaved(
+    dimensions: Sequence[int], make: Make, tuned: LoopNests
+) -> tuple[Sequence[int], Make]:
     """The dimensions to loop over and the stores for an index: these, or fewer with more stores."""
-    if not dimensions or dimensions[-1] < FEWEST_ELEMENTS:
+    if not dimensions or dimensions[-1] < tuned.min_interleaved_elements:
         return dimensions, make
     steps, sizes, stores = 1, dimensions, make
-    while steps <= MOST_STEPS:
+    while steps <= tuned.max_interleaved:
         loops = [Variable(size, "i") for size in sizes]
         period = _period(stores(tuple(map(variable, loops))), loops[-1])
         if period == 1:

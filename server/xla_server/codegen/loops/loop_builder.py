@@ -34,6 +34,7 @@ from xla_server.codegen.loops.vector_reductions import VectorReduction, vector_r
 from xla_server.codegen.trace.graph import Literal, Node, Reduction, Store
 from xla_server.ir.affine import Variable
 from xla_server.ir.explicit_stack import Deep
+from xla_server.target.target import Target
 
 _FREE_RUN = 512
 """How many elements are combined in any order before partial results are."""
@@ -62,6 +63,7 @@ class Nest:
 
     loops: tuple[Variable, ...]
     stores: tuple[Store, ...]
+    target: Target
     cancellation: int | None = None
 
 
@@ -71,7 +73,7 @@ class LoopBuilder(GraphBuilder):
     def __init__(self, nest: Nest, written: Set[int] = frozenset()) -> None:
         """`written` are arguments that the kernel writes, besides those it stores to."""
         super().__init__(nest.stores, written)
-        self._nest = nest
+        self._nest, self._tuned = nest, nest.target.tuning.loops
         self._results: dict[Reduction, list[Expression]] = {}
         self._groups: dict[Reduction, tuple[Reduction, ...]] = {}
         self._word: Buffer | None = None
@@ -85,7 +87,9 @@ class LoopBuilder(GraphBuilder):
 
     def _scheduled(self, work: int) -> ScheduledKernel:
         """Return the kernel, whose parallel loops stand in the outermost level by now."""
-        return scheduled(self._kernel(), work, self._prologue_work, self._origins)
+        return scheduled(
+            self._kernel(), work, self._prologue_work, self._origins, self._tuned.chunks
+        )
 
     def _kernel(self) -> Kernel:
         buffers = tuple(self._buffers.values()) + (() if self._word is None else (self._word,))
@@ -108,7 +112,7 @@ class LoopBuilder(GraphBuilder):
         """Allocate the row buffers that loops share."""
         groups = reduction_groups(self._nest.stores)
         self._groups = {reduction: group for group in groups for reduction in group}
-        self._shared_rows = row_buffers(self._nest.loops, self._nest.stores, groups)
+        self._shared_rows = row_buffers(self._nest.loops, self._nest.stores, groups, self._tuned)
         for row in self._shared_rows.rows:
             array = self._stack_array(f"row{row.number}", row.byte_size)
             self._row_buffers[row.number] = array

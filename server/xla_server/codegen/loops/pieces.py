@@ -21,35 +21,8 @@ from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.trace.graph import Apply, Literal, Load, Position, ReductionResult, Store
 from xla_server.ir.affine import Affine, Variable, variable
-
-FEWEST_ELEMENTS = 2048
-"""Smallest result, in elements, for which more code costs less than FEW_TESTS per element."""
-
-FEW_TESTS = 4
-"""Tests of each element that FEWEST_ELEMENTS is for; with more of them fewer elements are."""
-
-MOST_RUNS = 24
-"""Loops that one nest may become, and boxes of a result that one kernel computes."""
-
-MOST_NODES = 1500
-"""Operations that stand in all of them together."""
-
-MOST_PLAIN = 1024
-"""Elements of a kernel's loops up to which vectors save less than a microsecond or two, and take
-most of the time to compile it."""
-
-LONGEST_ROW = 1 << 14
-"""Elements from which on runs of a row may as well be pieces."""
-
-FEWEST_WORK_ITEMS = 16
-"""Smallest number of work items for rows made of runs: with fewer, threads would have nothing to
-share."""
-
-BLOCK = 1024
-"""Elements of a long loop that are one work item, if there are few others."""
-
-FEWEST_BYTES = 512
-"""Shortest run, in bytes, for which a call of the copy routine is faster than a loop."""
+from xla_server.target.loop_tuning import Pieces
+from xla_server.target.target import Target
 
 _BYTES = {
     **{f"{kind}{8 * width}": width for kind in "iu" for width in (1, 2, 4, 8)},
@@ -57,8 +30,8 @@ _BYTES = {
 }
 """Bytes of each type whose elements are copied unchanged."""
 
-_BLOCKS = 64
 _LINE = 64
+"""Bytes of a line of the cache."""
 
 Box = tuple[tuple[int, int], ...]
 """The range of each dimension."""
@@ -88,43 +61,47 @@ def piece_kernel(nest: Nest, dimensions: Sequence[int], make: Make) -> Scheduled
     """Return the kernel of a nest in pieces; None where it has no tests that could be cut away."""
     nodes = all_nodes(nest.stores)
     tests = sum(isinstance(node, Apply) and _bound(node) is not None for node in nodes)
-    if not tests or are_few(math.prod(dimensions), tests):
+    tuned = nest.target.tuning.loops.pieces
+    if not tests or are_few(math.prod(dimensions), tests, tuned):
         return None
     if any(isinstance(node, ReductionResult) for node in nodes):
         return None
-    cutting = _Cutting(make)
+    cutting = _Cutting(make, tuned)
     try:
         cutting.cut(tuple((0, size) for size in dimensions))
     except _TooManyError:
         return None
     pieces = cutting.pieces
-    return _PieceBuilder(pieces).built() if _is_cut(pieces) else None
+    return _PieceBuilder(pieces, nest.target).built() if _is_cut(pieces) else None
 
 
-def are_few(elements: int, tests: int) -> bool:
+def are_few(elements: int, tests: int, tuned: Pieces) -> bool:
     """Return whether so many elements may each be tested so often rather than have more code."""
-    return elements * max(tests, FEW_TESTS) < FEWEST_ELEMENTS * FEW_TESTS
+    few = tuned.few_tests
+    return elements * max(tests, few) < tuned.min_elements * few
 
 
-def box_kernels(make: Make, boxes: Sequence[Box], dimension: int) -> list[ScheduledKernel]:
+def box_kernels(
+    make: Make, boxes: Sequence[Box], dimension: int, target: Target
+) -> list[ScheduledKernel]:
     """Return kernels that each compute some of these boxes of a result.
 
     The boxes follow each other in `dimension` and reach from end to end in all others. Elements of
     a box are made without a test for it, which `make` must be able to do. Each has a limited
     number of boxes, so that the time to compile all of them grows with their number alone.
     """
-    kernels = []
-    for first in range(0, len(boxes), MOST_RUNS):
-        some = boxes[first : first + MOST_RUNS]
-        cutting = _Cutting(make)
-        if len(some) > 1 and _are_rows(some[0], dimension):
+    kernels, tuned = [], target.tuning.loops.pieces
+    for first in range(0, len(boxes), tuned.max_runs):
+        some = boxes[first : first + tuned.max_runs]
+        cutting = _Cutting(make, tuned)
+        if len(some) > 1 and cutting.are_rows(some[0], dimension):
             cutting.add_runs(some, dimension)
         else:
             for box in some:
                 cutting.add_whole(box)
         elements = sum(math.prod(high - low for low, high in box) for box in some)
-        effort = Effort.PLAIN if elements <= MOST_PLAIN else Effort.OPTIMISED
-        kernels.append(_PieceBuilder(cutting.pieces, effort).built())
+        effort = Effort.PLAIN if elements <= tuned.max_plain else Effort.OPTIMISED
+        kernels.append(_PieceBuilder(cutting.pieces, target, effort).built())
     return kernels
 
 
@@ -135,8 +112,8 @@ def _is_cut(pieces: Sequence[Piece]) -> bool:
 class _Cutting:
     """Finds the pieces of a nest."""
 
-    def __init__(self, make: Make) -> None:
-        self._make = make
+    def __init__(self, make: Make, tuned: Pieces) -> None:
+        self._make, self._tuned = make, tuned
         self._run_count = 0
         self._node_count = 0
         self.pieces: list[Piece] = []
@@ -153,7 +130,7 @@ class _Cutting:
                 self._check()
                 continue
             first, last = min(cuts), max(cuts)
-            if first == last and _are_rows(part, last):
+            if first == last and self.are_rows(part, last):
                 self.add_runs(_parts(part, last, cuts[last]), last)
                 self._check()
                 continue
@@ -189,23 +166,21 @@ class _Cutting:
             runs.append(Run(row, made(part, at)))
         self._add(Piece(items, tuple(runs)))
 
+    def are_rows(self, box: Box, dimension: int) -> bool:
+        """Return whether boxes that meet in a dimension are better done row by row than in turn."""
+        sizes = [high - low for low, high in box]
+        row, rows = math.prod(sizes[dimension:]), math.prod(sizes[:dimension])
+        return row <= self._tuned.max_row and rows >= self._tuned.min_rows
+
     def _add(self, piece: Piece) -> None:
         self.pieces.append(piece)
         self._run_count += len(piece.runs)
         self._node_count += sum(len(all_nodes(run.stores)) for run in piece.runs)
 
     def _check(self) -> None:
-        if self._run_count > MOST_RUNS or self._node_count > MOST_NODES:
+        tuned = self._tuned
+        if self._run_count > tuned.max_runs or self._node_count > tuned.max_nodes:
             raise _TooManyError
-
-
-def _are_rows(box: Box, dimension: int) -> bool:
-    """Return whether boxes that meet in a dimension are better done row by row than in turn."""
-    sizes = [high - low for low, high in box]
-    return (
-        math.prod(sizes[dimension:]) <= LONGEST_ROW
-        and math.prod(sizes[:dimension]) >= FEWEST_WORK_ITEMS
-    )
 
 
 def _walked(box: Box) -> tuple[list[Variable], tuple[Affine, ...]]:
@@ -254,9 +229,11 @@ def _bound(test: Apply) -> tuple[Variable, int] | None:
 class _PieceBuilder(LoopBuilder):
     """Builds the pieces one after the other, each with the work items that are its own."""
 
-    def __init__(self, pieces: Sequence[Piece], effort: Effort = Effort.OPTIMISED) -> None:
+    def __init__(
+        self, pieces: Sequence[Piece], target: Target, effort: Effort = Effort.OPTIMISED
+    ) -> None:
         stores = tuple(store for piece in pieces for run in piece.runs for store in run.stores)
-        super().__init__(Nest((), stores))
+        super().__init__(Nest((), stores, target))
         self._pieces, self._effort = pieces, effort
 
     def built(self) -> ScheduledKernel:
@@ -277,9 +254,9 @@ class _PieceBuilder(LoopBuilder):
         last = piece.runs[0].loops[-1:] if len(piece.runs) == 1 else ()
         length = last[0].size if last else 1
         # Many rows are work items as they are; of few, blocks are.
-        block = length
-        if rows < _BLOCKS and length > BLOCK:
-            block = max(BLOCK, -(-length // _BLOCKS))
+        block, tuned = length, self._tuned.pieces
+        if rows < tuned.blocks and length > tuned.block:
+            block = max(tuned.block, -(-length // tuned.blocks))
             block = -(-block // _LINE) * _LINE
         blocks = -(-length // block)
         items = rows * blocks
@@ -335,7 +312,9 @@ class _PieceBuilder(LoopBuilder):
             return None
         width = _BYTES.get(kind.storage, 0)
         steps = [_without(offset, loop) for offset in (store.offset, load.offset)]
-        if loop.size * width < FEWEST_BYTES or any(step != 1 for step, _ in steps):
+        if loop.size * width < self._tuned.pieces.min_call_bytes or any(
+            step != 1 for step, _ in steps
+        ):
             return None
         target, source = (start for _, start in steps)
         if all(n * width % _LINE == 0 for n in (target.constant, *(f for _, f in target.terms))):

@@ -26,12 +26,7 @@ from xla_server.codegen.trace.graph import (
 )
 from xla_server.ir.affine import Affine, Atom, Computed, Modulus, Quotient, Variable
 from xla_server.ir.explicit_stack import Deep, result_of
-
-WORTH = 8
-"""Cost of one store and reload of an element, in cheap operations."""
-
-MOST_BYTES = 1 << 18
-"""Stack memory of a thread, in bytes, that the row buffers of one kernel may have."""
+from xla_server.target.loop_tuning import LoopNests
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,7 +73,10 @@ class _Span:
 
 
 def row_buffers(
-    loops: Sequence[Variable], stores: Sequence[Store], groups: Sequence[tuple[Reduction, ...]]
+    loops: Sequence[Variable],
+    stores: Sequence[Store],
+    groups: Sequence[tuple[Reduction, ...]],
+    tuned: LoopNests,
 ) -> RowBuffers:
     """Return the row buffers that pay in a kernel with the outer loops `loops[:-1]`."""
     outer = frozenset(loops[:-1] if len(loops) > 1 else loops)
@@ -94,7 +92,9 @@ def row_buffers(
     if loops:
         roots = [node for store in stores for node in (store.value, *nodes_of(store.offset))]
         spans.append(_Span(((loops[-1], tuple(roots)),), None))
-    return _Keeping(outer, {reduction for group in groups for reduction in group}).kept(spans)
+    return _Keeping(outer, {reduction for group in groups for reduction in group}, tuned).kept(
+        spans
+    )
 
 
 _Made: TypeAlias = tuple[Node, Variable, Reduction | None]
@@ -104,7 +104,10 @@ _Made: TypeAlias = tuple[Node, Variable, Reduction | None]
 class _Keeping:
     """Finds the values that the loops share."""
 
-    def __init__(self, outer: frozenset[Variable], reductions: set[Reduction]) -> None:
+    def __init__(
+        self, outer: frozenset[Variable], reductions: set[Reduction], tuned: LoopNests
+    ) -> None:
+        self._tuned = tuned
         self._outer = outer
         self._reductions = reductions
         self._numbers: dict[tuple[object, ...], int] = {}
@@ -162,7 +165,8 @@ class _Keeping:
         if row is None:
             assert reduction is not None
             row = RowBuffer(len(self._rows), node.type, loop.size, reduction)
-            if _cost(node, loop) < WORTH or self._bytes + row.byte_size > MOST_BYTES:
+            room = self._tuned.max_row_buffer_bytes - self._bytes
+            if _cost(node, loop) < self._tuned.spill_work or row.byte_size > room:
                 return False
             self._bytes += row.byte_size
             self._rows[number] = row

@@ -40,9 +40,9 @@ class _RowBuilder(RowBuilder):
     def built(self) -> ScheduledKernel:
         """Return the kernel."""
         loops = self._nest.loops
-        inner = inner_loops(loops, self._nest.stores)
+        inner = inner_loops(loops, self._nest.stores, self._tuned)
         outer = loops[: len(loops) - len(inner)]
-        self._calls = FunctionCalls(all_nodes(self._nest.stores), outer)
+        self._calls = FunctionCalls(all_nodes(self._nest.stores), outer, self._tuned)
         work = self._work(outer)
         self._look_if(work)
         self._allocate_rows()

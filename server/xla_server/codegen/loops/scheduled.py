@@ -8,6 +8,7 @@ from xla_server.codegen.kernel_ir import counts
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.loops.chunks import calls_of
 from xla_server.codegen.trace.graph import Node, Reduction
+from xla_server.target.loop_tuning import Chunks
 
 Evaluations: TypeAlias = Mapping["Node | Reduction", float]
 """Evaluations of each node, and of the element of each reduction, in one launch of a kernel."""
@@ -28,10 +29,10 @@ class ScheduledKernel:
 
 
 def scheduled(
-    kernel: Kernel, work: int, prologue: int, origins: Sequence[Node | Reduction]
+    kernel: Kernel, work: int, prologue: int, origins: Sequence[Node | Reduction], chunks: Chunks
 ) -> ScheduledKernel:
     """Return a kernel with its counts; statements name `origins` by their numbers."""
-    calls = calls_of(kernel.items, work, prologue)
+    calls = calls_of(kernel.items, work, prologue, chunks)
     evaluations: dict[Node | Reduction, float] = {}
     for number, times in counts.evaluations(kernel, calls).items():
         origin = origins[number]

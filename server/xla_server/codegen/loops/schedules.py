@@ -19,6 +19,7 @@ from xla_server.codegen.loops.work_items import parts_of_items
 from xla_server.codegen.trace.graph import Store
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index
+from xla_server.target.target import Target
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,25 +31,28 @@ class ElementGraph:
 
     dimensions: Sequence[int]
     make: MakeBy
+    target: Target
     cancellation: int
 
     @functools.cached_property
     def nest(self) -> Nest:
         """The loops over elements, as few as possible, and the stores inside."""
         sizes, make = self._interleaved
-        return Nest(*collapsed(sizes, make), cancellation=self.cancellation)
+        return Nest(*collapsed(sizes, make), self.target, self.cancellation)
 
     @property
     def nest_of_rows(self) -> Nest:
         """The nest, in which work items may be parts of a loop."""
-        if parts_of_items(self.nest.loops, self.nest.stores) == 1:
+        divide = functools.partial(parts_of_items, tuned=self.target.tuning.loops)
+        if divide(self.nest.loops, self.nest.stores) == 1:
             return self.nest
         sizes, make = self._interleaved
-        return Nest(*collapsed(sizes, make, parts_of_items), cancellation=self.cancellation)
+        return Nest(*collapsed(sizes, make, divide), self.target, self.cancellation)
 
     @functools.cached_property
     def _interleaved(self) -> "tuple[Sequence[int], Callable[[Index], Sequence[Store]]]":
-        return interleaved(self.dimensions, lambda index: self.make(index, RULES))
+        tuned = self.target.tuning.loops
+        return interleaved(self.dimensions, lambda index: self.make(index, RULES), tuned)
 
     def in_pieces(self) -> ScheduledKernel | None:
         """Return the kernel of the nest cut at the edges that its elements are tested for."""
@@ -78,7 +82,7 @@ class Schedule:
 SCHEDULES: tuple[Schedule, ...] = (
     Schedule(
         "windows",
-        lambda graph: window_kernel(graph.dimensions, graph.make),
+        lambda graph: window_kernel(graph.dimensions, graph.make, graph.target),
         "reduce-windows of one form whose combination has a free order",
         "An element under many windows is loaded and computed once for all of them.",
         reads_first=False,

@@ -24,25 +24,19 @@ from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.trace.graph import Apply, Literal, Node, ReductionResult, nodes_of
 
-LONGEST = 64
-"""Elements of a row, beyond which its head costs little beside them."""
-
-ROWS = 64
-"""Rows of a block."""
-
-WORTH = 6
-"""Cheap operations that an operation must take to be worth it: a division or a root."""
-
 
 def short_row_kernel(nest: Nest) -> ScheduledKernel | None:
     """Return the kernel of many short rows; None where their heads are cheap or not there."""
-    sizes = [loop.size for loop in nest.loops]
-    if not sizes or sizes[-1] > LONGEST or math.prod(sizes[:-1]) < ROWS:
+    sizes, tuned = [loop.size for loop in nest.loops], nest.target.tuning.loops
+    if not sizes or sizes[-1] > tuned.max_short_row:
+        return None
+    if math.prod(sizes[:-1]) < tuned.short_row_block:
         return None
     heads = _heads(nest)
-    if not any(isinstance(node, Apply) and cost_of(node) >= WORTH for node in _behind(heads)):
+    costs = [cost_of(node) for node in _behind(heads) if isinstance(node, Apply)]
+    if max(costs, default=0) < tuned.min_head_work:
         return None
-    kept = row_buffers(nest.loops, nest.stores, reduction_groups(nest.stores))
+    kept = row_buffers(nest.loops, nest.stores, reduction_groups(nest.stores), tuned)
     # A row's values are kept for one row, not for a block.
     if kept.rows or kept.same:
         return None
@@ -108,27 +102,28 @@ class _ShortRowBuilder(RowBuilder):
         super().__init__(nest)
         self._heads = heads
         self._arrays: dict[Node, StackArray] = {}
-        self._rows = float(ROWS)
+        self._block = self._tuned.short_row_block
+        self._rows = float(self._block)
 
     def built(self) -> ScheduledKernel:
         """Return the kernel."""
         outer = self._nest.loops[:-1]
         self._allocate_rows()
-        self._calls = FunctionCalls(all_nodes(self._nest.stores), outer)
+        self._calls = FunctionCalls(all_nodes(self._nest.stores), outer, self._tuned)
         results = [node for node in _behind(self._heads) if isinstance(node, ReductionResult)]
         computed = [node for node in self._heads if not isinstance(node, ReductionResult)]
         read = [node for node in _behind(computed) if isinstance(node, ReductionResult)]
         for number, node in enumerate(dict.fromkeys([*results, *computed])):
-            byte_size = ROWS * Type(node.type).byte_size
+            byte_size = self._block * Type(node.type).byte_size
             self._arrays[node] = self._stack_array(f"head{number}", byte_size)
         first, end = self._axis("t"), self._names("t")
         items = math.prod(loop.size for loop in outer)
         work = self._work(outer)
-        calls = calls_of(items, work, self._prologue_work)
-        blocks = math.ceil(math.ceil(items / calls) / ROWS)
+        calls = calls_of(items, work, self._prologue_work, self._tuned.chunks)
+        blocks = math.ceil(math.ceil(items / calls) / self._block)
         self._rows = items / (calls * blocks)
         block = Body(self._top)
-        last = block.let(end, integer_op("minimum", integer_op("add", first, ROWS), STOP))
+        last = block.let(end, integer_op("minimum", integer_op("add", first, self._block), STOP))
         body, at = self._begin_rows(block, first, last)
         self._keep(results, body, at)
         body.close()
@@ -136,7 +131,7 @@ class _ShortRowBuilder(RowBuilder):
             # Rows beyond the last one have undefined values: whole vectors are less code than a
             # remainder loop.
             self._forget()
-            body = self._bind(Loop(block, self._names("i"), ROWS))
+            body = self._bind(Loop(block, self._names("i"), self._block))
             at = body.axis
         else:
             body, at = self._begin_rows(block, first, last)
@@ -149,7 +144,7 @@ class _ShortRowBuilder(RowBuilder):
         self._store(self._nest.stores, body)
         inner.close()
         body.close()
-        self._top.add(Part(first, items, tuple(block.statements), step=ROWS))
+        self._top.add(Part(first, items, tuple(block.statements), step=self._block))
         return self._scheduled(work)
 
     def _forget(self) -> None:

@@ -11,30 +11,7 @@ from collections.abc import Sequence
 
 from xla_contract.dimension_numbers import WindowDimension
 from xla_server.codegen.loops.window_levels import Level, Spacing, levels_of
-
-TILE_BYTES = 1 << 15
-"""Bytes of a tile's elements that are aimed at: most of a first-level cache of 48 KiB."""
-
-MAX_STACK_BYTES = 1 << 18
-"""Bytes of the stack that the tiles of one kernel may take."""
-
-MIN_TILES = 32
-"""Tiles that an array is cut into if these have at least MIN_TILE_BYTES each."""
-
-MIN_TILE_BYTES = 1 << 12
-
-SEGMENT_BYTES = 1 << 10
-"""Bytes of the innermost axis if windows cover several rows: enough for long vector loops, and few
-enough for many rows in a tile."""
-
-MIN_SEGMENT_BYTES = 64
-"""The least of it, where windows over many rows would not fit on the stack with more."""
-
-MAX_TAPS = 64
-"""Most operands of a combination, which all stand in the kernel's text."""
-
-SHORT_ROW = 64
-"""Elements of a row of a tile, below which one loop runs over all rows and what is between them."""
+from xla_server.target.loop_tuning import WindowTiles
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -122,17 +99,20 @@ class WindowTile:
         return math.prod(axis.blocks for axis in self.axes)
 
 
-def tile_of(axes: Sequence[Axis], width: int, *, is_idempotent: bool) -> WindowTile | None:
+def tile_of(
+    axes: Sequence[Axis], width: int, tuned: WindowTiles, *, is_idempotent: bool
+) -> WindowTile | None:
     """Return the tile for elements of `width` bytes; None where windows are too large for one."""
     positions = math.prod(axis.size for axis in axes)
-    aimed = min(TILE_BYTES, max(MIN_TILE_BYTES, positions * width // MIN_TILES)) // width
-    segment = SEGMENT_BYTES
-    while segment >= MIN_SEGMENT_BYTES:
+    share = max(tuned.min_tile_bytes, positions * width // tuned.min_tiles)
+    aimed = min(tuned.tile_bytes, share) // width
+    segment = tuned.segment_bytes
+    while segment >= tuned.min_segment_bytes:
         tiled = _cut(axes, aimed, segment // width)
         tile = WindowTile(tiled, _passes(tiled, is_idempotent=is_idempotent))
-        if stack_elements(tile) * width <= MAX_STACK_BYTES:
+        if stack_elements(tile, tuned.short_row) * width <= tuned.max_stack_bytes:
             most = max(len(level.taps) for each in tile.passes for level in each.levels)
-            return tile if most <= MAX_TAPS else None
+            return tile if most <= tuned.max_taps else None
         segment //= 2
     return None
 
@@ -170,13 +150,13 @@ def _passes(axes: Sequence[TiledAxis], *, is_idempotent: bool) -> tuple[AxisPass
     return tuple(sorted(found, key=lambda each: axes[each.axis].length / axes[each.axis].pitch))
 
 
-def stack_elements(tile: WindowTile) -> int:
+def stack_elements(tile: WindowTile, short_row: int) -> int:
     """Return how many elements the tile and all levels take on the stack."""
     pitches = [axis.pitch for axis in tile.axes]
     total = math.prod(pitches)
     for each in tile.passes:
         inner = math.prod(pitches[each.axis + 1 :])
-        is_flat = is_flat_pass(pitches, each)
+        is_flat = is_flat_pass(pitches, each, short_row)
         for level in each.levels:
             kept = pitches[each.axis] if is_flat else level.length
             total += math.prod(pitches[: each.axis]) * kept * inner
@@ -185,7 +165,7 @@ def stack_elements(tile: WindowTile) -> int:
     return total
 
 
-def is_flat_pass(pitches: Sequence[int], each: AxisPass) -> bool:
-    """Return whether a pass runs over short rows, and what is between them, in one loop."""
+def is_flat_pass(pitches: Sequence[int], each: AxisPass, short_row: int) -> bool:
+    """Return whether a pass runs over rows below `short_row`, and between them, in one loop."""
     row = each.levels[-1].length * math.prod(pitches[each.axis + 1 :])
-    return row < SHORT_ROW and math.prod(pitches[: each.axis]) > 1
+    return row < short_row and math.prod(pitches[: each.axis]) > 1

@@ -41,9 +41,12 @@ from xla_server.codegen.loops.window_tiles import AxisPass, WindowTile, is_flat_
 from xla_server.codegen.trace.graph import Literal
 from xla_server.fusion.windows import IDEMPOTENT, is_short_window
 from xla_server.passes.build import combiner
+from xla_server.target.target import Target
 
 
-def window_kernel(dimensions: Sequence[int], make: MakeBy) -> ScheduledKernel | None:
+def window_kernel(
+    dimensions: Sequence[int], make: MakeBy, target: Target
+) -> ScheduledKernel | None:
     """Return the kernel that combines windows in tiles; None if that is not its form.
 
     All windows must be of one form, read where the results of the kernel are, and be combined by an
@@ -57,17 +60,22 @@ def window_kernel(dimensions: Sequence[int], make: MakeBy) -> ScheduledKernel | 
         return None
     first = finder.windows[0]
     opcode = combiner(first.instruction.called[0])
-    tile = tile_of(finder.axes, Type(first.type).byte_size, is_idempotent=opcode in IDEMPOTENT)
+    tile = tile_of(
+        finder.axes,
+        Type(first.type).byte_size,
+        target.tuning.loops.windows,
+        is_idempotent=opcode in IDEMPOTENT,
+    )
     if tile is None:
         return None
     # Few loads, none of which needs a test, are as fast without a tile.
-    is_short = is_short_window([axis.window.size for axis in finder.axes])
+    is_short = is_short_window([axis.window.size for axis in finder.axes], target.capability)
     if is_short and not any(axis.is_clipped for axis in tile.axes):
         return None
     results, index = finder.results(tile.axes)
     elements, positions = finder.elements(tile.axes)
     graph = traced(make, [walk.loop for walk in results], index, positions)
-    return _WindowBuilder(graph, tile, results, elements).built()
+    return _WindowBuilder(graph, tile, results, elements, target).built()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -119,8 +127,9 @@ class _WindowBuilder(LoopBuilder):
         tile: WindowTile,
         results: Sequence[Walk],
         elements: Sequence[Walk],
+        target: Target,
     ) -> None:
-        super().__init__(Nest((), graph.stores))
+        super().__init__(Nest((), graph.stores, target))
         self._graph, self._tile = graph, tile
         self._results_at, self._elements = results, elements
         self._lows: list[Expression] = []
@@ -300,7 +309,7 @@ class _WindowBuilder(LoopBuilder):
         taps: _Taps = [(values, 0)]
         for each in self._tile.passes:
             sources = [values]
-            is_flat = is_flat_pass(values.pitches, each)
+            is_flat = is_flat_pass(values.pitches, each, self._tuned.windows.short_row)
             for level in each.levels:
                 taps = [
                     (sources[tap.source], tap.offset * values.stride(each.axis))

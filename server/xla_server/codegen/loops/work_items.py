@@ -6,30 +6,27 @@ from collections.abc import Sequence
 from xla_server.codegen.loops.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Store
 from xla_server.ir.affine import Variable
-
-ITEM_ELEMENTS = 64
-"""Elements of a work item below which another loop is done inside of it."""
-
-FEWEST_ITEMS = 64
-"""Work items that are left for threads to share."""
+from xla_server.target.loop_tuning import LoopNests
 
 
-def parts_of_items(loops: Sequence[Variable], stores: Sequence[Store]) -> int:
+def parts_of_items(loops: Sequence[Variable], stores: Sequence[Store], tuned: LoopNests) -> int:
     """Return into how many parts the last loop but one is divided; 1 where it stays whole.
 
     A part of it and the last loop are a work item, where the whole of it would leave too few items
     and none of it would divide the index of an item for each few elements. The parts are equal, as
     few as there may be.
     """
-    if len(loops) < 3 or loops[-1].size >= ITEM_ELEMENTS or reductions_of(stores):
+    if len(loops) < 3 or loops[-1].size >= tuned.item_elements or reductions_of(stores):
         return 1
     outer = math.prod(loop.size for loop in loops[:-2])
     size = loops[-2].size
-    fewest, most = -(-FEWEST_ITEMS // outer), size * loops[-1].size // ITEM_ELEMENTS
+    fewest, most = -(-tuned.min_items // outer), size * loops[-1].size // tuned.item_elements
     return next((parts for parts in range(fewest, most + 1) if size % parts == 0), 1)
 
 
-def inner_loops(loops: Sequence[Variable], stores: Sequence[Store]) -> tuple[Variable, ...]:
+def inner_loops(
+    loops: Sequence[Variable], stores: Sequence[Store], tuned: LoopNests
+) -> tuple[Variable, ...]:
     """Return the loops of a work item: the last one, and more around it if it is short.
 
     The index of a work item is divided by the size of each loop around it, which takes as long as
@@ -39,8 +36,8 @@ def inner_loops(loops: Sequence[Variable], stores: Sequence[Store]) -> tuple[Var
     count = min(1, len(loops) - 1)
     while (
         0 < count < len(loops) - 1
-        and math.prod(loop.size for loop in loops[-count:]) < ITEM_ELEMENTS
-        and math.prod(loop.size for loop in loops[: -count - 1]) >= FEWEST_ITEMS
+        and math.prod(loop.size for loop in loops[-count:]) < tuned.item_elements
+        and math.prod(loop.size for loop in loops[: -count - 1]) >= tuned.min_items
         and not reductions_of(stores)
     ):
         count += 1

@@ -58,27 +58,7 @@ from xla_server.codegen.routines.tiles import side_of, tile_name
 from xla_server.codegen.trace.graph import Node, Reduction
 from xla_server.codegen.trace.tracer import Origins
 from xla_server.ir.module import HloInstruction
-
-LONG_BYTES = 128
-"""Bytes of an operand's run in a row from which it is copied by a call: the runs of a row are
-written in turn then, else those of many rows by one loop for each operand."""
-
-FEW_OPERANDS = 8
-TILE_ROW_BYTES = 32
-"""Bytes of a tile's row from which tiles interleave the elements of up to so many operands faster
-than a loop's vectors do."""
-
-FEW_COPIES = 4
-"""Operands in memory that are copied by the loops that compute the others."""
-
-BLOCK_BYTES = 1 << 14
-"""Bytes of the rows that are written operand by operand: a part of a core's own cache."""
-
-FEWEST_BLOCK_ROWS = 16
-"""Rows of such a block at least."""
-
-WORK_BYTES = 4
-"""Bytes that are copied in the time of one operation."""
+from xla_server.target.tuning import Tuning
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,7 +83,7 @@ class Division:
     is_nest: bool = False
 
 
-def division_of(i: HloInstruction) -> Division:
+def division_of(i: HloInstruction, tuning: Tuning) -> Division:
     """Return how a concatenate, or a loop fusion whose result is one, is computed."""
     root, inputs = i, {operand: operand for operand in i.operands}
     if i.opcode is Opcode.FUSION:
@@ -115,9 +95,9 @@ def division_of(i: HloInstruction) -> Division:
     computed = [n for n in parts if n not in copied]
     if not computed:
         return Division(root, copied, ())
-    if are_few(root.shape.element_count, 2 * len(parts) - 2):
+    if are_few(root.shape.element_count, 2 * len(parts) - 2, tuning.loops.pieces):
         return Division(root, {}, parts, is_nest=True)
-    if len(copied) <= FEW_COPIES:
+    if len(copied) <= tuning.concatenates.max_joined_copies:
         return Division(root, {}, parts)
     return Division(root, copied, computed)
 
@@ -126,7 +106,7 @@ def lower_concatenate(lowering: Lowering, i: HloInstruction) -> Tree:
     """Lower a concatenate, or a loop fusion whose result is one."""
     if not i.shape.element_count:
         return lowering.new(i.shape, i.name)
-    division = division_of(i)
+    division = division_of(i, lowering.target.tuning)
     if division.is_nest:
         return lower_loop(lowering, i)
     result = lowering.new(i.shape, i.name)
@@ -134,13 +114,14 @@ def lower_concatenate(lowering: Lowering, i: HloInstruction) -> Tree:
         _add_copies(lowering, division.root, division.copied, result)
     if division.computed:
         operands = kernel_operands(lowering, i)
-        add_kernel(lowering, _loops(LoopTask(i, i, operands, (result,), i.name, (0,)), division))
+        task = LoopTask(i, i, operands, (result,), i.name, (0,), lowering.target)
+        add_kernel(lowering, _loops(task, division))
     return result
 
 
-def concatenate_writer(fusion: HloInstruction) -> Callable[[LoopTask], LoopKernel]:
+def concatenate_writer(fusion: HloInstruction, tuning: Tuning) -> Callable[[LoopTask], LoopKernel]:
     """Return what writes the kernels of a fusion whose result is a concatenate."""
-    division = division_of(fusion)
+    division = division_of(fusion, tuning)
     if division.is_nest:
         return loop_kernel
     return lambda task: _loops(task, division)
@@ -255,11 +236,12 @@ def _add_copies(
     lowering: Lowering, root: HloInstruction, copied: Mapping[int, Runs], result: Value
 ) -> None:
     """Add the kernel that copies operands, by their numbers, to their offsets in the result."""
+    tuned = lowering.target.tuning.concatenates
     dimension, width = root.attributes.dimension, root.shape.element_type.byte_width
     rows = math.prod(root.shape.dimensions[:dimension])
     parts = sum(part.shape.element_count > 0 for part in root.operands)
     row_bytes = root.shape.element_count // rows * width
-    is_by_rows = rows >= FEWEST_BLOCK_ROWS and row_bytes < LONG_BYTES * parts
+    is_by_rows = rows >= tuned.min_block_rows and row_bytes < tuned.min_call_bytes * parts
     buffers = {result: 1}
     entries, target, filled = [], 0, 0
     for number, operand in enumerate(root.operands):
@@ -270,7 +252,7 @@ def _add_copies(
             entries.append((buffer, runs.offset * width, runs.stride * width, target, size, filled))
             filled += size
         target += size
-    block = max(FEWEST_BLOCK_ROWS, BLOCK_BYTES // target)
+    block = max(tuned.min_block_rows, tuned.block_bytes // target)
     head = (len(entries), target, filled, rows, block)
     words = np.array([*head, *itertools.chain(*entries)], np.int64)
     table = lowering.new(Shape.array(ElementType.S64, words.shape), f"{root.name}.table")
@@ -278,8 +260,8 @@ def _add_copies(
     size = entries[0][4]
     side = side_of(size, rows, len(entries))
     is_interleaved = is_by_rows and _are_elements(entries, target)
-    is_few = len(entries) <= FEW_OPERANDS
-    if is_interleaved and (side is None or (is_few and side * size < TILE_ROW_BYTES)):
+    is_few = len(entries) <= tuned.max_loop_operands
+    if is_interleaved and (side is None or (is_few and side * size < tuned.min_tile_row_bytes)):
         kernel, bytes_each = _interleaving_loop(len(entries), size, rows), target
     elif is_interleaved and side and rows * size >= TILE_BYTES:
         tile = Apply(f"{tile_name(size, side)}_address", (), Type.I64)
@@ -290,7 +272,7 @@ def _add_copies(
     else:
         kernel = _call("concatenate_bytes", -(-filled * rows // LINE_BYTES))
         bytes_each = LINE_BYTES
-    work = max(1, bytes_each // WORK_BYTES)
+    work = max(1, bytes_each // tuned.bytes_per_operation)
     arguments = (table, *buffers)
     reads = (table, *(value for value in buffers if value is not result))
     lowering.add(KernelThunk(root.name, kernel, kernel.items, work, arguments, reads, (result,)))
@@ -348,7 +330,7 @@ def _loops(task: LoopTask, division: Division) -> LoopKernel:
     thunks: list[KernelThunk] = []
     evaluations: dict[Node | Reduction, float] = {}
     dimension = division.root.attributes.dimension
-    for found in box_kernels(make, _boxes(division), dimension):
+    for found in box_kernels(make, _boxes(division), dimension, task.target):
         updates = (result,) if division.copied or thunks else ()
         thunks.append(kernel_thunk(task.name, found, buffers, updates=updates))
         evaluations.update(found.evaluations)

@@ -34,20 +34,13 @@ from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.trace.convolution import is_filter
 from xla_server.ir.module import HloInstruction
-from xla_server.target.capability import BLAS_TYPES, MAX_UNROLLED_ITERATIONS
-from xla_server.target.machine import Machine
-from xla_server.target.tuning import tuning_of
-
-SMALL_WORK = 1 << 14
-"""Multiplications up to which a loop nest is as good."""
-
-SMALL_GROUP = 4
-"""Features of a group from which its part of the kernel is worth calling a matrix."""
+from xla_server.target.capability import Capability
+from xla_server.target.target import Target
 
 
 def lower_convolution(lowering: Lowering, i: HloInstruction) -> Tree:
     """Add kernels of tiles, of products where BLAS knows the type, or a loop nest."""
-    phases, plan = _division(lowering.machine, i)
+    phases, plan = _division(lowering.target, i)
     if phases is not None:
         return lower_directly(lowering, i, phases)
     return lower_loop(lowering, i) if plan is None else _lower_products(lowering, i, plan)
@@ -55,7 +48,7 @@ def lower_convolution(lowering: Lowering, i: HloInstruction) -> Tree:
 
 def lower_convolution_fusion(lowering: Lowering, fusion: HloInstruction, i: HloInstruction) -> Tree:
     """A convolution whose blocks go through the fusion's epilogue as soon as they are there."""
-    phases, plan = _division(lowering.machine, i)
+    phases, plan = _division(lowering.target, i)
     if phases is not None and is_last(i.attributes.dimension_numbers.output_order):
         both = EpilogueFusion.of(lowering, fusion, i, is_apart=do_overlap(phases))
         lower_directly(lowering, i, phases, both)
@@ -67,18 +60,18 @@ def lower_convolution_fusion(lowering: Lowering, fusion: HloInstruction, i: HloI
     return both.tree
 
 
-def _division(machine: Machine, i: HloInstruction) -> tuple[list[Phase] | None, Plan | None]:
+def _division(target: Target, i: HloInstruction) -> tuple[list[Phase] | None, Plan | None]:
     """Return the phases of one done by tiles, the plan of one by products, or neither: by loops."""
-    if not _is_large(i) or _is_unrolled(i):
+    if not _is_large(i, target) or _is_unrolled(i, target.capability):
         return None, None
-    if not _is_product(i):
+    if not _is_product(i, target.tuning.convolutions.min_group_size):
         is_deep = is_depthwise(i) and can_sum_exactly(i)
-        return direct_phases(machine, i) if is_deep else None, None
+        return direct_phases(target, i) if is_deep else None, None
     if not can_sum_exactly(i):
         return None, None
-    plan = Plan.of(machine, i)
+    plan = Plan.of(target, i)
     is_ready = plan.leading is not None and plan.repacked is None
-    return None if is_ready else direct_phases(machine, i), plan
+    return None if is_ready else direct_phases(target, i), plan
 
 
 def _lower_products(
@@ -96,7 +89,7 @@ def _lower_products(
         kernel = _packed_kernel(lowering, i, plan.repacked, kernel)
     blocks = -(-plan.rows // plan.block_rows)
     tasks = blocks * plan.groups * plan.batches
-    work_items = min(tasks, tuning_of(lowering.machine).convolutions.work_items)
+    work_items = min(tasks, lowering.target.tuning.convolutions.work_items)
     values = [base, kernel, result]
     if plan.leading is None:
         size = work_items * plan.block_rows * plan.block_depth
@@ -121,35 +114,36 @@ def _lower_products(
     return result
 
 
-def _is_unrolled(i: HloInstruction) -> bool:
+def _is_unrolled(i: HloInstruction, capability: Capability) -> bool:
     """Return whether there is one feature, and a window that a loop over results unrolls.
 
     Such a loop has results in its vectors. Tiles have features in theirs, so here one of them.
     """
-    is_short = i.operands[1].shape.element_count <= MAX_UNROLLED_ITERATIONS
+    is_short = i.operands[1].shape.element_count <= capability.MAX_UNROLLED_ITERATIONS
     return (_features(i) == 1 and is_short) or is_filter(i)
 
 
-def _is_large(i: HloInstruction) -> bool:
+def _is_large(i: HloInstruction, target: Target) -> bool:
     """Return whether a convolution is of one type that BLAS supports, and large enough for a
     call.
     """
     types = {shape.element_type for shape in (i.shape, *(o.shape for o in i.operands))}
-    if len(types) > 1 or not types <= BLAS_TYPES:
+    if len(types) > 1 or not types <= target.capability.BLAS_TYPES:
         return False
     kernel = i.operands[1].shape
     if not (i.shape.element_count and i.operands[0].shape.element_count and kernel.element_count):
         return False
     depth = kernel.element_count // _features(i)
     # A sum of one product is no product of matrices, where -0, added to zero, became 0.
-    return bool(depth > 1 and i.shape.element_count * depth > SMALL_WORK)
+    least = target.tuning.convolutions.min_products
+    return bool(depth > 1 and i.shape.element_count * depth > least)
 
 
-def _is_product(i: HloInstruction) -> bool:
+def _is_product(i: HloInstruction, min_group_size: int) -> bool:
     """Return whether its groups are matrices: groups of few features are vectors."""
     groups = i.attributes.feature_group_count * i.attributes.batch_group_count
     depth = i.operands[1].shape.element_count // _features(i)
-    return bool(groups == 1 or min(_features(i) // groups, depth) >= SMALL_GROUP)
+    return bool(groups == 1 or min(_features(i) // groups, depth) >= min_group_size)
 
 
 def _features(i: HloInstruction) -> int:

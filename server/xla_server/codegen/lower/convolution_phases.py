@@ -16,10 +16,8 @@ from collections.abc import Sequence
 from xla_contract.dimension_numbers import WindowDimension
 from xla_server.codegen.routines.product_tiles import VECTORS, lanes, tallest
 from xla_server.target.machine import Machine
-from xla_server.target.tuning import Convolutions, tuning_of
-
-LONGEST_ROW = 256
-"""Bytes of a row of the kernel of which a panel is read where it is."""
+from xla_server.target.target import Target
+from xla_server.target.tuning import Convolutions
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,7 +91,7 @@ class Phase:
     with one input. `shared` is the number of positions of a block where phases share their blocks.
     """
 
-    machine: Machine
+    target: Target
     kind: str
     width: int
     batch: int
@@ -107,7 +105,7 @@ class Phase:
     @property
     def tuning(self) -> Convolutions:
         """The blocking for the machine."""
-        return tuning_of(self.machine).convolutions
+        return self.target.tuning.convolutions
 
     @property
     def depth(self) -> int:
@@ -117,7 +115,8 @@ class Phase:
     @property
     def is_packed(self) -> bool:
         """Return whether the filter's rows are too long to be read unpacked."""
-        return not self.is_depthwise and self.outputs * self.groups * self.width > LONGEST_ROW
+        row = self.outputs * self.groups * self.width
+        return not self.is_depthwise and row > self.tuning.max_row_bytes
 
     @property
     def pitch(self) -> int:
@@ -213,7 +212,7 @@ def do_overlap(phases: Sequence[Phase]) -> bool:
 
 def panel_columns(phase: Phase) -> int:
     """Return the output features of a whole panel."""
-    return VECTORS * lanes(phase.machine, phase.kind)
+    return VECTORS * lanes(phase.target.machine, phase.kind)
 
 
 def panels(phase: Phase) -> list[tuple[int, int, int]]:

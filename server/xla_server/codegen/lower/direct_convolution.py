@@ -22,31 +22,18 @@ from xla_server.codegen.lower.winograd import Tiled, fits, tiled_kernel, weights
 from xla_server.codegen.routines.winograd_transforms import SIDE
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.features_last import has_one_place
-from xla_server.target.capability import (
-    MAX_PANEL_BYTES,
-    MIN_DEPTHWISE_FEATURES,
-    MIN_POINT_TAPS,
-    MIN_TAPS,
-    MIN_TILED_ROW,
-    TILED_CONVOLUTIONS,
-    is_wide_enough,
-)
-from xla_server.target.machine import Machine
-
-LEAST_READINGS = 4
-"""How often each element of a depthwise convolution's input is read, from which laying it out with
-its zeros takes little of the time."""
+from xla_server.target.target import Target
 
 
-def direct_phases(machine: Machine, i: HloInstruction) -> list[Phase] | None:
+def direct_phases(target: Target, i: HloInstruction) -> list[Phase] | None:
     """The phases of a convolution of real floats that is worth doing by tiles, else None.
 
     One that is depthwise is so where little is moved: it takes hardly longer than that.
     """
     numbers, window = i.attributes.dimension_numbers, i.attributes.window.dimensions
     base, kernel = (operand.shape for operand in i.operands)
-    element_type = i.shape.element_type
-    if i.attributes.batch_group_count > 1 or element_type not in TILED_CONVOLUTIONS:
+    element_type, capability = i.shape.element_type, target.capability
+    if i.attributes.batch_group_count > 1 or element_type not in capability.TILED_CONVOLUTIONS:
         return None
     groups = i.attributes.feature_group_count
     outputs = kernel.dimensions[numbers.kernel_output_feature_dimension] // groups
@@ -55,9 +42,10 @@ def direct_phases(machine: Machine, i: HloInstruction) -> list[Phase] | None:
     if is_deep:
         groups, outputs = 1, groups
     results = [i.shape.dimensions[d] for d in numbers.output_spatial_dimensions]
-    if not window or len(window) > 3 or results[-1] < MIN_TILED_ROW:
+    if not window or len(window) > 3 or results[-1] < capability.MIN_TILED_ROW:
         return None
-    if not (outputs >= MIN_DEPTHWISE_FEATURES if is_deep else is_wide_enough(outputs, groups)):
+    least = capability.MIN_DEPTHWISE_FEATURES
+    if not (outputs >= least if is_deep else capability.is_wide_enough(outputs, groups)):
         return None
     sizes = [base.dimensions[d] for d in numbers.input_spatial_dimensions]
     lines = all_phases(window, sizes, results)
@@ -66,11 +54,11 @@ def direct_phases(machine: Machine, i: HloInstruction) -> list[Phase] | None:
     batch = base.dimensions[numbers.input_batch_dimension]
     width = element_type.byte_width
     found = [
-        Phase(machine, element_type.text, width, batch, groups, inputs, outputs, part, is_deep)
+        Phase(target, element_type.text, width, batch, groups, inputs, outputs, part, is_deep)
         for part in lines
     ]
     panel = max(columns for _, columns, _ in panels(found[0]))
-    if found[0].depth * panel * width > MAX_PANEL_BYTES:
+    if found[0].depth * panel * width > capability.MAX_PANEL_BYTES:
         return None
     moved = sum(
         math.prod(dimensions)
@@ -82,7 +70,7 @@ def direct_phases(machine: Machine, i: HloInstruction) -> list[Phase] | None:
     )
     if is_deep and (moved or not _reads_often(i, found)):
         return None
-    least = MIN_POINT_TAPS if has_one_place(i) else MIN_TAPS
+    least = capability.MIN_POINT_TAPS if has_one_place(i) else capability.MIN_TAPS
     if i.shape.element_count * found[0].depth < moved * least:
         return None
     return joined(found)
@@ -93,7 +81,8 @@ def _reads_often(i: HloInstruction, phases: Sequence[Phase]) -> bool:
     window = i.attributes.window.dimensions
     elements = math.prod(d.size for d in window)
     apart = math.prod(d.stride * d.base_dilation for d in window)
-    return all(phase.is_inside for phase in phases) or elements >= LEAST_READINGS * apart
+    least = phases[0].tuning.min_readings * apart
+    return all(phase.is_inside for phase in phases) or elements >= least
 
 
 def is_depthwise(i: HloInstruction) -> bool:
@@ -260,7 +249,7 @@ def _in_order(
     result = lowering.new(_permuted(shape, order), name)
     plan = transposition(shape.dimensions, order, shape.element_type.byte_width)
     if plan is not None:
-        kernel, _, work = transposition_kernel(plan)
+        kernel, _, work = transposition_kernel(plan, lowering.target.tuning.transposes)
     else:
         matrix = _rows(shape, order)
         kernel, work = matrix_kernel(matrix, shape.element_type), 2 * matrix.columns

@@ -228,7 +228,7 @@ def _tile_operands(phase: Phase) -> Operands:
     """Return the tiles that a row of results is cut into, with the routines that are called."""
     last = phase.lines[-1]
     row = last.results if len(phase.lines) > 1 else phase.block
-    tall, tall_count, low_count = tiles(phase.machine, row)
+    tall, tall_count, low_count = tiles(phase.target.machine, row)
     columns = panel_columns(phase)
     count, rest = divmod(phase.outputs, columns)
 
@@ -236,7 +236,7 @@ def _tile_operands(phase: Phase) -> Operands:
         if not is_called:
             return 0
         is_deep = phase.is_depthwise
-        name = tile_name(phase.machine, phase.kind, rows, columns, is_depthwise=is_deep)
+        name = tile_name(phase.target.machine, phase.kind, rows, columns, is_depthwise=is_deep)
         return function_address(name)
 
     return {

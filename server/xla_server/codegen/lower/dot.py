@@ -33,9 +33,9 @@ from xla_server.codegen.routines.matrix_blocks import PIECE_WORK
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.thin_dots import ThinDot, thin_dot
-from xla_server.target.capability import BLAS_TYPES, product_tile
-from xla_server.target.machine import Machine
-from xla_server.target.tuning import BlasProducts, tuning_of
+from xla_server.target.capability import Capability
+from xla_server.target.target import Target
+from xla_server.target.tuning import BlasProducts
 
 STORED = MappingProxyType(
     {"f32": "f32", "f64": "f64", "s8": "i8", "u8": "u8", "s16": "i16", "s32": "i32", "u32": "i32"}
@@ -45,7 +45,7 @@ STORED = MappingProxyType(
 
 def lower_dot(lowering: Lowering, i: HloInstruction) -> Tree:
     """Kernels of panels and tiles; BLAS for other matrices of its types; else a loop nest."""
-    if gemm_of(lowering.machine, i) is None and not is_by_blas(i):
+    if gemm_of(lowering.target, i) is None and not is_by_blas(i, lowering.target.capability):
         return lower_loop(lowering, i)
     result = lowering.new(i.shape, i.name)
     if not i.shape.element_count:
@@ -58,7 +58,7 @@ def lower_dot(lowering: Lowering, i: HloInstruction) -> Tree:
 
 def lower_dot_fusion(lowering: Lowering, fusion: HloInstruction, dot: HloInstruction) -> Tree:
     """A product whose pieces go through the fusion's epilogue as soon as they are there."""
-    if not is_by_blas(dot) or not dot.shape.element_count:
+    if not is_by_blas(dot, lowering.target.capability) or not dot.shape.element_count:
         return lower_loop(lowering, fusion)
     both = EpilogueFusion.of(lowering, fusion, dot)
     columns = dot.shape.dimensions[-1]
@@ -101,11 +101,11 @@ class _Product:
 
 def _add(lowering: Lowering, made: _Product) -> None:
     """Add the kernels of a product."""
-    thin_dots = tuning_of(lowering.machine).thin_dots
+    thin_dots = lowering.target.tuning.thin_dots
     thin = thin_dot(made.dot, thin_dots) if is_canonical(made.dot) else None
-    machine = lowering.machine
-    gemm = None if thin is not None else gemm_of(machine, made.dot, made.epilogue.needs_rows)
-    if made.epilogue.needs_rows and _is_divided_more(machine, made.dot, thin, gemm):
+    target = lowering.target
+    gemm = None if thin is not None else gemm_of(target, made.dot, made.epilogue.needs_rows)
+    if made.epilogue.needs_rows and _is_divided_more(target, made.dot, thin, gemm):
         _add(lowering, made.without_epilogue)
         _add_epilogue(lowering, made)
     elif thin is not None:
@@ -113,8 +113,8 @@ def _add(lowering: Lowering, made: _Product) -> None:
     elif gemm is not None:
         _add_gemm(lowering, made, gemm)
     else:
-        blocks = _blocks(machine, made.dot, made.epilogue.needs_rows)
-        min_piece = tuning_of(machine).blas.min_piece_size
+        blocks = _blocks(target, made.dot, made.epilogue.needs_rows)
+        min_piece = target.tuning.blas.min_piece_size
         _add_kernel(
             lowering,
             made,
@@ -124,17 +124,17 @@ def _add(lowering: Lowering, made: _Product) -> None:
 
 
 def _is_divided_more(
-    machine: Machine, i: HloInstruction, thin: ThinDot | None, gemm: Gemm | None
+    target: Target, i: HloInstruction, thin: ThinDot | None, gemm: Gemm | None
 ) -> bool:
     """Return whether a product has more work items if its rows need not stay whole."""
     if thin is not None:
-        return thin.is_right and _thin_product(machine, i, thin).blocks > 1
+        return thin.is_right and _thin_product(target, i, thin).blocks > 1
     if gemm is None:
         return False
     whole, free = (
         math.prod(g.work_items) for g in (gemm, dataclasses.replace(gemm, whole_rows=False))
     )
-    return whole < tuning_of(machine).products.work_items and 2 * whole <= free
+    return whole < target.tuning.products.work_items and 2 * whole <= free
 
 
 def _add_kernel(
@@ -183,14 +183,14 @@ def _add_thin(lowering: Lowering, made: _Product, dot: ThinDot) -> None:
         plan = transposition(sizes, (0, 2, 1), element.byte_width)
         if plan is not None:
             rows = lowering.new(Shape.array(element, sizes), f"{made.name}.vectors")
-            kernel, work_items, work = transposition_kernel(plan)
+            kernel, work_items, work = transposition_kernel(plan, lowering.target.tuning.transposes)
             lowering.add(
                 KernelThunk(
                     rows.name, kernel, work_items, work, (vectors, rows), (vectors,), (rows,)
                 )
             )
             vectors = rows
-    thin = _thin_product(lowering.machine, made.dot, dot)
+    thin = _thin_product(lowering.target, made.dot, dot)
     _add_kernel(
         lowering,
         made,
@@ -199,10 +199,10 @@ def _add_thin(lowering: Lowering, made: _Product, dot: ThinDot) -> None:
     )
 
 
-def _thin_product(machine: Machine, i: HloInstruction, dot: ThinDot) -> ThinProduct:
+def _thin_product(target: Target, i: HloInstruction, dot: ThinDot) -> ThinProduct:
     columns = i.shape.dimensions[-1]
     return ThinProduct(
-        machine,
+        target,
         STORED[i.shape.element_type.text],
         dot.batch,
         dot.count,
@@ -237,10 +237,10 @@ def _add_epilogue(lowering: Lowering, made: _Product) -> None:
     )
 
 
-def gemm_of(machine: Machine, i: HloInstruction, whole_rows: bool = False) -> Gemm | None:
+def gemm_of(target: Target, i: HloInstruction, whole_rows: bool = False) -> Gemm | None:
     """A dot as a product of panels and tiles; None where it is none or BLAS does it better."""
     types = [part.shape.element_type for part in i.operands]
-    tile = product_tile(set(types), i.shape.element_type)
+    tile = target.capability.product_tile(set(types), i.shape.element_type)
     if tile is None or not is_canonical(i):
         return None
     numbers = i.attributes.dimension_numbers
@@ -258,14 +258,15 @@ def gemm_of(machine: Machine, i: HloInstruction, whole_rows: bool = False) -> Ge
     )
     batch = i.shape.dimensions[0] if numbers.lhs_batch_dimensions else 1
     rows, columns = i.shape.dimensions[-2:]
-    gemm = Gemm(machine, KINDS[tile], left, right, batch, rows, columns, _depth(i), whole_rows)
+    gemm = Gemm(target, KINDS[tile], left, right, batch, rows, columns, _depth(i), whole_rows)
     if gemm.rows < 2 or gemm.columns < 2:
         return None
+    is_known = is_by_blas(i, target.capability)
     # With few columns most lanes are empty. A loop nest is no better if it reads with strides.
-    if 2 * gemm.columns < gemm.lanes and (is_by_blas(i) or gemm.left.is_across):
+    if 2 * gemm.columns < gemm.lanes and (is_known or gemm.left.is_across):
         return None
     copied = gemm.batch * gemm.right_bytes if gemm.is_laid_out_ahead else 0
-    return None if copied > gemm.tuning.max_packed_bytes and is_by_blas(i) else gemm
+    return None if is_known and copied > gemm.tuning.max_packed_bytes else gemm
 
 
 def _blas_kernel(
@@ -334,14 +335,14 @@ def _blas_kernel(
     return building.built(Effort.OPTIMISED), down * across * (depth + epilogue.work)
 
 
-def _blocks(machine: Machine, i: HloInstruction, whole_rows: bool = False) -> tuple[int, int]:
+def _blocks(target: Target, i: HloInstruction, whole_rows: bool = False) -> tuple[int, int]:
     """Columns and rows of the pieces of a product that threads share.
 
     Columns are divided first: of pieces of rows, each would have BLAS rearrange all of the right
     operand, which takes half as long again.
     """
     rows, columns = i.shape.dimensions[-2:]
-    blas = tuning_of(machine).blas
+    blas = target.tuning.blas
     work = rows * columns * _depth(i)
     batch = i.shape.element_count // (rows * columns)
     pieces = min(blas.pieces // batch, work // blas.min_piece_products)
@@ -367,10 +368,10 @@ def _depth(i: HloInstruction) -> int:
     return int(i.operands[0].shape.dimensions[contracted])
 
 
-def is_by_blas(i: HloInstruction) -> bool:
+def is_by_blas(i: HloInstruction, capability: Capability) -> bool:
     """Return whether a dot is a product of matrices of a type that BLAS supports."""
     types = {shape.element_type for shape in (i.shape, *(part.shape for part in i.operands))}
-    return len(types) == 1 and types <= BLAS_TYPES and is_canonical(i)
+    return len(types) == 1 and types <= capability.BLAS_TYPES and is_canonical(i)
 
 
 def is_canonical(i: HloInstruction) -> bool:

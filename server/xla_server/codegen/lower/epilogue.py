@@ -105,7 +105,8 @@ class EpilogueFusion:
 
     `arguments` are the kernel's: each operand of the fusion once, then `product`, where the
     producer writes, and `result`, which are often the same. A fusion of two results gives the
-    product as the second. The operations of both are noted in `costs`.
+    product as the second. The operations of both are noted in the costs of
+    `lowering`.
     """
 
     fusion: HloInstruction
@@ -114,7 +115,7 @@ class EpilogueFusion:
     numbers: dict[HloInstruction, int]
     product: Value
     result: Value
-    costs: dict[HloInstruction, Cost]
+    lowering: Lowering
 
     @classmethod
     def of(
@@ -136,7 +137,7 @@ class EpilogueFusion:
             product = lowering.new(producer.shape, f"{fusion.name}.product")
         arguments = tuple(dict.fromkeys([*operands.values(), product, result]))
         numbers = {operand: arguments.index(value) for operand, value in operands.items()}
-        return cls(fusion, producer, arguments, numbers, product, result, lowering.costs)
+        return cls(fusion, producer, arguments, numbers, product, result, lowering)
 
     def argument(self, operand: HloInstruction) -> int:
         """The kernel's argument that an operand of the producer is, a parameter of the fusion."""
@@ -174,9 +175,9 @@ class EpilogueFusion:
             element,
             Tracer(RULES, numbers, origins).value(self.fusion, index),
         )
-        nest = Nest(loops, (store,))
+        nest = Nest(loops, (store,), self.lowering.target)
         found = _EpilogueBuilder(nest, {numbers[self.producer]}).epilogue(origins)
-        self.costs[self.fusion] = instruction_cost_once(self.producer) + found.cost
+        self.lowering.costs[self.fusion] = instruction_cost_once(self.producer) + found.cost
         return found
 
 

@@ -11,7 +11,6 @@ from xla_contract.shape import Shape
 from xla_server.buffers.code import Value
 from xla_server.codegen.lower.fft_kernels import Side
 from xla_server.codegen.lower.fft_plan import (
-    MAX_GENERIC,
     block_cost,
     divisors,
     padded_length,
@@ -19,78 +18,87 @@ from xla_server.codegen.lower.fft_plan import (
 )
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.routines.fourier_text import WIDTH, pair_bytes
+from xla_server.target.kernel_tuning import FourierTransforms
 
-_ROW = 3000
-"""Cost of one more kernel, in vector instructions: threads meet at its end."""
 
-_IDLE = 0.5
-"""Blocks that a thread waits for at the end of a kernel, on average, while others finish theirs."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Vectors:
+    """Vectors of `lanes` real numbers, and the tuning of transforms in them."""
+
+    lanes: int
+    tuned: FourierTransforms
+
+    def block_cost(self, n: int) -> float:
+        """Return the cost of a block transform of n elements; infinite where blocks have fewer."""
+        return block_cost(n, self.tuned.max_block_elements)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lines:
     """Lines of n elements: `outer` groups of `inner` neighbours, as [outer, n, inner].
 
-    Costs are in vector instructions, for vectors of `lanes` elements.
+    Costs are in vector instructions, for vectors of so many lanes.
     """
 
     outer: int
     n: int
     inner: int
 
-    def direct_cost(self, lanes: int) -> float:
+    def direct_cost(self, to: Vectors) -> float:
         """Return the cost of transforms in one kernel."""
-        return (-(-self.outer * self.inner // lanes) + _IDLE) * block_cost(self.n)
+        return (-(-self.outer * self.inner // to.lanes) + to.tuned.idle_blocks) * to.block_cost(
+            self.n
+        )
 
-    def cut(self, lanes: int) -> tuple[float, int]:
+    def cut(self, to: Vectors) -> tuple[float, int]:
         """Return the cost of the cheapest cut of lines, and its g."""
-        return _cheapest_cut(self, lanes)
+        return _cheapest_cut(self, to)
 
     def rest(self, m: int) -> "Lines":
         """Return what a cut leaves to be transformed, m lines of each."""
         return Lines(self.outer * m, self.n // m, self.inner)
 
-    def is_narrow(self, lanes: int) -> bool:
+    def is_narrow(self, to: Vectors) -> bool:
         """Return whether neighbours alone would leave most of a vector's lanes empty."""
-        return 2 * self.inner < lanes
+        return 2 * self.inner < to.lanes
 
-    def convolution_cost(self, lanes: int) -> float:
+    def convolution_cost(self, to: Vectors) -> float:
         """Return the cost of transforms by convolution."""
-        if max(prime_factors(self.n), default=1) <= MAX_GENERIC:
+        if max(prime_factors(self.n), default=1) <= to.tuned.max_cut_factor:
             return math.inf
         size, count = padded_length(self.n), self.outer * self.inner
         padded = Lines(count, size, 1)
-        each = min(padded.direct_cost(lanes), padded.cut(lanes)[0])
-        return 36.0 * size / lanes * count + 3 * _ROW + 2 * each
+        each = min(padded.direct_cost(to), padded.cut(to)[0])
+        return 36.0 * size / to.lanes * count + 3 * to.tuned.kernel_cost + 2 * each
 
-    def cost(self, lanes: int) -> float:
+    def cost(self, to: Vectors) -> float:
         """Return the cost of the cheapest way."""
-        return min(self.direct_cost(lanes), self.cut(lanes)[0], self.convolution_cost(lanes))
+        return min(self.direct_cost(to), self.cut(to)[0], self.convolution_cost(to))
 
-    def is_direct(self, lanes: int, extra: float = 0) -> bool:
+    def is_direct(self, to: Vectors, extra: float = 0) -> bool:
         """Return whether one kernel is cheapest, where another way costs `extra` more."""
-        direct = self.direct_cost(lanes)
+        direct = self.direct_cost(to)
         if direct == math.inf:
             return False
-        return direct <= extra + min(self.cut(lanes)[0], self.convolution_cost(lanes))
+        return direct <= extra + min(self.cut(to)[0], self.convolution_cost(to))
 
 
 @functools.lru_cache(4096)
-def _cheapest_cut(lines: Lines, lanes: int) -> tuple[float, int]:
+def _cheapest_cut(lines: Lines, to: Vectors) -> tuple[float, int]:
     best = (math.inf, 0)
     for g in divisors(lines.n)[1:-1]:
         m = lines.n // g
-        if block_cost(m) == math.inf:
+        if to.block_cost(m) == math.inf:
             continue
-        if lines.is_narrow(lanes):
-            first, then = (lines.outer * -(-k * lines.inner // lanes) for k in (g, m))
+        if lines.is_narrow(to):
+            first, then = (lines.outer * -(-k * lines.inner // to.lanes) for k in (g, m))
         else:
-            first, then = (lines.outer * k * -(-lines.inner // lanes) for k in (g, m))
-        cost = (first + _IDLE) * (block_cost(m) + 5 * m) + _ROW
+            first, then = (lines.outer * k * -(-lines.inner // to.lanes) for k in (g, m))
+        cost = (first + to.tuned.idle_blocks) * (to.block_cost(m) + 5 * m) + to.tuned.kernel_cost
         cost += (
-            (then + _IDLE) * block_cost(g)
-            if block_cost(g) < math.inf
-            else lines.rest(m).cost(lanes)
+            (then + to.tuned.idle_blocks) * to.block_cost(g)
+            if to.block_cost(g) < math.inf
+            else lines.rest(m).cost(to)
         )
         best = min(best, (cost, g))
     return best
@@ -111,8 +119,9 @@ class Context:
         self.lowering, self.name, self.real = lowering, name, real
         self.kind = real.text
         self.width = WIDTH[self.kind]
-        machine = lowering.machine
+        machine, self.tuned = lowering.target.machine, lowering.target.tuning.fourier
         self.lanes, self.pair = machine.lanes(self.width), pair_bytes(machine)
+        self.vectors = Vectors(self.lanes, self.tuned)
         self._count = 0
 
     def title(self) -> str:

@@ -35,10 +35,7 @@ from xla_server.codegen.lower.fft_plan import block_cost
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.routines.fourier_moves import move_routine
 from xla_server.codegen.routines.fourier_text import WIDTH, pair_bytes
-
-MIN_USED_LANES = 0.6
-"""Share of lanes below which lines are gathered across outer dimensions: a gather costs as much as
-the passes of a short line."""
+from xla_server.target.kernel_tuning import FourierTransforms
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -138,6 +135,11 @@ class BlockKernel:
         add_kernel(self.lowering, self.name, top, stack, self.work, *values, self.tables)
 
     @property
+    def tuned(self) -> FourierTransforms:
+        """The tuning of transforms."""
+        return self.lowering.target.tuning.fourier
+
+    @property
     def items(self) -> int:
         """Work items."""
         return math.prod(self.sizes) * -(-self.inner // self.lanes)
@@ -146,7 +148,7 @@ class BlockKernel:
     def work(self) -> int:
         """Operations of a work item."""
         if self.transform:
-            return int(block_cost(self.transform))
+            return int(block_cost(self.transform, self.transform))
         return 12 * max(self.loaded, self.stored)
 
     def build(
@@ -156,7 +158,7 @@ class BlockKernel:
 
         Names end in `suffix`.
         """
-        width, machine = self.lanes, self.lowering.machine
+        width, machine = self.lanes, self.lowering.target.machine
         blocks = -(-self.inner // width)
         count = max(self.loaded, self.stored, self.transform)
         array = StackArray(f"a{suffix}", scratch_bytes(machine, count))
@@ -191,7 +193,7 @@ class BlockKernel:
 
     def _parts(self, array: StackArray) -> tuple[Expression, Expression]:
         one: Expression = Address(array)
-        other = one + self.lowering.machine.vector_bytes
+        other = one + self.lowering.target.machine.vector_bytes
         return (other, one) if self.is_inverse else (one, other)
 
     def _merge(self) -> None:
@@ -209,7 +211,7 @@ class BlockKernel:
                 )
                 for side in sides
             )
-        elif self.sizes[0] > 1 and self._used_lanes < MIN_USED_LANES:
+        elif self.sizes[0] > 1 and self._used_lanes < self.tuned.min_used_lanes:
             self.source, self.target = (
                 dataclasses.replace(side, steps=(), split=(self.inner, side.steps[0]))
                 for side in sides
@@ -222,7 +224,7 @@ class BlockKernel:
     @property
     def lanes(self) -> int:
         """Lines of a block: real numbers of a vector."""
-        return self.lowering.machine.lanes(WIDTH[self.kind])
+        return self.lowering.target.machine.lanes(WIDTH[self.kind])
 
     @property
     def _used_lanes(self) -> float:
@@ -233,7 +235,7 @@ class BlockKernel:
     def _store_to_limit(self, body: Body, target: Expression, block: Block, suffix: str) -> None:
         """Store rows of the result up to the one that the limit cuts."""
         side, step = self.target, self.target.element_step
-        apart, pair = step // side.width, pair_bytes(self.lowering.machine)
+        apart, pair = step // side.width, pair_bytes(self.lowering.target.machine)
         routine = move_routine(self.kind, "columns", is_load=False, is_real=side.is_real)
         first, lines = block.first, block.lines
         ends = whole(self.limit + apart) - first - lines

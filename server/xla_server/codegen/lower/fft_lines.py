@@ -9,24 +9,13 @@ from xla_server.codegen.lower.fft_block import Tables
 from xla_server.codegen.lower.fft_context import Array, Context, Lines
 from xla_server.codegen.lower.fft_kernels import Block, BlockKernel, Side, Step, add_fused
 from xla_server.codegen.lower.fft_plan import (
-    block_cost,
     chirp_of,
     divisors,
-    fits_block,
     padded_length,
     roots,
     spectrum_of,
 )
 from xla_server.codegen.lower.fft_products import clear_ends, copy_rows, product
-
-_FULL_TABLE = 1 << 14
-"""Roots of a cut line up to which each has its own; of more, each is the product of two."""
-
-_FUSED_LINES = 8
-"""Lines from which both kernels of a cut are one whose work items are lines."""
-
-_FUSED_BYTES = 1 << 19
-"""Bytes of a line up to which that is done: so much of a core's second cache stays for blocks."""
 
 
 class LineTransforms(Context):
@@ -47,8 +36,8 @@ class LineTransforms(Context):
 
         Real operands and results, and limits, are for lines whose `inner` is 1.
         """
-        way = self._direct if lines.is_direct(self.lanes) else self._cut
-        if way == self._cut and lines.convolution_cost(self.lanes) < lines.cut(self.lanes)[0]:
+        way = self._direct if lines.is_direct(self.vectors) else self._cut
+        if way == self._cut and lines.convolution_cost(self.vectors) < lines.cut(self.vectors)[0]:
             way = self._convolution
         way(source, target, lines, is_inverse=is_inverse, factor=factor, limit=limit)
 
@@ -92,17 +81,17 @@ class LineTransforms(Context):
     ) -> None:
         """Lines of every g-th element, times roots; then lines across them."""
         kind, n, inner = self.kind, lines.n, lines.inner
-        _, g = lines.cut(self.lanes)
+        _, g = lines.cut(self.vectors)
         m = n // g
-        is_narrow = lines.is_narrow(self.lanes)
+        is_narrow = lines.is_narrow(self.vectors)
         tables = Tables(kind)
         whole = n * inner
         byte_size = whole * 2 * self.width
         is_fused = (
-            lines.outer >= _FUSED_LINES
-            and byte_size <= _FUSED_BYTES
+            lines.outer >= self.tuned.min_fused_lines
+            and byte_size <= self.tuned.max_fused_bytes
             and is_narrow
-            and block_cost(g) < math.inf
+            and self.vectors.block_cost(g) < math.inf
         )
         middle = Array(source.value) if is_fused else self.new(lines.outer * whole)
         step = 0 if is_fused else whole
@@ -132,7 +121,7 @@ class LineTransforms(Context):
         )
         if not is_fused:
             first.add()
-        if block_cost(g) == math.inf:
+        if self.vectors.block_cost(g) == math.inf:
             self.transform(middle, middle, lines.rest(m), is_inverse=is_inverse)
             self._turned(middle, target, lines, g, factor=factor, limit=limit)
             return
@@ -176,7 +165,7 @@ class LineTransforms(Context):
     def _turn(self, tables: Tables, lines: Lines, g: int, *, is_narrow: bool) -> Step:
         """Return what multiplies element k of line j by exp(-2 pi i j k / n)."""
         n, m = lines.n, lines.n // g
-        rows = m if n <= _FULL_TABLE else 1 << math.ceil(math.log2(m) / 2)
+        rows = m if n <= self.tuned.max_full_table else 1 << math.ceil(math.log2(m) / 2)
         steps = -(-m // rows)
         line = np.arange(g)
         if is_narrow:
@@ -204,13 +193,13 @@ class LineTransforms(Context):
     ) -> None:
         """Copy [outer, m, g, inner] to [outer, g, m, inner]."""
         n, m, inner = lines.n, lines.n // g, lines.inner
-        chunk = max(d for d in divisors(g) if fits_block(d))
+        chunk = max(d for d in divisors(g) if d <= self.tuned.max_block_elements)
         if limit or target.is_real:
             whole = self.new(lines.outer * n)
             self._turned(source, whole, lines, g, factor=factor, limit=0)
             copy_rows(self, whole, target, lines.outer, n, limit or n)
             return
-        if lines.is_narrow(self.lanes):
+        if lines.is_narrow(self.vectors):
             sizes: tuple[int, ...] = (lines.outer, g // chunk)
             across = m * inner
             read = self._across(source, (n * inner, chunk * inner), lines, g)

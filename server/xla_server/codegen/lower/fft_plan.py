@@ -1,6 +1,6 @@
 """Plans of Fourier transforms: factors of a length, passes, tables of roots of unity.
 
-A block transform does up to MAX_BLOCK elements of several lines in vectors: first large prime
+A block transform does elements of several lines in vectors: first large prime
 factors, each by the cheapest way, then unrolled radices. The cost of a plan is in vector
 instructions for a block, whatever the type.
 """
@@ -14,15 +14,8 @@ import numpy as np
 
 from xla_server.codegen.routines.fourier_passes import RADICES
 
-MAX_BLOCK = 4096
-"""Elements of a block transform: two blocks are a mebibyte with vectors of 64 bytes, which fits a
-core's second cache. Cutting lines of 2048 to 4096 elements took 1.2 to 2 times as long."""
-
 MAX_CONVOLUTION = 2048
 """Prime factor up to which blocks have convolutions: their scratch memory is on the stack, too."""
-
-MAX_GENERIC = 61
-"""Prime factor up to which lines of any length are cut, and no convolution is made of a line."""
 
 _COST = {2: 5, 3: 7, 4: 7, 5: 9, 6: 9, 7: 12, 8: 10, 9: 12, 10: 12, 11: 20, 13: 25}
 """Instructions of a pass for an element, loads and stores among them."""
@@ -83,11 +76,6 @@ def padded_length(n: int) -> int:
     return min(lengths)[1]
 
 
-def fits_block(n: int) -> bool:
-    """Return whether block transforms have so many elements."""
-    return n <= MAX_BLOCK
-
-
 @functools.cache
 def prime_way(p: int) -> tuple[float, str]:
     """Return the cost for an element of a prime factor, and how it is transformed.
@@ -105,10 +93,13 @@ def prime_way(p: int) -> tuple[float, str]:
 
 
 @functools.cache
-def block_cost(n: int) -> float:
-    """Return the cost of a block transform of n elements with its load and store."""
+def block_cost(n: int, max_elements: int) -> float:
+    """Return the cost of a block transform of n elements with its load and store.
+
+    It is infinite for more than `max_elements`.
+    """
     primes = prime_factors(n)
-    if not fits_block(n) or max(primes, default=1) > MAX_CONVOLUTION:
+    if n > max_elements or max(primes, default=1) > MAX_CONVOLUTION:
         return math.inf
     small = math.prod(p for p in primes if p <= RADICES[0])
     large = sum(prime_way(p)[0] for p in primes if p > RADICES[0])

@@ -29,12 +29,6 @@ from xla_server.codegen.lower.fft_kernels import add_kernel, bits_of, line_opera
 from xla_server.codegen.lower.fft_plan import roots
 from xla_server.codegen.routines.fourier_moves import move_routine
 
-_CHUNK = 256
-"""Vectors of a work item."""
-
-_ELEMENTS = 1 << 13
-"""Elements of a work item that only moves them."""
-
 
 def product(
     c: Context,
@@ -62,16 +56,17 @@ def product(
     tables = Tables(c.kind)
     address = tables.add(table[:count])
     width, total = 2 * c.width, lines.outer * lines.inner
-    chunks, blocks = -(-count // _CHUNK), -(-total // c.lanes)
+    most = c.tuned.item_vectors
+    chunks, blocks = -(-count // most), -(-total // c.lanes)
     beside = (lines.inner, (target_size if is_back else lines.n) * lines.inner * width, width)
     apart = (1, (lines.n if is_back else target_size) * width, 0)
     sides = (apart, beside) if is_back else (beside, apart)
-    top, block = Body(), StackArray("a", _CHUNK * c.pair)
+    top, block = Body(), StackArray("a", most * c.pair)
     a = Address(block)
     with Items(top, chunks * blocks, "item") as items:
-        begin = items.let("begin", items.axis // blocks * _CHUNK)
+        begin = items.let("begin", items.axis // blocks * most)
         first = items.let("first", items.axis % blocks * c.lanes)
-        taken = items.let("count", integer_op("minimum", _CHUNK, whole(count) - begin))
+        taken = items.let("count", integer_op("minimum", most, whole(count) - begin))
         for memory, is_load, (inner, outer_step, inner_step) in zip(
             (SOURCE, TARGET), (True, False), sides, strict=True
         ):
@@ -84,7 +79,7 @@ def product(
             given = move_operands(begin_at, a + real, a + imaginary, total, ahead, taken)
             steps = line_operands(first, inner, outer_step, inner_step)
             items.call_routine(move, given | steps)
-    work = 40 * _CHUNK
+    work = 40 * most
     add_kernel(c.lowering, c.title(), top, [block], work, source.value, target.value, tables)
 
 
@@ -104,17 +99,18 @@ def _rows_product(
     real, imaginary = (vector, 0) if is_inverse else (0, vector)
     full, rest = divmod(count, c.lanes)
     vectors = full + (rest > 0)
-    chunks = -(-vectors // _CHUNK)
+    most = c.tuned.item_vectors
+    chunks = -(-vectors // most)
     tables = Tables(c.kind)
     ones = tables.add(_by_lanes(np.ones(c.lanes, np.complex128), c.lanes))
     address = tables.add(_by_lanes(table[:count], c.lanes))
-    top, block = Body(), StackArray("a", _CHUNK * c.pair)
+    top, block = Body(), StackArray("a", most * c.pair)
     a = Address(block)
     with Items(top, lines.outer * chunks, "item") as items:
         line = items.let("line", items.axis // chunks)
         chunk = items.let("chunk", items.axis % chunks)
-        first = items.let("first", chunk * _CHUNK)
-        taken = items.let("count", integer_op("minimum", _CHUNK, whole(vectors) - first))
+        first = items.let("first", chunk * most)
+        taken = items.let("count", integer_op("minimum", most, whole(vectors) - first))
         left = items.let("rest", (chunk + 1) // chunks * rest)
         whole_vectors = items.let("full", integer_op("minimum", taken, whole(full) - first))
         for memory, array, size, is_load in (
@@ -135,7 +131,7 @@ def _rows_product(
             one, other = (part + whole_vectors * c.pair for part in parts)
             given = move_operands(at + whole_vectors * ahead, one, other, left, ahead, 1)
             items.call_routine(move, given)
-    work = 12 * min(_CHUNK, vectors)
+    work = 12 * min(most, vectors)
     add_kernel(c.lowering, c.title(), top, [block], work, source.value, target.value, tables)
 
 
@@ -162,9 +158,10 @@ def mix(c: Context, source: Array, target: Array, rows: int, n: int, *, is_inver
     pairs = table.size
     read, written = (half + 1, half) if is_inverse else (half, half + 1)
     vectors = -(-pairs // c.lanes)
-    chunks = max(1, -(-vectors // _CHUNK))
+    most = c.tuned.item_vectors
+    chunks = max(1, -(-vectors // most))
     tables = Tables(kind)
-    top, blocks = Body(), [StackArray(name, _CHUNK * c.pair) for name in "ab"]
+    top, blocks = Body(), [StackArray(name, most * c.pair) for name in "ab"]
     with Items(top, rows * chunks, "item") as items:
         line = items.let("line", items.axis // chunks)
         chunk = items.let("chunk", items.axis % chunks)
@@ -181,8 +178,8 @@ def mix(c: Context, source: Array, target: Array, rows: int, n: int, *, is_inver
                 _store(ends, kind, written_at, 2 * half + 1, _zero(kind))
         if pairs:
             address = tables.add(_by_lanes(table, c.lanes))
-            first = items.let("first", chunk * _CHUNK)
-            count = items.let("count", integer_op("minimum", _CHUNK, whole(vectors) - first))
+            first = items.let("first", chunk * most)
+            count = items.let("count", integer_op("minimum", most, whole(vectors) - first))
             rest = whole(pairs // c.lanes) - first
             full = items.let("full", integer_op("minimum", count, rest))
             a, b = map(Address, blocks)
@@ -193,7 +190,7 @@ def mix(c: Context, source: Array, target: Array, rows: int, n: int, *, is_inver
             factors = address + first * c.pair
             items.call(f"fourier_mix_{kind}", *halves, count, factors, bits_of(scale))
             _move_pairs(c, items, (a, b), written_at, half, pairs, numbers, is_load=False)
-    work = 40 * min(_CHUNK, vectors)
+    work = 40 * min(most, vectors)
     add_kernel(c.lowering, c.title(), top, blocks, work, source.value, target.value, tables)
 
 
@@ -243,7 +240,7 @@ def complete(c: Context, source: Array, target: Array, rows: int, n: int) -> Non
             _store(zeroth, kind, there, 0, _load(kind, at, 0))
             _store(zeroth, kind, there, 1, _zero(kind))
         low = integer_op("maximum", begin, 1)
-        with Loop(body, "k", end, low, iterations=_ELEMENTS) as loop:
+        with Loop(body, "k", end, low, iterations=c.tuned.item_elements) as loop:
             k = loop.axis
             one = loop.let("one", _load(kind, at, k * 2))
             other = loop.let("other", _load(kind, at, k * 2 + 1))
@@ -261,7 +258,7 @@ def copy_rows(c: Context, source: Array, target: Array, rows: int, n: int, count
     with _each_element(c, source, target, rows, count) as (body, line, begin, end):
         at = body.let("at", Address(SOURCE) + line * (n * 2 * c.width))
         there = body.let("there", Address(TARGET) + line * (count * parts * c.width))
-        with Loop(body, "k", end, begin, iterations=_ELEMENTS) as loop:
+        with Loop(body, "k", end, begin, iterations=c.tuned.item_elements) as loop:
             for part in range(parts):
                 element = _load(kind, at, loop.axis * 2 + part)
                 _store(loop, kind, there, loop.axis * parts + part, element)
@@ -288,14 +285,15 @@ def _each_element(
 
     It is (body, line, begin, end) while it is built.
     """
-    chunks = -(-count // _ELEMENTS)
+    most = c.tuned.item_elements
+    chunks = -(-count // most)
     top = Body()
     with Items(top, rows * chunks, "item") as items:
         line = items.let("line", items.axis // chunks)
-        begin = items.let("begin", items.axis % chunks * _ELEMENTS)
-        end = items.let("end", integer_op("minimum", begin + _ELEMENTS, count))
+        begin = items.let("begin", items.axis % chunks * most)
+        end = items.let("end", integer_op("minimum", begin + most, count))
         yield items, line, begin, end
-    work = 2 * min(count, _ELEMENTS)
+    work = 2 * min(count, most)
     values = source.value, target.value
     add_kernel(c.lowering, c.title(), top, [], work, *values, effort=effort)
 

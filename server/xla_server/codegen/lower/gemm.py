@@ -24,8 +24,8 @@ from xla_server.codegen.routines.gemm_functions import panel_name, tile_name
 from xla_server.codegen.routines.gemm_loops import BAND, BAND_BY_ROWS, LAYOUT
 from xla_server.codegen.routines.gemm_panels import SLACK, SOURCES
 from xla_server.codegen.routines.gemm_tiles import VECTORS, Kind, heights
-from xla_server.target.machine import Machine
-from xla_server.target.tuning import MatrixProducts, tuning_of
+from xla_server.target.target import Target
+from xla_server.target.tuning import MatrixProducts
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Side:
 class Gemm:
     """A product of `batch` pairs of matrices. `whole_rows` keeps each row in one work item."""
 
-    machine: Machine
+    target: Target
     kind: Kind
     left: Side
     right: Side
@@ -70,12 +70,12 @@ class Gemm:
     @property
     def tuning(self) -> MatrixProducts:
         """The blocking for the machine."""
-        return tuning_of(self.machine).products
+        return self.target.tuning.products
 
     @property
     def height(self) -> int:
         """Rows of a tile: those that are computed in vain cost as much as others."""
-        rows = heights(self.machine)
+        rows = heights(self.target.machine)
         return min(rows, key=lambda height: -(-self.rows // height) * (height + 1))
 
     @property
@@ -91,7 +91,7 @@ class Gemm:
     @property
     def lanes(self) -> int:
         """Elements of a vector."""
-        return self.machine.lanes(self.kind.width)
+        return self.target.machine.lanes(self.kind.width)
 
     @property
     def panel_columns(self) -> int:
@@ -141,7 +141,7 @@ class Gemm:
         if self.tiles <= self.tuning.max_unpacked_tiles or down <= self.tuning.max_repacking_blocks:
             return False
         is_large = self.batch == 1 and self.work > 2 * self.tuning.min_item_products
-        return is_large or self.right_bytes > self.tuning.stack_bytes
+        return is_large or self.right_bytes > self.tuning.block_bytes
 
     @property
     def is_by_rows(self) -> bool:
@@ -159,10 +159,10 @@ class Gemm:
         tuned = self.tuning
         most = self.work // self.batch // tuned.min_item_products
         wanted = min(-(-tuned.work_items // self.batch), max(1, most))
-        most = max(1, tuned.m_block_bytes // self.panel_bytes(self.height, self.run))
+        most = max(1, tuned.block_bytes // self.panel_bytes(self.height, self.run))
         if self.depth <= tuned.max_shallow_depth:
             row = self.height * self.columns * self.kind.width
-            most = min(most, max(-(-most // 8), tuned.result_block_bytes // row))
+            most = min(most, max(-(-most // 8), tuned.block_bytes // row))
         down = max(min(wanted, self.tiles), -(-self.tiles // most))
         if self.tiles <= tuned.max_unpacked_tiles:
             down = 1
@@ -187,7 +187,7 @@ class Gemm:
     def _share(self, tiles: int) -> int:
         """Return the tiles of the busiest thread where threads take `tiles` at a time in turn."""
         whole, rest = divmod(self.tiles, tiles)
-        rounds, others = divmod(whole, self.tuning.cores)
+        rounds, others = divmod(whole, self.target.machine.cores)
         return rounds * tiles + (tiles if others else rest)
 
     @property

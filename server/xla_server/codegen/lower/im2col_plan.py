@@ -10,17 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from xla_server.codegen.lower.im2col import Axis, Line, Matrix
 from xla_server.ir.module import HloInstruction
-from xla_server.target.machine import Machine
-from xla_server.target.tuning import tuning_of
-
-BLOCK_ELEMENTS = 1 << 17
-"""Elements of the matrix that is copied at once: as many as stay in a core's cache."""
-
-BLOCK_ROWS = 512
-"""Rows of the matrix that is copied at once."""
-
-SHORTEST_DEPTH = 64
-"""Fewest elements of the depth in a block."""
+from xla_server.target.target import Target
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,7 +38,7 @@ class Plan:
     group_step: int
 
     @classmethod
-    def of(cls, machine: Machine, i: HloInstruction) -> "Plan":
+    def of(cls, target: Target, i: HloInstruction) -> "Plan":
         """The plan of a convolution."""
         numbers = i.attributes.dimension_numbers
         base, kernel = (operand.shape for operand in i.operands)
@@ -75,10 +65,11 @@ class Plan:
             inputs = kernel.dimensions[numbers.kernel_input_feature_dimension]
             group_step = inputs * strides[numbers.input_feature_dimension]
         batches = math.prod(axis.size for axis in fixed)
-        block_rows = _block(machine, row_count, batches * groups)
+        block_rows = _block(target, row_count, batches * groups)
         block_depth = depth_count
         if leading is None:
-            most = max(SHORTEST_DEPTH, BLOCK_ELEMENTS // block_rows)
+            tuned = target.tuning.convolutions
+            most = max(tuned.min_im2col_depth, tuned.im2col_elements // block_rows)
             # Blocks of even sizes also cut fewer runs of the input in two.
             block_depth = -(-depth_count // -(-depth_count // most))
         return cls(
@@ -99,10 +90,11 @@ class Plan:
         )
 
 
-def _block(machine: Machine, rows: int, others: int) -> int:
+def _block(target: Target, rows: int, others: int) -> int:
     """Rows of a block: few enough that there are several, of about the same size."""
-    fewest = -(-tuning_of(machine).convolutions.min_im2col_blocks // others)
-    wanted = max(-(-rows // BLOCK_ROWS), min(fewest, -(-rows // 64)))
+    tuned = target.tuning.convolutions
+    fewest = -(-tuned.min_im2col_blocks // others)
+    wanted = max(-(-rows // tuned.im2col_rows), min(fewest, -(-rows // 64)))
     even = -(-rows // wanted)
     return min(rows, -(-even // 8) * 8)
 

@@ -20,9 +20,6 @@ from xla_server.ir.module import HloInstruction
 
 _LETTER = {Transpose.NO_TRANSPOSE: "N", Transpose.TRANSPOSE: "T", Transpose.ADJOINT: "C"}
 _OTHER_SIDE = {"L": "R", "R": "L"}
-_PARTS, _SYSTEMS = 8, 512
-"""Into how many parts many systems with one triangle are divided, and how large those are."""
-
 OTHER_TRIANGLE = {"L": "U", "U": "L"}
 """The triangle of a row-major matrix, as the column-major LAPACK sees its transpose."""
 
@@ -88,7 +85,9 @@ def solve(
         # The transposed system, as BLAS counts columns first.
         is_left, letter = side == "R", OTHER_TRIANGLE[triangle]
         others, ahead = (m, n) if is_left else (n, n)
-        parts = max(1, min(_PARTS // k.count, others // _SYSTEMS))
+        tuned = lowering.target.tuning.linear_algebra
+        parts = min(tuned.solver_items // k.count, others // tuned.min_item_systems)
+        parts = max(1, parts)
         factors, systems = k.read(0), k.change(0, 1)
         first = k.part * others // parts if parts > 1 else whole(0)
         last = (k.part + 1) * others // parts if parts > 1 else whole(others)

@@ -15,7 +15,7 @@ from xla_server.codegen.kernel_ir.statements import Let
 from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.codegen.loops.loop_builder import Nest
 from xla_server.codegen.loops.reduction_groups import reductions_of
-from xla_server.codegen.loops.row_buffers import WORTH, cost_of
+from xla_server.codegen.loops.row_buffers import cost_of
 from xla_server.codegen.loops.scheduled import Evaluations, ScheduledKernel
 from xla_server.codegen.loops.schedules import ElementGraph, scheduled_by
 from xla_server.codegen.loops.stored_nodes import all_nodes, prologue_of
@@ -28,16 +28,7 @@ from xla_server.evaluator.cost import Cost
 from xla_server.evaluator.evaluation_cost import evaluation_cost
 from xla_server.ir.affine import Affine, linear, multi_index
 from xla_server.ir.module import HloInstruction
-
-ACCESS_UNITS = WORTH // 2
-"""Time to store an element or to load it, in additions."""
-
-MAX_UNOPTIMISED_WORK = 256
-"""Operations up to which optimising a kernel of one element does not pay: starting it takes longer.
-The sum of 64 partial sums has 195."""
-
-MAX_REPEATED_UNOPTIMISED_WORK = 16
-"""The same inside of a loop, which runs the kernel many times."""
+from xla_server.target.target import Target
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,6 +47,7 @@ class LoopTask:
     values: tuple[Value, ...]
     name: str
     numbers: tuple[int, ...]
+    target: Target
     is_repeated: bool = False
 
 
@@ -79,11 +71,13 @@ def loop_kernel(task: LoopTask) -> LoopKernel:
     buffers = list(dict.fromkeys([*task.stored.values(), *task.values]))
     origins: Origins = {}
     dimensions = task.values[0].shape.dimensions
-    graph = ElementGraph(dimensions, maker_of(task, buffers, origins), cancellation=len(buffers))
-    schedule, found = scheduled_by(graph)
-    found = _unoptimised_if_short(
-        found, MAX_REPEATED_UNOPTIMISED_WORK if task.is_repeated else MAX_UNOPTIMISED_WORK
+    graph = ElementGraph(
+        dimensions, maker_of(task, buffers, origins), task.target, cancellation=len(buffers)
     )
+    schedule, found = scheduled_by(graph)
+    tuned = task.target.tuning.loops
+    limit = tuned.max_repeated_unoptimised_work if task.is_repeated else tuned.max_unoptimised_work
+    found = _unoptimised_if_short(found, limit)
     pairs = in_place_pairs(graph.nest, buffers) if schedule.reads_first else ()
     thunk = kernel_thunk(task.name, found, buffers, in_place=pairs)
     return LoopKernel(
@@ -150,16 +144,17 @@ def cost_of_evaluations(evaluated: Mapping[HloInstruction, float]) -> Cost:
 
 def units_of(evaluations: Evaluations, task: LoopTask) -> float:
     """Return the time of a launch: of its operations, loads and stores."""
-    total = float(ACCESS_UNITS * sum(value.shape.element_count for value in task.values))
+    access = task.target.tuning.loops.access_work
+    total = float(access * sum(value.shape.element_count for value in task.values))
     for what, times in evaluations.items():
-        total += times * _unit(what)
+        total += times * _unit(what, access)
     return total
 
 
-def _unit(what: Node | Reduction) -> int:
+def _unit(what: Node | Reduction, access: int) -> int:
     if isinstance(what, Apply):
         return cost_of(what)
-    return ACCESS_UNITS if isinstance(what, Load) else 1
+    return access if isinstance(what, Load) else 1
 
 
 def _prologue_reductions(nest: Nest, origins: Origins) -> tuple[HloInstruction, ...]:

@@ -47,7 +47,14 @@ def add_loop(
     """Add the kernel of an instruction over these operands, writing these values."""
     numbers, is_repeated = tuple(range(len(values))), lowering.loop_depth > 0
     task = LoopTask(
-        instruction, instruction, operands, tuple(values), instruction.name, numbers, is_repeated
+        instruction,
+        instruction,
+        operands,
+        tuple(values),
+        instruction.name,
+        numbers,
+        lowering.target,
+        is_repeated,
     )
     add_kernel(lowering, loop_kernel(task))
 
@@ -103,7 +110,7 @@ def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
             Store(len(buffers) - 1, kernel_type, linear(moved, sizes), tracer.value(update, index))
         ]
 
-    found = row_kernel(Nest(*collapsed(update.shape.dimensions, make)))
+    found = row_kernel(Nest(*collapsed(update.shape.dimensions, make), lowering.target))
     lowering.add(kernel_thunk(i.name, found, buffers, updates=(result,)))
     return result
 

@@ -14,7 +14,7 @@ from xla_server.evaluator.cost import Cost
 from xla_server.evaluator.plan import in_order
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.target.machine import Machine
+from xla_server.target.target import Target
 
 Tree: TypeAlias = "Value | tuple[Tree, ...] | None"
 """The values of an instruction: one for an array, None for a token, a tuple for a tuple."""
@@ -35,13 +35,13 @@ class Lowering:
     def __init__(
         self,
         table: Mapping[Opcode, Lower],
-        machine: Machine,
+        target: Target,
         custom_calls: Registry = BUILTIN,
         *,
         fuses: bool = True,
     ) -> None:
         """Without `fuses`, lower the instructions inside of fusions one by one."""
-        self.machine = machine
+        self.target = target
         self._table = table
         self._fuses = fuses
         self.custom_calls = custom_calls
@@ -173,16 +173,16 @@ def leaves(tree: Tree) -> list[Value]:
 def lower(
     module: HloModule,
     table: Mapping[Opcode, Lower],
-    machine: Machine,
+    target: Target,
     custom_calls: Registry = BUILTIN,
     *,
     fuses: bool = True,
 ) -> Code:
-    """The code of a module for a machine; raises UnimplementedError for an opcode without lowering.
+    """The code of a module for a target; raises UnimplementedError for an opcode without lowering.
 
     Without `fuses`, the instructions inside of fusions are lowered one by one.
     """
-    lowering = Lowering(table, machine, custom_calls, fuses=fuses)
+    lowering = Lowering(table, target, custom_calls, fuses=fuses)
     arguments = [
         lowering.fresh(parameter.shape, parameter.name) for parameter in module.entry.parameters
     ]
@@ -196,6 +196,7 @@ def lower(
         leaves(result),
         lowering.origins,
         lowering.costs,
+        target.tuning.loops.chunks,
     )
 
 

@@ -28,7 +28,6 @@ from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.custom_calls.attributes import parse_attributes
 from xla_server.ir.module import HloInstruction
-from xla_server.target.tuning import tuning_of
 
 LowerCall: TypeAlias = Callable[[Lowering, HloInstruction], Tree]
 """Adds the rows of a call and gives its values."""
@@ -56,9 +55,6 @@ def basis(row: Expression, column: Expression) -> Expression:
     return to("i64", ir.condition("eq", row, column))
 
 
-_BLOCK = 16
-"""Rows and columns that are transposed together, so that both sides stay in the cache."""
-
 _WORDS = {"f32": np.uint32, "f64": np.uint64}
 
 Argument: TypeAlias = str | int | ElementType | Expression
@@ -85,7 +81,7 @@ class MatrixKernel:
         self._results = leaves(self.result)
         self._batch = first.dimensions[: first.rank - rank]
         self._count = math.prod(self._batch)
-        self._slots = max(1, min(self._count, tuning_of(lowering.machine).row_slots))
+        self._slots = max(1, min(self._count, lowering.target.tuning.linear_algebra.row_slots))
         self._buffers: dict[Value, ir.Buffer] = {}
         self._reads: dict[Value, None] = {}
         self._writes: dict[Value, None] = {}
@@ -216,19 +212,21 @@ class MatrixKernel:
             element = self.load(self.computed, source, r * columns + c)
             self.store(self.computed, target, c * rows + r, element)
 
-        def inside(block: Expression, size: int) -> contextlib.AbstractContextManager[ir.Value]:
-            first = block * _BLOCK
-            return self.loop(ir.integer_op("minimum", size, first + _BLOCK), first, _BLOCK)
+        side = self._lowering.target.tuning.linear_algebra.transposed_rows
 
-        if min(rows, columns) <= _BLOCK:
+        def inside(block: Expression, size: int) -> contextlib.AbstractContextManager[ir.Value]:
+            first = block * side
+            return self.loop(ir.integer_op("minimum", size, first + side), first, side)
+
+        if min(rows, columns) <= side:
             with self.loop(rows) as r, self.loop(columns) as c:
                 move(r, c)
             return
-        with self.loop(-(-rows // _BLOCK)) as y:
+        with self.loop(-(-rows // side)) as y:
             if is_long(rows * columns):
                 self.stop()
             with (
-                self.loop(-(-columns // _BLOCK)) as x,
+                self.loop(-(-columns // side)) as x,
                 inside(y, rows) as r,
                 inside(x, columns) as c,
             ):

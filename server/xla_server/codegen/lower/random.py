@@ -37,9 +37,6 @@ from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.rng_bit_generator import split_dimension
 
-_WORK = 40
-"""About as many cheap operations as a counter costs."""
-
 _STATE, _AFTER, _BITS = Buffer(0, Role.READ), Buffer(1, Role.WRITE), Buffer(2, Role.WRITE)
 
 
@@ -58,7 +55,8 @@ def lower_rng_bit_generator(lowering: Lowering, i: HloInstruction) -> Tree:
         kernel = _three_fry(element, sizes)
     else:
         kernel = _philox(element, math.prod(sizes), form.dimensions[0])
-    lowering.add(kernel_thunk(i.name, ScheduledKernel(kernel, _WORK, 0, {}), (state, after, bits)))
+    work = lowering.target.tuning.linear_algebra.counter_work
+    lowering.add(kernel_thunk(i.name, ScheduledKernel(kernel, work, 0, {}), (state, after, bits)))
     return after, bits
 
 

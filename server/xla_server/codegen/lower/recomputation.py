@@ -15,16 +15,13 @@ from xla_server.buffers.code import Value
 from xla_server.codegen.loops.chunks import calls_of
 from xla_server.codegen.lower.concatenate import concatenate_writer
 from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS, is_fault
-from xla_server.codegen.lower.loop_kernel import ACCESS_UNITS, LoopKernel, LoopTask, loop_kernel
+from xla_server.codegen.lower.loop_kernel import LoopKernel, LoopTask, loop_kernel
 from xla_server.codegen.lower.loops import array_shapes
 from xla_server.evaluator.evaluation_cost import evaluation_cost, evaluations_once
 from xla_server.fusion.fusible import is_scalar_constant
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import CostClass
-from xla_server.target.fusion_tuning import EvaluationCosts
-
-MOST_PLANS = 24
-"""Plans that are written for one fusion, which bounds the time of compilation."""
+from xla_server.target.target import Target
 
 TRANSCENDENTAL_UNITS = int(CostClass.TRANSCENDENTAL)
 """Time of a transcendental function in additions."""
@@ -37,8 +34,8 @@ Writer: TypeAlias = Callable[[LoopTask], LoopKernel]
 class LoopNestCosts:
     """The cost model of fusion: it writes the kernels that a fusion would be, and counts them."""
 
-    def __init__(self, costs: EvaluationCosts) -> None:
-        self._costs = costs
+    def __init__(self, target: Target) -> None:
+        self._target = target
 
     def stored(self, fusion: HloInstruction) -> frozenset[HloInstruction]:
         """Return what is cheaper to store by kernels before a loop fusion than to evaluate in it.
@@ -49,8 +46,10 @@ class LoopNestCosts:
             return frozenset()
         try:
             is_concatenate = fusion.called[0].root.opcode is Opcode.CONCATENATE
-            write = concatenate_writer(fusion) if is_concatenate else loop_kernel
-            planner = _Planner(_task_of(fusion), write, self._costs)
+            write = (
+                concatenate_writer(fusion, self._target.tuning) if is_concatenate else loop_kernel
+            )
+            planner = _Planner(_task_of(fusion, self._target), write)
         except Exception:  # Lowering writes the same kernel, and reports the same error.
             return frozenset()
         try:
@@ -62,7 +61,7 @@ class LoopNestCosts:
             return frozenset()
 
 
-def _task_of(fusion: HloInstruction) -> LoopTask:
+def _task_of(fusion: HloInstruction, target: Target) -> LoopTask:
     """Return the task of a fusion's kernel, over values that stand for those of the program."""
     operands = {
         operand: _value(operand, operand.name)
@@ -72,7 +71,7 @@ def _task_of(fusion: HloInstruction) -> LoopTask:
     shapes = array_shapes(fusion.shape)
     values = tuple(Value(s.without_layout(), f"{fusion.name}.{n}") for n, s in enumerate(shapes))
     numbers = tuple(range(len(values)))
-    return LoopTask(fusion, fusion, operands, values, fusion.name, numbers)
+    return LoopTask(fusion, fusion, operands, values, fusion.name, numbers, target)
 
 
 def _value(i: HloInstruction, name: str) -> Value:
@@ -82,8 +81,9 @@ def _value(i: HloInstruction, name: str) -> Value:
 class _Planner:
     """Chooses which instructions of a fusion are stored."""
 
-    def __init__(self, task: LoopTask, write: Writer, costs: EvaluationCosts) -> None:
-        self._costs = costs
+    def __init__(self, task: LoopTask, write: Writer) -> None:
+        self._costs = task.target.tuning.evaluation_costs
+        self._loops = task.target.tuning.loops
         self._task = task
         self._write = write
         (self._called,) = task.instruction.called
@@ -93,7 +93,7 @@ class _Planner:
         if len(self._results) > 1:
             self._values.update(zip(self._results, task.values, strict=True))
         self._known = {(task.instruction, frozenset[HloInstruction]()): write(task)}
-        self._left = MOST_PLANS
+        self._left = self._costs.max_plans
 
     def planned(self) -> frozenset[HloInstruction]:
         """Return what the plan stores that takes the least time of those tried."""
@@ -152,7 +152,7 @@ class _Planner:
         operands = {part: value for part, value in task.stored.items() if part in needed}
         value = self._value(root)
         stored = {**operands, **values}
-        return LoopTask(task.instruction, root, stored, (value,), value.name, (0,))
+        return LoopTask(task.instruction, root, stored, (value,), value.name, (0,), task.target)
 
     def _value(self, i: HloInstruction) -> Value:
         known = self._values.get(i)
@@ -183,7 +183,7 @@ class _Planner:
         for kernel in kernels:
             for i, times in kernel.evaluated.items():
                 evaluated[i] = evaluated.get(i, 0.0) + times
-        wasted = wasted_units(evaluated)
+        wasted = wasted_units(evaluated, self._loops.access_work)
         total = sum(wasted.values())
         if total <= self._costs.launch:
             return []
@@ -195,7 +195,7 @@ class _Planner:
             saved = sum(wasted.get(part, 0.0) for part in self._computed_from(i, frozenset()))
             elements = float(i.shape.element_count)
             reads = evaluated[i] / max(1.0, evaluations_once(i)) * elements
-            gains[i] = saved - ACCESS_UNITS * (reads + elements)
+            gains[i] = saved - self._loops.access_work * (reads + elements)
         best = sorted(gains, key=lambda i: gains[i], reverse=True)
         return [i for i in best if gains[i] > self._costs.launch]
 
@@ -207,8 +207,9 @@ class _Planner:
         if not kernel.prologue_reductions:
             return None
         (thunk,) = kernel.thunks
-        calls = calls_of(thunk.work_items, thunk.work, thunk.prologue)
-        wanted = min(self._costs.parallel_calls, calls_of(thunk.work_items, thunk.work, 0))
+        chunks = self._loops.chunks
+        calls = calls_of(thunk.work_items, thunk.work, thunk.prologue, chunks)
+        wanted = min(self._costs.parallel_calls, calls_of(thunk.work_items, thunk.work, 0, chunks))
         if calls >= wanted:
             return None
         return max(kernel.prologue_reductions, key=evaluations_once)
@@ -220,13 +221,15 @@ def _results(root: HloInstruction) -> tuple[HloInstruction, ...]:
     return tuple(results) if len(set(results)) == len(results) else (root,)
 
 
-def wasted_units(evaluated: Mapping[HloInstruction, float]) -> dict[HloInstruction, float]:
+def wasted_units(
+    evaluated: Mapping[HloInstruction, float], access_work: int
+) -> dict[HloInstruction, float]:
     """Return the time that goes to evaluations of elements that were evaluated before."""
     found = {}
     for i, times in evaluated.items():
         again = times - evaluations_once(i)
         if again > 0:
             one = evaluation_cost(i)
-            access = ACCESS_UNITS if i.opcode is Opcode.REDUCE else 0
+            access = access_work if i.opcode is Opcode.REDUCE else 0
             found[i] = again * (access + one.flops + TRANSCENDENTAL_UNITS * one.transcendentals)
     return found

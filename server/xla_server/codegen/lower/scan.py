@@ -55,9 +55,6 @@ _ZERO = literal(np.float64(0), ElementType.F64)
 _NOTHING = literal(np.float64(-0.0), ElementType.F64)
 """The neutral element of addition: x + -0 is x for every x."""
 
-_BLOCK = 128
-"""Neighbouring lines that one work item scans together."""
-
 
 def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
     """One pass where the window is a running one, else a loop over each window."""
@@ -77,7 +74,8 @@ def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
         if inner > 1
     ]
     arguments = [*dict.fromkeys(values), *results, *kept]
-    items = outer * -(-inner // _BLOCK) if inner > 1 else outer
+    columns = lowering.target.tuning.linear_algebra.scan_columns
+    items = outer * -(-inner // columns) if inner > 1 else outer
     work = 4 * shapes[0].element_count // items
     buffers = [
         Buffer(n, Role.WRITE if value in results or value in kept else Role.READ)
@@ -88,7 +86,7 @@ def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
         [buffers[arguments.index(value)] for value in (*values, *results, *kept)],
         [value.shape.element_type for value in (*values, *results)],
         Buffer(len(arguments), Role.WORD) if is_long(work) else None,
-        (length, inner),
+        (length, inner, columns),
         is_backwards(i, axis),
     )
     kernel = scan.kernel(buffers, items)
@@ -208,7 +206,8 @@ class _Scan:
     """A kernel while it is built.
 
     `memory` and `types` are those of elements, initial values and results; the memory of running
-    values follows. `shape` is the length of a line and the elements inside of it.
+    values follows. `shape` is the length of a line, the elements inside of
+    it, and those of a work item.
     """
 
     def __init__(
@@ -217,11 +216,12 @@ class _Scan:
         memory: Sequence[Buffer],
         types: Sequence[ElementType],
         word: Buffer | None,
-        shape: tuple[int, int],
+        shape: tuple[int, int, int],
         is_backwards: bool,
     ) -> None:
         count = len(step.new)
-        self._step, self._word, (self._length, self._inner) = step, word, shape
+        self._step, self._word = step, word
+        self._length, self._inner, self._columns = shape
         own = list(zip(memory, types, strict=False))
         self._elements, self._initial, self._results = own[:count], own[count:-count], own[-count:]
         self._kept = list(zip(memory[3 * count :], step.types, strict=False))
@@ -261,12 +261,13 @@ class _Scan:
 
     def _block(self, body: Items) -> None:
         """A work item is a block of neighbours, their running values are in memory."""
-        inner, blocks = self._inner, -(-self._inner // _BLOCK)
+        inner, size = self._inner, self._columns
+        blocks = -(-inner // size)
         item = Index(0, ((body.axis, 1),))
         row = body.let("row", Quotient(item, blocks))
-        low = body.let("low", Index(0, ((Remainder(item, blocks), _BLOCK),)))
-        high = body.let("high", integer_op("minimum", plus(low, _BLOCK), inner))
-        with Loop(body, self._names("column"), high, low, iterations=_BLOCK) as loop:
+        low = body.let("low", Index(0, ((Remainder(item, blocks), size),)))
+        high = body.let("high", integer_op("minimum", plus(low, size), inner))
+        with Loop(body, self._names("column"), high, low, iterations=size) as loop:
             own = loop.let(self._names("own"), Index(0, ((row, inner), (loop.axis, 1))))
             line = Index(self._first, ((row, self._length),))
             at = loop.let(self._names("at"), Index(0, ((line, inner), (loop.axis, 1))))
@@ -274,8 +275,8 @@ class _Scan:
             begun = evaluate(loop, self._names, self._step.begin, {**known, **self._starts})
             self._keep(loop, at, own, begun)
         with (
-            self._others(body, SPAN // _BLOCK) as lines,
-            Loop(lines, self._names("column"), high, low, iterations=_BLOCK) as loop,
+            self._others(body, SPAN // size) as lines,
+            Loop(lines, self._names("column"), high, low, iterations=size) as loop,
         ):
             own = loop.let(self._names("own"), Index(0, ((row, inner), (loop.axis, 1))))
             line = Index(self._first, ((row, self._length), (lines.axis, self._sign)))

@@ -12,11 +12,8 @@ from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loops import array_shapes
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.lower.scatter_kernel import Buffers, Combiner, ScatterKernel
-from xla_server.codegen.lower.scatter_space import UPDATE_WORK, Ranges, Space
+from xla_server.codegen.lower.scatter_space import Ranges, Space
 from xla_server.ir.module import HloInstruction
-
-_PLAIN = 4
-"""Statements of a combiner that cost about as much as loading and storing what it combines."""
 
 
 def lower_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -35,15 +32,16 @@ def lower_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
         i.called[0], types, [value.shape.element_type for value in operands[count + 1 :]]
     )
     space = Space.of(i.attributes.dimension_numbers, shapes[0], updates)
+    tuned = lowering.target.tuning.scatters
     width = max(kind.byte_width for kind in types)
-    weight = 1 + len(combiner.statements) // _PLAIN
-    division = space.division(i.attributes.unique_indices, weight, width)
-    whole = UPDATE_WORK * weight * updates.element_count
+    weight = 1 + len(combiner.statements) // tuned.statements_per_update
+    division = space.division(i.attributes.unique_indices, weight, width, tuned)
+    whole = tuned.update_work * weight * updates.element_count
     work = whole // (division.work_items if division else 1)
     # All vectors may be in one of the ranges.
     looks = is_long(whole if isinstance(division, Ranges) else work)
     if isinstance(division, Ranges):
-        work += UPDATE_WORK * space.vectors
+        work += tuned.update_work * space.vectors
     arguments = [*dict.fromkeys(operands[count:]), *results]
     buffers = {
         value: Buffer(n, Role.WRITE if value in results else Role.READ)
@@ -53,7 +51,7 @@ def lower_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     word = Buffer(len(arguments), Role.WORD) if looks else None
     memory = Buffers(indices, [buffers[value] for value in results], new, word)
     numbers, shape = i.attributes.dimension_numbers, i.operands[count].shape
-    kernel = ScatterKernel(space, numbers, shape, memory, combiner).kernel(
+    kernel = ScatterKernel(space, numbers, shape, memory, combiner, tuned).kernel(
         [*buffers.values(), *([word] if word else [])], division
     )
     found = ScheduledKernel(kernel, work, 0, {})

@@ -39,11 +39,9 @@ from xla_server.codegen.loops.stopping import SPAN, span_of, watched_loop
 from xla_server.codegen.lower.scatter_space import Blocks, Division, Ranges, Space
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloComputation
+from xla_server.target.kernel_tuning import Scatters
 
 _Open = TypeVar("_Open", bound=Body)
-
-_LISTED = 1024
-"""Index vectors that are tested before the updates of those found are combined."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,12 +90,14 @@ class ScatterKernel:
         indices: Shape,
         buffers: Buffers,
         combiner: Combiner,
+        tuned: Scatters,
     ) -> None:
         self._space = space
         self._vector = numbers.index_vector_dim
         self._shape = indices
         self._buffers = buffers
         self._combiner = combiner
+        self._tuned = tuned
         self._top = Body()
         self._body = self._top
         self._opened = ExitStack()
@@ -170,7 +170,7 @@ class ScatterKernel:
         The test that their windows fit comes after that.
         """
         space, vectors = self._space, self._space.vectors
-        listed = min(max(1, SPAN // space.window_elements), _LISTED, vectors)
+        listed = min(max(1, SPAN // space.window_elements), self._tuned.listed_vectors, vectors)
         own = StackArray("own", 8 * listed)
         self._stack = (own,)
         item = self._open(Items(self._body, division.work_items)).axis

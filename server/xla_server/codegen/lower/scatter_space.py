@@ -13,32 +13,7 @@ from typing import TypeAlias
 
 from xla_contract.dimension_numbers import ScatterDimensionNumbers
 from xla_contract.shape import Shape
-
-UPDATE_WORK = 8
-"""Operations of one update."""
-
-_SHORTEST, _LONGEST = 64, 256
-"""Bounds on the neighbours along the last dimension that one work item updates, which is a quarter
-of them: short pieces of many rows cost more than the parallelism gains."""
-
-_LITTLE = 1 << 18
-"""Operations that are not worth the care of sharing out."""
-
-_ITEM_WORK = 1 << 15
-"""Operations of a work item whose length is free."""
-
-_WALK = 16
-"""Update elements that take as long as what each further range costs: going past an index vector
-that is another's, and past its updates."""
-
-_MOST_RANGES = 16
-
-_WORTH = ((1 << 18, 16), (1 << 21, 4))
-"""Bytes of a result, and the update elements of a vector from which ranges are worth it there:
-into what is near the processor an element is combined as soon as it is found out whose it is."""
-
-_PAGE = 4096
-"""Bytes of the pieces of a result that work items own in turn."""
+from xla_server.target.kernel_tuning import Scatters
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -164,21 +139,21 @@ class Space:
         axis = self.window[dimension]
         return self.updates[axis] if axis >= 0 else 1
 
-    def division(self, is_unique: bool, weight: int, width: int) -> Division:
-        """How to share the updates out, by sizes alone.
+    def division(self, is_unique: bool, weight: int, width: int, tuned: Scatters) -> Division:
+        """How to share the updates out.
 
         An update costs as much as `weight` plain ones; an element of the input has `width` bytes.
         """
-        own = self._own()
-        work = UPDATE_WORK * weight * math.prod(self.updates)
-        if work < _LITTLE:
+        own = self._own(tuned)
+        work = tuned.update_work * weight * math.prod(self.updates)
+        if work < tuned.min_work:
             return own
         if is_unique or self.vectors == 1:
-            return self._of_updates(-(-work // _ITEM_WORK))
+            return self._of_updates(-(-work // tuned.item_work))
         # However often an index occurs, such blocks are even; one of the ranges may have it all.
-        return own or self._of_result(weight, width)
+        return own or self._of_result(weight, width, tuned)
 
-    def _own(self) -> Blocks | None:
+    def _own(self, tuned: Scatters) -> Blocks | None:
         """The best blocks of a dimension that the indices do not reach."""
         own = {
             axis
@@ -186,13 +161,17 @@ class Space:
             for axis in (self.window[d], self.batch[d])
             if axis >= 0 and self.scattered[d] < 0
         }
-        blocks = [Blocks(axis, self._block(axis), self.updates[axis]) for axis in sorted(own)]
-        best = max(blocks, key=lambda each: min(each.work_items, _MOST_RANGES), default=None)
+        blocks = [
+            Blocks(axis, self._block(axis, tuned), self.updates[axis]) for axis in sorted(own)
+        ]
+        best = max(blocks, key=lambda each: min(each.work_items, tuned.max_ranges), default=None)
         return best if best and best.work_items > 1 else None
 
-    def _block(self, axis: int) -> int:
-        size = self.updates[axis]
-        return max(_SHORTEST, min(_LONGEST, size // 4)) if axis == len(self.updates) - 1 else 1
+    def _block(self, axis: int, tuned: Scatters) -> int:
+        if axis < len(self.updates) - 1:
+            return 1
+        fewest, most = tuned.columns
+        return max(fewest, min(most, self.updates[axis] // tuned.column_items))
 
     def _of_updates(self, work_items: int) -> Blocks:
         """Split the outermost update dimension that is long enough for so many work items."""
@@ -200,7 +179,7 @@ class Space:
         size = self.updates[axis]
         return Blocks(axis, -(-size // work_items), size)
 
-    def _of_result(self, weight: int, width: int) -> Ranges | None:
+    def _of_result(self, weight: int, width: int, tuned: Scatters) -> Ranges | None:
         """Split a dimension along which the updates of one index vector have one position."""
         last = max(self.batch_dims, default=-1)
         for d in range(len(self.sizes)):
@@ -209,18 +188,18 @@ class Space:
                 return None
         each = weight * self.window_elements
         size = width * math.prod(self.sizes)
-        if any(size <= near and each < least for near, least in _WORTH):
+        if any(size <= near and each < least for near, least in tuned.min_updates):
             return None
         found = [
             d for d in range(len(self.sizes)) if self.scattered[d] >= 0 and self.extent(d) == 1
         ]
         if not found:
             return None
-        chosen = max(found, key=lambda d: min(self.sizes[d], _MOST_RANGES))
+        chosen = max(found, key=lambda d: min(self.sizes[d], tuned.max_ranges))
         size, row = self.sizes[chosen], width * math.prod(self.sizes[chosen + 1 :])
-        work_items = _power_of_two(min((each + _WALK) // _WALK, size, _MOST_RANGES))
+        work_items = _power_of_two(min(1 + each // tuned.range_updates, size, tuned.max_ranges))
         work_items = max(work_items, min(size, 2))
-        piece = _power_of_two(max(1, min(_PAGE // row, size // (2 * work_items))))
+        piece = _power_of_two(max(1, min(tuned.piece_bytes // row, size // (2 * work_items))))
         return Ranges(chosen, work_items, piece.bit_length() - 1) if work_items > 1 else None
 
 

@@ -36,9 +36,6 @@ from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.lower.scatter_kernel import flat_index
 from xla_server.ir.module import HloInstruction
 
-_BLOCK = 64
-"""Neighbours along the last dimension in one work item."""
-
 
 def lower_select_and_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     """The initial value everywhere, and each source combined in where its window selects."""
@@ -52,7 +49,8 @@ def lower_select_and_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     window, sizes = i.attributes.window.dimensions, i.shape.dimensions
     own = [n for n, d in enumerate(window) if d == WindowDimension(1) and sizes[n] > 1]
     split = min(own, default=-1)
-    block = _BLOCK if split == len(sizes) - 1 else 1
+    columns = lowering.target.tuning.scatters.selected_columns
+    block = columns if split == len(sizes) - 1 else 1
     items = -(-sizes[split] // block) if own else 1
     elements = math.prod(d.size for d in window) * i.operands[1].shape.element_count
     work = (i.shape.element_count + 8 * elements) // items

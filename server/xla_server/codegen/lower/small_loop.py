@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import CopyThunk, Value
-from xla_server.codegen.loops.element_updates import SMALL, chain_of, update_stores
+from xla_server.codegen.loops.element_updates import chain_of, update_stores
 from xla_server.codegen.loops.scalar_builder import Named
 from xla_server.codegen.loops.scalar_loop import Register, ScalarLoop, scalar_loop_kernel
 from xla_server.codegen.loops.stored_nodes import all_nodes
@@ -25,12 +25,7 @@ from xla_server.ir.affine import Affine, linear
 from xla_server.ir.effects import has_side_effect
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction
-
-MOST_REGISTERS = 48
-MOST_INSTRUCTIONS = 400
-MOST_WORK = 2048
-"""Limits of a loop body: numbers in registers, instructions, and operations of an iteration. Longer
-iterations do not suffer from the executor, and may use threads."""
+from xla_server.target.kernel_tuning import SmallLoops
 
 
 class _UnsuitableError(Exception):
@@ -44,7 +39,7 @@ def lower_small_loop(
 
     `handed_on` says of each element of the state whether the body leaves it as it is.
     """
-    if not _may_be_small(i):
+    if not _may_be_small(i, lowering.target.tuning.small_loops):
         return None
     loop = _SmallLoop(lowering, i, initial, handed_on)
     try:
@@ -53,7 +48,7 @@ def lower_small_loop(
         return None
 
 
-def _may_be_small(i: HloInstruction) -> bool:
+def _may_be_small(i: HloInstruction, tuned: SmallLoops) -> bool:
     count = 0
     for computation in i.called:
         if computation.root.opcode is Opcode.TUPLE and computation is i.called[1]:
@@ -62,7 +57,7 @@ def _may_be_small(i: HloInstruction) -> bool:
             count += len(part.called[0].instructions) if part.opcode is Opcode.FUSION else 1
             if has_side_effect(part) or part.control_predecessors:
                 return False
-    return count <= MOST_INSTRUCTIONS
+    return count <= tuned.max_instructions
 
 
 class _SmallLoop:
@@ -75,7 +70,7 @@ class _SmallLoop:
         initial: Sequence[Value],
         handed_on: Sequence[bool],
     ) -> None:
-        self._lowering = lowering
+        self._lowering, self.tuned = lowering, lowering.target.tuning.small_loops
         self._instruction = i
         self._body, self._condition = i.called
         # A value may have another rank: reshapes hand values on.
@@ -95,7 +90,7 @@ class _SmallLoop:
             for n, handed_on in enumerate(self._handed_on)
         )
         registers = [self._variables(number) for number in range(len(results))]
-        if sum(map(len, registers)) > MOST_REGISTERS:
+        if sum(map(len, registers)) > self.tuned.max_registers:
             raise _UnsuitableError
         arrays = {
             number: self._buffer(value)
@@ -119,9 +114,11 @@ class _SmallLoop:
         ]
         roots = [condition, *(part.next for part in parts if part.next is not None)]
         cost = _cost(stores, roots)
-        if cost > MOST_WORK:
+        if cost > self.tuned.max_work:
             raise _UnsuitableError
-        loop = ScalarLoop(parts, condition, stores, tracer.order(), len(self._buffers), cost)
+        loop = ScalarLoop(
+            parts, condition, stores, tracer.order(), len(self._buffers), cost, lowering.target
+        )
         self._add(loop, results, registers)
         return results
 
@@ -159,7 +156,7 @@ class _SmallLoop:
         if number >= len(self._roots):
             return []
         (state,) = self._body.parameters
-        chain, part = chain_of(self._roots[number])
+        chain, part = chain_of(self._roots[number], self.tuned.max_elements)
         is_element = (
             part.opcode is Opcode.GET_TUPLE_ELEMENT
             and part.operands[0] is state
@@ -174,7 +171,7 @@ class _SmallLoop:
         shape = self._shapes[number]
         if shape.rank and (self._handed_on[number] or self._chains[number]):
             return []
-        if shape.element_count > SMALL or not shape.element_count:
+        if shape.element_count > self.tuned.max_elements or not shape.element_count:
             raise _UnsuitableError
         kind = KERNEL_TYPE[shape.element_type].computed
         return [Named(f"s{number}_{n}", kind) for n in range(shape.element_count)]
@@ -223,7 +220,7 @@ class _StateTracer(Tracer):
                 part.opcode in RULES
                 and part.opcode is not Opcode.PARAMETER
                 and part.shape.is_array
-                and part.shape.element_count <= SMALL
+                and part.shape.element_count <= self._loop.tuned.max_elements
             ):
                 for element in range(part.shape.element_count):
                     self.value(part, _at(element, part.shape.dimensions))

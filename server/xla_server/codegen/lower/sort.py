@@ -50,11 +50,6 @@ from xla_server.codegen.routines.sorting import sorter_name
 from xla_server.codegen.trace.graph import Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.target.tuning import tuning_of
-
-_COST = 64
-"""Operations for each element of a row."""
-
 
 Give: TypeAlias = Callable[[Body, Expression, Expression], None]
 """Stores in a body, at an index of the result's row, the element of a number."""
@@ -153,9 +148,10 @@ class _Sort:
         words: int,
     ) -> None:
         self._lowering, self._name, self._rows, self._words = lowering, name, rows, words
-        self._each = -(-rows // tuning_of(lowering.machine).row_slots)
+        tuned = lowering.target.tuning.linear_algebra
+        self._each = -(-rows // tuned.row_slots)
         self._items = -(-rows // self._each)
-        self._work = _COST * length * self._each
+        self._work = tuned.sort_work * length * self._each
         operands, results = values
         shape = Shape.array(ElementType.S64, (self._items * words,))
         scratch = lowering.new(shape, f"{name}.scratch")

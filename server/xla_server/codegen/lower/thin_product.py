@@ -20,8 +20,8 @@ from xla_server.codegen.routines.thin_products import (
     streamed_name,
     thin_name,
 )
-from xla_server.target.machine import Machine
-from xla_server.target.tuning import ThinProducts, tuning_of
+from xla_server.target.target import Target
+from xla_server.target.tuning import ThinProducts
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class ThinProduct:
     result and from vector to vector of the product.
     """
 
-    machine: Machine
+    target: Target
     kind: str
     batch: int
     count: int
@@ -46,7 +46,7 @@ class ThinProduct:
 
     @property
     def _tuning(self) -> ThinProducts:
-        return tuning_of(self.machine).thin_products
+        return self.target.tuning.thin_products
 
     @property
     def width(self) -> int:
@@ -56,7 +56,7 @@ class ThinProduct:
     @property
     def height(self) -> int:
         """Vectors that are multiplied at the same time."""
-        heights = inner_heights(self.machine) if self.is_inner else OUTER_HEIGHTS
+        heights = inner_heights(self.target.machine) if self.is_inner else OUTER_HEIGHTS
         return next((n for n in heights if n >= self.vectors), heights[-1])
 
     @property
@@ -79,8 +79,8 @@ class ThinProduct:
         unit = ROWS
         least = -(-tuned.min_item_bytes // row)
         if not self.is_inner:
-            unit = self.machine.lanes(self.width)
-            least = tuning_of(self.machine).thin_dots.outer_piece_bytes // row
+            unit = self.target.machine.lanes(self.width)
+            least = self.target.tuning.thin_dots.outer_piece_bytes // row
             items = max(items, -(-self.count * row // tuned.result_row_bytes))
         wanted = max(-(-self.count // items), least)
         return min(self.count, -(-wanted // unit) * unit)
@@ -96,7 +96,7 @@ class ThinProduct:
         if not self.is_inner:
             return min(self.depth, self._tuning.step_elements // self.block)
         runs = -(-self.depth * self.width // self._tuning.run_bytes)
-        lanes = self.machine.lanes(self.width)
+        lanes = self.target.machine.lanes(self.width)
         return -(-self.depth // (runs * lanes)) * lanes
 
 

@@ -33,18 +33,7 @@ from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.routines.tiles import BLOCKS, side_of, tile_name, tile_routine
 from xla_server.ir.module import HloInstruction
-
-FEW_ELEMENTS = 256
-"""Up to which a loop over elements is as good."""
-
-BLOCK_BYTES = 128
-"""Bytes of a row in a block of tiles: a few neighbouring cache lines, which the processor
-prefetches."""
-
-FEW_BLOCKS = 8
-"""Smallest number of blocks per matrix for which finding the next matrix costs nothing
-noticeable."""
-
+from xla_server.target.kernel_tuning import Transposes
 
 _SOURCE, _RESULT = Buffer(0, Role.READ), Buffer(1, Role.WRITE)
 
@@ -109,25 +98,28 @@ def lower_transpose(lowering: Lowering, i: HloInstruction) -> Tree:
     plan = transposition(
         operand.shape.dimensions, i.attributes.permutation, i.shape.element_type.byte_width
     )
-    if plan is None or i.shape.element_count < FEW_ELEMENTS:
+    tuned = lowering.target.tuning.transposes
+    if plan is None or i.shape.element_count < tuned.min_elements:
         return lower_loop(lowering, i)
     source, result = lowering.array(operand), lowering.new(i.shape, i.name)
-    kernel, work_items, work = transposition_kernel(plan)
+    kernel, work_items, work = transposition_kernel(plan, tuned)
     arguments = (source, result)
     lowering.add(KernelThunk(i.name, kernel, work_items, work, arguments, (source,), (result,)))
     return result
 
 
-def transposition_kernel(plan: Transposition) -> tuple[Kernel, int, int]:
+def transposition_kernel(plan: Transposition, tuned: Transposes) -> tuple[Kernel, int, int]:
     """Return a kernel, its work items and the operations of one."""
     rows, columns = plan.rows, plan.columns
     side = side_of(plan.width, rows.size, columns.size)
-    tall, wide = (_block(axis.size, side or 1, plan.width) for axis in (rows, columns))
+    tall, wide = (
+        _block(axis.size, side or 1, tuned.block_bytes // plan.width) for axis in (rows, columns)
+    )
     builder = _KernelBuilder(plan, (tall, wide))
     body, effort = Body(), Effort.OPTIMISED
     if not side:
         builder.copy_elements(body)
-    elif builder.blocks < FEW_BLOCKS:
+    elif builder.blocks < tuned.min_blocks:
         builder.transpose_tiles(body, side)
         # Few blocks of calls are soon done, whatever is made of the loops around them.
         effort = Effort.PLAIN
@@ -138,9 +130,9 @@ def transposition_kernel(plan: Transposition) -> tuple[Kernel, int, int]:
     return kernel, kernel.items, 2 * min(tall, rows.size) * min(wide, columns.size)
 
 
-def _block(size: int, side: int, width: int) -> int:
-    """Return a whole number of tiles with the bytes that a block is to have."""
-    return min(-(-size // side) * side, max(side, BLOCK_BYTES // width))
+def _block(size: int, side: int, elements: int) -> int:
+    """Return a whole number of tiles with the elements that a block is to have."""
+    return min(-(-size // side) * side, max(side, elements))
 
 
 class _KernelBuilder:

@@ -33,12 +33,6 @@ from xla_server.codegen.routines.product_tiles import tallest, tile_name
 from xla_server.codegen.routines.winograd_block import BLOCK, panel_width
 from xla_server.codegen.routines.winograd_transforms import RESULTS, SIDE, TAPS, TRANSFORM_WEIGHTS
 
-FEWEST_FEATURES = 16
-"""Smallest number of input and output features for which transforms cost less than they save."""
-
-SMALLEST = 6
-"""Results along a dimension, from which few of a tile's are thrown away."""
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tiled:
@@ -61,12 +55,12 @@ class Tiled:
     @property
     def runs(self) -> int:
         """Runs of tiles done together: so many share a reading of the kernel."""
-        return min(2, -(-self.tiles // tallest(self.phase.machine)))
+        return min(2, -(-self.tiles // tallest(self.phase.target.machine)))
 
     @property
     def rows(self) -> int:
         """Tiles of a run."""
-        return min(tallest(self.phase.machine), -(-self.tiles // self.runs))
+        return min(tallest(self.phase.target.machine), -(-self.tiles // self.runs))
 
     @property
     def block(self) -> int:
@@ -115,10 +109,10 @@ def fits(phases: Sequence[Phase]) -> bool:
         len(phase.lines) == 2
         and all(
             (line.taps, line.step, line.reach, line.apart) == (TAPS, 1, 1, 1)
-            and line.results >= SMALLEST
+            and line.results >= phase.tuning.min_winograd_results
             for line in phase.lines
         )
-        and min(phase.inputs, phase.outputs) >= FEWEST_FEATURES
+        and min(phase.inputs, phase.outputs) >= phase.tuning.min_winograd_features
     )
 
 
@@ -227,8 +221,8 @@ def _sizes(tiled: Tiled) -> Operands:
     down, across = phase.lines
     square = 4 * phase.inputs * phase.outputs
     *_, (_, rest, _) = panels(phase)
-    widths = min(phase.outputs, panel_width(phase.machine)), rest
-    tile, narrow = (tile_name(phase.machine, "f32", tiled.rows, width) for width in widths)
+    widths = min(phase.outputs, panel_width(phase.target.machine)), rest
+    tile, narrow = (tile_name(phase.target.machine, "f32", tiled.rows, width) for width in widths)
     tiles_down, tiles_across = tiled.grid
     return {
         "block": tiled.block,

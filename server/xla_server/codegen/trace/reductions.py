@@ -25,6 +25,7 @@ from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.build import combiner
+from xla_server.target.capability import Capability
 
 _FREE_ORDER = {Opcode.ADD: "add_in_any_order", Opcode.MULTIPLY: "mul_in_any_order"}
 
@@ -36,10 +37,6 @@ _NEUTRAL: Mapping[str, Mapping[str, tuple[int, ...]]] = MappingProxyType(
         "c128": {"add_in_any_order": (1 << 63,) * 2},
     }
 )
-
-MAX_UNROLLED = 8
-"""Longest reduction, in elements, that is unrolled if its loop would test indices: with constants
-for indices nothing is left of the tests, and of an element of a concatenate only one operand."""
 
 LONG_WINDOW = 64
 """Elements of a window, beyond which one that is partly padding is combined in any order too."""
@@ -66,7 +63,9 @@ def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[Reduction]:
 
     reduction: Reduction
     elements: list[Node] = yield read(map(variable, loops))
-    if math.prod(loop.size for loop in loops) <= MAX_UNROLLED and tests(elements, loops):
+    # Tests of constants vanish, and an element of a concatenate is that of one operand.
+    is_short = math.prod(loop.size for loop in loops) <= Capability.MAX_UNROLLED_ITERATIONS
+    if is_short and tests(elements, loops):
         turns = itertools.product(*(map(Affine, range(loop.size)) for loop in loops))
         read_at = []
         for turn in turns:

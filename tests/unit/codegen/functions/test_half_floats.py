@@ -12,6 +12,7 @@ from xla_client import ops
 from xla_contract.element_type import ElementType as E
 from xla_server.backends.cpu import Cpu
 from xla_server.target.machine import Machine
+from xla_server.target.target import Target
 
 PROCESSORS = [
     pytest.param(HOST, id="host"),
@@ -27,7 +28,7 @@ def _converted(machine: Machine, x: Any, kind: E) -> tuple[Any, Any]:
     if not runs(machine):
         pytest.skip("the host runs no code of this processor")
     module = built(lambda p: ops.convert_element_type(p, kind), [x])
-    (found,) = on_cpu(module, [x], Cpu(machine=machine))
+    (found,) = on_cpu(module, [x], Cpu(target=Target.of(machine)))
     (expected,) = interpreted(module, [x])
     return found, expected
 

@@ -9,11 +9,15 @@ import numpy as np
 import pytest
 
 from tests.corpus.jax_programs import lower
+from tests.processors import TARGET, tuned
 from tests.unit.codegen.compiled import imported, on_cpu
 from xla_server.backends.compilation import compile_module
-from xla_server.codegen.loops import column_calls
-from xla_server.codegen.loops.columns import BLOCK
+from xla_server.backends.cpu import Cpu
 from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.target.target import Target
+
+BLOCK = TARGET.tuning.loops.column_block
+WITHOUT_CALLS = tuned(TARGET, "loops", min_call_elements=1 << 40)
 
 _RANDOM = np.random.default_rng(0)
 
@@ -59,27 +63,27 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_calls_and_loops_have_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_and_loops_have_the_same_bits(name: str) -> None:
     function, dtype, dimensions = CASES[name]
     x = _numbers(dtype, *dimensions)
     with jax.enable_x64(np.dtype(dtype).itemsize > 4):
         module = imported(lower(function, x))
     assert "fill_" in _text(module)
     called = on_cpu(module, [x])
-    monkeypatch.setattr(column_calls, "LEAST_ELEMENTS", 1 << 40)
-    assert "fill_" not in _text(module)
-    for one, other in zip(called, on_cpu(module, [x]), strict=True):
+    assert "fill_" not in _text(module, WITHOUT_CALLS)
+    for one, other in zip(called, on_cpu(module, [x], Cpu(target=WITHOUT_CALLS)), strict=True):
         assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
 
 
-def _text(module: Any) -> str:
-    return "".join(kernel.source for kernel in kernels_of(compile_module(module).code))
+def _text(module: Any, target: Target = TARGET) -> str:
+    code = compile_module(module, target=target).code
+    return "".join(kernel.source for kernel in kernels_of(code))
 
 
 @pytest.mark.parametrize(
     ("function", "dtype", "dimensions"),
     [
-        (_SUM, np.float32, (4096, column_calls.LEAST_COLUMNS - 1)),
+        (_SUM, np.float32, (4096, TARGET.tuning.loops.min_call_columns - 1)),
         (_SUM, np.float32, (20, 64)),
         (_SUM, np.complex64, (300, 70)),
         (_reduced(jax.lax.mul, 1), np.float32, (300, 70)),

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from tests.corpus.jax_programs import lower
+from tests.processors import TARGET
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from xla_contract.element_type import ElementType
 from xla_server.backends.compilation import compile_module
 from xla_server.codegen.kernel import Kernels
-from xla_server.codegen.loops.columns import BLOCK, column_kernel
+from xla_server.codegen.loops.columns import column_kernel
 from xla_server.codegen.loops.loop_builder import Nest
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.trace.graph import (
@@ -26,6 +27,8 @@ from xla_server.codegen.trace.graph import (
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.affine import Variable, linear, variable
 from xla_server.runtime.native import callable_at
+
+BLOCK = TARGET.tuning.loops.column_block
 
 _RANDOM = np.random.default_rng(0)
 
@@ -71,7 +74,7 @@ def test_what_is_made_of_sums_has_the_same_blocks(columns: int) -> None:
         Store(1, f32, variable(last), result),
         Store(2, f32, variable(last), Apply("mul", (result, result), "f32")),
     )
-    found = column_kernel(Nest((last,), stores))
+    found = column_kernel(Nest((last,), stores, TARGET))
     assert found is not None
     sums, squares = np.zeros(columns, np.float32), np.zeros(columns, np.float32)
     table = np.array([array.ctypes.data for array in (x, sums, squares)])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.processors import TARGET
 from tests.unit.passes.passing import stated
 from xla_server.backends.compilation import compile_module
 from xla_server.buffers.code import KernelThunk
@@ -46,7 +47,7 @@ def exponentials(thunk: KernelThunk) -> int:
     """Execute a kernel in the chunks that a launch is cut into; how often it calls exp."""
     namespace = _Counting()
     exec(compile(thunk.source, thunk.name, "exec"), namespace)
-    chunk = chunk_of(thunk.work_items, thunk.work, thunk.prologue)
+    chunk = chunk_of(thunk.work_items, thunk.work, thunk.prologue, TARGET.tuning.loops.chunks)
     for start in range(0, thunk.work_items, chunk):
         namespace["kernel"](0, start, min(start + chunk, thunk.work_items))
     return sum(n for name, n in namespace.calls.items() if re.match(r"(called_)?exp", name))

@@ -1,5 +1,6 @@
 """Nests cut where the operands of a concatenate meet and at the edges of a pad."""
 
+import dataclasses
 import re
 from collections.abc import Callable
 from typing import Any
@@ -9,9 +10,9 @@ import pytest
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax_programs import lower
+from tests.processors import TARGET, tuned
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from xla_server.backends.compilation import compile_module
-from xla_server.codegen.loops import pieces
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.ir.module import HloModule
 
@@ -113,11 +114,12 @@ def test_what_is_not_cut_is_right_too(name: str) -> None:
         np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=1e-5)
 
 
-@pytest.mark.parametrize("limit", ["MOST_RUNS", "MOST_NODES"])
-def test_nests_with_too_many_pieces_stay_whole(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("limit", ["max_runs", "max_nodes"])
+def test_nests_with_too_many_pieces_stay_whole(limit: str) -> None:
     module = imported(lower(_moved("edges"), X))
-    monkeypatch.setattr(pieces, limit, 1)
-    assert any("select(" in text for text in _texts(module))
+    pieces = dataclasses.replace(TARGET.tuning.loops.pieces, **{limit: 1})
+    code = compile_module(module, target=tuned(TARGET, "loops", pieces=pieces)).code
+    assert any("select(" in row.source for row in kernels_of(code))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -8,10 +8,10 @@ import pytest
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax_programs import lower
+from tests.processors import TARGET
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from xla_server.backends.compilation import compile_module
 from xla_server.backends.cpu import Cpu
-from xla_server.codegen.loops.row_buffers import MOST_BYTES
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.ir.module import HloModule
 
@@ -91,7 +91,7 @@ def test_cheap_values_are_computed_again() -> None:
 
 
 def test_rows_too_long_for_the_stack_are_computed_again() -> None:
-    long = np.zeros((2, MOST_BYTES // 4 + 1), np.float32)
+    long = np.zeros((2, TARGET.tuning.loops.max_row_buffer_bytes // 4 + 1), np.float32)
     texts = "".join(_texts(imported(lower(_softmax, long))))
     assert "keep_" not in texts
     assert texts.count("exp_f32(") > 1 or len(texts) > 1

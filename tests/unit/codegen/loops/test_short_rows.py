@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from tests.corpus.jax_programs import lower
+from tests.processors import TARGET
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from xla_server.backends.compilation import compile_module
-from xla_server.codegen.loops.function_calls import SHORT_ROWS
-from xla_server.codegen.loops.short_rows import LONGEST, ROWS
 from xla_server.codegen.lower.lowering import kernels_of
 
 _RANDOM = np.random.default_rng(0)
+TUNED = TARGET.tuning.loops
+ROWS, LONGEST = TUNED.short_row_block, TUNED.max_short_row
 SHORT = _RANDOM.standard_normal((ROWS * 3 + 5, 12)).astype(np.float32)
 DEEP = _RANDOM.standard_normal((5, 40, 7)).astype(np.float32)
 
@@ -74,7 +75,8 @@ def test_elementary_functions_of_short_rows_are_called(name: str, width: int) ->
     rows = SHORT.reshape(-1)[: 48 * 40].reshape(-1, width)
     function = getattr(jax.nn, name)
     (text,) = _texts(function, rows)
-    assert ("called_exp_f32(" in text) is (width in SHORT_ROWS)
+    fewest, most = TUNED.called_rows
+    assert ("called_exp_f32(" in text) is (fewest <= width <= most)
     module = imported(lower(function, rows))
     ((ours,), (expected,)) = on_cpu(module, (rows,)), interpreted(module, (rows,))
     np.testing.assert_allclose(ours, expected, rtol=2e-6, atol=2e-6)

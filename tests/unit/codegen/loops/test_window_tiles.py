@@ -6,21 +6,20 @@ import pytest
 
 from xla_contract.dimension_numbers import WindowDimension
 from xla_server.codegen.loops.window_tiles import (
-    MAX_STACK_BYTES,
-    SEGMENT_BYTES,
-    TILE_BYTES,
     Axis,
     TiledAxis,
     WindowTile,
     stack_elements,
     tile_of,
 )
+from xla_server.target.loop_tuning import WindowTiles
 
+TUNED = WindowTiles()
 PLAIN = WindowDimension(1)
 
 
 def _tile(*axes: Axis, width: int = 4) -> WindowTile:
-    tile = tile_of(axes, width, is_idempotent=False)
+    tile = tile_of(axes, width, TUNED, is_idempotent=False)
     assert tile is not None
     return tile
 
@@ -31,7 +30,7 @@ def _over(base: int, window: WindowDimension) -> Axis:
 
 def test_one_row_is_cut_into_equal_tiles_of_the_cache() -> None:
     (axis,) = _tile(_over(1 << 20, WindowDimension(15))).axes
-    assert axis.pitch * 4 <= TILE_BYTES
+    assert axis.pitch * 4 <= TUNED.tile_bytes
     assert axis.blocks * axis.length - axis.axis.size < axis.blocks
 
 
@@ -43,29 +42,29 @@ def test_short_rows_share_a_tile() -> None:
 
 def test_rows_under_one_window_are_in_one_tile() -> None:
     rows, columns = _tile(_over(512, WindowDimension(11)), Axis(4096, 4096, PLAIN)).axes
-    assert columns.length * 4 == SEGMENT_BYTES
+    assert columns.length * 4 == TUNED.segment_bytes
     assert rows.length >= 20
 
 
 def test_rows_are_cut_shorter_where_many_are_under_one_window() -> None:
     rows, columns = _tile(_over(5000, WindowDimension(250)), Axis(4096, 4096, PLAIN), width=8).axes
-    assert columns.length * 8 < SEGMENT_BYTES
+    assert columns.length * 8 < TUNED.segment_bytes
     assert rows.length >= 400
 
 
 def test_windows_that_do_not_fit_have_no_tile() -> None:
-    assert tile_of([_over(1 << 20, WindowDimension(1 << 18))], 4, is_idempotent=True) is None
+    assert tile_of([_over(1 << 20, WindowDimension(1 << 18))], 4, TUNED, is_idempotent=True) is None
     # Taps that no levels are shared for all stand in the text.
     apart = WindowDimension(500, stride=2, window_dilation=3)
-    assert tile_of([_over(1 << 20, apart)], 4, is_idempotent=True) is None
+    assert tile_of([_over(1 << 20, apart)], 4, TUNED, is_idempotent=True) is None
 
 
 @pytest.mark.parametrize("size", [2, 15, 64, 300, 1000])
 @pytest.mark.parametrize("width", [1, 4, 16])
 def test_tiles_fit_on_the_stack(size: int, width: int) -> None:
     axes = [_over(3000, WindowDimension(size)), _over(2000, WindowDimension(3, 2))]
-    tile = tile_of(axes, width, is_idempotent=False)
-    assert tile is None or stack_elements(tile) * width <= MAX_STACK_BYTES
+    tile = tile_of(axes, width, TUNED, is_idempotent=False)
+    assert tile is None or stack_elements(tile, TUNED.short_row) * width <= TUNED.max_stack_bytes
 
 
 @pytest.mark.parametrize(

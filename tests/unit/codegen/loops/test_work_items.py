@@ -4,19 +4,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.processors import TARGET
 from tests.unit.codegen.compiled import assert_same
 from xla_client import Op, ops
 from xla_server.codegen.loops.collapse import collapsed
-from xla_server.codegen.loops.work_items import (
-    FEWEST_ITEMS,
-    ITEM_ELEMENTS,
-    inner_loops,
-    parts_of_items,
-)
+from xla_server.codegen.loops.work_items import inner_loops, parts_of_items
 from xla_server.codegen.trace.graph import Position, Store
 from xla_server.codegen.trace.kernel_types import KernelType
 from xla_server.codegen.trace.tracer import Index
 from xla_server.ir.affine import ZERO, Variable
+
+TUNED = TARGET.tuning.loops
 
 
 def loops(*sizes: int) -> tuple[Variable, ...]:
@@ -31,31 +29,31 @@ def loops(*sizes: int) -> tuple[Variable, ...]:
         ((1000, 3), 1),
         ((100, 20, 3), 2),
         ((100, 5, 4, 3), 3),
-        ((100, 20, ITEM_ELEMENTS), 1),
-        ((FEWEST_ITEMS - 1, 20, 3), 1),
+        ((100, 20, TUNED.item_elements), 1),
+        ((TUNED.min_items - 1, 20, 3), 1),
     ],
 )
 def test_short_loops_are_inside_of_a_work_item(sizes: tuple[int, ...], count: int) -> None:
     nest = loops(*sizes)
-    assert inner_loops(nest, ()) == nest[len(nest) - count :]
+    assert inner_loops(nest, (), TUNED) == nest[len(nest) - count :]
 
 
 @pytest.mark.parametrize(
     ("sizes", "parts"),
     [
-        ((FEWEST_ITEMS // 2, 400, 3), 2),
+        ((TUNED.min_items // 2, 400, 3), 2),
         ((3, 400, 3), 1),
         ((3, 4400, 3), 22),
         ((2, 5, 400, 3), 8),
         # None of the few parts are equal.
-        ((FEWEST_ITEMS // 2, 401, 3), 1),
-        ((FEWEST_ITEMS, 400, 3), 1),
-        ((2, 400, ITEM_ELEMENTS), 1),
+        ((TUNED.min_items // 2, 401, 3), 1),
+        ((TUNED.min_items, 400, 3), 1),
+        ((2, 400, TUNED.item_elements), 1),
         ((4000, 3), 1),
     ],
 )
 def test_a_loop_is_divided_where_there_are_few_items(sizes: tuple[int, ...], parts: int) -> None:
-    assert parts_of_items(loops(*sizes), ()) == parts
+    assert parts_of_items(loops(*sizes), (), TUNED) == parts
 
 
 def test_a_divided_loop_is_two_loops_over_the_same_elements() -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.depth import paired
 from tests.corpus.jax_programs import lower
+from tests.processors import TARGET
 from tests.unit.codegen.compiled import built, imported, on_cpu
 from tests.unit.codegen.from_jax import assert_same_as_interpreted, assert_same_as_jax
 from tests.unit.passes.passing import stated
@@ -20,9 +21,12 @@ from xla_server.backends.compilation import compile_module
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.loops.pieces import MOST_RUNS
-from xla_server.codegen.lower.concatenate import FEW_COPIES, FEW_OPERANDS, Runs, runs_of
+from xla_server.codegen.lower.concatenate import Runs, runs_of
 from xla_server.codegen.lower.lowering import kernels_of
+
+FEW_OPERANDS = TARGET.tuning.concatenates.max_loop_operands
+FEW_COPIES = TARGET.tuning.concatenates.max_joined_copies
+MOST_RUNS = TARGET.tuning.loops.pieces.max_runs
 
 COUNTS = [2, 5, 8, 9, 20, 40, 100]
 FORMS = {

@@ -15,20 +15,43 @@ from jax import lax
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.depth import FULL
-from tests.processors import HOST
+from tests.processors import HOST, TARGET, tuned
 from tests.unit.codegen.compiled import CPU, both, built, imported, interpreted, on_cpu
 from xla_client import ops
 from xla_client.builder import Op
 from xla_contract.dimension_numbers import ConvolutionDimensionNumbers, WindowDimension
 from xla_server.backends.cpu import Cpu
 from xla_server.buffers.code import KernelThunk
-from xla_server.codegen.lower import convolution as lower_convolution
-from xla_server.codegen.lower import convolution_phases, im2col_plan
-from xla_server.codegen.lower import direct_convolution as lower_direct_convolution
+from xla_server.codegen.lower import convolution_phases
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.codegen.routines import product_tiles
+from xla_server.target.capability import Capability
 from xla_server.target.machine import Machine
+from xla_server.target.target import Target
+
+SMALL = Cpu(target=tuned(TARGET, "convolutions", min_products=0))
+"""A platform that has no convolution too small for routines."""
+
+BY_PRODUCTS = Cpu(
+    target=tuned(
+        TARGET,
+        "convolutions",
+        min_products=0,
+        min_group_size=1,
+        im2col_rows=16,
+        im2col_elements=16,
+        min_im2col_depth=5,
+    )
+)
+"""The same, with blocks of few rows and elements."""
+
+
+class TransposesAlways(Capability):
+    """The kernels of a processor, for which transposing always pays off."""
+
+    MIN_TAPS = 0
+
 
 INTEGERS = (np.dtype(np.int32), np.dtype(np.uint8), np.dtype(ml_dtypes.int4))
 FLOATS = tuple(
@@ -107,21 +130,16 @@ def test_any_attributes_as_loops(dtype: "np.dtype[Any]", case: Any, seed: int) -
 @settings(drawn_attributes, max_examples=30 if FULL else 6)
 @given(case=convolutions(), seed=st.integers(0, 9))
 def test_any_attributes_as_products(dtype: Any, case: Any, seed: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lower_convolution, "SMALL_WORK", 0)
-        patch.setattr(lower_convolution, "SMALL_GROUP", 1)
-        patch.setattr(im2col_plan, "BLOCK_ROWS", 16)
-        patch.setattr(im2col_plan, "BLOCK_ELEMENTS", 16)
-        patch.setattr(im2col_plan, "SHORTEST_DEPTH", 5)
-        compare(np.dtype(dtype), case, seed)
+    compare(np.dtype(dtype), case, seed, BY_PRODUCTS)
 
 
-def compare(dtype: "np.dtype[Any]", case: Any, seed: int) -> None:
+def compare(dtype: "np.dtype[Any]", case: Any, seed: int, cpu: Cpu = CPU) -> None:
     """Compiled and interpreted results of a convolution with drawn attributes agree."""
     attributes, base, kernel = case
     random = np.random.default_rng(seed)
     x, w = drawn(random, base, dtype), drawn(random, kernel, dtype)
-    for compiled, expected in both(lambda a, b: ops.conv_general_dilated(a, b, **attributes), x, w):
+    pairs = both(lambda a, b: ops.conv_general_dilated(a, b, **attributes), x, w, cpu=cpu)
+    for compiled, expected in pairs:
         # Sums are exact, and a rounding follows that both do.
         if dtype.kind in "fc":
             np.testing.assert_array_equal(compiled, expected)
@@ -176,8 +194,7 @@ def test_padding_takes_no_part_beside_infinity() -> None:
         assert_equal_bits(compiled, expected)
 
 
-def test_padding_takes_no_part_feature_by_feature(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lower_convolution, "SMALL_WORK", 0)
+def test_padding_takes_no_part_feature_by_feature() -> None:
     x, w = np.ones((1, 6, 16), np.float32), np.ones((5, 1, 16), np.float32)
     w[0, 0, 3] = np.inf
     numbers = ConvolutionDimensionNumbers(0, 2, (1,), 1, 2, (0,), 0, 2, (1,))
@@ -187,7 +204,7 @@ def test_padding_takes_no_part_feature_by_feature(monkeypatch: pytest.MonkeyPatc
             x, w, (1,), [(2, 2)], **UNDILATED, dimension_numbers=numbers, feature_group_count=16
         )
 
-    for compiled, expected in both(convolve, x, w):
+    for compiled, expected in both(convolve, x, w, cpu=SMALL):
         assert not np.isnan(expected).any()
         assert np.isposinf(expected).sum() == 4
         assert_equal_bits(compiled, expected)
@@ -220,12 +237,14 @@ def test_a_sum_of_one_product_is_that_product_where_nothing_is_padded(
         assert_equal_bits(compiled, expected)
 
 
-def agrees(function: Callable[..., Any], *arguments: Any, rtol: float = 2e-5) -> None:
+def agrees(
+    function: Callable[..., Any], *arguments: Any, rtol: float = 2e-5, cpu: Cpu = CPU
+) -> None:
     """The cpu platform gives what JAX does for a program."""
     program = jax.jit(function)
     computation: Any = program.lower(*arguments).compiler_ir("hlo")
     module = computation.as_serialized_hlo_module_proto()
-    results = on_cpu(imported(module), arguments)
+    results = on_cpu(imported(module), arguments, cpu)
     for ours, theirs in zip(results, jax.tree.leaves(program(*arguments)), strict=True):
         wide = np.asarray(theirs).astype(np.float64)
         atol = rtol * float(np.abs(wide).max(initial=0))
@@ -285,8 +304,7 @@ PROGRAMS: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_jax_convolutions_and_their_gradients(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lower_convolution, "SMALL_WORK", 0)
+def test_jax_convolutions_and_their_gradients(name: str) -> None:
     x, w, strides, padding, layouts, rest = PROGRAMS[name]
 
     def program(x: Any, w: Any) -> Any:
@@ -298,7 +316,7 @@ def test_jax_convolutions_and_their_gradients(name: str, monkeypatch: pytest.Mon
         output, pull = jax.vjp(convolve, x, w)
         return output, *pull(jnp.cos(output))
 
-    agrees(program, x, w)
+    agrees(program, x, w, cpu=SMALL)
 
 
 def test_transposed_convolution() -> None:
@@ -336,7 +354,7 @@ def test_blocks_of_rows_and_of_depth() -> None:
         )
         return output, *pull(output)
 
-    agrees(program, x, w)
+    agrees(program, x, w, cpu=SMALL)
 
 
 UNDILATED: dict[str, Any] = {"lhs_dilation": None, "rhs_dilation": None}
@@ -384,7 +402,7 @@ DIRECT: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", DIRECT)
-def test_tiles_give_exact_sums(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_give_exact_sums(name: str) -> None:
     base, kernel, attributes = DIRECT[name]
     spatial = tuple(range(1, len(base) - 1))
     numbers = ConvolutionDimensionNumbers(
@@ -393,18 +411,16 @@ def test_tiles_give_exact_sums(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     )  # fmt: skip
     ones = [1] * len(spatial)
     rest = {"window_strides": ones, "padding": [(0, 0)] * len(spatial)}
-    exactly_direct(monkeypatch, base, kernel, {**rest, **attributes, "dimension_numbers": numbers})
+    exactly_direct(base, kernel, {**rest, **attributes, "dimension_numbers": numbers})
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_other_dimension_orders_are_brought_into_that_of_tiles(
-    dtype: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_dimension_orders_are_brought_into_that_of_tiles(dtype: str) -> None:
     numbers = ConvolutionDimensionNumbers(0, 1, (2, 3), 1, 0, (2, 3), 0, 1, (2, 3))
     attributes = {
         "window_strides": (1, 1), "padding": [(1, 1), (1, 1)], "dimension_numbers": numbers,
     }  # fmt: skip
-    exactly_direct(monkeypatch, (2, 4, 8, 19), (34, 4, 3, 3), attributes, dtype)
+    exactly_direct((2, 4, 8, 19), (34, 4, 3, 3), attributes, dtype)
 
 
 @pytest.mark.parametrize(
@@ -422,7 +438,7 @@ def test_a_depthwise_input_is_laid_out_where_it_is_read_often(
         )
 
     computation: Any = jax.jit(convolve).lower(x, w).compiler_ir("hlo")
-    rows = lower(imported(computation.as_serialized_hlo_module_proto()), LOWERINGS, HOST).rows
+    rows = lower(imported(computation.as_serialized_hlo_module_proto()), LOWERINGS, TARGET).rows
     sources = [row.source for row in rows if isinstance(row, KernelThunk)]
     assert any("direct_block" in source for source in sources) == is_direct
 
@@ -448,7 +464,7 @@ def test_one_feature_of_few_taps_is_a_loop(
         )
 
     computation: Any = jax.jit(convolve).lower(x, w).compiler_ir("hlo")
-    rows = lower(imported(computation.as_serialized_hlo_module_proto()), LOWERINGS, HOST).rows
+    rows = lower(imported(computation.as_serialized_hlo_module_proto()), LOWERINGS, TARGET).rows
     sources = [row.source for row in rows if isinstance(row, KernelThunk)]
     assert any("direct_block" in source for source in sources) == is_direct
     # The pieces between the edges of the padding have no tests.
@@ -483,38 +499,36 @@ def test_unrolled_windows_are_exact(attributes: dict[str, Any]) -> None:
         assert_equal_bits(ours, expected)
 
 
-def test_a_box_too_large_for_the_stack_has_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = dataclasses.replace(HOST, l2_bytes=1 << 9)
+def test_a_box_too_large_for_the_stack_has_memory() -> None:
+    target = Target.of(dataclasses.replace(HOST, l2_bytes=1 << 9))
     base, kernel, attributes = DIRECT["same"]
     numbers = ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
     given = {"window_strides": (1, 1), **attributes, "dimension_numbers": numbers}
-    sources = exactly_direct(monkeypatch, base, kernel, given, machine=machine)
+    sources = exactly_direct(base, kernel, given, target=target)
     assert any("box = add(" in source for source in sources)
 
 
 def exactly_direct(
-    monkeypatch: pytest.MonkeyPatch,
     base: tuple[int, ...],
     kernel: tuple[int, ...],
     attributes: dict[str, Any],
     dtype: str = "f4",
-    machine: Machine = HOST,
+    target: Target = TARGET,
 ) -> list[str]:
     """A convolution is done by tiles, and has the interpreter's bits. Returns its kernels."""
-    monkeypatch.setattr(lower_convolution, "SMALL_WORK", 0)
-    monkeypatch.setattr(lower_direct_convolution, "MIN_TAPS", 0)
-    monkeypatch.setattr(lower_direct_convolution, "LEAST_READINGS", 0)
+    tuning = tuned(target, "convolutions", min_products=0, min_readings=0).tuning
+    target = Target(target.machine, tuning, TransposesAlways())
     random = np.random.default_rng(1)
     arrays = [drawn(random, shape, np.dtype(dtype)) for shape in (base, kernel)]
 
     def convolve(x: Op, w: Op) -> Op:
         return ops.conv_general_dilated(x, w, **{**UNDILATED, **attributes})
 
-    rows = lower(built(convolve, arrays), LOWERINGS, machine).rows
+    rows = lower(built(convolve, arrays), LOWERINGS, target).rows
     sources = [row.source for row in rows if isinstance(row, KernelThunk)]
     assert any("direct_block" in source for source in sources)
     module = built(convolve, arrays)
-    (found,) = on_cpu(module, arrays, CPU if machine is HOST else Cpu(machine=machine))
+    (found,) = on_cpu(module, arrays, Cpu(target=target))
     assert_equal_bits(found, *interpreted(module, arrays))
     return sources
 

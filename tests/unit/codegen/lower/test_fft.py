@@ -1,7 +1,6 @@
 """Compiled Fourier transforms beside the interpreter, and beside jaxlib."""
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -11,7 +10,7 @@ import pytest
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.depth import paired
-from tests.processors import HOST
+from tests.processors import HOST, TARGET, tuned
 from tests.unit.codegen.compiled import both, built, imported, on_cpu
 from xla_client import ops
 from xla_client.builder import Op
@@ -21,9 +20,7 @@ from xla_server.backends.compilation import compile_module
 from xla_server.backends.cpu import Cpu
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.verify import verify
-from xla_server.codegen.loops.chunks import PARALLEL_WORK
 from xla_server.codegen.loops.stopping import is_long
-from xla_server.codegen.lower import fft_context, fft_plan
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
@@ -144,17 +141,8 @@ def assert_near(ours: Any, expected: Any, element: E) -> None:
     assert error < (1e-6 if element is E.F32 else 2e-15)
 
 
-@pytest.fixture
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Blocks of so few elements that lines are cut more than once."""
-    caches = (fft_plan.block_cost, fft_context._cheapest_cut)
-    monkeypatch.setattr(fft_plan, "MAX_BLOCK", 16)
-    for cache in caches:
-        cache.cache_clear()
-    yield
-    monkeypatch.undo()
-    for cache in caches:
-        cache.cache_clear()
+CUTTING = Cpu(target=tuned(TARGET, "fourier", max_block_elements=16))
+"""A platform whose blocks have so few elements that lines are cut more than once."""
 
 
 @pytest.mark.parametrize("kind", list(FftType))
@@ -171,9 +159,10 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ids=str,
 )
 def test_lines_that_are_cut_more_than_once(
-    small_blocks: None, kind: FftType, sizes: tuple[int, ...], count: int
+    kind: FftType, sizes: tuple[int, ...], count: int
 ) -> None:
-    ((ours, expected),) = of_one_dimension(kind, E.F64, sizes, count)
+    array = drawn(kind, E.F64, sizes)
+    ((ours, expected),) = both(spectrum(kind, sizes, count), array, cpu=CUTTING)
     assert_near(ours, expected, E.F64)
 
 
@@ -209,7 +198,7 @@ def test_no_work_item_has_much_of_a_long_line(kind: FftType, sizes: tuple[int, .
     array = drawn(kind, E.F32, sizes)
     kernels = kernels_of(compile_module(built(spectrum(kind, sizes, 1), (array,))).code)
     for kernel in kernels:
-        assert kernel.work_items > 1 or kernel.work < PARALLEL_WORK
+        assert kernel.work_items > 1 or kernel.work < TARGET.tuning.loops.chunks.parallel_work
         assert not is_long(kernel.work)
 
 

@@ -5,9 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from xla_server.codegen.lower.fft_context import Lines
+from xla_server.codegen.lower.fft_context import Lines, Vectors
 from xla_server.codegen.lower.fft_plan import (
-    MAX_BLOCK,
     block_cost,
     chirp_of,
     divisors,
@@ -21,6 +20,9 @@ from xla_server.codegen.lower.fft_plan import (
 )
 from xla_server.codegen.routines.fourier_passes import RADICES
 from xla_server.codegen.routines.fourier_text import unit_root
+from xla_server.target.kernel_tuning import FourierTransforms
+
+TUNED = FourierTransforms()
 
 
 def test_factors() -> None:
@@ -64,17 +66,17 @@ def test_convolutions_are_long_enough_and_of_small_factors(n: int) -> None:
 def test_every_length_has_a_way(lanes: int) -> None:
     for n in (1, 1021, 1031, 61**3, 2**20, 2**21, 3 * 1031, 1031 * 1033, 999983):
         for outer, inner in ((1, 1), (1, 3), (50, 50)):
-            assert Lines(outer, n, inner).cost(lanes) < math.inf
+            assert Lines(outer, n, inner).cost(Vectors(lanes, TUNED)) < math.inf
 
 
 def test_blocks_have_at_most_so_many_elements() -> None:
-    assert block_cost(MAX_BLOCK) < math.inf
-    assert block_cost(MAX_BLOCK + 1) == math.inf
+    assert block_cost(64, 64) < math.inf
+    assert block_cost(65, 64) == math.inf
 
 
 def test_many_lines_are_done_in_one_kernel_and_few_are_cut() -> None:
-    assert Lines(1000, 1000, 1).is_direct(16)
-    assert not Lines(1, 1000, 1).is_direct(16)
+    assert Lines(1000, 1000, 1).is_direct(Vectors(16, TUNED))
+    assert not Lines(1, 1000, 1).is_direct(Vectors(16, TUNED))
 
 
 def test_a_prime_factor_goes_the_cheapest_way() -> None:

@@ -21,6 +21,7 @@ from xla_server.codegen.lower.gemm import Gemm, Side
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.routines.gemm_tiles import KINDS, heights
 from xla_server.target.machine import Machine
+from xla_server.target.target import Target
 from xla_server.target.tuning import tuning_of
 
 _RANDOM = np.random.default_rng(5)
@@ -38,7 +39,7 @@ def _gemm(
 ) -> Gemm:
     source = "i8" if kind == "i16" else kind
     side = Side(source, True), Side(source, False)
-    return Gemm(machine, KINDS[kind], *side, batch, rows, columns, depth)
+    return Gemm(Target.of(machine), KINDS[kind], *side, batch, rows, columns, depth)
 
 
 TYPES = {
@@ -201,7 +202,7 @@ def test_trips_cover_the_product_with_bands_that_stay_in_the_cache(
         if gemm.tiles > gemm.tuning.max_unpacked_tiles:
             assert (
                 tiles == 1
-                or tiles * gemm.panel_bytes(gemm.height, gemm.run) <= gemm.tuning.m_block_bytes
+                or tiles * gemm.panel_bytes(gemm.height, gemm.run) <= gemm.tuning.block_bytes
             )
         of_item = tiles * gemm.height * panels * gemm.panel_columns * gemm.depth
         assert of_item <= 2 * gemm.tuning.max_item_products
@@ -210,13 +211,11 @@ def test_trips_cover_the_product_with_bands_that_stay_in_the_cache(
 def test_results_of_a_band_of_short_sums_stay_in_the_cache(machine: Machine) -> None:
     shallow, deep = _gemm(machine, 100_000, 96, 16), _gemm(machine, 100_000, 96, 1024)
     row = shallow.height * 96 * 4
-    assert shallow.division[0] * row <= shallow.tuning.result_block_bytes
+    assert shallow.division[0] * row <= shallow.tuning.block_bytes
     # For wide rows there are still enough for the right matrix to be read seldom.
     wide = _gemm(machine, 10_000, 100_000, 16)
-    assert (
-        9 * wide.division[0] * wide.panel_bytes(wide.height, wide.run) >= wide.tuning.m_block_bytes
-    )
-    assert deep.division[0] * deep.panel_bytes(deep.height, deep.run) <= deep.tuning.m_block_bytes
+    assert 9 * wide.division[0] * wide.panel_bytes(wide.height, wide.run) >= wide.tuning.block_bytes
+    assert deep.division[0] * deep.panel_bytes(deep.height, deep.run) <= deep.tuning.block_bytes
 
 
 @pytest.mark.parametrize("cores", [1, 2, 16, 128])
@@ -273,7 +272,7 @@ def test_how_the_right_matrix_is_read(machine: Machine) -> None:
     assert (wide.is_read_in_place, wide.is_laid_out_ahead) == (False, False)
     assert (few.is_read_in_place, few.is_laid_out_ahead) == (True, False)
     assert (many.is_read_in_place, many.is_laid_out_ahead) == (False, True)
-    assert _gemm(machine, 64, 64, 64, batch=64).right_bytes <= few.tuning.stack_bytes
+    assert _gemm(machine, 64, 64, 64, batch=64).right_bytes <= few.tuning.block_bytes
     assert not _gemm(machine, 64, 64, 64, batch=64).is_laid_out_ahead
     # Pairs of bytes are to become pairs of wider numbers, where they are needed.
     bytes_ = _gemm(machine, most, 512, 4096, kind="i16")

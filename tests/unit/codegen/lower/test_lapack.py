@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.processors import HOST
+from tests.processors import TARGET
 from tests.unit.codegen.compiled import built, interpreted, on_cpu
 from xla_client import ops
 from xla_client.builder import Op
@@ -135,7 +135,7 @@ def compare(kind: E, rows: Sequence[Any], bound: float | None = None) -> None:
         return ops.tuple(made, parameters[0].builder)
 
     module = built(program, arrays)
-    assert not [r for r in lower(module, LOWERINGS, HOST).rows if isinstance(r, HostThunk)]
+    assert not [r for r in lower(module, LOWERINGS, TARGET).rows if isinstance(r, HostThunk)]
     ours, expected = on_cpu(module, arrays), interpreted(module, arrays)
     bound = bound or 2e3 * np.finfo(kind.dtype).eps
     for (target, _, _, config), found, wanted in zip(rows, ours, expected, strict=True):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.examples import ADD
+from tests.processors import TARGET
 from tests.unit.codegen.compiled import assert_same, both, built
 from xla_client import ops
 from xla_client.builder import Op
@@ -15,7 +16,6 @@ from xla_server.backends.compilation import compile_module
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.loops.function_calls import SELDOM
 from xla_server.codegen.lower.lowering import kernels_of
 
 
@@ -66,8 +66,8 @@ def _scaled(x: Op, scale: Op) -> Op:
     [
         (lambda x: ops.exp(x), [()], True),
         (lambda x: ops.exp(x), [(40,)], False),
-        (_scaled, [(8, SELDOM), (8,)], True),
-        (_scaled, [(8, SELDOM - 1), (8,)], False),
+        (_scaled, [(8, TARGET.tuning.loops.seldom_factor), (8,)], True),
+        (_scaled, [(8, TARGET.tuning.loops.seldom_factor - 1), (8,)], False),
     ],
 )
 def test_functions_are_called_where_others_take_the_time(

@@ -1,5 +1,5 @@
 from tests.corpus.hlo_text import parse_hlo
-from tests.processors import HOST, TARGET
+from tests.processors import TARGET
 from xla_contract.opcode import Opcode
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import EXPANDED, LOWERINGS, NOT_LOWERED
@@ -36,5 +36,5 @@ def test_what_waits_for_a_recv_comes_after_what_need_not_wait() -> None:
     module.entry.instructions.sort(key=lambda i: first.get(i.opcode, 2 if i.operands else -1))
     module.entry.instructions.remove(module.entry.root)
     module.entry.instructions.append(module.entry.root)
-    names = [row.name for row in lower(module, LOWERINGS, HOST).rows]  # type: ignore[union-attr]
+    names = [row.name for row in lower(module, LOWERINGS, TARGET).rows]  # type: ignore[union-attr]
     assert names.index("s") < names.index("rd")

@@ -67,7 +67,9 @@ def sums_of_shared(columns: int) -> HloModule:
 
 
 def chunks(compilation: Compilation) -> list[int]:
-    return [calls_of(k.work_items, k.work, k.prologue) for k in kernels_of(compilation.code)]
+    chunks = TARGET.tuning.loops.chunks
+    kernels = kernels_of(compilation.code)
+    return [calls_of(k.work_items, k.work, k.prologue, chunks) for k in kernels]
 
 
 def test_a_sum_before_a_large_loop_is_a_kernel_of_its_own() -> None:
@@ -127,7 +129,7 @@ def test_what_the_parts_of_a_concatenate_repeat_is_stored() -> None:
         "row = f32[1,16,800] reshape(joined)",
     )
     compilation = compile_module(module)
-    assert not RecomputationGuard(LoopNestCosts(COSTS)).apply(compilation.module)
+    assert not RecomputationGuard(LoopNestCosts(TARGET)).apply(compilation.module)
     assert compilation.work.transcendentals_ratio == 1
     random = np.random.default_rng(3)
     arguments = [random.standard_normal((16, 200)).astype(np.float32) for _ in range(2)]

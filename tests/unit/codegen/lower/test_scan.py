@@ -5,7 +5,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.processors import HOST
+from tests.processors import TARGET
 from tests.unit.codegen.compiled import assert_same, built
 from tests.unit.codegen.from_jax import assert_same_as_jax
 from tests.unit.codegen.lower.test_scatter import combiner
@@ -95,7 +95,9 @@ def test_several_arrays_run_together(axis: int) -> None:
 def test_a_long_row_takes_one_pass() -> None:
     x = np.zeros((3, 100_000), np.float32)
     module = built(running(ops.add, "f4", x.shape, 1), (x, np.float32(0)))
-    (kernel,) = [row for row in lower(module, LOWERINGS, HOST).rows if isinstance(row, KernelThunk)]
+    (kernel,) = [
+        row for row in lower(module, LOWERINGS, TARGET).rows if isinstance(row, KernelThunk)
+    ]
     assert kernel.work * kernel.work_items <= 8 * x.size
 
 

@@ -5,7 +5,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.processors import HOST
+from tests.processors import TARGET
 from tests.unit.codegen.compiled import assert_same, both, built, interpreted, on_cpu
 from tests.unit.codegen.from_jax import assert_same_as_jax
 from xla_client import ops
@@ -73,7 +73,7 @@ def test_columns_are_shared_among_threads(width: int) -> None:
 
 
 def trips_of(module: HloModule) -> int:
-    rows = [row for row in lower(module, LOWERINGS, HOST).rows if isinstance(row, KernelThunk)]
+    rows = [row for row in lower(module, LOWERINGS, TARGET).rows if isinstance(row, KernelThunk)]
     return rows[-1].work_items
 
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tests.processors import HOST
+from tests.processors import TARGET
 from tests.unit.codegen.compiled import built
 from xla_client import ops
 from xla_client.builder import Builder
@@ -32,7 +32,9 @@ def kernel(
     arguments = [np.zeros(each, np.float32) for each in (sizes, vectors, updates)]
     arguments[1] = arguments[1].astype(np.int32)
     module = built(lambda x, i, u: ops.scatter(x, i, u, add, numbers), arguments)
-    *_, found = (row for row in lower(module, LOWERINGS, HOST).rows if isinstance(row, KernelThunk))
+    *_, found = (
+        row for row in lower(module, LOWERINGS, TARGET).rows if isinstance(row, KernelThunk)
+    )
     return found
 
 

@@ -6,6 +6,10 @@ from xla_contract.dimension_numbers import ScatterDimensionNumbers
 from xla_contract.element_type import ElementType
 from xla_contract.shape import Shape
 from xla_server.codegen.lower.scatter_space import Blocks, Division, Ranges, Space
+from xla_server.target.machine import Machine
+from xla_server.target.target import Target
+
+TUNED = Target.of(Machine.avx2(cores=2)).tuning.scatters
 
 ROWS = ScatterDimensionNumbers((1,), (0,), (0,), 1)
 POINTS = ScatterDimensionNumbers((), (0,), (0,), 1)
@@ -21,7 +25,7 @@ def division(
     weight: int = 1,
 ) -> Division:
     shapes = [Shape.array(ElementType.F32, each) for each in (sizes, updates)]
-    return Space.of(numbers, *shapes).division(is_unique, weight, 4)
+    return Space.of(numbers, *shapes).division(is_unique, weight, 4, TUNED)
 
 
 def test_updates_of_different_positions_are_done_in_blocks() -> None:

@@ -11,7 +11,7 @@ from jax import lax
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax_programs import lower
-from tests.processors import HOST
+from tests.processors import HOST, TARGET
 from tests.unit.codegen.compiled import imported, on_cpu
 from xla_server.backends.compilation import compile_module
 from xla_server.backends.cpu import Cpu
@@ -19,9 +19,8 @@ from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.lower.thin_product import ThinProduct
 from xla_server.codegen.routines.thin_products import OUTER_HEIGHTS, inner_heights
 from xla_server.ir.module import HloModule
-from xla_server.target.tuning import tuning_of
 
-TUNED = tuning_of(HOST).thin_products
+TUNED = TARGET.tuning.thin_products
 _RANDOM = np.random.default_rng(7)
 
 
@@ -211,7 +210,7 @@ def test_an_epilogue_of_columns_and_one_of_rows() -> None:
 
 def _thin(count: int, vectors: int, depth: int, *, batch: int = 1, inner: bool) -> ThinProduct:
     strides = (depth, 1), (1, count)
-    return ThinProduct(HOST, "f32", batch, count, vectors, depth, inner, *strides)
+    return ThinProduct(TARGET, "f32", batch, count, vectors, depth, inner, *strides)
 
 
 @pytest.mark.parametrize("inner", [True, False])

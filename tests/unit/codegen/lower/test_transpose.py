@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.processors import HOST
+from tests.processors import TARGET
 from tests.unit.codegen.compiled import assert_same, built
 from xla_client import ops
 from xla_client.builder import Op
@@ -78,7 +78,7 @@ def test_matrices_of_many_blocks_are_the_work_of_a_shared_function(
     array = numbered(dimensions, np.float32)
     plan = transposition(dimensions, permutation, 4)
     assert plan is not None
-    made, work_items, _ = transposition_kernel(plan)
+    made, work_items, _ = transposition_kernel(plan, TARGET.tuning.transposes)
     assert "transpose_blocks" in made.text
     found = np.zeros([dimensions[d] for d in permutation], np.float32)
     table = (ctypes.c_int64 * 2)(array.ctypes.data, found.ctypes.data)
@@ -106,7 +106,7 @@ def test_matrices_of_few_blocks_are_done_tile_by_tile(
 ) -> None:
     plan = transposition(dimensions, order, 4)
     assert plan is not None
-    made, _, _ = transposition_kernel(plan)
+    made, _, _ = transposition_kernel(plan, TARGET.tuning.transposes)
     assert "transpose_blocks" not in made.text
     assert made.effort is Effort.PLAIN
     assert_same(lambda x: ops.transpose(x, order), numbered(dimensions, np.float32))
@@ -145,5 +145,7 @@ def test_tiles_fill_lines_and_fit_into_registers() -> None:
 
 def test_a_transpose_is_a_kernel_of_tiles() -> None:
     module = built(lambda x: ops.transpose(x, (1, 0)), [numbered((64, 64), np.float32)])
-    (kernel,) = [row for row in lower(module, LOWERINGS, HOST).rows if isinstance(row, KernelThunk)]
+    (kernel,) = [
+        row for row in lower(module, LOWERINGS, TARGET).rows if isinstance(row, KernelThunk)
+    ]
     assert tile_name(4, 16) in kernel.source

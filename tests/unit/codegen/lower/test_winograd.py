@@ -6,19 +6,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.processors import HOST
+from tests.processors import TARGET, tuned
 from tests.unit.codegen.compiled import both, built
 from xla_client import ops
 from xla_client.builder import Op
 from xla_contract.dimension_numbers import ConvolutionDimensionNumbers
+from xla_server.backends.cpu import Cpu
 from xla_server.buffers.code import KernelThunk
-from xla_server.codegen.lower import convolution as lower_convolution
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.codegen.routines.winograd_transforms import RESULTS, SIDE, TAPS, matrices
 
 NHWC = ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
 HIGHEST = 2
+
+LEAST = tuned(TARGET, "convolutions", min_products=0)
+SMALL = Cpu(target=LEAST)
+"""A platform that has no convolution too small for tiles."""
 
 CASES: list[tuple[int, tuple[int, int], list[tuple[int, int]], bool]] = [
     (1, (8, 8), [(0, 0), (0, 0)], False),
@@ -47,7 +51,7 @@ def convolution(padding: list[tuple[int, int]], reverse: bool = False, precision
 
 
 def is_tiled(function: Any, *arrays: Any) -> bool:
-    rows = lower(built(function, arrays), LOWERINGS, HOST).rows
+    rows = lower(built(function, arrays), LOWERINGS, LEAST).rows
     kernels = [row for row in rows if isinstance(row, KernelThunk)]
     return any(value.name.endswith(".points") for row in kernels for value in row.writes)
 
@@ -71,16 +75,14 @@ def test_error_is_within_its_bound(
     sizes: tuple[int, int],
     padding: list[tuple[int, int]],
     reverse: bool,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lower_convolution, "SMALL_WORK", 0)
     random = np.random.default_rng(3)
     x = random.standard_normal((batch, *sizes, 19)).astype(np.float32)
     w = random.standard_normal((3, 3, 19, 37)).astype(np.float32)
     function = convolution(padding, reverse)
     assert is_tiled(function, x, w)
     bound = 2.0**-16 * np.abs(x).max() * np.abs(w).sum((0, 1, 2))
-    for compiled, exact in both(function, x, w):
+    for compiled, exact in both(function, x, w, cpu=SMALL):
         assert (np.abs(compiled - exact) <= bound).all()
         # The bound holds for the worst; what is usual is far within.
         assert np.abs(compiled - exact).max() <= 2.0**-16 * np.abs(exact).max()
@@ -105,7 +107,7 @@ def largest_of_tiles(x: Any, padding: list[tuple[int, int]]) -> Any:
 
 def assert_as_interpreted(x: Any, w: Any, padding: list[tuple[int, int]], reverse: bool) -> None:
     """The same NaNs and infinities at the same positions, and numbers within their bound."""
-    ((compiled, exact),) = both(convolution(padding, reverse), x, w)
+    ((compiled, exact),) = both(convolution(padding, reverse), x, w, cpu=SMALL)
     np.testing.assert_array_equal(np.isnan(compiled), np.isnan(exact))
     is_infinite = np.isinf(exact) | np.isinf(compiled)
     np.testing.assert_array_equal(compiled[is_infinite], exact[is_infinite])
@@ -122,9 +124,7 @@ def test_what_is_not_finite_is_where_it_is_read(
     sizes: tuple[int, int],
     padding: list[tuple[int, int]],
     reverse: bool,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lower_convolution, "SMALL_WORK", 0)
     random = np.random.default_rng(4)
     numbers = random.standard_normal((batch, *sizes, 19)).astype(np.float32)
     weights = random.standard_normal((3, 3, 19, 37)).astype(np.float32)
@@ -139,8 +139,7 @@ def test_what_is_not_finite_is_where_it_is_read(
     assert_as_interpreted(numbers, w, padding, reverse)
 
 
-def test_more_precision_is_given_by_exact_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lower_convolution, "SMALL_WORK", 0)
+def test_more_precision_is_given_by_exact_products() -> None:
     x, w = np.ones((1, 14, 14, 16), np.float32), np.ones((3, 3, 16, 16), np.float32)
     assert is_tiled(convolution([(0, 0), (0, 0)]), x, w)
     assert not is_tiled(convolution([(0, 0), (0, 0)], precision=HIGHEST), x, w)

@@ -1,0 +1,176 @@
+"""Numbers of loop nests, in groups.
+
+LOG is tests/benchmarks/LOG.md, by its headings. Operations are those of a loop nest: an addition is
+one.
+"""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Chunks:
+    """Division of a launch into calls, each of which does a chunk of work items (loops/chunks.py).
+
+    There are as many chunks as the work has, for any number of cores.
+    """
+
+    parallel_work: int = 1 << 16
+    """Operations of a chunk: 2 to 3 us of vector instructions. To wake a thread takes about as long
+    on an idle machine, several times that in a virtual one, so a launch of fewer than two chunks is
+    one call (LOG, launches of one to two chunks)."""
+
+    aligned_items: int = 64
+    """Chunks of at least this many work items are multiples of it: a cache line of bytes or more.
+    """
+
+    prologue_share: int = 8
+    """A chunk's work items cost at least this many times its prologue, so that the prologue, which
+    each chunk executes again, adds at most an eighth (LOG, a value is computed once)."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pieces:
+    """Nests cut where the operands of a concatenate meet, and at the edges of a pad.
+
+    Cut, a concatenate and a pad take half of the processor time (LOG, third round).
+    """
+
+    blocks: int
+    """Work items from which rows are not cut into blocks: one for each thread, and at least 64."""
+
+    min_rows: int
+    """Rows made of runs from which threads have enough to share: one each, and at least 16."""
+
+    min_elements: int = 2048
+    """Elements of a result below which `few_tests` for each cost less than more code."""
+
+    few_tests: int = 4
+    """Tests of each element that `min_elements` is for; with more of them fewer elements are."""
+
+    max_runs: int = 24
+    """Loops that one nest may become, and boxes of a result that one kernel computes. More
+    than 24 operands were tested for each element once (LOG, concatenates of any number of
+    operands)."""
+
+    max_nodes: int = 1500
+    """Operations that stand in all of them together, which bounds the time of compilation."""
+
+    max_plain: int = 1024
+    """Elements of a kernel's loops up to which vectors save less than a microsecond or two, and
+    take most of the time to compile it."""
+
+    max_row: int = 1 << 14
+    """Elements from which runs of a row are pieces of their own, without loss."""
+
+    block: int = 1024
+    """Elements of a long loop that are one work item, if there are few others: a page of f32."""
+
+    min_call_bytes: int = 512
+    """Bytes of a run from which a call copies it: 8 to 14 % less for rows that are not aligned,
+    nothing for those that are (LOG, fourth round)."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WindowTiles:
+    """Tiles on the stack in which windows are combined (loops/window_tiles.py).
+
+    They follow from no machine, as the order of sums depends on them.
+    """
+
+    tile_bytes: int = 1 << 15
+    """Bytes of a tile's elements that are aimed at: an L1, or most of one of 48 KiB."""
+
+    max_stack_bytes: int = 1 << 18
+    """Bytes of the stack that the tiles of one kernel may take."""
+
+    min_tiles: int = 32
+    """Tiles that an array is cut into if these have at least `min_tile_bytes` each."""
+
+    min_tile_bytes: int = 1 << 12
+    """Bytes of a tile for the sake of more of them: a page."""
+
+    segment_bytes: int = 1 << 10
+    """Bytes of the innermost axis if windows cover several rows: enough for long vector loops, and
+    few enough for many rows in a tile."""
+
+    min_segment_bytes: int = 64
+    """The same at least, where windows over many rows would not fit on the stack with more."""
+
+    max_taps: int = 64
+    """Operands of a combination, which all stand in the code."""
+
+    short_row: int = 64
+    """Elements of a row of a tile, below which one loop runs over all rows and what is between
+    them."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LoopNests:
+    """Loop nests: what a work item is, and what is stored, called or done side by side in it."""
+
+    chunks: Chunks
+    pieces: Pieces
+    windows: WindowTiles
+    min_items: int
+    """Work items that inner loops leave for threads to share: one each, and at least 64."""
+
+    item_elements: int = 64
+    """Elements of a work item below which another loop is done inside of it: the index of a work
+    item takes a division for each loop around it. A transpose of f16[2,8,16,32,7] took 2.5 of XLA's
+    time before, 1.3 after (LOG, a value is computed once)."""
+
+    spill_work: int = 8
+    """Operations that take as long as to store an element of a row buffer and load it again. The
+    exponentials of a softmax are kept: 1.56 before, 0.6 to 0.9 after (LOG, second round)."""
+
+    max_row_buffer_bytes: int = 1 << 18
+    """Bytes of the stack that the row buffers of one kernel may take."""
+
+    column_block: int = 1024
+    """Neighbouring results of a work item that reduces columns: 4 KiB of f32. 2.0 ms, 11.3 by
+    blocks of 128 (LOG, sixth round)."""
+
+    min_call_columns: int = 64
+    """Neighbours from which a run that only begins or joins sums is a call: fewer may stay in
+    registers."""
+
+    min_call_elements: int = 4096
+    """Elements of a work item from which those calls take none of its time."""
+
+    max_short_row: int = 64
+    """Elements of a row up to which what is computed once for a row is done for many side by side:
+    a fifth less run time (LOG, third round)."""
+
+    short_row_block: int = 64
+    """Rows of which it is done at a time: four vectors of f32 of 64 bytes."""
+
+    min_head_work: int = 6
+    """Operations that one of it has to take: a division or a root."""
+
+    max_interleaved: int = 8
+    """Elements between each other that are done at once, as their operations stand in one loop.
+    An associative scan: 1.71 of XLA's time before, 0.26 after (LOG, third round)."""
+
+    min_interleaved_elements: int = 16
+    """Elements of the last dimension from which that is worth its code."""
+
+    seldom_factor: int = 16
+    """How often others are computed for each time that a value is whose function is called: it has
+    no copy of the function then, which LLVM takes long for."""
+
+    called_rows: tuple[int, int] = (6, 32)
+    """Fewest and most elements of the rows that functions are called for: softmax of rows of 8
+    takes 0.73 of the time, elementwise loops take 4 to 27 % more (LOG, sixth round)."""
+
+    max_unoptimised_work: int = 256
+    """Operations up to which optimising a kernel of one element does not pay: LLVM takes 6.5 ms for
+    the sum of 64 partial sums, which has 195 of them, and 1.2 without (LOG, eighth round)."""
+
+    max_repeated_unoptimised_work: int = 16
+    """The same inside of a loop, which runs the kernel many times: 810 iterations over 62 numbers
+    took 3.1 of XLA's time, optimised 0.5 (LOG, a value is computed once)."""
+
+    @property
+    def access_work(self) -> int:
+        """Operations that take as long as to store an element or to load it."""
+        return self.spill_work // 2

@@ -1,0 +1,131 @@
+"""Numbers that tune compilation are fields of the target, so modules have none of their own.
+
+The constants of modules are parts of what code means: the order of sums, the end of a cancelled
+execution, limits on the size of code. Elementary functions and routines are left
+out, as their numbers are those of formulas, and of code that is written for them.
+"""
+
+import ast
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import xla_server
+from xla_server.target import fusion_tuning, kernel_tuning, loop_tuning, pass_tuning
+
+ROOT = Path(xla_server.__file__).parent
+PACKAGES = ("codegen/kernel_ir", "codegen/loops", "codegen/lower", "codegen/trace")
+
+ORDERS_OF_SUMS = {
+    "codegen/loops/loop_builder.py": {"_FREE_PARTS", "_FREE_RUN", "_LONG", "_LONG_RUN"},
+    "codegen/loops/sum_levels.py": {"PARTS", "RUN", "SHORTEST"},
+    "codegen/loops/window_levels.py": {"MAX_LEVELS", "MAX_RATIO", "PASS", "TAP"},
+    "codegen/trace/reductions.py": {"LONG_WINDOW"},
+}
+"""Bits of results depend on these, which are the same for every target."""
+
+CANCELLATION = {
+    "codegen/loops/scalar_loop.py": {"_WORK_UNSEEN"},
+    "codegen/loops/stopping.py": {"LONG_WORK_ITEM", "SPAN"},
+}
+"""Bounds on what an execution does after it is cancelled."""
+
+LIMITS = {
+    "codegen/kernel_ir/unrolling.py": {"LOOP_COPIES", "MAX_COPIES", "MAX_LOOP_STATEMENTS"},
+    "codegen/kernel_ir/verify.py": {"MAX_STACK_BYTES"},
+    "codegen/lower/fft_plan.py": {"MAX_CONVOLUTION"},
+    "codegen/trace/convolution.py": {"MAX_TESTED_COPIES"},
+    "codegen/trace/tracer.py": {"MOST_COPIES"},
+    "fusion/update_barriers.py": {"MAX_UPDATES"},
+    "passes/algebraic_simplifier.py": {"_MOST_STEPS"},
+    "passes/call_inliner.py": {"MOST_INSTRUCTIONS"},
+    "passes/constant_folding.py": {"LARGEST_RESULT", "LONGEST_WORK"},
+    "passes/cse.py": {"_LARGEST_CONSTANT"},
+    "passes/in_place_order.py": {"MAX_PEAK_GROWTH", "_SET_SIZE"},
+    "passes/known_sizes.py": {"LARGEST", "_LONGEST"},
+    "passes/lifting.py": {"LONGEST"},
+    "passes/rules_slices.py": {"MOST_PARTS"},
+    "passes/size_specialisation.py": {"MOST_INSTRUCTIONS", "MOST_REPETITIONS"},
+    "passes/transposed.py": {"_MAX_CHAIN"},
+    "passes/transpose_mover.py": {"_MOST_STEPS"},
+}
+"""Bounds on memory, and on the time and size of a compilation."""
+
+FACTS = {
+    "codegen/loops/pieces.py": {"_LINE"},
+    "codegen/lower/exact_sums.py": {"_ALL"},
+    "codegen/lower/fft_plan.py": {"_CALL", "_COST"},
+    "passes/collective_expander.py": {"ME"},
+    "passes/rules_reductions.py": {"_LARGEST_EXACT"},
+    "passes/selection.py": {"HIGHEST_LEVEL"},
+    "passes/window_loops.py": {"NOWHERE"},
+}
+"""Sizes, positions and counts of instructions that are no choices."""
+
+
+def _is_numeric(value: ast.expr) -> bool:
+    """Return whether an expression is made of numbers alone."""
+    match value:
+        case ast.Constant(value=number):
+            return type(number) in (int, float)
+        case ast.UnaryOp(operand=operand):
+            return _is_numeric(operand)
+        case ast.BinOp(left=left, right=right):
+            return _is_numeric(left) and _is_numeric(right)
+        case ast.Tuple(elts=parts) | ast.Dict(values=parts):
+            return bool(parts) and all(map(_is_numeric, parts))
+        case ast.Call(func=ast.Name(id="range"), args=parts):
+            return all(map(_is_numeric, parts))
+    return False
+
+
+def numeric_constants(text: str) -> set[str]:
+    """Return the names of a module's constants that are numbers, or made of numbers alone."""
+    found = set()
+    for statement in ast.parse(text).body:
+        if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value:
+            targets = getattr(statement, "targets", None) or [statement.target]  # type: ignore[union-attr]
+            if _is_numeric(statement.value):
+                names = (name for target in targets for name in ast.walk(target))
+                found |= {name.id for name in names if isinstance(name, ast.Name)}
+    return found
+
+
+def test_numbers_in_any_form_are_found() -> None:
+    text = (
+        "A = 1 << 3\nB: int = -2\nC, D = 3, 4\nE = ((1, 2.0), 3)\nF = range(6, 33)\n"
+        'G = {2: 5}\nh = "1"\nK = True\nN = f(1)\nM: int\nO = ()\n'
+    )
+    assert numeric_constants(text) == {"A", "B", "C", "D", "E", "F", "G"}
+
+
+def test_no_module_has_tuned_numbers_of_its_own() -> None:
+    found = {
+        path.relative_to(ROOT).as_posix(): numeric_constants(path.read_text())
+        for package in (*PACKAGES, "passes", "fusion")
+        for path in (ROOT / package).rglob("*.py")
+    }
+    known: dict[str, set[str]] = {}
+    for group in (ORDERS_OF_SUMS, CANCELLATION, LIMITS, FACTS):
+        for path, names in group.items():
+            known[path] = known.get(path, set()) | names
+    assert {path: names for path, names in found.items() if names} == known
+
+
+def _undocumented(path: Path) -> Iterator[str]:
+    for record in ast.parse(path.read_text()).body:
+        if isinstance(record, ast.ClassDef):
+            body = [*record.body, ast.Pass()]
+            for field, following in itertools.pairwise(body):
+                text = following.value if isinstance(following, ast.Expr) else None
+                if isinstance(field, ast.AnnAssign) and not isinstance(text, ast.Constant):
+                    yield f"{record.name}.{ast.unparse(field.target)}"
+
+
+@pytest.mark.parametrize("module", [fusion_tuning, kernel_tuning, loop_tuning, pass_tuning])
+def test_every_number_has_its_unit_and_reason(module: ModuleType) -> None:
+    groups = {"LoopNests.chunks", "LoopNests.pieces", "LoopNests.windows"}
+    assert set(_undocumented(Path(str(module.__file__)))) <= groups
