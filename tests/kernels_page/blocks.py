@@ -22,6 +22,7 @@ from xla_server.ir.text.parser import parse_module
 from xla_server.ir.text.printer import print_module
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
+from xla_server.target.tuning import tuning_of
 
 PROGRAM = Path(__file__).parent / "softmax.hlo"
 MACHINE = Machine.avx2(cores=2)
@@ -94,9 +95,10 @@ def _graph() -> ElementGraph:
     fusion = _steps().compilation.module.entry.root
     stored = {operand: Value(operand.shape, operand.name) for operand in fusion.operands}
     result = Value(fusion.shape, fusion.name)
-    task = LoopTask(fusion, fusion, stored, (result,), fusion.name, (0,))
+    sums = tuning_of(MACHINE).free_sums
+    task = LoopTask(fusion, fusion, stored, (result,), fusion.name, (0,), sums)
     make = maker_of(task, [*stored.values(), result], {})
-    return ElementGraph(fusion.shape.dimensions, make, cancellation=2)
+    return ElementGraph(fusion.shape.dimensions, make, sums, cancellation=2)
 
 
 def _scalar_graph() -> str:

@@ -11,7 +11,7 @@ from xla_server.codegen.lower.recomputation import (
 )
 from xla_server.fusion.recomputation_guard import RecomputationGuard
 
-COSTS = TARGET.tuning.evaluation_costs
+TUNING = TARGET.tuning
 
 OPERATIONS = 1.25
 """Operations for each that is asked for, unless the accesses to memory saved pay for more."""
@@ -31,14 +31,14 @@ def complaints(compilation: Compilation) -> Iterator[str]:
     a launch is left alone in each kernel.
     """
     found = list(_exceeded(compilation, OPERATIONS, TRANSCENDENTALS))
-    if found and not RecomputationGuard(LoopNestCosts(COSTS)).apply(compilation.module):
+    if found and not RecomputationGuard(LoopNestCosts(TUNING)).apply(compilation.module):
         found = list(_exceeded(compilation, PAID_OPERATIONS, PAID_TRANSCENDENTALS))
     yield from found
 
 
 def _exceeded(compilation: Compilation, operations: float, transcendentals: float) -> Iterator[str]:
     once, done = compilation.work.once.cost, compilation.work.done.cost
-    small = COSTS.launch * len(kernels_of(compilation.code))
+    small = TUNING.evaluation_costs.launch * len(kernels_of(compilation.code))
     limits = (
         (
             "transcendental functions",

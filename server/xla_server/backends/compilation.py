@@ -28,7 +28,7 @@ from xla_server.target.target import Target
 @functools.cache
 def steps_of(target: Target) -> tuple[tuple[Pass, ...], frozenset[str]]:
     """Return everything that changes a module, in order, and the names of what fuses."""
-    fusing = fusions(target, LoopNestCosts(target.tuning.evaluation_costs))
+    fusing = fusions(target, LoopNestCosts(target.tuning))
     return (*pipeline(target), *fusing), frozenset(step.name for step in fusing)
 
 

@@ -17,7 +17,7 @@ from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.ir.verifier import verify
 from xla_server.passes.edit import copy_module
 
-COSTS = TARGET.tuning.evaluation_costs
+TUNING = TARGET.tuning
 
 _ZERO = "zero = f32[] constant(0)"
 
@@ -130,13 +130,13 @@ def test_a_result_that_is_stored_is_read_by_the_other_results() -> None:
 
 
 def test_fires_where_rows_are_longer_than_a_row_buffer() -> None:
-    after = passed(fused(softmax(20, 1 << 17)), RecomputationGuard(LoopNestCosts(COSTS)))
+    after = passed(fused(softmax(20, 1 << 17)), RecomputationGuard(LoopNestCosts(TUNING)))
     # The kernels that are left need no other split.
-    passed(after, RecomputationGuard(LoopNestCosts(COSTS)), fires=False)
+    passed(after, RecomputationGuard(LoopNestCosts(TUNING)), fires=False)
 
 
 def test_does_not_fire_where_a_row_buffer_holds_what_is_read_again() -> None:
-    passed(fused(softmax(20, 1000)), RecomputationGuard(LoopNestCosts(COSTS)), fires=False)
+    passed(fused(softmax(20, 1000)), RecomputationGuard(LoopNestCosts(TUNING)), fires=False)
 
 
 def test_does_not_ask_where_each_element_is_evaluated_once() -> None:

@@ -21,6 +21,7 @@ from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.trace.affine import Affine, Variable, variable
 from xla_server.codegen.trace.graph import Apply, Folded, Literal, Load, Position, Store
+from xla_server.target.tuning import FreeSums
 
 FEWEST_ELEMENTS = 2048
 """Of a result, below which FEW_TESTS for each element cost less than more code."""
@@ -97,7 +98,7 @@ def piece_kernel(nest: Nest, dimensions: Sequence[int], make: Make) -> Scheduled
     except _TooManyError:
         return None
     pieces = cutting.pieces
-    return _PieceBuilder(pieces).built() if _is_cut(pieces) else None
+    return _PieceBuilder(pieces, nest.free_sums).built() if _is_cut(pieces) else None
 
 
 def are_few(elements: int, tests: int) -> bool:
@@ -105,7 +106,9 @@ def are_few(elements: int, tests: int) -> bool:
     return elements * max(tests, FEW_TESTS) < FEWEST_ELEMENTS * FEW_TESTS
 
 
-def box_kernels(make: Make, boxes: Sequence[Box], dimension: int) -> list[ScheduledKernel]:
+def box_kernels(
+    make: Make, boxes: Sequence[Box], dimension: int, free_sums: FreeSums
+) -> list[ScheduledKernel]:
     """Return kernels that each compute some of these boxes of a result.
 
     The boxes follow each other in `dimension` and reach from end to end in all others. Elements of
@@ -123,7 +126,7 @@ def box_kernels(make: Make, boxes: Sequence[Box], dimension: int) -> list[Schedu
                 cutting.add_whole(box)
         elements = sum(math.prod(high - low for low, high in box) for box in some)
         effort = Effort.PLAIN if elements <= MOST_PLAIN else Effort.OPTIMISED
-        kernels.append(_PieceBuilder(cutting.pieces, effort).built())
+        kernels.append(_PieceBuilder(cutting.pieces, free_sums, effort).built())
     return kernels
 
 
@@ -252,9 +255,14 @@ def _bound(test: Apply) -> tuple[Variable, int] | None:
 class _PieceBuilder(LoopBuilder):
     """Builds the pieces one after the other, each with the work items that are its own."""
 
-    def __init__(self, pieces: Sequence[Piece], effort: Effort = Effort.OPTIMISED) -> None:
+    def __init__(
+        self,
+        pieces: Sequence[Piece],
+        free_sums: FreeSums,
+        effort: Effort = Effort.OPTIMISED,
+    ) -> None:
         stores = tuple(store for piece in pieces for run in piece.runs for store in run.stores)
-        super().__init__(Nest((), stores))
+        super().__init__(Nest((), stores, free_sums))
         self._pieces, self._effort = pieces, effort
 
     def built(self) -> ScheduledKernel:

@@ -15,6 +15,7 @@ from xla_server.codegen.loops.scalar_builder import Named
 from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.trace.graph import Literal, Load, Node, Store
 from xla_server.codegen.trace.kernel_types import KernelType
+from xla_server.target.tuning import FreeSums
 
 _WORK_UNSEEN = 1 << 16
 """Operations between two tests of the cancellation flag."""
@@ -49,6 +50,7 @@ class ScalarLoop:
     order: Sequence[Node]
     cancellation: int
     cost: int
+    free_sums: FreeSums
 
 
 def scalar_loop_kernel(loop: ScalarLoop) -> ScheduledKernel:
@@ -59,7 +61,7 @@ def scalar_loop_kernel(loop: ScalarLoop) -> ScheduledKernel:
 class _ScalarLoopBuilder(LoopBuilder):
     def __init__(self, loop: ScalarLoop) -> None:
         written = {part.target for part in loop.registers if part.target is not None}
-        super().__init__(Nest((), tuple(loop.stores)), written)
+        super().__init__(Nest((), tuple(loop.stores), loop.free_sums), written)
         self._loop = loop
         self._variables: dict[Register, Cell | Value] = {}
         used: set[int] = set()

@@ -18,6 +18,7 @@ from xla_server.codegen.loops.windows import window_kernel
 from xla_server.codegen.trace.graph import Store
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index
+from xla_server.target.tuning import FreeSums
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,13 +30,14 @@ class ElementGraph:
 
     dimensions: Sequence[int]
     make: MakeBy
+    free_sums: FreeSums
     cancellation: int
 
     @functools.cached_property
     def nest(self) -> Nest:
         """The loops over elements, as few as possible, and the stores inside."""
         sizes, make = self._interleaved
-        return Nest(*collapsed(sizes, make), cancellation=self.cancellation)
+        return Nest(*collapsed(sizes, make), self.free_sums, self.cancellation)
 
     @functools.cached_property
     def _interleaved(self) -> "tuple[Sequence[int], Callable[[Index], Sequence[Store]]]":
@@ -69,7 +71,7 @@ class Schedule:
 SCHEDULES: tuple[Schedule, ...] = (
     Schedule(
         "windows",
-        lambda graph: window_kernel(graph.dimensions, graph.make),
+        lambda graph: window_kernel(graph.dimensions, graph.make, graph.free_sums),
         "reduce-windows of one form whose combination has a free order",
         "An element under many windows is loaded and computed once for all of them.",
         reads_first=False,

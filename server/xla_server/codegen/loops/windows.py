@@ -41,9 +41,12 @@ from xla_server.codegen.loops.window_tiles import AxisPass, WindowTile, is_flat_
 from xla_server.codegen.trace.graph import Literal
 from xla_server.fusion.windows import IDEMPOTENT, is_short_window
 from xla_server.passes.build import combiner
+from xla_server.target.tuning import FreeSums
 
 
-def window_kernel(dimensions: Sequence[int], make: MakeBy) -> ScheduledKernel | None:
+def window_kernel(
+    dimensions: Sequence[int], make: MakeBy, free_sums: FreeSums
+) -> ScheduledKernel | None:
     """Return the kernel that combines windows in tiles; None if that is not its form.
 
     All windows must be of one form, read where the results of the kernel are, and be combined by an
@@ -67,7 +70,7 @@ def window_kernel(dimensions: Sequence[int], make: MakeBy) -> ScheduledKernel | 
     results, index = finder.results(tile.axes)
     elements, positions = finder.elements(tile.axes)
     graph = traced(make, [walk.loop for walk in results], index, positions)
-    return _WindowBuilder(graph, tile, results, elements).built()
+    return _WindowBuilder(graph, tile, results, elements, free_sums).built()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -119,8 +122,9 @@ class _WindowBuilder(LoopBuilder):
         tile: WindowTile,
         results: Sequence[Walk],
         elements: Sequence[Walk],
+        free_sums: FreeSums,
     ) -> None:
-        super().__init__(Nest((), graph.stores))
+        super().__init__(Nest((), graph.stores, free_sums))
         self._graph, self._tile = graph, tile
         self._results_at, self._elements = results, elements
         self._lows: list[Expression] = []

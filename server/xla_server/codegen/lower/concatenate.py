@@ -58,6 +58,7 @@ from xla_server.codegen.routines.tiles import side_of, tile_name
 from xla_server.codegen.trace.graph import Fold, Node
 from xla_server.codegen.trace.tracer import Origins
 from xla_server.ir.module import HloInstruction
+from xla_server.target.tuning import tuning_of
 
 LONG_BYTES = 128
 """Bytes of an operand's run in a row from which it is copied by a call: the runs of a row are
@@ -134,7 +135,9 @@ def lower_concatenate(lowering: Lowering, i: HloInstruction) -> Tree:
         _add_copies(lowering, division.root, division.copied, result)
     if division.computed:
         operands = kernel_operands(lowering, i)
-        add_kernel(lowering, _loops(LoopTask(i, i, operands, (result,), i.name, (0,)), division))
+        sums = tuning_of(lowering.machine).free_sums
+        task = LoopTask(i, i, operands, (result,), i.name, (0,), sums)
+        add_kernel(lowering, _loops(task, division))
     return result
 
 
@@ -348,7 +351,7 @@ def _loops(task: LoopTask, division: Division) -> LoopKernel:
     thunks: list[KernelThunk] = []
     evaluations: dict[Node | Fold, float] = {}
     dimension = division.root.attributes.dimension
-    for found in box_kernels(make, _boxes(division), dimension):
+    for found in box_kernels(make, _boxes(division), dimension, task.free_sums):
         updates = (result,) if division.copied or thunks else ()
         thunks.append(kernel_thunk(task.name, found, buffers, updates=updates))
         evaluations.update(found.evaluations)

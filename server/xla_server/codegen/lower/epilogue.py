@@ -31,6 +31,7 @@ from xla_server.codegen.trace.tracer import Origins, Tracer
 from xla_server.evaluator.cost import Cost
 from xla_server.evaluator.evaluation_cost import instruction_cost_once
 from xla_server.ir.module import HloInstruction
+from xla_server.target.tuning import FreeSums, tuning_of
 
 Ends: TypeAlias = tuple[int | Expression, int | Expression]
 """The first of some rows or columns, and the one behind the last."""
@@ -115,6 +116,7 @@ class EpilogueFusion:
     product: Value
     result: Value
     costs: dict[HloInstruction, Cost]
+    free_sums: FreeSums
 
     @classmethod
     def of(
@@ -136,7 +138,8 @@ class EpilogueFusion:
             product = lowering.new(producer.shape, f"{fusion.name}.product")
         arguments = tuple(dict.fromkeys([*operands.values(), product, result]))
         numbers = {operand: arguments.index(value) for operand, value in operands.items()}
-        return cls(fusion, producer, arguments, numbers, product, result, lowering.costs)
+        sums = tuning_of(lowering.machine).free_sums
+        return cls(fusion, producer, arguments, numbers, product, result, lowering.costs, sums)
 
     def argument(self, operand: HloInstruction) -> int:
         """The kernel's argument that an operand of the producer is, a parameter of the fusion."""
@@ -174,7 +177,7 @@ class EpilogueFusion:
             place,
             Tracer(RULES, numbers, origins).value(self.fusion, index),
         )
-        nest = Nest(loops, (store,))
+        nest = Nest(loops, (store,), self.free_sums)
         found = _EpilogueBuilder(nest, {numbers[self.producer]}).epilogue(origins)
         self.costs[self.fusion] = instruction_cost_once(self.producer) + found.cost
         return found

@@ -28,6 +28,7 @@ from xla_server.codegen.trace.tracer import Index, Origins, Rule, Tracer
 from xla_server.evaluator.cost import Cost
 from xla_server.evaluator.evaluation_cost import evaluation_cost
 from xla_server.ir.module import HloInstruction
+from xla_server.target.tuning import FreeSums
 
 ACCESS_UNITS = WORTH // 2
 """Time to store an element or to load it, in additions."""
@@ -56,6 +57,7 @@ class LoopTask:
     values: tuple[Value, ...]
     name: str
     numbers: tuple[int, ...]
+    free_sums: FreeSums
     is_repeated: bool = False
 
 
@@ -79,7 +81,8 @@ def loop_kernel(task: LoopTask) -> LoopKernel:
     buffers = list(dict.fromkeys([*task.stored.values(), *task.values]))
     origins: Origins = {}
     dimensions = task.values[0].shape.dimensions
-    graph = ElementGraph(dimensions, maker_of(task, buffers, origins), cancellation=len(buffers))
+    make = maker_of(task, buffers, origins)
+    graph = ElementGraph(dimensions, make, task.free_sums, cancellation=len(buffers))
     schedule, found = scheduled_by(graph)
     found = _unoptimised_if_short(
         found, MAX_REPEATED_UNOPTIMISED_WORK if task.is_repeated else MAX_UNOPTIMISED_WORK

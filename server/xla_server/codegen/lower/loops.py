@@ -25,6 +25,7 @@ from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Tracer
 from xla_server.ir.explicit_stack import result_of
 from xla_server.ir.module import HloInstruction
+from xla_server.target.tuning import tuning_of
 
 
 def lower_loop(lowering: Lowering, instruction: HloInstruction) -> Tree:
@@ -46,7 +47,14 @@ def add_loop(
     """Add the kernel of an instruction over these operands, writing these values."""
     numbers, is_repeated = tuple(range(len(values))), lowering.loop_depth > 0
     task = LoopTask(
-        instruction, instruction, operands, tuple(values), instruction.name, numbers, is_repeated
+        instruction,
+        instruction,
+        operands,
+        tuple(values),
+        instruction.name,
+        numbers,
+        tuning_of(lowering.machine).free_sums,
+        is_repeated,
     )
     add_kernel(lowering, loop_kernel(task))
 
@@ -105,7 +113,8 @@ def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
             Store(len(buffers) - 1, kernel_type, linear(place, sizes), tracer.value(update, index))
         ]
 
-    found = row_kernel(Nest(*collapsed(update.shape.dimensions, make)))
+    sums = tuning_of(lowering.machine).free_sums
+    found = row_kernel(Nest(*collapsed(update.shape.dimensions, make), sums))
     lowering.add(kernel_thunk(i.name, found, buffers, updates=(result,)))
     return result
 

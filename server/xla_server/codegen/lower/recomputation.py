@@ -22,6 +22,7 @@ from xla_server.fusion.fused_body import is_small_constant
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import CostClass
 from xla_server.target.fusion_tuning import EvaluationCosts
+from xla_server.target.tuning import FreeSums, Tuning
 
 MOST_PLANS = 24
 """Plans that are written for one fusion, which bounds the time of compilation."""
@@ -37,8 +38,8 @@ Writer: TypeAlias = Callable[[LoopTask], LoopKernel]
 class LoopNestCosts:
     """The cost model of fusion: it writes the kernels that a fusion would be, and counts them."""
 
-    def __init__(self, costs: EvaluationCosts) -> None:
-        self._costs = costs
+    def __init__(self, tuning: Tuning) -> None:
+        self._costs, self._free_sums = tuning.evaluation_costs, tuning.free_sums
 
     def stored(self, fusion: HloInstruction) -> frozenset[HloInstruction]:
         """Return what is cheaper to store by kernels before a loop fusion than to evaluate in it.
@@ -50,7 +51,7 @@ class LoopNestCosts:
         try:
             is_concatenate = fusion.called[0].root.opcode is Opcode.CONCATENATE
             write = concatenate_writer(fusion) if is_concatenate else loop_kernel
-            planner = _Planner(_task_of(fusion), write, self._costs)
+            planner = _Planner(_task_of(fusion, self._free_sums), write, self._costs)
         except Exception:  # Lowering writes the same kernel, and reports the same error.
             return frozenset()
         try:
@@ -62,7 +63,7 @@ class LoopNestCosts:
             return frozenset()
 
 
-def _task_of(fusion: HloInstruction) -> LoopTask:
+def _task_of(fusion: HloInstruction, free_sums: FreeSums) -> LoopTask:
     """Return the task of a fusion's kernel, over values that stand for those of the program."""
     operands = {
         operand: _value(operand, operand.name)
@@ -72,7 +73,7 @@ def _task_of(fusion: HloInstruction) -> LoopTask:
     shapes = array_shapes(fusion.shape)
     values = tuple(Value(s.without_layout(), f"{fusion.name}.{n}") for n, s in enumerate(shapes))
     numbers = tuple(range(len(values)))
-    return LoopTask(fusion, fusion, operands, values, fusion.name, numbers)
+    return LoopTask(fusion, fusion, operands, values, fusion.name, numbers, free_sums)
 
 
 def _value(i: HloInstruction, name: str) -> Value:
@@ -152,7 +153,7 @@ class _Planner:
         operands = {part: value for part, value in task.stored.items() if part in needed}
         value = self._value(root)
         stored = {**operands, **values}
-        return LoopTask(task.instruction, root, stored, (value,), value.name, (0,))
+        return LoopTask(task.instruction, root, stored, (value,), value.name, (0,), task.free_sums)
 
     def _value(self, i: HloInstruction) -> Value:
         known = self._values.get(i)

@@ -25,6 +25,7 @@ from xla_server.codegen.trace.tracer import Index, TooManyCopiesError, Tracer, i
 from xla_server.ir.effects import has_side_effect
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.target.tuning import tuning_of
 
 MOST_REGISTERS = 48
 MOST_INSTRUCTIONS = 400
@@ -120,7 +121,8 @@ class _SmallLoop:
         cost = _cost(stores, roots)
         if cost > MOST_WORK:
             raise _UnsuitableError
-        loop = ScalarLoop(parts, condition, stores, tracer.order(), len(self._buffers), cost)
+        sums = tuning_of(lowering.machine).free_sums
+        loop = ScalarLoop(parts, condition, stores, tracer.order(), len(self._buffers), cost, sums)
         self._add(loop, results, registers)
         return results
 

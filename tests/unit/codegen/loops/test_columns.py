@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.corpus.jax_programs import lower
+from tests.processors import TARGET
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from xla_contract.element_type import ElementType
 from xla_server.backends.compilation import compile_module
@@ -71,7 +72,7 @@ def test_what_is_made_of_sums_has_the_same_blocks(columns: int) -> None:
         Store(1, f32, variable(last), result),
         Store(2, f32, variable(last), Apply("mul", (result, result), "f32")),
     )
-    found = column_kernel(Nest((last,), stores))
+    found = column_kernel(Nest((last,), stores, TARGET.tuning.free_sums))
     assert found is not None
     sums, squares = np.zeros(columns, np.float32), np.zeros(columns, np.float32)
     table = np.array([array.ctypes.data for array in (x, sums, squares)])

@@ -18,7 +18,7 @@ from xla_server.codegen.lower.recomputation import LoopNestCosts
 from xla_server.fusion.recomputation_guard import RecomputationGuard
 from xla_server.ir.module import HloModule
 
-COSTS = TARGET.tuning.evaluation_costs
+TUNING = TARGET.tuning
 
 
 def scaled_by_sum(rows: int, columns: int) -> HloModule:
@@ -127,7 +127,7 @@ def test_what_the_parts_of_a_concatenate_repeat_is_stored() -> None:
         "row = f32[1,16,800] reshape(joined)",
     )
     compilation = compile_module(module)
-    assert not RecomputationGuard(LoopNestCosts(COSTS)).apply(compilation.module)
+    assert not RecomputationGuard(LoopNestCosts(TUNING)).apply(compilation.module)
     assert compilation.work.transcendentals_ratio == 1
     random = np.random.default_rng(3)
     arguments = [random.standard_normal((16, 200)).astype(np.float32) for _ in range(2)]
