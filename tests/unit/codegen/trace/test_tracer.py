@@ -1,5 +1,7 @@
 """Nodes that are made once, guards, clamped indices, and the bound on copies."""
 
+from typing import Any
+
 import pytest
 
 from tests.unit.codegen.trace.traced import expression, traced
@@ -10,6 +12,7 @@ from xla_server.codegen.trace.graph import Apply, Literal, Load
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import NEVER, TooManyCopiesError, Tracer, integer
 from xla_server.ir.explicit_stack import result_of
+from xla_server.ir.module import HloInstruction
 
 
 def test_an_element_read_twice_is_one_node() -> None:
@@ -20,7 +23,7 @@ def test_an_element_read_twice_is_one_node() -> None:
 
 def test_nodes_name_the_instruction_they_are_an_element_of() -> None:
     module = stated(["f32[4]"], "f32[4] negate(e)", "e = f32[4] exponential(x0)")
-    root, origins = module.entry.root, {}
+    root, origins = module.entry.root, dict[Any, HloInstruction]()
     node = Tracer(RULES, {module.entry.parameters[0]: 0}, origins).value(root, (Affine(1),))
     assert {found.name for found in origins.values()} == {root.name, root.operands[0].name}
     assert origins[node] is root

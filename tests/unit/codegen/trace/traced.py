@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from tests.unit.passes.passing import stated
 from xla_server.codegen.instructions.constants import CONSTANTS
+from xla_server.codegen.loops.scalar_builder import Named
 from xla_server.codegen.trace.affine import Affine, Computed, Modulus, Quotient, Variable, variable
 from xla_server.codegen.trace.graph import (
     Accumulator,
@@ -41,6 +42,8 @@ def expression(node: Node) -> str:
             return f"{function}({', '.join(map(expression, operands))})"
         case Accumulator():
             return "a"
+        case Named(name=name):
+            return name
         case Folded(fold=fold, number=number):
             loops = " ".join(f"{loop.name}<{loop.size}" for loop in fold.loops)
             return f"[{loops}: {expression(fold.combined[number])}]"
