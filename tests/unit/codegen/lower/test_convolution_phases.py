@@ -127,5 +127,5 @@ def test_blocks_overlap_where_the_last_one_of_a_row_is_short() -> None:
     even = Phase(machine, "f32", 4, 1, 1, 1, 1, tuple(window), shared=5)
     assert not do_overlap([even])
     assert do_overlap([dataclasses.replace(even, shared=4)])
-    # Blocks of rows of several places have none in common.
+    # Blocks of whole rows do not overlap.
     assert not do_overlap([_phase(machine, rows=10, shared=4)])

@@ -60,7 +60,7 @@ def test_groups_are_products_of_their_own(groups: str) -> None:
     assert plan.groups == int(groups[-1])
     assert plan.columns == outputs // plan.groups
     assert plan.depth == 9 * inputs
-    # From group to group: other features of the input, or other images.
+    # The next group reads other features of the input, or other images.
     assert plan.group_step == (4 if groups[0] == "f" else 8 * 8 * 16)
 
 

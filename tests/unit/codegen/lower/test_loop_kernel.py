@@ -1,4 +1,4 @@
-"""What is said of the kernel of a loop nest: its buffers, effort and counts."""
+"""Thunks of loop nests: their buffers, effort and counts."""
 
 import pytest
 

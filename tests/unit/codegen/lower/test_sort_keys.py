@@ -1,4 +1,4 @@
-"""Which comparators order by a key, and what the key is."""
+"""Keys of comparators: those that order by one, and what it is."""
 
 from collections.abc import Callable
 

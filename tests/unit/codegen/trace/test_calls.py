@@ -30,5 +30,5 @@ def test_a_fusion_is_the_root_of_its_computation_over_its_operands() -> None:
     index = (Affine(2),)
     results = [tracer.value(entry.root, index, number) for number in (0, 1)]
     assert [expression(node) for node in results] == ["add(x0[2], x1[0])", "x1[0]"]
-    # What both results read is one node.
+    # Both results read one node.
     assert results[1] in results[0].inputs()

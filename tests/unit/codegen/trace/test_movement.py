@@ -1,4 +1,4 @@
-"""Which element of which operand is read, as graphs. Results are those of tests/unit/ops."""
+"""Rules for operations that move elements, as graphs. Results are those of tests/unit/ops."""
 
 from collections.abc import Sequence
 
@@ -75,7 +75,7 @@ def test_a_gather_clamps_the_start_of_its_slice() -> None:
     rows = "offset_dims={1}, collapsed_slice_dims={0}, slice_sizes={1,6}"
     found = traced(["f32[10,6]", "s32[4]"], f"f32[4,6] gather(x0, x1), {rows}, {numbers}")
     assert expression(found) == f"x0[i1+6*{START.format('1[i0]', 9)}]"
-    # A slice of the whole operand has one place.
+    # A slice of the whole operand starts at 0.
     whole = "offset_dims={1,2}, collapsed_slice_dims={}, slice_sizes={10,6}"
     found = traced(["f32[10,6]", "s32[4]"], f"f32[4,10,6] gather(x0, x1), {whole}, {numbers}")
     assert expression(found) == "x0[i2+6*i1]"
