@@ -1,7 +1,6 @@
 """What tests of shared memory ask of a session, and the values they send."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,15 +19,6 @@ def call(client: xc.Client, name: str, request: Message) -> Any:
 def use(client: xc.Client) -> Any:
     """What a client's session and the server have and use."""
     return call(client, "DescribeSession", extension_pb2.DescribeSessionRequest())
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until a condition holds; fails after ten seconds."""
-    for _ in range(1000):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it did not come about")
 
 
 def random_array(element_type: ElementType, dimensions: Sequence[int]) -> Any:

@@ -1,7 +1,5 @@
 """Programs that send values to each other while they run."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -95,10 +93,8 @@ def test_a_program_sends_to_itself(client):
 
 def test_a_receiver_without_sender_ends_at_its_deadline_and_the_server_goes_on(client):
     receiver = client.compile(_receiver(_channel(client)))
-    started = time.monotonic()
     with pytest.raises(xc.DeadlineExceededError):
         receiver(timeout=0.5)
-    assert time.monotonic() - started < 10
     builder = Builder("negate")
     negate = client.compile(builder.build(-builder.parameter(0, VECTOR)))
     np.testing.assert_array_equal(negate(X).to_numpy(), -X)

@@ -1,7 +1,6 @@
 """Chunked transfers over real processes: plain stubs, then the client."""
 
 import threading
-import time
 import zlib
 from collections.abc import Iterator
 
@@ -13,6 +12,7 @@ from grpc import StatusCode
 import xla_client as xc
 from tests.e2e import modules
 from tests.e2e.process import refused, start_server
+from tests.fault.plain import until
 from xla_contract.descriptors import EXTENSION_RPCS
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
@@ -161,12 +161,12 @@ class TestPlainStubs:
         def slowly():  # type: ignore[no-untyped-def]
             yield _start()
             yield _chunk(0, 100)
-            has_arrived.wait(20)
+            has_arrived.wait(100)
 
         first = stubs.begin("Upload", slowly())
-        _until(lambda: _offset(stubs) == 100)
+        until(lambda: _offset(stubs) == 100)
         handle = stubs.upload(_start(offset=100), _chunk(100))
-        assert first.exception(timeout=10).code() is StatusCode.ABORTED
+        assert first.exception(timeout=100).code() is StatusCode.ABORTED
         has_arrived.set()
         assert _download(stubs, handle)[0].chunk.data == X.tobytes()
 
@@ -176,17 +176,17 @@ class TestPlainStubs:
         def half():  # type: ignore[no-untyped-def]
             yield _start()
             yield _chunk(0, 100)
-            may_break_off.wait(20)
+            may_break_off.wait(100)
 
         # A stream that says that the client is there: the session lasts, and the upload does not.
         leaves = threading.Event()
         there = stubs("Converse", iter(lambda: leaves.wait(60), True))
         upload = stubs.begin("Upload", half())
-        _until(lambda: _offset(stubs) == 100)
+        until(lambda: _offset(stubs) == 100)
         assert (_state(stubs).offset, stubs.used()) == (100, 100)
         may_break_off.set()
         refused(StatusCode.INVALID_ARGUMENT, upload.result)
-        _until(lambda: stubs.used() == 0)
+        until(lambda: stubs.used() == 0)
         refused(StatusCode.NOT_FOUND, _state, stubs)
         leaves.set()
         there.cancel()
@@ -198,13 +198,6 @@ def _offset(stubs: Stubs) -> int:
         return _state(stubs).offset
     except grpc.RpcError:
         return -1
-
-
-def _until(condition, seconds: float = 20) -> None:  # type: ignore[no-untyped-def]
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 class TestClient:

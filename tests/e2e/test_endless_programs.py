@@ -44,7 +44,7 @@ def _is_served(address: str) -> None:
     with xc.connect(address, timeout=20) as client:
         executable = client.compile(program(DOUBLE))
         np.testing.assert_array_equal(executable.run(ONES), 2 * ONES)
-        launched = executable.submit(ONES).result(20)
+        launched = executable.submit(ONES).result(100)
         np.testing.assert_array_equal(launched.to_numpy(), 2 * ONES)  # type: ignore[union-attr]
     plain = Plain(address)
     executed, data = plain.compile(double()), upload(plain)
@@ -54,7 +54,7 @@ def _is_served(address: str) -> None:
             call.half_close()
             assert not call.receive().status
         else:
-            call.result(20)
+            call.result(100)
     plain.end_session()
 
 

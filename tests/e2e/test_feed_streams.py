@@ -5,7 +5,7 @@ import contextlib
 import itertools
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
@@ -15,6 +15,7 @@ import pytest
 import xla_client as xc
 from tests.e2e.feed_programs import COUNT, relay, sink, source
 from tests.e2e.process import start_server
+from tests.fault.plain import until
 from xla_client.feeds import FeedState
 from xla_contract.feed_items import FeedItemEncoder, items_part
 from xla_contract.literal import Literal
@@ -36,13 +37,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def client(address: str) -> Iterator[xc.Client]:
     with xc.connect(address, timeout=30) as client:
         yield client
-
-
-def _wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def _infeed(client: xc.Client) -> FeedState:
@@ -103,7 +97,7 @@ def test_a_tuple_comes_whole_and_a_layout_as_asked(client):
 
 def test_a_value_that_does_not_fit_is_refused_and_the_program_waits_on(client):
     run = client.compile(sink(2, VECTOR)).submit()
-    _wait_until(lambda: bool(_infeed(client).waiters))
+    until(lambda: bool(_infeed(client).waiters))
     with client.device().infeed() as feed:
         feed.put(np.int32(1))
         with pytest.raises(xc.InvalidArgumentError, match="of module sink waits for f32"):
@@ -148,7 +142,7 @@ def test_a_deadlock_is_explained(client):
     device = client.device()
     with device.infeed(COUNT) as feed:
         feed.send([1, 2])
-    _wait_until(lambda: bool(device.feeds().infeed.waiters and device.feeds().outfeed.waiters))
+    until(lambda: bool(device.feeds().infeed.waiters and device.feeds().outfeed.waiters))
     states = device.feeds()
     [taker], [putter] = states.infeed.waiters, states.outfeed.waiters
     assert taker.name == "sink"
@@ -173,11 +167,11 @@ def test_a_launched_execution_that_waits_is_named(client):
     )
     request = extension_pb2.LaunchRequest(run=extension_pb2.RunRequest(steps=[step]))
     launched = client._session.call("Launch", request).execution.handle
-    _wait_until(lambda: bool(_infeed(client).waiters))
+    until(lambda: bool(_infeed(client).waiters))
     [waiter] = _infeed(client).waiters
     assert waiter.execution == launched
     client.device().to_infeed(np.int32(1))
-    _wait_until(lambda: not _infeed(client).waiters)
+    until(lambda: not _infeed(client).waiters)
 
 
 def test_a_full_queue_makes_the_sender_wait_without_harm(client):
@@ -188,7 +182,7 @@ def test_a_full_queue_makes_the_sender_wait_without_harm(client):
     with pytest.raises(xc.DeadlineExceededError):
         feed.send(numbers)
     sent = next(numbers) - 1
-    _wait_until(lambda: bool(_infeed(client).waiters))
+    until(lambda: bool(_infeed(client).waiters))
     state = _infeed(client)
     assert state.items == QUEUE
     assert state.is_streaming
@@ -206,8 +200,8 @@ def test_a_slow_reader_is_sent_no_more_than_its_credit(client):
     run = client.compile(source(50)).submit()
     values = client.device().outfeed(COUNT, prefetch=4)
     assert int(next(values)) == 0
-    _wait_until(lambda: client.device().feeds().outfeed.items == QUEUE)
-    _wait_until(lambda: len(client.device().feeds().outfeed.front) <= QUEUE - 4)
+    until(lambda: client.device().feeds().outfeed.items == QUEUE)
+    until(lambda: len(client.device().feeds().outfeed.front) <= QUEUE - 4)
     time.sleep(0.1)
     state = client.device().feeds().outfeed
     # What was sent still takes room: the rest of the queue has not been sent.
@@ -236,7 +230,7 @@ def test_a_feed_that_was_closed_gives_nothing_that_comes_to_the_next(client):
     client.compile(source(6)).submit().result()
     values = client.device().outfeed(COUNT)
     assert int(next(values)) == 0
-    _wait_until(lambda: len(client.device().feeds().outfeed.front) == 0)
+    until(lambda: len(client.device().feeds().outfeed.front) == 0)
     values.close()
     assert list(values) == []
     assert [int(value) for value in client.device().outfeed(COUNT, 5)] == [1, 2, 3, 4, 5]
@@ -264,7 +258,7 @@ def test_closing_a_queue_ends_who_waits_and_a_new_feed_opens_it(client):
     run = client.compile(sink(3)).submit()
     feed = device.infeed(COUNT)
     feed.put(1)
-    _wait_until(lambda: bool(_infeed(client).waiters))
+    until(lambda: bool(_infeed(client).waiters))
     assert feed.close_queue() == 0
     with pytest.raises(xc.AbortedError, match="must be open"):
         run.result()
@@ -293,6 +287,8 @@ def test_another_feed_of_the_session_takes_over(client):
     first.flush()
     with client.device().infeed(COUNT) as second:
         second.put(2)
+    # The server has told the first one, which may not have heard of it.
+    until(lambda: first._sender.is_over)
     with pytest.raises(xc.AbortedError, match="another Infeed stream"):
         first.flush()
     client.compile(relay(2)).submit()
@@ -307,8 +303,8 @@ def test_a_feed_that_nobody_closed_sends_what_it_has_and_ends(client):
     client.compile(relay(3 * QUEUE)).submit()
     values = client.device().outfeed(COUNT, 3 * QUEUE)
     assert [int(value) for value in values] == list(range(3 * QUEUE))
-    _wait_until(lambda: not _infeed(client).is_streaming)
-    _wait_until(lambda: not any(thread() for thread in threads))
+    until(lambda: not _infeed(client).is_streaming)
+    until(lambda: not any(thread() for thread in threads))
 
 
 def test_feeds_belong_to_a_session(address, client):

@@ -159,7 +159,7 @@ def test_health_is_an_exit_status(tmp_path):
     with start_server(tmp_path) as server:
         assert _run("health", "--target", server.address).returncode == 0
         server.process.terminate()
-        server.process.wait(20)
+        server.process.wait(100)
         assert _run("health", "--target", server.address).returncode == 1
 
 

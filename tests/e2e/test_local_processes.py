@@ -66,8 +66,8 @@ def test_an_interrupt_of_the_group_leaves_the_server_and_a_killed_parent_does_no
             assert server.is_running()
         finally:
             process.kill()
-        process.wait(30)
-        server.wait(30)
+        process.wait(100)
+        server.wait(100)
     assert not server.is_running()
 
 

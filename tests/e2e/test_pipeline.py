@@ -293,7 +293,7 @@ def test_a_submitted_run_is_stopped_and_fails_by_its_step(
         assert not run.done()
     assert run.cancel()
     with pytest.raises(xc.CancelledError):
-        run.result(30)
+        run.result(100)
     assert not run.cancel()
     while able.describe().use.concurrent_executions:
         pass
@@ -302,7 +302,7 @@ def test_a_submitted_run_is_stopped_and_fails_by_its_step(
     p.keep(p.call(feeding, p.call(double, ONES)))
     run = p.submit()
     with pytest.raises(xc.AbortedError, match="of module feeding waited" if missing else "step 1"):
-        run.result(30)
+        run.result(100)
     with pytest.raises(xc.AbortedError):
         run.buffers[0].to_numpy()
     with able.device().infeed():

@@ -92,7 +92,7 @@ def test_a_queue_has_room_for_so_many_and_says_so(address: str) -> None:
         run = client.compile(sink(2)).submit()
         with client.device().infeed(COUNT) as feed:
             feed.flush()
-        run.result(20)
+        run.result(100)
 
 
 def test_what_a_session_may_have_is_what_the_operator_said(address: str) -> None:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import xla_client as xc
 from tests.e2e.feed_programs import COUNT, sink
 from tests.e2e.process import start_server
 from tests.e2e.test_sessions import Extension
+from tests.fault.plain import until
 from tests.unit.sessions.runs import DOUBLE, PAIR, endless, program
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
@@ -35,13 +36,6 @@ def _session(address: str, token: str | None = None) -> Iterator[xc.Client]:
     # Without a timeout: a run that has one is waited for from the start, and then forgotten.
     with xc.connect(address, session=token) as client:
         yield client
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 _LEAVES = """
@@ -83,7 +77,7 @@ def test_another_process_takes_up_all_that_one_has_left(address: str, how: str) 
     with client:
         assert client.session_token == left["token"]
         # What was launched first ends by itself.
-        _until(lambda: client.describe().use.launched_executions == 1)
+        until(lambda: client.describe().use.launched_executions == 1)
         described = client.describe()
         assert left["kept"] in [each.handle for each in described.values]
         executables = {each.handle: each.name for each in described.executables}
@@ -138,14 +132,14 @@ def test_what_was_dropped_before_is_not_left(address: str) -> None:
 
 def test_a_session_ends_when_nobody_comes_back(forgetful: str) -> None:
     with contextlib.closing(Extension(forgetful)) as watcher:
-        _until(lambda: watcher.live_bytes() == 0)
+        until(lambda: watcher.live_bytes() == 0)
         client = xc.connect(forgetful, timeout=30)
         client.to_device(np.zeros(1000, np.float32)).shape  # noqa: B018
         held = client.to_device(np.zeros(1000, np.float32))
         client.compile(endless()).submit(ONES)
         assert watcher.live_bytes() >= 4000
         token = client.detach()
-        _until(lambda: watcher.live_bytes() == 0)
+        until(lambda: watcher.live_bytes() == 0)
     with pytest.raises(xc.NotFoundError, match="has ended or never was"):
         xc.connect(forgetful, session=token)
     assert held.shape.byte_size == 4000
@@ -240,7 +234,7 @@ def test_a_failed_execution_is_described_and_adopted_with_its_error(address: str
     with _session(address) as client:
         run = client.compile(sink(1)).submit()
         client.device().infeed(COUNT).close_queue()
-        _until(lambda: client.describe().executions[0].is_done)
+        until(lambda: client.describe().executions[0].is_done)
         described = client.describe()
         [output] = described.executions[0].outputs
         [value] = [each for each in described.values if each.handle == output]

@@ -401,7 +401,7 @@ class TestFeeds:
         waiting = threading.Thread(target=self._feed, args=(raw, value))
         waiting.start()
         raw.Execute(xla_pb2.ExecuteRequest(handle=raw.compile(modules.echo_feed())), timeout=30)
-        waiting.join(30)
+        waiting.join(100)
         assert not waiting.is_alive()
 
     def test_what_cannot_be_fed_is_refused(self, raw):

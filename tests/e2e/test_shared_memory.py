@@ -16,7 +16,8 @@ from grpc import StatusCode
 
 import xla_client as xc
 from tests.e2e.process import start_server
-from tests.e2e.shared_values import call, random_array, use, wait_for
+from tests.e2e.shared_values import call, random_array, use
+from tests.fault.plain import until
 from xla_client import shared_memory
 from xla_contract.element_type import ElementType
 from xla_contract.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
@@ -206,7 +207,7 @@ def sharing_process(address):
 def test_a_client_that_is_killed_leaves_nothing(forgetful):
     with xc.connect(forgetful) as client:
         client.to_device(np.ones(LARGE, np.uint8)).delete()  # The server then keeps an arena ahead.
-        wait_for(lambda: use(client).server_device_bytes == 0)
+        until(lambda: use(client).server_device_bytes == 0)
         before = use(client)
         with sharing_process(forgetful) as process:
             during = use(client)
@@ -221,7 +222,7 @@ def test_a_client_that_is_killed_leaves_nothing(forgetful):
                 and now.server_device_bytes == before.server_device_bytes
             )
 
-        wait_for(is_as_before)
+        until(is_as_before)
 
 
 def test_two_sessions_never_see_each_other_s_bytes(server, client):
@@ -370,6 +371,6 @@ def test_memory_that_a_client_writes_and_never_allocated_counts(tmp_path):
         while counted < stray.size:
             stray[:] = 1
             counted = use(other).server_shared_bytes - before
-        wait_for(lambda: use(other).server_shared_bytes <= before)
+        until(lambda: use(other).server_shared_bytes <= before)
         assert not stray.any()
         assert client.to_device(np.ones(LARGE, np.uint8)).to_numpy().all()

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +12,8 @@ import pytest
 
 import xla_client as xc
 from tests.e2e.process import Raw, refused, start_server
-from xla_contract.malloc import IDLE_SECONDS, tune
+from tests.fault.plain import until
+from xla_contract.malloc import tune
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.shape_text import parse_shape
 from xla_contract.stubs import hlo_pb2, xla_pb2
@@ -156,10 +156,7 @@ def peak(process: int | str, action: Callable[[], object]) -> int:
 
 def await_fall(process: int | str, limit: float) -> None:
     """Wait until a process has no more than `limit` bytes in memory."""
-    deadline = time.monotonic() + IDLE_SECONDS + 20
-    while resident(process) > limit:
-        assert time.monotonic() < deadline, (resident(process), limit)
-        time.sleep(0.1)
+    until(lambda: resident(process) <= limit)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """Programs that wait for feeds and channels keep no others from running."""
 
 import contextlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 import xla_client as xc
 from tests.e2e.feed_programs import COUNT, sink, source
 from tests.e2e.process import start_server
+from tests.fault.plain import until
 from tests.unit.sessions.runs import DOUBLE, ONES, program
 
 WAITING = 5
@@ -22,13 +22,6 @@ def address(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     flags = ("--platform", request.param, "--execute-threads", "1", "--feed-items", str(QUEUE))
     with start_server(tmp_path_factory.mktemp("server"), *flags) as server:
         yield server.address
-
-
-def _until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def _waiters(client: xc.Client) -> tuple[int, int]:
@@ -48,8 +41,8 @@ def test_a_receiver_leaves_its_thread_to_the_sender(address: str) -> None:
         xc.ops.send(x, channel)
         sender = client.compile(builder.build(x))
         received = receiver.submit()
-        sender.submit(ONES).result(20)
-        np.testing.assert_array_equal(received.result(20).to_numpy(), 2 * ONES)  # type: ignore[union-attr]
+        sender.submit(ONES).result(100)
+        np.testing.assert_array_equal(received.result(100).to_numpy(), 2 * ONES)  # type: ignore[union-attr]
 
 
 def test_a_server_with_one_thread_runs_programs_beside_those_that_wait(address: str) -> None:
@@ -64,14 +57,14 @@ def test_a_server_with_one_thread_runs_programs_beside_those_that_wait(address: 
         runs.append(waiting.compile(source(QUEUE + 1)).submit())
         executable = called.compile(sink(1))
         calls = [executable.submit() for _ in range(WAITING)]
-        _until(lambda: _waiters(waiting) == (WAITING, 1) and _waiters(called) == (WAITING, 0))
+        until(lambda: _waiters(waiting) == (WAITING, 1) and _waiters(called) == (WAITING, 0))
         double = other.compile(program(DOUBLE))
         np.testing.assert_array_equal(double.run(ONES, timeout=20), 2 * ONES)
-        launched = double.submit(ONES).result(20)
+        launched = double.submit(ONES).result(100)
         np.testing.assert_array_equal(launched.to_numpy(), 2 * ONES)  # type: ignore[union-attr]
         for client in (waiting, called):
             with client.device().infeed(COUNT) as feed:
                 feed.send(range(WAITING))
         assert len(list(waiting.device().outfeed(COUNT, QUEUE + 1))) == QUEUE + 1
         for run in (*runs, *calls):
-            run.result(20)
+            run.result(100)

@@ -49,7 +49,7 @@ def is_served(client: Plain) -> None:
     for _ in range(5):
         client.describe()
     data = upload(client)
-    output = begin_execute(client, client.compile(double()), data).result(timeout=20).output
+    output = begin_execute(client, client.compile(double()), data).result(timeout=100).output
     request = xla_pb2.TransferToClientRequest(data=output)
     assert client("TransferToClient", request, 20).literal.f32s[-1] == 2
     client("Unregister", xla_pb2.UnregisterRequest(data=[data, output]))

@@ -170,8 +170,11 @@ def has_drained(server: ServerProcess) -> None:
     assert (lines[-1]["device_bytes"], lines[-1]["shared_bytes"]) == (0, 0)
 
 
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    """Wait until a condition holds; fails after a while."""
+def until(condition: Callable[[], object], seconds: float = 100) -> None:
+    """Wait until a condition holds.
+
+    It fails a little before pytest would end the process that all tests of a worker share.
+    """
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come about"
@@ -181,7 +184,7 @@ def until(condition: Callable[[], bool], seconds: float = 30) -> None:
 def ends_unavailable(call: Any) -> str:
     """The message of the UNAVAILABLE that a call under way, or a stream, ends with."""
     with pytest.raises(grpc.RpcError) as caught:
-        call.result(timeout=30)
+        call.result(timeout=100)
     error: Any = caught.value
     assert error.code() is grpc.StatusCode.UNAVAILABLE, error.details()
     return str(error.details())

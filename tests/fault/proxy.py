@@ -97,7 +97,7 @@ class Proxy:
                 return True
         return False
 
-    def wait_for(self, is_ready: Callable[[], bool], timeout: float = 10.0) -> bool:
+    def wait_for(self, is_ready: Callable[[], bool], timeout: float = 100.0) -> bool:
         """Wait until something about the counters holds; False after `timeout` seconds."""
         with self._flows:
             return self._flows.wait_for(is_ready, timeout)

@@ -142,12 +142,12 @@ class RawPeer:
         """Ask whether the server is there."""
         self._send(frame(PING, payload=bytes(8)))
 
-    def wait_for(self, kind: int, stream: int, timeout: float = 20) -> None:
+    def wait_for(self, kind: int, stream: int, timeout: float = 100) -> None:
         """Wait until the server has sent a frame of a kind on a stream."""
         with self._news:
             assert self._news.wait_for(lambda: (kind, stream) in self.frames, timeout), self.frames
 
-    def wait_for_end(self, stream: int, timeout: float = 20) -> None:
+    def wait_for_end(self, stream: int, timeout: float = 100) -> None:
         """Wait until the server has ended a stream, or the connection is cut off."""
         with self._news:
             assert self._news.wait_for(

@@ -4,7 +4,6 @@ import contextlib
 import queue
 import signal
 import socket
-import time
 
 import grpc
 import numpy as np
@@ -15,7 +14,7 @@ from grpc import StatusCode
 import xla_client as xc
 from tests.e2e import modules
 from tests.e2e.process import Raw, start_server
-from tests.fault.plain import RPCS_BY_NAME, Plain, has_drained
+from tests.fault.plain import RPCS_BY_NAME, Plain, has_drained, until
 from tests.fault.raw_peer import END_HEADERS, HEADERS, PREFACE, SETTINGS, frame, header_block
 from tests.fault.rounds import IS_SOAK
 from xla_contract.descriptors import EXTENSION_RPCS
@@ -62,16 +61,8 @@ def counters(client):
     return use.server_sessions, use.server_device_bytes
 
 
-def wait_for(condition):
-    """Wait until a condition holds that is looked at for the last time after 30 s."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.01)
-
-
 def wait_for_log(server, words):
-    wait_for(lambda: words in server.log.read_text())
+    until(lambda: words in server.log.read_text())
 
 
 def test_connections_that_stop_half_way_keep_nobody_from_being_served(tmp_path):
@@ -91,7 +82,7 @@ def test_connections_that_stop_half_way_keep_nobody_from_being_served(tmp_path):
             assert another.to_device(7).to_numpy() == 7
         for connection in connections:
             connection.close()
-        wait_for(lambda: counters(client) == before)
+        until(lambda: counters(client) == before)
         server.process.terminate()
         has_drained(server)
 
@@ -110,7 +101,7 @@ def test_a_call_whose_headers_were_cut_off_opens_no_session(tmp_path):
                 with socket.create_connection((host, int(port)), timeout=10) as connection:
                     connection.sendall(BEGINNING + whole[:cut])
                     connection.recv(1)  # The server has begun to read.
-        wait_for(lambda: len(process.net_connections("tcp")) == connected)
+        until(lambda: len(process.net_connections("tcp")) == connected)
         # Whoever came before them would have a session by now.
         assert [client.counters() for _ in range(5)] == [before] * 5
         client.end_session()
@@ -179,7 +170,7 @@ def begin_upload(channel, data):
             return get(extension_pb2.GetUploadRequest(upload_id=b"one")).offset == 2 * CHUNK
         return False
 
-    wait_for(has_begun)
+    until(has_begun)
     return upload
 
 
@@ -214,7 +205,7 @@ def test_what_streams_may_end_while_the_server_drains(tmp_path):
         server.process.send_signal(signal.SIGTERM)
         # New connections are soon refused, calls on old ones too.
         for calling in (raw, Raw(server.address)):
-            wait_for(lambda calling=calling: is_unavailable(calling))
+            until(lambda calling=calling: is_unavailable(calling))
             assert all(is_unavailable(calling) for _ in range(10))
         upload.send(*chunks(data, 2, 4))
         upload.close()

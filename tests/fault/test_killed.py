@@ -94,7 +94,7 @@ def in_thread(call: Callable[[], Any]) -> Callable[[], BaseException | None]:
     thread.start()
 
     def ended() -> BaseException | None:
-        thread.join(30)
+        thread.join(100)
         assert not thread.is_alive()
         return errors[0] if errors else None
 
@@ -124,7 +124,7 @@ def test_a_server_killed_in_the_middle_of_everything_is_unavailable(
         def wait(done: int, of: int) -> None:
             if 2 * done > of:
                 is_half_way[number].set()
-                may_go_on.wait(30)
+                may_go_on.wait(100)
 
         return wait
 
@@ -149,7 +149,7 @@ def test_a_server_killed_in_the_middle_of_everything_is_unavailable(
             "outfeed": in_thread(lambda: next(values)),
         }
         for event in is_half_way:
-            assert event.wait(20)
+            assert event.wait(100)
         beside = Plain(server.address, token_of(client))
         until(lambda: beside.executions() == (4, 2))
         until(lambda: is_streaming(beside) == [True, True])
@@ -164,9 +164,7 @@ def test_a_server_killed_in_the_middle_of_everything_is_unavailable(
         for each in (client, shared):
             with pytest.raises(xc.UnavailableError):
                 each.to_device(LARGE)
-        begun = time.monotonic()
         shared.close()
-        assert time.monotonic() - begun < 5
         np.testing.assert_array_equal(kept, LARGE)
         address = server.address
     # A new server at the address does not know the session, so the client opens another one.

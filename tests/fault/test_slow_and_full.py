@@ -197,7 +197,7 @@ def test_a_full_infeed_waits_without_threads_and_keeps_what_it_took(proxy, clien
         assert feeds(beside).infeed.items == ITEMS
         # Whoever takes one makes room for one.
         gate, data = beside.compile(gated()), upload(beside)
-        output = begin_execute(beside, gate, data).result(timeout=20).output
+        output = begin_execute(beside, gate, data).result(timeout=100).output
         assert feeds(beside).infeed.items == ITEMS - 1
         beside("Unregister", xla_pb2.UnregisterRequest(data=[data, output]))
         beside("ResetDevice", xla_pb2.ResetDeviceRequest())

@@ -1,5 +1,6 @@
 """The numba source of kernels, compiled by numba's own front end, against their machine code."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from tests.golden.kernels import PROGRAMS
 from xla_server.backends.compilation import compile_module
-from xla_server.buffers.code import KernelThunk
+from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen import kernel as kernels
 from xla_server.codegen.compiler.direct_values import UnsupportedError
 from xla_server.codegen.kernel import Kernels, LoadedKernel
@@ -18,13 +19,22 @@ from xla_server.ir.text.parser import parse_module
 from xla_server.runtime.native import callable_at
 
 
-def _results(kernel: LoadedKernel, thunk: KernelThunk) -> list[bytes]:
-    """Run a kernel on buffers of small numbers; what is in them then, but for scratch memory."""
+def _results(
+    kernel: LoadedKernel, thunk: KernelThunk, constants: Mapping[Value, Any]
+) -> list[bytes]:
+    """Run a kernel on its constants and buffers of small numbers.
+
+    Return what is in them then, but for scratch memory.
+    """
     random = np.random.default_rng(0)
     buffers: list[Any] = []
     for value in thunk.arguments:
         count = max(1, value.shape.element_count)
         numbers = random.integers(0, 5, count).astype(value.shape.element_type.dtype)
+        if value in constants:
+            # Where a copy reads and writes is a constant.
+            buffers.append(np.array(constants[value]))
+            continue
         # Nothing is cancelled.
         buffers.append(numbers if value in (*thunk.reads, *thunk.writes) else numbers * 0)
     table = np.array([array.ctypes.data for array in buffers])
@@ -37,7 +47,8 @@ def _results(kernel: LoadedKernel, thunk: KernelThunk) -> list[bytes]:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_numba_makes_the_same_of_the_source(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    thunks = kernels_of(compile_module(parse_module(PROGRAMS[name].read_text())).code)
+    code = compile_module(parse_module(PROGRAMS[name].read_text())).code
+    thunks = kernels_of(code)
     emitted = Kernels().get_all(thunk.kernel for thunk in thunks)
 
     def unsupported(*_: Any) -> Any:
@@ -45,5 +56,6 @@ def test_numba_makes_the_same_of_the_source(name: str, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(kernels, "module_of", unsupported)
     for thunk in thunks:
-        compiled = Kernels().get(thunk.kernel)
-        assert _results(compiled, thunk) == _results(emitted[thunk.kernel.key], thunk)
+        compiled, expected = Kernels().get(thunk.kernel), emitted[thunk.kernel.key]
+        found = _results(compiled, thunk, code.constants)
+        assert found == _results(expected, thunk, code.constants)

@@ -13,7 +13,7 @@ from xla_server.codegen.lower.recomputation import (
 )
 from xla_server.fusion.recomputation_guard import RecomputationGuard
 
-COSTS = TARGET.tuning.evaluation_costs
+TUNING = TARGET.tuning
 
 OPERATIONS = 1.25
 """Operations for each that is asked for, unless the accesses to memory saved pay for more."""
@@ -40,7 +40,7 @@ def complaints(compilation: Compilation) -> Iterator[str]:
 
 def _exceeded(compilation: Compilation, operations: float, transcendentals: float) -> Iterator[str]:
     once, done = compilation.work.once.cost, compilation.work.done.cost
-    small = COSTS.launch * len(kernels_of(compilation.code))
+    small = TUNING.evaluation_costs.launch * len(kernels_of(compilation.code))
     limits = (
         (
             "transcendental functions",

@@ -109,6 +109,15 @@ class Machine:
         return 32 if self.has("avx512f") else 16
 
     @property
+    def partial_sums(self) -> int:
+        """Sums of f32 that a loop over one sum keeps in registers, and adds up at its end.
+
+        LLVM takes four vectors on x86-64 from AVX on, and two of 16 bytes elsewhere. AVX-512 counts
+        as AVX: its vectors are longer only where LLVM prefers them.
+        """
+        return 4 * 8 if self.has("avx") else 2 * 4
+
+    @property
     def vector_set(self) -> str:
         """The common name of the vector instructions."""
         if self.kind is Kind.AARCH64:

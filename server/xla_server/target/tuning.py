@@ -249,6 +249,33 @@ def loop_nests(machine: Machine) -> LoopNests:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class FreeSums:
+    """Lengths of runs of a sum in a free order (codegen/loops/loop_builder.py).
+
+    A run is added up in the partial sums of a loop, so that each of these has as many elements on
+    every processor, and errors have one bound.
+    """
+
+    run_elements: int
+    """Elements of a run: 16 for each partial sum."""
+
+    long_run_elements: int
+    """Elements of a run of a long sum: 8 for each partial sum, which is more exact."""
+
+    min_long_elements: int = 1 << 15
+    """Elements from which a sum comes from memory rather than the cache, where shorter runs take no
+    time of their own."""
+
+    parts: int = 64
+    """Results of runs that are added in sequence before their results are."""
+
+    @classmethod
+    def of(cls, machine: Machine) -> "FreeSums":
+        """Return the lengths for a machine."""
+        return cls(16 * machine.partial_sums, 8 * machine.partial_sums)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Tuning:
     """All groups for one machine."""
 
@@ -263,6 +290,7 @@ class Tuning:
     linear_algebra: LinearAlgebra
     small_loops: SmallLoops
     loops: LoopNests
+    free_sums: FreeSums
     reductions: Reductions
     thin_dots: ThinDots
     small_dots: SmallDots
@@ -288,6 +316,7 @@ def tuning_of(machine: Machine) -> Tuning:
         LinearAlgebra(scratch_items(machine, 32)),
         SmallLoops(),
         loop_nests(machine),
+        FreeSums.of(machine),
         Reductions(),
         ThinDots(),
         SmallDots(),

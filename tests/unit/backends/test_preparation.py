@@ -58,7 +58,7 @@ class Slow:
     def _take(self, number: int) -> None:
         self.asked.append(number)
         self.has_asked.set()
-        assert self.may_go_on.wait(30)
+        assert self.may_go_on.wait(100)
 
 
 def loaded(kernels: Kernels, *symbols: str) -> bool:
@@ -129,13 +129,13 @@ def test_another_process_finds_them_on_disk(
 def test_it_begins_nothing_while_somebody_compiles() -> None:
     slow = Slow(2)
     thread, outcome = in_a_thread(lambda: slow.preparation.run(lambda: False))
-    assert slow.has_asked.wait(30)
+    assert slow.has_asked.wait(100)
     with slow.preparation.interrupted():
         with slow.preparation.interrupted():
             slow.may_go_on.set()
         thread.join(0.3)
         assert slow.asked == [0]
-    thread.join(30)
+    thread.join(100)
     assert (outcome, slow.asked) == ([True], [0, 1])
 
 
@@ -161,10 +161,10 @@ def test_a_platform_makes_way_for_whoever_compiles(
 def test_it_ends_when_it_is_told_to() -> None:
     slow, is_over = Slow(2), threading.Event()
     thread, outcome = in_a_thread(lambda: slow.preparation.run(is_over.is_set))
-    assert slow.has_asked.wait(30)
+    assert slow.has_asked.wait(100)
     is_over.set()
     slow.may_go_on.set()
-    thread.join(30)
+    thread.join(100)
     assert (outcome, slow.asked) == ([False], [0])
 
 
@@ -173,7 +173,7 @@ def test_it_ends_when_it_is_told_to_while_it_makes_way() -> None:
     with slow.preparation.interrupted():
         thread, outcome = in_a_thread(lambda: slow.preparation.run(is_over.is_set))
         is_over.set()
-        thread.join(30)
+        thread.join(100)
     assert (outcome, slow.asked) == ([False], [])
 
 

@@ -33,7 +33,7 @@ class Stream:
     def receive(self) -> bytes | None:
         self.awaited.set()
         if self.gate is not None:
-            assert self.gate.wait(10)
+            assert self.gate.wait(100)
         if self.end is not None:
             raise self.end
         if self.has_ended_well:
@@ -90,10 +90,10 @@ def test_who_comes_while_there_is_a_call_sends_nothing(streams, conversation) ->
     answers: list[bytes | None] = []
     first = threading.Thread(target=lambda: answers.append(answered(conversation, b"first")))
     first.start()
-    assert streams[0].awaited.wait(10)
+    assert streams[0].awaited.wait(100)
     assert answered(conversation, b"second") is None
     streams[0].gate.set()
-    first.join(10)
+    first.join(100)
     assert answers == [b"first"]
     assert [each.request for each in streams[0].sent] == [b"first"]
     assert answered(conversation, b"third") == b"third"

@@ -133,10 +133,10 @@ def test_who_waits_is_woken_when_another_thread_gives_the_stream_up(server, stre
     waiting = threading.Thread(target=receive)
     waiting.start()
     stream.cancel()
-    waiting.join(10)
+    waiting.join(100)
     assert [type(error) for error in raised] == [CancelledError]
     assert not stream.is_active
-    assert server.left.wait(10)
+    assert server.left.wait(100)
     # Once more does no harm, also when the call is gone.
     stream.cancel()
     stream.close()
@@ -150,9 +150,9 @@ def test_a_channel_closes_at_once_behind_its_stream(server, channel) -> None:
     assert stream not in _direct_stream._OPEN
     closing = threading.Thread(target=channel.close, daemon=True)
     closing.start()
-    closing.join(10)
+    closing.join(100)
     assert not closing.is_alive()
-    assert server.left.wait(10)
+    assert server.left.wait(100)
 
 
 def test_streams_that_nobody_closed_are_closed_at_exit(server, channel, stream) -> None:
@@ -160,7 +160,7 @@ def test_streams_that_nobody_closed_are_closed_at_exit(server, channel, stream) 
     assert stream in _direct_stream._OPEN
     _direct_stream._close_open_streams()
     assert not stream.is_active
-    assert server.left.wait(10)
+    assert server.left.wait(100)
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def test_ctrl_c_ends_a_stream_that_is_waited_for(server, stream) -> None:
         stream.receive()
     assert not stream.is_active
     stream.close()
-    assert server.left.wait(10)
+    assert server.left.wait(100)
 
 
 @pytest.mark.usefixtures("ctrl_c_raises")
@@ -207,7 +207,7 @@ def test_ctrl_c_ends_no_step_of_grpc_halfway(server, stream, step) -> None:
     assert call.steps
     assert not stream.is_active
     stream.close()
-    assert server.left.wait(10)
+    assert server.left.wait(100)
 
 
 def test_nobody_waits_for_an_event_that_ctrl_c_has_lost(server, stream) -> None:
@@ -229,9 +229,9 @@ def test_nobody_waits_for_an_event_that_ctrl_c_has_lost(server, stream) -> None:
     assert not stream.is_active
     closing = threading.Thread(target=stream.close, daemon=True)
     closing.start()
-    closing.join(10)
+    closing.join(100)
     assert not closing.is_alive()
-    assert server.left.wait(10)
+    assert server.left.wait(100)
 
 
 def test_there_is_none_where_grpc_is_another() -> None:
@@ -269,7 +269,7 @@ def test_grpcs_own_stream_waits_for_room_and_drops_what_waits_at_its_end() -> No
     sending.join(0.1)
     assert sending.is_alive()
     assert [next(requests) for _ in range(2)] == sent[:2]
-    sending.join(10)
+    sending.join(100)
     assert not sending.is_alive()
     stream.half_close()
     assert list(requests) == sent[2:]

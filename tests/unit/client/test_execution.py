@@ -40,7 +40,7 @@ def test_a_profile_is_read_field_by_field() -> None:
 
 def test_a_result_is_waited_for_by_anybody(either: xc.Client) -> None:
     run = either.compile(double()).submit(ONES)
-    result: Any = run.result(timeout=30)
+    result: Any = run.result(timeout=100)
     np.testing.assert_array_equal(result.to_numpy(), 2 * ONES)
     assert run.result() is result
     assert run.done()
@@ -99,7 +99,7 @@ def test_who_waits_too_long_leaves_the_run_going(either: xc.Client) -> None:
     assert not run.done()
     assert run.cancel()
     with pytest.raises(CancelledError):
-        run.result(timeout=30)
+        run.result(timeout=100)
     assert run.done()
     assert not run.cancel()
     with pytest.raises(CancelledError):
@@ -119,7 +119,7 @@ def test_cancelling_the_future_stops_the_run(client: xc.Client) -> None:
     run = client.compile(endless()).submit(ONES)
     assert run.future().cancel()
     with pytest.raises(CancelledError):
-        run.future().result(timeout=30)
+        run.future().result(timeout=100)
     until(lambda: client.describe().use.launched_executions == 0)
     assert not run.future().cancel()
 
@@ -129,7 +129,7 @@ def test_a_future_outlives_its_run(client: xc.Client) -> None:
     future = run.future()
     run.cancel()
     with pytest.raises(CancelledError):
-        future.result(timeout=30)
+        future.result(timeout=100)
     del run
     # There is nobody left to stop.
     assert not future.cancel()
@@ -138,14 +138,14 @@ def test_a_future_outlives_its_run(client: xc.Client) -> None:
 def test_a_deadline_is_the_runs_own(either: xc.Client) -> None:
     run = either.compile(endless()).submit(ONES, timeout=0.1)
     with pytest.raises(DeadlineExceededError):
-        run.result(timeout=30)
+        run.result(timeout=100)
 
 
 def test_the_server_stops_what_has_run_too_long(client: xc.Client) -> None:
     run = client.compile(endless()).submit(ONES, timeout=0.1)
     until(lambda: client.describe().use.launched_executions == 0)
     with pytest.raises(DeadlineExceededError):
-        run.result(timeout=30)
+        run.result(timeout=100)
 
 
 def test_an_error_is_told_to_all_who_wait(client: xc.Client) -> None:
@@ -154,7 +154,7 @@ def test_an_error_is_told_to_all_who_wait(client: xc.Client) -> None:
     run.cancel()
     for each in (run, after):
         with pytest.raises(CancelledError):
-            each.result(timeout=30)
+            each.result(timeout=100)
 
     async def wait() -> None:
         await after
@@ -215,7 +215,7 @@ def test_what_was_launched_is_adopted_as_it_was_given(
 
 def test_results_nobody_asks_for_are_freed(either: xc.Client, plain_client: xc.Client) -> None:
     run = either.compile(double()).submit(ONES)
-    run.future().result(timeout=30)
+    run.future().result(timeout=100)
     del run
 
     def is_free() -> bool:

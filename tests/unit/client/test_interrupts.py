@@ -24,7 +24,7 @@ def test_a_block_comes_to_its_end_before_the_interrupt() -> None:
         with HeldBack(given_up.set):
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
-            steps.append(given_up.wait(10))
+            steps.append(given_up.wait(100))
 
     with pytest.raises(KeyboardInterrupt):
         block()
@@ -48,7 +48,7 @@ def test_giving_up_is_done_in_another_thread() -> None:
             with lock:
                 signal.raise_signal(signal.SIGINT)
                 assert not threads
-            assert done.wait(10)
+            assert done.wait(100)
 
     with pytest.raises(KeyboardInterrupt):
         block()
@@ -62,7 +62,7 @@ def test_an_interrupt_goes_before_the_error_that_comes_of_giving_up() -> None:
     def block() -> None:
         with HeldBack(given_up.set):
             signal.raise_signal(signal.SIGINT)
-            assert given_up.wait(10)
+            assert given_up.wait(100)
             raise ValueError("given up")
 
     with pytest.raises(KeyboardInterrupt):

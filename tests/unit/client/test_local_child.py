@@ -24,7 +24,7 @@ def test_it_serves_and_stops_well_when_its_parent_is_gone() -> None:
             process.wait(0.2)
         # Its end does, as that of a parent that was killed.
         process.stdin.close()
-        assert process.wait(30) == 0
+        assert process.wait(100) == 0
         assert process.stderr is not None
         log = process.stderr.read()
     assert f"draining after {signal.SIGTERM.name}" in log

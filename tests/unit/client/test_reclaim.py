@@ -79,7 +79,7 @@ def test_collection_while_the_lock_is_held(reclaimer, freed):
 
     thread = threading.Thread(target=collect_inside, daemon=True)
     thread.start()
-    thread.join(5)
+    thread.join(100)
     assert not thread.is_alive()
     reclaimer.free()
     assert freed == [[7]]

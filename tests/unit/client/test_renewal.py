@@ -151,11 +151,11 @@ def test_runs_under_way_are_lost_and_others_begin(server: Server, client: xc.Cli
     until(lambda: client.describe().use.launched_executions == 1)
     server.restart()
     with lost("a run"):
-        going.result(30)
+        going.result(100)
     assert going.done()
     assert not going.cancel()
     with lost("a run"):
-        ended.result(30)
+        ended.result(100)
     with lost(r"a value of f32\[4\]\{0\}"):
         twice.submit(ended)
     np.testing.assert_array_equal(np.asarray(twice.submit(ONES).result()), 2 * ONES)
@@ -214,7 +214,7 @@ def test_feeds_are_lost_and_new_ones_begin(server: Server, client: xc.Client) ->
     with device.infeed(COUNT) as feed:
         feed.send([3, 4])
     with lost("a run"):
-        running.result(30)
+        running.result(100)
     server.restart()
     assert device.outfeed().close_queue() == 0
     server.restart()
@@ -223,7 +223,7 @@ def test_feeds_are_lost_and_new_ones_begin(server: Server, client: xc.Client) ->
         feed.send([3, 4])
     again = program.submit()
     assert [int(value) for value in device.outfeed(count=2)] == [3, 4]
-    again.result(30)
+    again.result(100)
 
 
 def test_coroutines_go_on(server: Server, client: xc.Client) -> None:

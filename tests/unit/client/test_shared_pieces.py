@@ -89,7 +89,7 @@ class Server:
         assert name == "UploadSharedPieces"
         assert request.piece_bytes == PIECE_BYTES
         if self.is_silent:
-            threading.Event().wait(10)
+            threading.Event().wait(100)
         if self.answer is not None:
             raise self.answer
         self.unregistered += [data.handle for data in request.unregister]

@@ -102,7 +102,7 @@ def test_who_sends_waits_for_room() -> None:
     until(lambda: len(sent) == _WAITING)
     received = [next(call.requests)[0] for _ in range(count)]
     for sender in senders:
-        sender.join(10)
+        sender.join(100)
         assert not sender.is_alive()
     assert sorted(received) == list(range(count))
     # Of each sender in its order.
@@ -130,7 +130,7 @@ def test_the_end_wakes_who_waits_for_room(how: str) -> None:
     else:
         getattr(stream, how)()
     for sender in senders:
-        sender.join(10)
+        sender.join(100)
         assert not sender.is_alive()
     expected = AbortedError if how == "end" else CancelledError
     assert [type(error) for error in errors] == [expected] * 3
@@ -146,7 +146,7 @@ def test_the_end_wakes_who_takes_messages(how: str) -> None:
         call.end(grpc.StatusCode.ABORTED)
     else:
         getattr(stream, how)()
-    taker.join(10)
+    taker.join(100)
     assert not taker.is_alive()
 
 

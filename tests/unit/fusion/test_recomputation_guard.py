@@ -17,7 +17,7 @@ from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.ir.verifier import verify
 from xla_server.passes.edit import copy_module
 
-COSTS = TARGET.tuning.evaluation_costs
+TUNING = TARGET.tuning
 
 _ZERO = "zero = f32[] constant(0)"
 

@@ -5,16 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.fault.plain import until
 from xla_server.rpc.answer_turns import AnswerTurns
 from xla_server.rpc.threads import Threads
 from xla_server.sessions.caller import Flow
 
 STORM, OTHER = Flow("a", "storm"), Flow("a", "other")
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    while not is_so():
-        threading.Event().wait(0.001)
 
 
 def begin(turns: AnswerTurns, flow: Flow, do: Callable[[], object]) -> threading.Thread:

@@ -80,7 +80,7 @@ class Service:
         until(lambda: not self._server._state.rpc_states)
 
     def _hold(self, request: bytes, _: object) -> bytes:
-        self.may_end.wait(20)
+        self.may_end.wait(100)
         if request == b"fail":
             raise ValueError("too late")
         return request
@@ -163,7 +163,7 @@ def known() -> Iterator[Service]:
 
 
 def _silence(gate: threading.Event) -> Iterator[bytes]:
-    gate.wait(20)
+    gate.wait(100)
     yield b"late"
 
 
@@ -215,7 +215,7 @@ def test_calls_given_up_before_their_request_count_no_more(service):
         given_up.cancel()
         ended = threading.Event()
         given_up.add_done_callback(lambda _, ended=ended: ended.set())
-        assert ended.wait(20)
+        assert ended.wait(100)
         # The server hears of it a little later.
         while (code := service.outcome("Echo")) is grpc.StatusCode.RESOURCE_EXHAUSTED:
             pass
@@ -278,8 +278,8 @@ def test_a_request_that_comes_in_the_same_moment_is_answered_or_refused(known):
 @pytest.mark.parametrize("make", ["unary_unary", "unary_stream"])
 def test_calls_given_up_in_line_are_not_made(service, make):
     gate, begun = threading.Event(), threading.Event()
-    service.threads.submit(lambda: (begun.set(), gate.wait(20)))
-    assert begun.wait(20)
+    service.threads.submit(lambda: (begun.set(), gate.wait(100)))
+    assert begun.wait(100)
     if make == "unary_unary":
         call = service.channel.unary_unary("/s/Count").future(b"1")
     else:
@@ -382,8 +382,8 @@ def test_calls_beyond_their_places_are_refused_at_once(single, name):
 
 def test_calls_in_line_have_places_until_their_turn(single):
     gate, begun = threading.Event(), threading.Event()
-    single.threads.submit(lambda: (begun.set(), gate.wait(20)))
-    assert begun.wait(20)
+    single.threads.submit(lambda: (begun.set(), gate.wait(100)))
+    assert begun.wait(100)
     call = single.channel.unary_unary("/s/Count").future(b"1")
     until(lambda: single.threads.waiting != 0)
     call.cancel()

@@ -36,7 +36,7 @@ class Listening:
     def _answer(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         if request:
             self.waits.set()
-            self.released.wait(20)
+            self.released.wait(100)
         return f"{self.connections.of(context.peer())} {context.peer()}".encode()
 
 
@@ -130,7 +130,7 @@ def test_a_call_whose_client_has_gone_is_not_taken_for_one_of_who_came_after(
     with grpc.insecure_channel(f"127.0.0.1:{listening.port}", options=_OWN) as channel:
         name, peer = ask(channel)
         waiting = channel.unary_unary("/a/b").future(b"waits")
-        assert listening.waits.wait(20)
+        assert listening.waits.wait(100)
     # Its socket is closed, and its call is there: so is its name, beside that of another.
     assert listening.connections.live().has(name)
     assert listening.connections.of(peer) == name

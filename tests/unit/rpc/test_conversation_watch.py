@@ -1,6 +1,7 @@
 import threading
 import time
 
+from tests.fault.plain import until
 from xla_server.rpc.conversation_watch import ConversationWatch
 
 
@@ -24,13 +25,6 @@ class Stream:
         return self.deadline
 
 
-def until(condition: object) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-
-
 def test_a_stream_that_answers_for_long_is_read_by_another_thread() -> None:
     watch, busy, idle = ConversationWatch(), Stream(), Stream()
     with watch.watching(busy), watch.watching(idle):
@@ -50,7 +44,7 @@ def test_it_sleeps_when_nothing_happens_until_it_is_woken_or_a_deadline_comes() 
         # As who brings a deadline does: it may be asleep by now.
         watch.wake()
         until(lambda: watch.is_asleep)
-        assert stream.was_late.wait(20)
+        assert stream.was_late.wait(100)
     until(lambda: not _is_running())
     # The next stream finds a thread again.
     with watch.watching(stream):

@@ -12,6 +12,7 @@ import grpc
 import numpy as np
 import pytest
 
+from tests.fault.plain import until
 from tests.unit.sessions.runs import kept
 from xla_contract.descriptors import EXTENSION_RPCS
 from xla_contract.errors import UnavailableError
@@ -105,15 +106,8 @@ def _answered(client: Client) -> bool:
         target=lambda: answers.extend([client.read(), client.read()]), daemon=True
     )
     reader.start()
-    reader.join(20)
+    reader.join(100)
     return len(answers) == 2
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def test_a_stream_is_idle_when_all_calls_are_answered(
@@ -123,14 +117,14 @@ def test_a_stream_is_idle_when_all_calls_are_answered(
     download = _download(session)
     assert _answered(client)
     silence = _conversation(server, session)._stream.silence
-    _until(silence.is_idle)
+    until(silence.is_idle)
     # More than is on its way without being read.
     for _ in range(16):
         client.ask("xla.XlaService/TransferToClient", download)
-    _until(lambda: not silence.is_idle())
+    until(lambda: not silence.is_idle())
     for _ in range(16):
         client.read()
-    _until(silence.is_idle)
+    until(silence.is_idle)
 
 
 def _ended_by_the_client(client: Client, conversation: Conversation) -> None:
@@ -173,16 +167,16 @@ def test_a_stream_that_has_ended_leaves_nothing_behind(
     for _ in range(unread):
         client.ask("xla.XlaService/TransferToClient", _download(session))
     left = _left_behind(client, _conversation(server, session), end)
-    _until(lambda: not any(each() for each in left))
+    until(lambda: not any(each() for each in left))
 
 
 def _left_behind(
     client: Client, conversation: Conversation, end: Callable[[Client, Conversation], None]
 ) -> list[Callable[[], object]]:
     """What there was of a stream that has been ended, as long as somebody has it."""
-    _until(lambda: not conversation._calls)
+    until(lambda: not conversation._calls)
     stream = conversation._stream
-    _until(lambda: bool(stream.silence.since))
+    until(lambda: bool(stream.silence.since))
     # Messages are received by what has grpc's call.
     left = [weakref.ref(each) for each in (conversation, stream, stream._context, stream._requests)]
     end(client, conversation)

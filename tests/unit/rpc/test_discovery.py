@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,6 +13,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from tests.fault.plain import until
 from xla_contract.descriptors import (
     EXTENSION_NAME,
     EXTENSION_RPCS,
@@ -100,7 +101,7 @@ def test_questions_of_health_that_do_not_come_are_known(served: Served, name: st
     is_over = threading.Event()
 
     def silence() -> Iterator[bytes]:
-        is_over.wait(10)
+        is_over.wait(100)
         yield from ()
 
     call = served.channel.stream_stream(f"/grpc.health.v1.Health/{name}")(silence(), timeout=10)
@@ -185,7 +186,7 @@ def test_open_streams_of_reflection_do_not_hold_up_health(served: Served) -> Non
 
     def questions() -> Iterator[Any]:
         yield Question(list_services="")
-        is_over.wait(10)
+        is_over.wait(100)
 
     calls = [
         stub.ServerReflectionInfo(questions(), timeout=10)
@@ -202,12 +203,12 @@ def test_a_stream_of_reflection_that_is_silent_can_be_ended(served: Served) -> N
 
     def questions() -> Iterator[Any]:
         yield Question(list_services="")
-        is_over.wait(10)
+        is_over.wait(100)
 
     call = stub.ServerReflectionInfo(questions(), timeout=10)
     assert next(call).HasField("list_services_response")
     [silence] = served.silences
-    _until(lambda: bool(silence.since))
+    until(lambda: bool(silence.since))
     assert silence.has_begun
     assert silence.is_idle()
     assert silence.end(time.monotonic(), "memory is short")
@@ -216,14 +217,7 @@ def test_a_stream_of_reflection_that_is_silent_can_be_ended(served: Served) -> N
     error: Any = caught.value
     assert error.code() is grpc.StatusCode.CANCELLED
     is_over.set()
-    _until(lambda: not served.silences)
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    until(lambda: not served.silences)
 
 
 def test_health_is_watched(served: Served) -> None:

@@ -32,7 +32,7 @@ class _Call:
         self, request: bytes, context: grpc.ServicerContext, send_response_callback: SendResponse
     ) -> None:
         def end() -> None:
-            assert self.has_returned.wait(10)
+            assert self.has_returned.wait(100)
             self._end(context, send_response_callback)
 
         threading.Thread(target=end, daemon=True).start()

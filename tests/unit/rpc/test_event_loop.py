@@ -47,7 +47,7 @@ class Service(grpc.GenericRpcHandler):
         """Note a call; called in the event loop."""
         if handler_call_details.method == HOLD:
             self.is_held.set()
-            self.may_go_on.wait(20)
+            self.may_go_on.wait(100)
         metadata: Any = handler_call_details.invocation_metadata
         self.begun.extend(value for key, value in metadata if key == "name")
         return grpc.unary_unary_rpc_method_handler(lambda request, _: request)
@@ -58,7 +58,7 @@ def service() -> Iterator[Service]:
     running = Service()
     yield running
     running.may_go_on.set()
-    assert running.server.stop(0).wait(20)
+    assert running.server.stop(0).wait(100)
 
 
 @contextlib.contextmanager
@@ -66,7 +66,7 @@ def held(service: Service) -> Iterator[None]:
     """Hold the event loop as long as the block."""
     with RawPeer(service.address) as holder:
         holder.call(HOLD)
-        assert service.is_held.wait(20)
+        assert service.is_held.wait(100)
         yield
         service.may_go_on.set()
 
@@ -140,7 +140,7 @@ def test_a_server_stops_with_calls_that_wait_for_their_turns(service: Service) -
         # grpc holds its lock on the server while a call begins.
         stopping = ThreadPoolExecutor(1).submit(service.server.stop, 0)
         service.may_go_on.set()
-        assert stopping.result(20).wait(20)
+        assert stopping.result(100).wait(100)
 
 
 def test_calls_that_have_begun_are_counted_until_they_end(service: Service) -> None:

@@ -53,7 +53,7 @@ class Call:
     def send(self, message: Any) -> None:
         if threading.current_thread() is not self._thread:
             self.is_waiting.set()
-            assert self.room.wait(10)
+            assert self.room.wait(100)
         self.sent.append(message)
 
     def join(self, seconds: float = 10) -> None:
@@ -83,7 +83,7 @@ def test_refusals_on_their_way_are_told_before_the_last_progress() -> None:
     start = extension_pb2.InfeedStart(shape=shape_to_proto(VECTOR))
     call.said.put(extension_pb2.InfeedRequest(start=start))
     call.said.put(_wrong_item(1))
-    assert call.is_waiting.wait(10)
+    assert call.is_waiting.wait(100)
     # The refusal is not on its way yet when the client has no more to say.
     call.said.put(None)
     call.join(0.1)

@@ -35,7 +35,7 @@ class Call:
         self._has_begun = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
-        assert self._has_begun.wait(10)
+        assert self._has_begun.wait(100)
 
     def receive(self) -> extension_pb2.DownloadRequest:
         self._has_begun.set()
@@ -55,7 +55,7 @@ class Call:
             self.error = error
 
     def join(self) -> None:
-        self._thread.join(10)
+        self._thread.join(100)
         assert not self._thread.is_alive()
 
 

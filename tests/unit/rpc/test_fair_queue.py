@@ -106,7 +106,7 @@ def test_a_pool_of_threads_does_all_jobs_of_one_caller_in_the_threads_it_may_hav
             most[0] = max(most[0], running[0])
             if running[0] == 3:
                 three.set()
-        going_on.wait(20)
+        going_on.wait(100)
         with lock:
             running[0] -= 1
             done[0] += 1
@@ -115,9 +115,9 @@ def test_a_pool_of_threads_does_all_jobs_of_one_caller_in_the_threads_it_may_hav
 
     for _ in range(9):
         threads.submit(work)
-    assert three.wait(20)
+    assert three.wait(100)
     assert threads.waiting == 6
     going_on.set()
-    assert is_over.wait(20)
+    assert is_over.wait(100)
     assert most[0] == 3
     threads.shutdown(wait=True, cancel_futures=True)

@@ -38,6 +38,6 @@ def test_a_round_that_fails_is_not_the_last(
 
     monkeypatch.setattr(sessions, "expire", failing)
     presence = Presence(sessions, Connections())
-    assert has_gone_on.wait(10)
+    assert has_gone_on.wait(100)
     presence.close()
     assert "looking for sessions that ended failed" in caplog.text

@@ -84,7 +84,7 @@ def draining(server: RpcServer, grace_seconds: float) -> Callable[[], bool]:
     thread.start()
 
     def drained() -> bool:
-        thread.join(30)
+        thread.join(100)
         return outcomes == [True]
 
     return drained
@@ -130,7 +130,7 @@ def test_what_is_in_progress_can_be_cancelled_before_the_deadline(
 
 def _is_served(client: Plain) -> bool:
     try:
-        client.begin("DescribeSession", extension_pb2.DescribeSessionRequest()).result(timeout=10)
+        client.begin("DescribeSession", extension_pb2.DescribeSessionRequest()).result(timeout=100)
     except grpc.RpcError:
         return False
     return True

@@ -5,10 +5,10 @@ import socket
 import stat
 import struct
 import tempfile
-import time
 
 import pytest
 
+from tests.fault.plain import until
 from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc import shared_memory_socket
 from xla_server.rpc.server import RpcOptions, serving
@@ -78,14 +78,6 @@ def is_cut_off(connection):
         return True
 
 
-def wait_for(condition):
-    for _ in range(3000):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it did not come about")
-
-
 def test_a_token_is_answered_by_the_arena_of_its_session(make, sessions):
     listening = make()
     first, second = sessions.open(), sessions.open()
@@ -103,7 +95,7 @@ def test_a_token_is_answered_by_the_arena_of_its_session(make, sessions):
         os.close(descriptor)
     for connection in connections:
         connection.close()
-    wait_for(lambda: len(listening) == 0 and len(sessions.engine.arenas) == 0)
+    until(lambda: len(listening) == 0 and len(sessions.engine.arenas) == 0)
     assert sessions.engine.arenas.lent_bytes == 0
 
 
@@ -126,7 +118,7 @@ def test_who_has_no_token_is_cut_off(make, sessions, said):
     connection.sendall(said)
     assert is_cut_off(connection)
     connection.close()
-    wait_for(lambda: len(listening) == 0)
+    until(lambda: len(listening) == 0)
     connection = connect(listening)
     os.close(arena_of(connection, session.token)[1])
     connection.close()
@@ -176,11 +168,11 @@ def test_who_goes_on_talking_is_cut_off(make, sessions):
 def test_there_are_only_so_many_connections(make, sessions):
     listening = make(max_connections=2)
     kept = [connect(listening) for _ in range(2)]
-    wait_for(lambda: len(listening) == 2)
+    until(lambda: len(listening) == 2)
     refused = connect(listening)
     assert is_cut_off(refused)
     kept[0].close()
-    wait_for(lambda: len(listening) == 1)
+    until(lambda: len(listening) == 1)
     again = connect(listening)
     os.close(arena_of(again, sessions.open().token)[1])
     for each in (*kept, refused, again):
@@ -269,7 +261,7 @@ def test_there_are_only_so_many_lines_until_some_end(make, sessions):
     assert is_cut_off(refused)
     refused.close()
     memory.free(offsets[:1])
-    wait_for(lambda: len(listening._lines) == 1)
+    until(lambda: len(listening._lines) == 1)
     lines.append(line_of(listening, session, offsets[2]))
     assert lines[-1].recv(1) == b"\1"
     # The end of the server is theirs too.
@@ -299,7 +291,7 @@ def test_a_connection_keeps_its_session_attached(make, sessions):
     session.left_at -= 1000
     assert sessions.expire(lambda _: False) == 0
     connection.close()
-    wait_for(lambda: not session.attached)
+    until(lambda: not session.attached)
     session.left_at -= 1000
     assert sessions.expire(lambda _: False) == 1
 
@@ -360,7 +352,7 @@ def test_a_server_without_descriptors_takes_clients_when_it_has_some(make, sessi
     resource.setrlimit(resource.RLIMIT_NOFILE, (free, before[1]))
     try:
         connection.connect(listening.path)
-        wait_for(lambda: "Too many open files" in caplog.text)
+        until(lambda: "Too many open files" in caplog.text)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     _, descriptor = arena_of(connection, session.token)
@@ -373,9 +365,9 @@ def test_who_leaves_without_reading_is_dropped(make, sessions):
     session = sessions.open()
     connection = connect(listening)
     connection.sendall(session.token.encode() + b"\n")
-    wait_for(lambda: len(sessions.engine.arenas) == 1)
+    until(lambda: len(sessions.engine.arenas) == 1)
     connection.close()
-    wait_for(lambda: len(listening) == 0 and len(sessions.engine.arenas) == 0)
+    until(lambda: len(listening) == 0 and len(sessions.engine.arenas) == 0)
 
 
 def test_a_directory_that_others_may_enter_is_not_taken_for_a_dead_server_s(make, runtime):

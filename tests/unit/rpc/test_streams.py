@@ -154,12 +154,12 @@ def test_a_stream_that_waits_is_woken_when_the_client_leaves() -> None:
 
         def requests() -> Iterator[extension_pb2.ConverseRequest]:
             yield extension_pb2.ConverseRequest()
-            forever.wait(20)
+            forever.wait(100)
 
         call = served.callable()(requests())
         assert next(call).id == 1
         call.cancel()
-        assert ended.wait(20)
+        assert ended.wait(100)
         forever.set()
 
 
@@ -174,7 +174,7 @@ def test_a_stream_that_waits_is_told_when_the_server_stops() -> None:
 
         def requests() -> Iterator[extension_pb2.ConverseRequest]:
             yield extension_pb2.ConverseRequest()
-            forever.wait(20)
+            forever.wait(100)
 
         call = served.callable()(requests())
         assert next(call).id == 1
@@ -275,7 +275,7 @@ def test_a_stream_without_a_token_has_a_session_when_its_first_message_is_there(
     with serving("Converse", Streaming(serve)) as served:
 
         def requests() -> Iterator[extension_pb2.ConverseRequest]:
-            may_end.wait(20)
+            may_end.wait(100)
             yield extension_pb2.ConverseRequest(id=5)
 
         call = served.callable()(requests())
@@ -317,7 +317,7 @@ def test_calls_that_wait_hold_no_thread() -> None:
         for number, answer in enumerate(answers):
             answer.done(xla_pb2.GetShapeResponse(shape={"dimensions": [number]}))
             answer.failed(AbortedError("too late"))
-        found = [call.result(20).shape.dimensions[0] for call in calls]
+        found = [call.result(100).shape.dimensions[0] for call in calls]
         assert sorted(found) == list(range(8))
 
 
@@ -349,16 +349,16 @@ def test_a_deferred_call_is_cancelled_with_its_client() -> None:
 
     with serving("GetShape", deferred(begin)) as served:
         call = served.callable().future(shape())
-        assert begun.wait(20)
+        assert begun.wait(100)
         call.cancel()
-        assert left.wait(20)
+        assert left.wait(100)
 
 
 def test_the_one_request_of_a_stream_is_waited_for_without_a_thread() -> None:
     gate = threading.Event()
 
     def silent() -> Iterator[bytes]:
-        gate.wait(20)
+        gate.wait(100)
         yield extension_pb2.DownloadRequest().SerializeToString()
 
     def serve(session: Session, stream: Stream, _: Cancellation) -> None:

@@ -19,7 +19,7 @@ def test_threads_start_as_they_are_needed_and_are_used_again() -> None:
         over = threading.Event()
         job = threads.submit(lambda: names.append(threading.current_thread().name))
         job.add_done_callback(lambda _, over=over: over.set())
-        assert over.wait(10)
+        assert over.wait(100)
         # The end of a job is told a moment before its thread is free.
         until(threads.is_idle)
     assert set(names) == {"test_0"}
@@ -58,7 +58,7 @@ def test_a_job_that_had_to_wait_for_its_caller_s_share_runs_when_a_thread_leaves
 
     def wait_for(event: threading.Event) -> None:
         begun.release()
-        event.wait(10)
+        event.wait(100)
 
     def lend() -> None:
         with lent_place():
@@ -78,7 +78,7 @@ def test_a_job_that_had_to_wait_for_its_caller_s_share_runs_when_a_thread_leaves
     lent.set()
     until(lambda: threads.count == 3)
     first.set()
-    assert done.wait(10)
+    assert done.wait(100)
     threads.shutdown()
 
 
@@ -96,7 +96,7 @@ def test_a_job_that_fails_is_logged_and_its_thread_goes_on(caplog) -> None:
     with caplog.at_level(logging.ERROR):
         threads.submit(lambda: 1 // 0)
         threads.submit(done.set)
-        assert done.wait(10)
+        assert done.wait(100)
     assert "ZeroDivisionError" in caplog.text
     threads.shutdown()
 
@@ -111,7 +111,7 @@ def test_an_idle_thread_holds_nothing() -> None:
     threads.submit(held)
     threads.submit(lambda: None).add_done_callback(lambda _: over.set())
     del held
-    assert over.wait(10)
+    assert over.wait(100)
     assert gone() is None
     threads.shutdown()
 
@@ -121,12 +121,12 @@ def test_a_thread_that_waits_lends_its_place() -> None:
 
     def wait() -> None:
         with lent_place():
-            gate.wait(10)
+            gate.wait(100)
         done.put(0)
 
     # Those in line when it begins to wait, and those that come while it does.
     ready = threading.Event()
-    threads.submit(lambda: ready.wait(10) and wait())
+    threads.submit(lambda: ready.wait(100) and wait())
     threads.submit(done.put, 1)
     ready.set()
     assert done.get(timeout=10) == 1
@@ -157,7 +157,7 @@ def test_there_are_as_many_at_work_as_before_when_places_were_taken_back() -> No
 
     def wait() -> None:
         with lent_place():
-            gate.wait(10)
+            gate.wait(100)
         woken.release()
 
     for _ in range(8):
@@ -180,7 +180,7 @@ def test_only_so_many_places_are_lent() -> None:
 
     def wait() -> None:
         with lent_place():
-            gate.wait(10)
+            gate.wait(100)
         done.append(0)
 
     for _ in range(2):
@@ -211,7 +211,7 @@ def test_jobs_wait_for_the_threads_there_are_where_the_system_has_no_more(monkey
     threads.submit(done.set)
     assert not done.wait(0.05)
     gate.set()
-    assert done.wait(10)
+    assert done.wait(100)
     with pytest.raises(RuntimeError, match="none of the system"):
         Threads(4, "test").submit(done.set)
     threads.shutdown()
@@ -222,9 +222,9 @@ def test_a_pool_is_larger_for_a_while() -> None:
     with threads.larger(1):
         threads.submit(gate.wait, 10)
         threads.submit(done.set)
-        assert done.wait(10)
+        assert done.wait(100)
     done.clear()
     gate.set()
     threads.submit(done.set)
-    assert done.wait(10)
+    assert done.wait(100)
     threads.shutdown()

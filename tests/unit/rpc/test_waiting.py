@@ -69,7 +69,7 @@ def _is_free(executor: Threads) -> None:
     """Wait for the one thread there is."""
     done = threading.Event()
     executor.submit(done.set)
-    assert done.wait(10)
+    assert done.wait(100)
 
 
 def test_a_call_that_needs_nothing_is_answered_where_it_is_made(service, executor) -> None:

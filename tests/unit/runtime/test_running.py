@@ -1,5 +1,4 @@
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -127,18 +126,16 @@ def test_a_cancelled_loop_stops_between_trips(cpu: Cpu, sizes: str) -> None:
     executable = compiled(cpu, endless, start)
     cancellation = Cancellation()
     threading.Timer(0.2, cancellation.cancel).start()
-    begun = time.monotonic()
     with pytest.raises(CancelledError):
         run(cpu, executable, start, cancellation=cancellation)
-    assert time.monotonic() - begun < 5
 
 
 def test_a_cancelled_kernel_stops_between_its_chunks() -> None:
-    """On one thread, and with helpers: the loop is one kernel of very many work items."""
+    """On one thread, and with helpers: the loop is one kernel that takes an hour."""
     rows = np.ones((1 << 14, 64), np.float32)
 
     def slow(x: Op) -> Op:
-        wide = ops.broadcast_in_dim(x, [1 << 14, 64, 1 << 12], [0, 1])
+        wide = ops.broadcast_in_dim(x, [1 << 14, 64, 1 << 20], [0, 1])
         adds = Builder("adds")
         scalar = Shape.parse("f32[]")
         computation = adds.build(
@@ -151,10 +148,8 @@ def test_a_cancelled_kernel_stops_between_its_chunks() -> None:
         executable = compiled(platform, slow, rows)
         cancellation = Cancellation()
         threading.Timer(0.1, cancellation.cancel).start()
-        begun = time.monotonic()
         with pytest.raises(CancelledError):
             run(platform, executable, rows, cancellation=cancellation)
-        assert time.monotonic() - begun < 10
 
 
 def test_no_execution_starves_beside_others(cpu: Cpu) -> None:

@@ -3,11 +3,11 @@ import errno
 import fcntl
 import os
 import threading
-import time
 
 import numpy as np
 import pytest
 
+from tests.fault.plain import until
 from xla_contract.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
@@ -53,14 +53,6 @@ def pages(arena):
         return os.fstat(descriptor).st_blocks * 512
     finally:
         os.close(descriptor)
-
-
-def wait_for(condition):
-    for _ in range(1000):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it did not come about")
 
 
 def test_only_what_is_allocated_has_memory(arena, account):
@@ -168,7 +160,7 @@ def test_the_next_arena_is_warm_and_nobody_has_had_it():
     with first.using(offset, size) as memory:
         memory[:] = 255
     kept = first.duplicate()
-    wait_for(lambda: pool.used_bytes == 3 * MIB and not pool.is_warming)
+    until(lambda: pool.used_bytes == 3 * MIB and not pool.is_warming)
     assert pool.lent_bytes == 2 * MIB
     pool.release(first)
     second = pool.acquire()
@@ -204,18 +196,18 @@ def test_an_arena_that_is_being_made_ahead_gives_way_too(monkeypatch):
 
     def slow(*arguments):
         if threading.current_thread().name == "arena warming":
-            assert may_go_on.wait(10)
+            assert may_go_on.wait(100)
         populate(*arguments)
 
     monkeypatch.setattr(arena_module, "_populate", slow)
     pool = ArenaPool(max_bytes=4 * MIB, session_bytes=4 * MIB, warm_bytes=4 * MIB)
     arena = pool.acquire()
-    wait_for(lambda: pool.used_bytes == 4 * MIB)
+    until(lambda: pool.used_bytes == 4 * MIB)
     asking = threading.Thread(target=arena.allocate, args=(MIB,), daemon=True)
     asking.start()
     asking.join(0.05)
     may_go_on.set()
-    asking.join(10)
+    asking.join(100)
     assert (arena.part_count, pool.used_bytes) == (1, MIB)
     pool.close()
 
@@ -226,16 +218,16 @@ def test_one_arena_is_made_ahead_of_sessions_that_come_together(monkeypatch):
     def slow(pool):
         made.append(threading.current_thread().name)
         if made[-1] == "second":
-            wait_for(lambda: pool.used_bytes == MIB and not pool.is_warming)
+            until(lambda: pool.used_bytes == MIB and not pool.is_warming)
         return make(pool)
 
     monkeypatch.setattr(ArenaPool, "_new", slow)
     pool = ArenaPool(max_bytes=64 * MIB, session_bytes=16 * MIB, warm_bytes=MIB)
     second = threading.Thread(target=pool.acquire, name="second", daemon=True)
     second.start()
-    wait_for(lambda: made)
+    until(lambda: made)
     pool.acquire()
-    second.join(10)
+    second.join(100)
     assert sorted(made) == ["MainThread", "arena warming", "second"]
     pool.close()
     assert pool.used_bytes == len(pool) == 0
@@ -244,12 +236,12 @@ def test_one_arena_is_made_ahead_of_sessions_that_come_together(monkeypatch):
 def test_who_finds_no_memory_for_an_arena_ahead_goes_without():
     pool = ArenaPool(max_bytes=4 * MIB, session_bytes=4 * MIB, warm_bytes=2 * MIB)
     first = pool.acquire()
-    wait_for(lambda: not pool.is_warming)
+    until(lambda: not pool.is_warming)
     # The one ahead gives way to what a session asks for.
     first.allocate(3 * MIB)
     assert pool.used_bytes == 3 * MIB
     second = pool.acquire()
-    wait_for(lambda: not pool.is_warming)
+    until(lambda: not pool.is_warming)
     assert pool.used_bytes == 3 * MIB
     second.allocate(MIB)
     third = pool.acquire()
@@ -419,6 +411,6 @@ def test_the_arena_made_ahead_counts_for_the_caller_that_has_it():
     for expected in (0, 4, 4, 0):
         arena = pool.acquire(GREEDY[0])
         assert arena.backed_bytes == expected * MIB
-        wait_for(lambda: not pool.is_warming)
+        until(lambda: not pool.is_warming)
     pool.close()
     assert pool.used_bytes == 0

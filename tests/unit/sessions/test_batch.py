@@ -51,7 +51,7 @@ def outcomes(
         done.set()
 
     Batch(service, runs, cancellation or Cancellation(), run_in_place, finish).start()
-    assert done.wait(20)
+    assert done.wait(100)
     return found
 
 
@@ -81,7 +81,7 @@ def _told_with(service: XlaService, runs: int, run: RunOne) -> int:
         done.set()
 
     Batch(service, [request] * runs, Cancellation(), run, finish).start()
-    assert done.wait(20)
+    assert done.wait(100)
     (found,) = used
     return found
 
@@ -103,7 +103,7 @@ def test_places_are_free_when_the_outcomes_are_told(
             is_first = not counted
             counted.append(1)
         if is_first:  # Until the thread of the other one is leaving.
-            assert leaving.wait(20)
+            assert leaving.wait(100)
         return response
 
     begun, counted = threading.Lock(), list[int]()
@@ -154,7 +154,7 @@ def test_a_batch_waits_for_values_before_it_takes_a_place(service: XlaService) -
     executions_of(service).cancel(gate.handle)
     done = threading.Event()
     gate.when_done(done.set)
-    assert done.wait(20)
+    assert done.wait(100)
     (found,) = outcomes(service, batch)
     assert isinstance(found, CancelledError)
     assert f"execution {gate.handle} of endless" in found.message

@@ -1,5 +1,4 @@
 import threading
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -44,15 +43,13 @@ class Job(threading.Thread):
         return self.is_alive()
 
     def ended(self) -> "Job":
-        self.join(10)
+        self.join(100)
         assert not self.is_alive()
         return self
 
     def cancelled(self) -> None:
-        started = time.monotonic()
         self.cancellation.cancel()
         assert isinstance(self.ended().error, CancelledError)
-        assert time.monotonic() - started < 5
 
 
 def _queues(items: int = 2, size: int = 1000) -> ChannelQueues:

@@ -109,7 +109,7 @@ class Caller:
         done = threading.Event()
         runs = [run_request(step(self._double, value(VALUE), output=keep()))] * 3
         Batch(self._service, runs, cancellation, run_in_place, lambda _: done.set()).start()
-        assert done.wait(20)
+        assert done.wait(100)
 
     def _infeed(self, cancellation: Cancellation) -> None:
         feeds = self._service.devices.feeds_of_replica(None, 0)
@@ -171,7 +171,7 @@ def test_nothing_is_left_of_a_session_that_ends_amid_calls(seed: int) -> None:
     time.sleep(choose.uniform(0.01, 0.15))
     service.close()
     for thread in threads:
-        thread.join(20)
+        thread.join(100)
     assert not any(thread.is_alive() for thread in threads)
     assert errors == []
     deadline = time.monotonic() + 20

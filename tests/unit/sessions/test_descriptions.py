@@ -51,7 +51,7 @@ def _launch(service: XlaService, executable: int, *arguments: object) -> Launche
 def _wait(execution: LaunchedExecution) -> None:
     done = threading.Event()
     execution.when_done(done.set)
-    assert done.wait(20)
+    assert done.wait(100)
 
 
 def test_each_kind_is_described(service: XlaService) -> None:

@@ -232,7 +232,7 @@ def test_those_who_come_during_a_compilation_wait_for_it_or_give_up():
 
     def compile_slowly():
         compiling.set()
-        finish.wait(10)
+        finish.wait(100)
         return _SMALL()
 
     results = []
@@ -244,14 +244,14 @@ def test_those_who_come_during_a_compilation_wait_for_it_or_give_up():
     ]
     for thread in threads:
         thread.start()
-    assert compiling.wait(10)
+    assert compiling.wait(100)
     impatient = Cancellation()
     threading.Timer(0.1, impatient.cancel).start()
     with pytest.raises(CancelledError):
         table.acquire(_program(b"a"), compile_slowly, impatient)
     finish.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(100)
     assert len({id(result.shared) for result in results}) == 1
     for result in results:
         table.release(result)

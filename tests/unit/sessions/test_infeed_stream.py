@@ -69,7 +69,7 @@ def _reports(stream: InfeedStream, count: int) -> list[Report]:
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
-    reader.join(10)
+    reader.join(100)
     assert not reader.is_alive()
     return reports
 
@@ -93,7 +93,7 @@ def test_credit_is_the_room_there_is_and_comes_back_as_programs_take():
     reader.join(0.1)
     assert reader.is_alive()  # One of 8 is not worth a message.
     assert _taken(feeds) == 2
-    reader.join(10)
+    reader.join(100)
     [progress] = reports
     assert (progress.received, progress.consumed) == (8, 2)
     assert (progress.credit.items, progress.credit.bytes) == (2, 8)
@@ -172,7 +172,7 @@ def test_a_second_stream_takes_the_place_of_the_first():
         cancellation.check()
     with pytest.raises(AbortedError):
         first.accept(_numbers(1, 1))
-    reporting.join(10)
+    reporting.join(100)
     assert not reporting.is_alive()
     first.end()
     second.accept(_numbers(1, 1))

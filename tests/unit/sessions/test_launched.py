@@ -19,7 +19,7 @@ def test_executions_are_counted_until_they_end() -> None:
     launched.end(first)
     assert launched.value == 1
     threading.Timer(0.05, lambda: launched.end(second)).start()
-    assert launched.wait(10)
+    assert launched.wait(100)
     assert launched.value == 0
 
 

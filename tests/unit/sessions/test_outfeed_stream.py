@@ -59,7 +59,7 @@ def _batch(stream: OutfeedStream) -> list[tuple[int, Any]] | None:
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
-    reader.join(10)
+    reader.join(100)
     assert batches
     if isinstance(batches[0], Exception):
         raise batches[0]
@@ -85,7 +85,7 @@ def test_items_come_in_order_numbered_as_many_as_there_is_credit_for():
     assert feeds.outfeed.queue.size[0] == 5
     assert len(feeds.outfeed.queue) == 2
     stream.add_credit(Credit(1, 0))
-    reader.join(10)
+    reader.join(100)
     assert len(feeds.outfeed.queue) == 1
 
 
@@ -97,7 +97,7 @@ def test_an_item_may_use_more_bytes_than_are_left():
     assert len(_batch(stream) or []) == 2
     reader = _waits(stream)
     stream.end()
-    reader.join(10)
+    reader.join(100)
     assert not reader.is_alive()
 
 
@@ -121,7 +121,7 @@ def test_padding_that_a_client_asks_for_counts_as_sent():
     assert [len(_batch(stream) or []) for _ in range(2)] == [1, 1]
     reader = _waits(stream)
     stream.end()
-    reader.join(10)
+    reader.join(100)
 
 
 def test_what_is_not_acknowledged_uses_room_and_comes_again():
@@ -229,7 +229,7 @@ def test_a_second_stream_takes_the_place_of_the_first_and_nothing_is_lost():
     first = _attach(feeds, cancellation=cancellation)
     reader = _waits(first)
     second = _attach(feeds)
-    reader.join(10)
+    reader.join(100)
     assert not reader.is_alive()
     with pytest.raises(AbortedError, match="another Outfeed stream"):
         cancellation.check()
@@ -250,7 +250,7 @@ def test_a_closed_queue_gives_the_rest_and_ends_well_when_all_is_acknowledged():
     reader.join(0.1)
     assert reader.is_alive()
     stream.acknowledge(1)
-    reader.join(10)
+    reader.join(100)
     assert ending == [None]
 
 

@@ -10,7 +10,7 @@ from xla_server.sessions.parallel import run_together
 def _wait(cancellation: Cancellation) -> None:
     woken = threading.Event()
     cancellation.add_callback(woken.set)
-    assert woken.wait(10)
+    assert woken.wait(100)
     cancellation.check()
 
 

@@ -137,7 +137,7 @@ def test_a_launched_run_keeps_parts_and_sends_none(service: XlaService) -> None:
     execution = launch(request)
     done = threading.Event()
     execution.when_done(done.set)
-    assert done.wait(20)
+    assert done.wait(100)
     [output] = execution.outputs[0]
     np.testing.assert_array_equal(service.data.get(output).to_literal().to_numpy(), 2 * ONES)
     request = run_request(step(pair, value(ONES), output=_parts(_part(1, fetch=16))))

@@ -171,21 +171,21 @@ def test_what_runs_for_long_lends_its_place_once_until_it_ends() -> None:
         work_for(pool)
         with scheduler.taken(Cancellation()):
             begun.set()
-            go_on[0].wait(10)
+            go_on[0].wait(100)
             with lent_place():
                 lent.append(pool.lent)
             lent.append(pool.lent)
-            go_on[1].wait(10)
+            go_on[1].wait(100)
         lent.append(pool.lent)
         over.set()
 
     threading.Thread(target=work).start()
-    assert begun.wait(10)
+    assert begun.wait(100)
     assert pool.lent == 0
     until(lambda: pool.lent > 0)
     for event in go_on:
         event.set()
-    assert over.wait(10)
+    assert over.wait(100)
     assert lent == [1, 1, 0]
 
 
@@ -238,5 +238,5 @@ def test_many_loops_in_python_take_turns_and_end_at_once() -> None:
     for each in cancellations:
         each.cancel()
     for thread in threads:
-        thread.join(20)
+        thread.join(100)
         assert not thread.is_alive()

@@ -20,7 +20,6 @@ ROOT = Path(xla_server.__file__).parent
 PACKAGES = ("codegen/kernel_ir", "codegen/loops", "codegen/lower", "codegen/trace")
 
 ORDERS_OF_SUMS = {
-    "codegen/loops/loop_builder.py": {"_FREE_PARTS", "_FREE_RUN", "_LONG", "_LONG_RUN"},
     "codegen/loops/sum_levels.py": {"PARTS", "RUN", "SHORTEST"},
     "codegen/loops/window_levels.py": {"MAX_LEVELS", "MAX_RATIO", "PASS", "TAP"},
     "codegen/trace/reductions.py": {"LONG_WINDOW"},

@@ -39,20 +39,21 @@ def test_cores_are_those_of_this_process(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(
-    ("machine", "size", "registers", "vectors", "has_masks"),
+    ("machine", "size", "registers", "sums", "vectors", "has_masks"),
     [
-        (Machine.sse2(), 32, 16, "SSE2", False),
-        (Machine.avx2(), 32, 16, "AVX2", False),
-        (Machine.avx512(), 64, 32, "AVX-512", True),
-        (Machine.neon(), 32, 16, "NEON", False),
+        (Machine.sse2(), 32, 16, 8, "SSE2", False),
+        (Machine.avx2(), 32, 16, 32, "AVX2", False),
+        (Machine.avx512(), 64, 32, 32, "AVX-512", True),
+        (Machine.neon(), 32, 16, 8, "NEON", False),
     ],
     ids=lambda value: value.name if isinstance(value, Machine) else None,
 )
 def test_vectors_follow_features(
-    machine: Machine, size: int, registers: int, vectors: str, has_masks: bool
+    machine: Machine, size: int, registers: int, sums: int, vectors: str, has_masks: bool
 ) -> None:
     assert machine.vector_bytes == size
     assert machine.vector_registers == registers
+    assert machine.partial_sums == sums
     assert machine.vector_set == vectors
     assert machine.has_masks == has_masks
     assert machine.is_x86 == (machine.kind is Kind.X86_64) == (vectors != "NEON")

@@ -49,3 +49,13 @@ def test_blocks_stay_in_a_core_s_second_cache() -> None:
 
 def test_the_tuning_of_a_machine_is_made_once() -> None:
     assert tuning_of(Machine.avx2()) is tuning_of(Machine.avx2())
+
+
+@pytest.mark.parametrize("machine", [*MACHINES.values(), Machine.neon()], ids=lambda m: m.name)
+def test_partial_sums_are_of_as_many_elements_on_every_processor(machine: Machine) -> None:
+    sums = tuning_of(machine).free_sums
+    assert sums.run_elements == 16 * machine.partial_sums
+    assert sums.long_run_elements == 8 * machine.partial_sums
+    # The bits of a sum are those of any processor with AVX.
+    if machine.has("avx"):
+        assert (sums.run_elements, sums.long_run_elements) == (512, 256)

@@ -36,19 +36,6 @@ from xla_server.ir.affine import Variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.target.target import Target
 
-_FREE_RUN = 512
-"""How many elements are combined in any order before partial results are."""
-
-_LONG = 1 << 15
-"""Elements of a sum that comes from memory rather than the cache, where shorter runs, which are
-more exact, take no time of their own."""
-
-_LONG_RUN = 256
-"""How many elements of such a sum are combined in any order before partial results are."""
-
-_FREE_PARTS = 64
-"""How many partial results are combined in sequence before their results are."""
-
 _WIDE_NEUTRAL = Literal.of("f64", 1 << 63)
 """The initial value of sums of partial results: -0."""
 
@@ -216,8 +203,10 @@ class LoopBuilder(GraphBuilder):
         # Exact operations are combined in one run, unless it has to test the cancellation flag.
         is_cut = self._word is not None or any(form.rounds for form in forms)
         count = math.prod(sizes)
-        most = _LONG_RUN if count >= _LONG else _FREE_RUN
-        steps = steps_of(sizes, most if is_cut else count, _FREE_PARTS)
+        lengths = self._nest.target.tuning.free_sums
+        is_long_sum = count >= lengths.min_long_elements
+        most = lengths.long_run_elements if is_long_sum else lengths.run_elements
+        steps = steps_of(sizes, most if is_cut else count, lengths.parts)
         opened: list[Loop] = []
         # Every level of sums but the innermost adds up the results of the level inside it.
         levels = sum(step.begins for step in steps)

@@ -6,14 +6,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.codegen.compiled import on_cpu
+from tests.processors import HOST, MACHINES, runs
+from tests.unit.codegen.compiled import CPU, on_cpu
 from tests.unit.passes.passing import imported
+from xla_server.backends.cpu import Cpu
 
 HALF_UNIT = 2.0**-24
 """The relative error of a correctly rounded result, at most."""
 
+RUN = {"host": HOST} | {name: machine for name, machine in MACHINES.items() if runs(machine)}
+"""Processors whose code this host runs."""
 
-def summed(x: Any, dimension: int, elements: str = "x") -> Any:
+
+def summed(x: Any, dimension: int, elements: str = "x", cpu: Cpu = CPU) -> Any:
     result = ",".join(str(size) for d, size in enumerate(x.shape) if d != dimension)
     shape = f"f32[{','.join(map(str, x.shape))}]"
     module = imported(
@@ -28,7 +33,7 @@ def summed(x: Any, dimension: int, elements: str = "x") -> Any:
           ROOT r = f32[{result}] reduce({elements}, zero), dimensions={{{dimension}}},
             to_apply=add }}"""
     )
-    return on_cpu(module, [x])[0]
+    return on_cpu(module, [x], cpu)[0]
 
 
 def error(result: Any, rows: Any) -> float:
@@ -56,9 +61,13 @@ def test_long_rows_and_columns(shape: tuple[int, int]) -> None:
     assert error(summed(columns, 0), x) <= 2 * HALF_UNIT
 
 
-def test_equal_elements_whose_roundings_all_go_one_way() -> None:
-    x = np.full(1 << 22, 0.1, np.float32)
-    assert error(summed(x, 0), [x]) <= 2 * HALF_UNIT
+@pytest.mark.parametrize(("size", "bound"), [(512, 4), (1 << 14, 4), (1 << 22, 2)])
+@pytest.mark.parametrize("name", RUN)
+def test_equal_elements_whose_roundings_all_go_one_way(name: str, size: int, bound: int) -> None:
+    """The bound is one for vectors of every width."""
+    x = np.full(size, 0.1, np.float32)
+    found = summed(x, 0, cpu=Cpu(machine=RUN[name]))
+    assert error(found, [x]) <= bound * HALF_UNIT
 
 
 def test_sums_of_what_is_computed() -> None:

@@ -18,7 +18,7 @@ from xla_server.codegen.lower.recomputation import LoopNestCosts
 from xla_server.fusion.recomputation_guard import RecomputationGuard
 from xla_server.ir.module import HloModule
 
-COSTS = TARGET.tuning.evaluation_costs
+TUNING = TARGET.tuning
 
 
 def scaled_by_sum(rows: int, columns: int) -> HloModule:

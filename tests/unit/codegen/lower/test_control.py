@@ -1,0 +1,104 @@
+"""Rows of control flow: jumps, and copies of no more state than changes."""
+
+from typing import Any
+
+import numpy as np
+
+from tests.processors import HOST
+from tests.unit.codegen.compiled import on_cpu
+from xla_server.buffers.code import Branch, Code, CopyThunk, Jump, KernelThunk, Label, Switch
+from xla_server.codegen.lower.lowering import lower
+from xla_server.codegen.lower.lowerings import LOWERINGS
+from xla_server.ir.text.parser import parse_module
+
+LOOP = """HloModule m
+body {{ s = (s32[], f32[9], f32[9], f32[9]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[9] get-tuple-element(s), index=1
+  y = f32[9] get-tuple-element(s), index=2
+  same = f32[9] get-tuple-element(s), index=3
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  r = f32[9] add({read}, same)
+  ROOT t = (s32[], f32[9], f32[9], f32[9]) tuple(j, {first}, {second}, same) }}
+test {{ s = (s32[], f32[9], f32[9], f32[9]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  limit = s32[] constant(5)
+  ROOT l = pred[] compare(i, limit), direction=LT }}
+ENTRY e {{ n = s32[] parameter(0)
+  a = f32[9] parameter(1)
+  b = f32[9] parameter(2)
+  c = f32[9] parameter(3)
+  s = (s32[], f32[9], f32[9], f32[9]) tuple(n, a, b, c)
+  w = (s32[], f32[9], f32[9], f32[9]) while(s), condition=test, body=body
+  x = f32[9] get-tuple-element(w), index=1
+  y = f32[9] get-tuple-element(w), index=2
+  ROOT t = (f32[9], f32[9]) tuple(x, y) }}"""
+CHOICE = """HloModule m
+one {{ x = f32[9] parameter(0)
+  ROOT r = f32[9] negate(x) }}
+two {{ x = f32[9] parameter(0)
+  ROOT r = f32[9] exponential(x) }}
+ENTRY e {{ k = {kind} parameter(0)
+  x = f32[9] parameter(1)
+  ROOT r = f32[9] conditional(k, x, x), {branches} }}"""
+ARRAYS = [np.full(9, number, np.float32) for number in (2, 3, 4)]
+
+
+def _code(text: str) -> Code:
+    return lower(parse_module(text), LOWERINGS, HOST)
+
+
+def _kinds(code: Code) -> list[type[Any]]:
+    return [type(row) for row in code.rows]
+
+
+def test_a_loop_jumps_back_to_its_condition_and_leaves_from_there() -> None:
+    rows = _code(LOOP.format(read="x", first="r", second="y")).rows
+    (branch,) = (row for row in rows if isinstance(row, Branch))
+    (jump,) = (row for row in rows if isinstance(row, Jump))
+    assert isinstance(rows[-1], Label)
+    assert branch.otherwise is rows[-1]
+    assert rows[-2] is jump
+    assert rows.index(jump.label) < rows.index(branch)
+
+
+def test_what_a_body_hands_on_is_not_copied() -> None:
+    code = _code(LOOP.format(read="x", first="r", second="y"))
+    initial = {row.source.name for row in code.rows if isinstance(row, CopyThunk)}
+    assert {"n", "a"} <= initial
+    assert not {"b", "c"} & initial
+
+
+def test_state_that_moves_within_the_state_is_saved_first() -> None:
+    text = LOOP.format(read="x", first="y", second="x")
+    copies = [row for row in _code(text).rows if isinstance(row, CopyThunk)]
+    assert sum(row.target.name.endswith(".saved") for row in copies) == 2
+    found = on_cpu(parse_module(text), [np.int32(0), *ARRAYS])
+    # Five times the other way round.
+    np.testing.assert_array_equal(found, [ARRAYS[1], ARRAYS[0]])
+
+
+def test_a_predicate_branches_and_an_index_switches() -> None:
+    text = CHOICE.format(kind="pred[]", branches="true_computation=one, false_computation=two")
+    kinds = _kinds(_code(text))
+    assert (kinds.count(Branch), kinds.count(Switch)) == (1, 0)
+    text = CHOICE.format(kind="s32[]", branches="branch_computations={one, two}")
+    code = _code(text)
+    (switch,) = (row for row in code.rows if isinstance(row, Switch))
+    assert len(switch.labels) == 2
+    assert sum(isinstance(row, Jump) for row in code.rows) == 2
+    assert sum(isinstance(row, KernelThunk) for row in code.rows) == 2
+
+
+def test_tuples_copies_and_barriers_have_no_rows() -> None:
+    text = """HloModule m
+    ENTRY e { x = f32[4,6] parameter(0)
+      c = f32[4,6] copy(x)
+      b = f32[4,6] opt-barrier(c)
+      t = (f32[4,6], f32[4,6]) tuple(b, x)
+      g = f32[4,6] get-tuple-element(t), index=0
+      ROOT r = f32[24] reshape(g) }"""
+    code = _code(text)
+    assert not code.rows
+    assert code.results == code.parameters

@@ -1,0 +1,50 @@
+"""The loop variables that scalars depend on."""
+
+from xla_contract.element_type import ElementType
+from xla_server.codegen.trace.affine import Computed, Variable, variable
+from xla_server.codegen.trace.graph import (
+    Accumulator,
+    Apply,
+    Fold,
+    Folded,
+    Literal,
+    Load,
+    Node,
+    Position,
+    nodes_of,
+)
+from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+
+F32 = KERNEL_TYPE[ElementType.F32]
+ROW, COLUMN = Variable(4, "i"), Variable(6, "k")
+ELEMENT = Load(0, F32, variable(ROW) * 6 + variable(COLUMN))
+
+
+def test_a_scalar_varies_with_what_it_reads() -> None:
+    guarded = Load(0, F32, variable(ROW), Apply("lt", (Position(variable(COLUMN)),), "b1"))
+    assert Literal.of("f32", 0).variables == set()
+    assert ELEMENT.variables == guarded.variables == {ROW, COLUMN}
+    assert Apply("neg", (ELEMENT,), "f32").variables == {ROW, COLUMN}
+
+
+def test_an_index_that_is_computed_varies_with_its_computation() -> None:
+    at = Load(1, KERNEL_TYPE[ElementType.S64], variable(ROW))
+    index = variable(Computed(at, 0, 9)) + variable(COLUMN).floordiv(2)
+    assert nodes_of(index) == [at]
+    assert Load(0, F32, index).variables == {ROW, COLUMN}
+
+
+def test_a_reduction_does_not_vary_with_its_own_loops() -> None:
+    total = Accumulator("f32", (ROW, COLUMN))
+    added = Apply("add", (total, ELEMENT), "f32")
+    fold = Fold((COLUMN,), (Literal.of("f32", 0),), (total,), (added,))
+    assert Folded(fold, 0).variables == {ROW}
+    assert added.variables == {ROW, COLUMN}
+
+
+def test_a_chain_of_any_length_has_its_variables() -> None:
+    """They are found without recursion."""
+    node: Node = ELEMENT
+    for _ in range(20_000):
+        node = Apply("neg", (node,), "f32")
+    assert node.variables == {ROW, COLUMN}
