@@ -256,11 +256,19 @@ CASES: dict[str, tuple[str, HloInstruction, list[Any], Any, Any, bool]] = {
     ),
     "start of a long sum": (
         "jaxlib",
-        instruction("f32[65] f32[]", "f32[] reduce(p0, p1), dimensions={0}, to_apply=add"),
-        [np.zeros(65, np.float32), F32(1)],
+        instruction("f32[33] f32[]", "f32[] reduce(p0, p1), dimensions={0}, to_apply=add"),
+        [np.zeros(33, np.float32), F32(1)],
         F32(1),
-        F32(36),
+        F32(3),
         True,
+    ),
+    "start of a sum along short dimensions": (
+        "jaxlib",
+        instruction("f32[32,32] f32[]", "f32[] reduce(p0, p1), dimensions={0,1}, to_apply=add"),
+        [np.zeros((32, 32), np.float32), F32(1)],
+        F32(1),
+        F32(3),
+        False,
     ),
     "long sum from zero": (
         "jaxlib",
