@@ -127,6 +127,12 @@ def _multiplies_other_groups(j: "Judgement") -> Any:
     return (j.instruction.attributes.feature_group_count > 1) & np.isnan(wide(j.actual))
 
 
+def _multiplies_weights_of_other_groups(j: "Judgement") -> Any:
+    if j.instruction.opcode is not Opcode.CONVOLUTION or np.isfinite(wide(j.operands[1])).all():
+        return False
+    return (j.instruction.attributes.batch_group_count > 1) & np.isnan(wide(j.actual))
+
+
 def _adds_the_start_of_long_sums(j: "Judgement") -> Any:
     if len(j.operands) != 2:
         return False
@@ -225,6 +231,11 @@ KNOWN = (
         "jaxlib",
         "convolutions with feature groups multiply infinities of other groups with 0",
         _multiplies_other_groups,
+    ),
+    Known(
+        "jaxlib",
+        "convolutions with batch groups multiply infinite weights of other groups with 0",
+        _multiplies_weights_of_other_groups,
     ),
     Known(
         "jaxlib",

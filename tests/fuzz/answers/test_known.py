@@ -51,6 +51,10 @@ GROUPS = (
     "c64[1,2,1] convolution(p0, p1), window={size=1 lhs_dilate=2}, dim_labels=bf0_oi0->bf0, "
     "feature_group_count=2",
 )
+BATCHES = (
+    "f32[2,1,1] f32[2,1,1]",
+    "f32[1,2,1] convolution(p0, p1), window={size=1}, dim_labels=bf0_oi0->bf0, batch_group_count=2",
+)
 F32 = np.float32
 C64 = np.complex64
 
@@ -250,6 +254,22 @@ CASES: dict[str, tuple[str, HloInstruction, list[Any], Any, Any, bool]] = {
         "jaxlib",
         instruction(*(part.replace("c64", "f32") for part in GROUPS)),
         [F32([[[2], [1]]]), F32([[[1], [1]]]).reshape(2, 1, 1)],
+        F32([[[2], [1]]]),
+        F32([[[2], [np.nan]]]),
+        False,
+    ),
+    "infinite weight of another batch group": (
+        "jaxlib",
+        instruction(*BATCHES),
+        [F32([[[1]], [[1]]]), F32([[[np.inf]], [[1]]])],
+        F32([[[np.inf], [1]]]),
+        F32([[[np.inf], [np.nan]]]),
+        True,
+    ),
+    "finite weights of another batch group": (
+        "jaxlib",
+        instruction(*BATCHES),
+        [F32([[[1]], [[1]]]), F32([[[2]], [[1]]])],
         F32([[[2], [1]]]),
         F32([[[2], [np.nan]]]),
         False,
