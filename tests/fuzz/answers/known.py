@@ -127,13 +127,19 @@ def _multiplies_other_groups(j: "Judgement") -> Any:
     return (j.instruction.attributes.feature_group_count > 1) & np.isnan(wide(j.actual))
 
 
+def _multiplies_weights_of_other_groups(j: "Judgement") -> Any:
+    if j.instruction.opcode is not Opcode.CONVOLUTION or np.isfinite(wide(j.operands[1])).all():
+        return False
+    return (j.instruction.attributes.batch_group_count > 1) & np.isnan(wide(j.actual))
+
+
 def _adds_the_start_of_long_sums(j: "Judgement") -> Any:
     if len(j.operands) != 2:
         return False
     if j.instruction.opcode is Opcode.REDUCE:
         sizes = j.operands[0].shape
-        count = math.prod(sizes[number] for number in j.instruction.attributes.dimensions)
-        return count >= 64 and bool(j.operands[1] != 0)
+        is_long = any(sizes[number] > 32 for number in j.instruction.attributes.dimensions)
+        return is_long and bool(j.operands[1] != 0)
     if j.instruction.opcode is not Opcode.REDUCE_WINDOW:
         return False
     attributes: ReduceWindowAttributes = j.instruction.attributes
@@ -202,7 +208,8 @@ KNOWN = (
     ),
     Known(
         "jaxlib",
-        "long reductions and long windows take an initial value that is not 0 several times",
+        "reductions of dimensions above 32 are made of windows of 32, and long windows of shorter "
+        "ones; each takes an initial value that is not 0 anew",
         _adds_the_start_of_long_sums,
     ),
     Known(
@@ -224,6 +231,11 @@ KNOWN = (
         "jaxlib",
         "convolutions with feature groups multiply infinities of other groups with 0",
         _multiplies_other_groups,
+    ),
+    Known(
+        "jaxlib",
+        "convolutions with batch groups multiply infinite weights of other groups with 0",
+        _multiplies_weights_of_other_groups,
     ),
     Known(
         "jaxlib",

@@ -51,6 +51,10 @@ GROUPS = (
     "c64[1,2,1] convolution(p0, p1), window={size=1 lhs_dilate=2}, dim_labels=bf0_oi0->bf0, "
     "feature_group_count=2",
 )
+BATCHES = (
+    "f32[2,1,1] f32[2,1,1]",
+    "f32[1,2,1] convolution(p0, p1), window={size=1}, dim_labels=bf0_oi0->bf0, batch_group_count=2",
+)
 F32 = np.float32
 C64 = np.complex64
 
@@ -254,13 +258,37 @@ CASES: dict[str, tuple[str, HloInstruction, list[Any], Any, Any, bool]] = {
         F32([[[2], [np.nan]]]),
         False,
     ),
+    "infinite weight of another batch group": (
+        "jaxlib",
+        instruction(*BATCHES),
+        [F32([[[1]], [[1]]]), F32([[[np.inf]], [[1]]])],
+        F32([[[np.inf], [1]]]),
+        F32([[[np.inf], [np.nan]]]),
+        True,
+    ),
+    "finite weights of another batch group": (
+        "jaxlib",
+        instruction(*BATCHES),
+        [F32([[[1]], [[1]]]), F32([[[2]], [[1]]])],
+        F32([[[2], [1]]]),
+        F32([[[2], [np.nan]]]),
+        False,
+    ),
     "start of a long sum": (
         "jaxlib",
-        instruction("f32[65] f32[]", "f32[] reduce(p0, p1), dimensions={0}, to_apply=add"),
-        [np.zeros(65, np.float32), F32(1)],
+        instruction("f32[33] f32[]", "f32[] reduce(p0, p1), dimensions={0}, to_apply=add"),
+        [np.zeros(33, np.float32), F32(1)],
         F32(1),
-        F32(36),
+        F32(3),
         True,
+    ),
+    "start of a sum along short dimensions": (
+        "jaxlib",
+        instruction("f32[32,32] f32[]", "f32[] reduce(p0, p1), dimensions={0,1}, to_apply=add"),
+        [np.zeros((32, 32), np.float32), F32(1)],
+        F32(1),
+        F32(3),
+        False,
     ),
     "long sum from zero": (
         "jaxlib",

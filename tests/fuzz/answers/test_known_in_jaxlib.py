@@ -48,11 +48,11 @@ MODULES: dict[str, tuple[str, str, str, list[Any]]] = {
         "f32[2] add(p0, k)\n k = f32[2] constant({0, 0})",
         [F32([-0.0, 1])],
     ),
-    "long reductions and long windows": (
+    "reductions of dimensions above 32": (
         adder("f32"),
-        "f32[64] f32[]",
+        "f32[33] f32[]",
         "f32[] reduce(p0, p1), dimensions={0}, to_apply=f",
-        [np.zeros(64, F32), F32(1)],
+        [np.zeros(33, F32), F32(1)],
     ),
     "a division by a constant": (
         "g { a = f64[] parameter(0)\n k = f64[] constant(-0.7)\n ROOT r = f64[] divide(a, k) }\n",
@@ -68,10 +68,19 @@ MODULES: dict[str, tuple[str, str, str, list[Any]]] = {
     ),
     "some convolutions multiply padding": (
         "",
-        "f32[2,1,3] f32[2,1,2]",
-        "f32[1,2,4] convolution(p0, p1), window={size=2 pad=1_1}, dim_labels=bf0_oi0->bf0, "
+        "f32[1,2,3] f32[2,2,2]",
+        "f32[1,2,4] convolution(p0, p1), window={size=2 pad=1_1}, dim_labels=bf0_oi0->bf0",
+        [np.ones((1, 2, 3), F32), F32([[[INF, 1]] * 2] * 2)],
+    ),
+    "convolutions with batch groups": (
+        "",
+        "f32[4,2,5] f32[4,2,3]",
+        "f32[2,4,2] convolution(p0, p1), window={size=3 stride=2}, dim_labels=bf0_oi0->bf0, "
         "batch_group_count=2",
-        [np.arange(6).reshape(2, 1, 3).astype(F32), F32([[[INF, 1]], [[INF, 1]]])],
+        [
+            np.ones((4, 2, 5), F32),
+            F32([[[1] * 3] * 2, [[1] * 3, [1, INF, 1]], *[[[1] * 3] * 2] * 2]),
+        ],
     ),
     "convolutions with feature groups": (
         "",

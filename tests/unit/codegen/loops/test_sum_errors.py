@@ -1,15 +1,24 @@
 """Errors of long sums of f32 of one sign, against exact ones."""
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.example_platform.platform import Example
 from tests.processors import HOST, MACHINES, runs
-from tests.unit.codegen.compiled import CPU, on_cpu
+from tests.unit.codegen.compiled import on_cpu
 from tests.unit.passes.passing import imported
+from xla_contract.literal import Literal
 from xla_server.backends.cpu import Cpu
+from xla_server.evaluator.cancellation import Cancellation
+from xla_server.evaluator.channels import NoChannels
+from xla_server.evaluator.feeds import NoFeeds
+from xla_server.ir.module import HloModule
+from xla_server.target.target import Target
 
 HALF_UNIT = 2.0**-24
 """The relative error of a correctly rounded result, at most."""
@@ -18,7 +27,9 @@ RUN = {"host": HOST} | {name: machine for name, machine in MACHINES.items() if r
 """Processors whose code this host runs."""
 
 
-def summed(x: Any, dimension: int, elements: str = "x", cpu: Cpu = CPU) -> Any:
+def summed(
+    x: Any, dimension: int, elements: str = "x", on: Callable[..., list[Any]] = on_cpu
+) -> Any:
     result = ",".join(str(size) for d, size in enumerate(x.shape) if d != dimension)
     shape = f"f32[{','.join(map(str, x.shape))}]"
     module = imported(
@@ -33,7 +44,24 @@ def summed(x: Any, dimension: int, elements: str = "x", cpu: Cpu = CPU) -> Any:
           ROOT r = f32[{result}] reduce({elements}, zero), dimensions={{{dimension}}},
             to_apply=add }}"""
     )
-    return on_cpu(module, [x], cpu)[0]
+    return on(module, [x])[0]
+
+
+def walked(module: HloModule, arguments: list[Any]) -> list[Any]:
+    platform = Example()
+    device = platform.devices[0]
+    output = (
+        platform.compile(module, module.entry_program_shape)
+        .execute(
+            [platform.to_device(Literal.from_numpy(each), device) for each in arguments],
+            device=device,
+            feeds=NoFeeds(),
+            channels=NoChannels(),
+            cancellation=Cancellation(),
+        )
+        .output
+    )
+    return [output.to_literal().value]
 
 
 def error(result: Any, rows: Any) -> float:
@@ -66,8 +94,14 @@ def test_long_rows_and_columns(shape: tuple[int, int]) -> None:
 def test_equal_elements_whose_roundings_all_go_one_way(name: str, size: int, bound: int) -> None:
     """The bound is one for vectors of every width."""
     x = np.full(size, 0.1, np.float32)
-    found = summed(x, 0, cpu=Cpu(machine=RUN[name]))
+    found = summed(x, 0, on=functools.partial(on_cpu, cpu=Cpu(target=Target.of(RUN[name]))))
     assert error(found, [x]) <= bound * HALF_UNIT
+
+
+def test_equal_elements_without_vectors() -> None:
+    """The walker adds the elements of a run one by one, as no processor does."""
+    x = np.full(1 << 15, 0.7, np.float32)
+    assert error(summed(x, 0, on=walked), [x]) <= 12 * HALF_UNIT
 
 
 def test_sums_of_what_is_computed() -> None:
