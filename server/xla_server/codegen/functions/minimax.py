@@ -80,7 +80,7 @@ def remez(
     return [*known, *coefficients[len(known) :]], float(max(abs(error) for error in errors))
 
 
-def _rounded_in_turn(fit: Fit, high: float, terms: int) -> list[Decimal]:
+def rounded_in_turn(fit: Fit, high: float, terms: int) -> list[Decimal]:
     """The coefficients for f32 of a fit that rounds them in turn."""
     known: list[Decimal] = []
     while len(known) < terms:
@@ -386,7 +386,7 @@ def main() -> None:
             terms = fit.terms[index]
             found, error = remez(fit.function, fit.weight, fit.low, high, terms)
             if fit.rounded_in_turn and name == "f32":
-                found = _rounded_in_turn(fit, high, terms)
+                found = rounded_in_turn(fit, high, terms)
             achieved.append(f"{name} 2^{math.log2(error):.1f}")
             print(f'    "{name}": (')
             for coefficient in found:
