@@ -28,7 +28,7 @@ _ONE = {"f32": 3.96, "f64": 5.95}
 def erf(x: Value) -> Value:
     """The error function."""
     size, far = abs(x), _FAR[x.type]
-    # Of f32 the far formula has the longer chain, so that only instructions count here.
+    # The far formula of f32 has the longer chain of instructions: here only their number counts.
     evaluate = horner if x.type == "f32" else polynomial
     near = fma(x, evaluate(x * x, ERF_NEAR[x.type]), x)
     distance = select(size > _ONE[x.type], x.constant(_ONE[x.type]), size) - far
