@@ -260,7 +260,7 @@ class FreeSums:
     """Elements of a run: 16 for each partial sum."""
 
     long_run_elements: int
-    """Elements of a run of a long sum: 2 for each partial sum, so that of equal numbers 2^24 have an
+    """Elements of a run of a long sum: 2 for each partial sum, so that 2^24 equal numbers have an
     exact sum, as XLA's. With 4 and 8 sums of 2^15 to 2^24 elements took as long."""
 
     min_long_elements: int = 1 << 15

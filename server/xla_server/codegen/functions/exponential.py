@@ -4,7 +4,7 @@ x = n ln 2 + r with |r| <= ln(2) / 2, exp(x) = 2^n (1 + r + r^2 EXP(r)). Those w
 use (exp(x) - 1) / 4 as a sum of two floats: a quarter, so that nothing overflows before the result.
 """
 
-from xla_server.codegen.functions.coefficients import EXP, SINH, TANH
+from xla_server.codegen.functions.coefficients import EXP, EXP2_OF_TANH, SINH, TANH
 from xla_server.codegen.functions.irrational import LN2_PARTS, LOG2_E
 from xla_server.codegen.functions.values import (
     Value,
@@ -32,8 +32,11 @@ _TOP_OF_HALF = {"f32": 89.6, "f64": 710.6}
 _MINUS_ONE = {"f32": -20.0, "f64": -40.0}
 """Where expm1 is -1."""
 
-_ONE = {"f32": 10.0, "f64": 20.0}
+_ONE = {"f32": 9.02, "f64": 19.1}
 """Where tanh is 1."""
+
+_HALF_LN3 = 0.54931
+"""Where tanh is 1/2, or a little more: from there on the error of 2 / (e^2x + 1) counts half."""
 
 TINY = {"f32": 2.0**-30, "f64": 2.0**-60}
 """Below, atan x, expm1 x, log1p x and their like are x to the last bit."""
@@ -113,17 +116,17 @@ def cosh(x: Value) -> Value:
 
 
 def tanh(x: Value) -> Value:
-    """1 - 2 / (e^2x + 1); near 0 a polynomial."""
-    size = abs(x)
-    doubled = at_most(size + size, 2 * _ONE[x.type])
-    n, r = _plainly_reduced(doubled)
-    scale = power_of_two(n, x.type)
-    power = fma(scale, fma(r * r, polynomial(r, EXP[x.type]), r), scale)
-    z = x * x
-    near = fma(x * z, polynomial(z, TANH[x.type]), x)
-    result = with_sign(select(size > 0.55, 1 - 2 / (power + 1), near), x)
-    # XLA takes subnormal numbers of f64 for zeros.
-    return result if x.type == "f64" else select(size >= TINY[x.type], result, x)
+    """1 - 2 / (e^2x + 1), e^2x = 2^n 2^f; near 0 a polynomial."""
+    size, z = abs(x), x * x
+    near = fma(size * z, polynomial(z, TANH[x.type]), size)
+    if x.type == "f32":  # XLA takes subnormal numbers of f64 for zeros.
+        near = select(size >= TINY[x.type], near, size)
+    kept = select(size > _ONE[x.type], x.constant(_ONE[x.type]), size)
+    n, whole = nearest(kept, 2 * LOG2_E)
+    f = fma(kept, 2 * LOG2_E, -n)
+    scale = power_of_two(whole, x.type)
+    far = 1 - 2 / fma(scale * f, polynomial(f, EXP2_OF_TANH[x.type]), scale + 1)
+    return with_sign(select(size > _HALF_LN3, far, near), x)
 
 
 def logistic(x: Value) -> Value:

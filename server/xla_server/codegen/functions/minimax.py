@@ -6,7 +6,7 @@ weighted as its function needs; nothing comes from another library.
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal, getcontext
 
 import numpy as np
@@ -23,6 +23,8 @@ class Fit:
     """A polynomial in x over [low, high] near `function`, its error times `weight` even.
 
     `terms` are the numbers of coefficients for f32 and f64; no polynomial where it is zero.
+    Coefficients of f32 that are `rounded_in_turn` are each rounded before those of higher powers
+    are fitted again, so that these make up for the error of rounding.
     """
 
     name: str
@@ -32,29 +34,41 @@ class Fit:
     low: float
     high: float | tuple[float, float]
     terms: tuple[int, int]
+    rounded_in_turn: bool = False
 
 
 def remez(
-    function: Function, weight: Function, low: float, high: float, terms: int
+    function: Function,
+    weight: Function,
+    low: float,
+    high: float,
+    terms: int,
+    known: Sequence[Decimal] = (),
 ) -> tuple[list[Decimal], float]:
-    """The coefficients, constant first, and the largest weighted error."""
+    """The coefficients, constant first, and the largest weighted error.
+
+    The first coefficients are those that are `known`.
+    """
     left, right = Decimal(low), Decimal(high)
     middle, half = (left + right) / 2, (right - left) / 2
     angles = [Decimal(math.cos(math.pi * k / (_GRID - 1))) for k in range(_GRID)]
     grid = sorted({middle + half * angle for angle in angles})
-    values = [function(x) for x in grid]
+    if known and not grid[0]:
+        del grid[0]  # Terms of higher powers change nothing there.
+    values = [function(x) - _horner(known, x) for x in grid]
     weights = [weight(x) for x in grid]
-    count = terms + 1
-    chosen = [round((_GRID - 1) * k / (count - 1)) for k in range(count)]
+    powers = range(len(known), terms)
+    count = len(powers) + 1
+    chosen = [round((len(grid) - 1) * k / (count - 1)) for k in range(count)]
     coefficients: list[Decimal] = []
     errors: list[Decimal] = []
     for _ in range(_ROUNDS):
         rows = []
         for sign, k in enumerate(chosen):
-            row = [grid[k] ** power if power else Decimal(1) for power in range(terms)]
+            row = [grid[k] ** power if power else Decimal(1) for power in powers]
             level = (-1) ** sign / weights[k] if weights[k] else Decimal(0)
             rows.append([*row, level, values[k]])
-        coefficients = _solved(rows)[:terms]
+        coefficients = [Decimal(0)] * len(known) + _solved(rows)[:-1]
         errors = [
             (_horner(coefficients, x) - value) * w
             for x, value, w in zip(grid, values, weights, strict=True)
@@ -63,7 +77,16 @@ def remez(
         if exchanged == chosen:
             break
         chosen = exchanged
-    return coefficients, float(max(abs(error) for error in errors))
+    return [*known, *coefficients[len(known) :]], float(max(abs(error) for error in errors))
+
+
+def rounded_in_turn(fit: Fit, high: float, terms: int) -> list[Decimal]:
+    """The coefficients for f32 of a fit that rounds them in turn."""
+    known: list[Decimal] = []
+    while len(known) < terms:
+        found, _ = remez(fit.function, fit.weight, fit.low, high, terms, known)
+        known.append(Decimal(float(np.float32(float(found[len(known)])))))
+    return known
 
 
 def _extremes(errors: list[Decimal], count: int) -> list[int]:
@@ -82,7 +105,7 @@ def _extremes(errors: list[Decimal], count: int) -> list[int]:
     return runs
 
 
-def _horner(coefficients: list[Decimal], x: Decimal) -> Decimal:
+def _horner(coefficients: Sequence[Decimal], x: Decimal) -> Decimal:
     total = Decimal(0)
     for coefficient in reversed(coefficients):
         total = total * x + coefficient
@@ -117,6 +140,12 @@ def _series(first: Decimal, ratio: Callable[[int], Decimal], start: int = 0) -> 
 def _exp_tail(x: Decimal) -> Decimal:
     """(exp(x) - 1 - x) / x^2."""
     return _series(Decimal(1) / 2, lambda k: x / (k + 2))
+
+
+def _exp2_tail(f: Decimal) -> Decimal:
+    """(2^f - 1) / f."""
+    logarithm = Decimal(2).ln()
+    return _series(logarithm, lambda k: f * logarithm / (k + 1))
 
 
 def _log_tail(z: Decimal) -> Decimal:
@@ -193,7 +222,9 @@ def _one(x: Decimal) -> Decimal:
     return Decimal(1)
 
 
-_ERF_START = 1
+_ERF_SPLIT = 1.1998465061187744
+"""Where the formulas of erf for f32 meet: erfc^(1/8) of it is nearly a number of f32."""
+
 _LOG_HIGH = (math.sqrt(2) - 1) / (math.sqrt(2) + 1)
 
 FITS = (
@@ -208,12 +239,21 @@ FITS = (
     ),
     Fit(
         "TANH",
-        "(tanh(r) - r) / r^3 in z = r^2, |r| <= 0.55; relative.",
+        "(tanh(r) - r) / r^3 in z = r^2, |r| <= 0.5494; relative.",
         _tanh_tail,
         lambda z: z,
-        0.0,
-        0.3026,
-        (5, 11),
+        0.0005,
+        0.3019,
+        (4, 11),
+    ),
+    Fit(
+        "EXP2_OF_TANH",
+        "(2^f - 1) / f, |f| <= 1 / 2, for tanh; error relative to 1.",
+        _exp2_tail,
+        abs,
+        -0.501,
+        0.501,
+        (6, 11),
     ),
     Fit(
         "SINH",
@@ -271,21 +311,32 @@ FITS = (
     ),
     Fit(
         "ERF_NEAR",
-        "erf(r) / r - 1 in z = r^2, |r| <= 1; relative.",
+        "erf(r) / r - 1 in z = r^2, |r| <= 1.2 for f32 or 1 for f64; error relative to erf.",
         lambda z: _erf_ratio(z) - 1,
-        _one,
+        lambda z: 1 / _erf_ratio(z),
         0.0,
-        1.0,
+        (_ERF_SPLIT**2, 1.0),
         (7, 12),
+        rounded_in_turn=True,
+    ),
+    Fit(
+        "ERFC_ROOT",
+        f"erfc(t + s)^(1/8), 0 <= t <= 3.96 - s, s = {_ERF_SPLIT}; error relative to erf.",
+        lambda t: _erfc(t + Decimal(_ERF_SPLIT)) ** (Decimal(1) / 8),
+        lambda t: 8 * _erfc(t + Decimal(_ERF_SPLIT)) ** (Decimal(7) / 8),
+        0.0,
+        3.96 - _ERF_SPLIT,
+        (7, 0),
+        rounded_in_turn=True,
     ),
     Fit(
         "ERF_FAR",
-        "-ln(erfc(t + 1)), 0 <= t <= 2.95 for f32 or 4.95 for f64; error relative to erf.",
-        lambda t: -_erfc(t + _ERF_START).ln(),
-        lambda t: _erfc(t + _ERF_START),
+        "-ln(erfc(t + 1)), 0 <= t <= 4.95; error relative to erf.",
+        lambda t: -_erfc(t + 1).ln(),
+        lambda t: _erfc(t + 1),
         0.0,
-        (2.95, 4.95),
-        (7, 18),
+        4.95,
+        (0, 18),
     ),
     Fit(
         "LOG2_OF_POW",
@@ -332,7 +383,10 @@ def main() -> None:
             if not fit.terms[index]:
                 continue
             high = fit.high[index] if isinstance(fit.high, tuple) else fit.high
-            found, error = remez(fit.function, fit.weight, fit.low, high, fit.terms[index])
+            terms = fit.terms[index]
+            found, error = remez(fit.function, fit.weight, fit.low, high, terms)
+            if fit.rounded_in_turn and name == "f32":
+                found = rounded_in_turn(fit, high, terms)
             achieved.append(f"{name} 2^{math.log2(error):.1f}")
             print(f'    "{name}": (')
             for coefficient in found:
