@@ -107,7 +107,6 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
         },
     ),
     "codegen/compiler/direct_names.py": (KERNEL, {"_strays"}),
-    "codegen/compiler/direct_unrolling.py": (KERNEL, {"_shape"}),
     "codegen/emit/llvm.py": (
         KERNEL,
         {
@@ -140,7 +139,7 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
     ),
     "codegen/kernel_ir/unrolling.py": (
         KERNEL,
-        {"_copies", "_has_calls", "_has_loops", "_shape_of"},
+        {"_copies", "_has_calls", "_has_loops"},
     ),
     "codegen/kernel_ir/verify.py": (KERNEL, {"_range"}),
     "codegen/kernel_ir/walk.py": (KERNEL, {"walk"}),

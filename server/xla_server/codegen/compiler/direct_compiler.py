@@ -21,8 +21,7 @@ from numba.core.dispatcher import Dispatcher
 
 from xla_server.codegen.compiler.blocks import module_of, write_body
 from xla_server.codegen.compiler.direct_expressions import Expressions
-from xla_server.codegen.compiler.direct_names import names_in, steady_names, stored_names
-from xla_server.codegen.compiler.direct_unrolling import is_short, write_out
+from xla_server.codegen.compiler.direct_names import steady_names, stored_names
 from xla_server.codegen.compiler.direct_values import (
     FORMS,
     WORD,
@@ -34,8 +33,6 @@ from xla_server.codegen.compiler.direct_values import (
     truth,
     widened,
 )
-from xla_server.codegen.compiler.direct_vectors import vector_wish, wish_for_vectors
-from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.target.machine import Machine
 
 _DEEPEST = 16
@@ -247,17 +244,8 @@ class _Function(Expressions):
         self._go_on_at(following)
         if not self._is_left:
             b.store(b.add(b.load(counter), ir.Constant(WORD, step), flags=("nsw",)), counter)
-            back = self._go_to(test)
-            if is_short(loop) and not self._shares(loop):
-                write_out(back)
-            elif wish := vector_wish(loop, self._machine):
-                wish_for_vectors(back, wish)
+            self._go_to(test)
         self._go_on_at(after)
-
-    def _shares(self, loop: ast.For) -> bool:
-        """Whether a loop calls a function that is not written out: then nor is the loop."""
-        named = (self._text.names.get(name.id) for name in names_in(loop))
-        return any(isinstance(f, SharedFunction) and not f.is_for_elements for f in named)
 
     def _repeat(self, condition: ast.expr, body: Sequence[ast.stmt]) -> None:
         test, inside, after = self._blocks("test", "body", "after")

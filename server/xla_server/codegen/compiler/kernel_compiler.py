@@ -172,8 +172,8 @@ def _run(steps: Any, module: Any, builder: Any) -> None:
 
 _SPEED_LEVEL = 3
 """Of LLVM's. The one below takes what does not change out of no loop: with that went a window's
-tests for its edges, and a tenth of the speed was left. Loops are written out where they ask for it
-(`direct_unrolling`)."""
+tests for its edges, and a tenth of the speed was left. Loops are unrolled where they request it
+(`emit/loop_metadata`)."""
 
 
 @functools.cache

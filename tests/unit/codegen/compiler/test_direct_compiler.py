@@ -269,36 +269,6 @@ def test_only_plain_functions_of_python_have_a_text():
         function_module(room["function"], "symbol", HOST)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("for i in range(8): f(i)", 1),
-        ("for i in range(9): f(i)", 0),
-        ("for i in range(0, 64, 8): f(i)", 1),
-        ("for i in range(n): f(i)", 0),
-        ("for i in range(3):\n for j in range(3):\n  f(i)", 2),
-        ("for i in range(8):\n for j in range(8):\n  f(i)", 2),
-        ("for i in range(8):\n for j in range(8):\n  for k in range(2):\n   f(i)", 2),
-        ("for i in range(3):\n for j in range(3):\n  for k in range(n):\n   f(i)", 2),
-        ("for i in range(4):\n for j in range(4):\n  for k in range(n):\n   f(i)", 1),
-        ("for i in range(4):\n if i > n:\n  while i > n:\n   f(i)", 1),
-        ("for i in range(3):\n for k in range(n):\n" + "  f(i)\n" * 8, 1),
-        ("for i in range(3):\n for k in range(n):\n" + "  f(i)\n" * 9, 0),
-    ],
-)
-def test_windows_are_written_out(text, expected):
-    """`expected` of the loops, counted from inside."""
-    source = _source("n = stop\n" + text.replace("f(i)", "poke_i64(b, i, i)"))
-    module = source_module(source, _names(source))
-    assert str(module).count("!llvm.loop ") == expected
-
-
-def test_loops_that_call_for_elements_are_written_out():
-    call = "poke_f32(b, i, called_exp_f32(to_f32(i)))"
-    source = _source(f"n = stop\nfor i in range(4):\n {call}")
-    assert "!llvm.loop " in str(source_module(source, _names(source)))
-
-
 def test_threads_may_read_texts_at_the_same_time():
     source = "def kernel(buffers, start, stop):\n" + "    x = start + stop\n" * 200
     others = []
