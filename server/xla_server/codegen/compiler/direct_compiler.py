@@ -1,8 +1,8 @@
 """The compiler of functions of Python to LLVM, in a tenth of the time that numba's front end takes.
 
 It knows what routines and functions of the runtime are written in: calls of instructions, whole
-numbers, tuples of values, loops over ranges, while, if. `UnsupportedError` is raised for all else,
-which numba compiles. A function has the same meaning as in numba: variables keep one type, integers
+numbers, tuples of values, loops over ranges, while, if. `UnsupportedError` is raised for all else.
+A function has the same meaning as in numba: variables keep one type, integers
 are int64. Calls are inlined, for the operands that they have; a branch is left out where these
 decide that it is not taken.
 """
@@ -36,7 +36,7 @@ from xla_server.codegen.compiler.direct_values import (
 from xla_server.target.machine import Machine
 
 _DEEPEST = 16
-"""Calls inside of calls at most; one that calls itself is left to numba, which says so."""
+"""Calls inside of calls at most; one that calls itself is refused."""
 
 _PARSING = threading.Lock()
 """Python 3.11 counts the depth of syntax trees for all threads together: two that parse at once

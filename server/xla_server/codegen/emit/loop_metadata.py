@@ -58,7 +58,7 @@ def _name_loop(back: Any, request: Sequence[Any]) -> None:
     """Give a loop a name of its own with a request."""
     module = back.function.module
     requested = module.add_metadata(request)
-    # What names a loop is itself the first part of its name; until then the number tells it.
+    # The name of a loop is the first part of itself; until then the number tells it from others.
     number = ir.MetaDataString(module, str(len(module.metadata)))
     name = module.add_metadata([number, requested])
     name.operands = (name, requested)
