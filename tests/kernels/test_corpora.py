@@ -27,12 +27,13 @@ def test_kernels_obey_the_rules_and_their_source_means_the_same(corpus: str) -> 
     for _, module in CORPORA[corpus]():
         if not has_dynamic_shapes(module):
             for thunk in kernels_of(compile_module(module, target=Target.of(HOST)).code):
-                seen[thunk.kernel.key] = thunk.kernel
-    for code in seen.values():
+                seen[thunk.kernel.key] = thunk
+    for thunk in seen.values():
+        code = thunk.kernel
         with without_loop_requests():
             module = str(kernel.module_of(code, "kernel", HOST))
         assert isinstance(code, Kernel)
-        verify(code)
+        verify(code, {number: value.byte_size for number, value in enumerate(thunk.arguments)})
         assert module == str(source_module(code.text))
 
 
