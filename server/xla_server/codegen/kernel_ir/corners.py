@@ -92,6 +92,10 @@ _FUNCTIONS: Mapping[str, Callable[..., int]] = {
 }
 
 
+_OF_ADDRESSES = {("add", 0), ("add", 1), ("sub", 0), ("select", 1, 2)}
+"""Functions that give an address, and which of their operands are addresses then."""
+
+
 class _Execution:
     """Executes statements as far as they are known."""
 
@@ -167,15 +171,15 @@ class _Execution:
                 whole = len(numbers) == len(parts)
                 return total + sum(n * factor for n, factor in numbers) if whole else None
             case Quotient(operand=operand, divisor=divisor):
-                number = self._value(operand)
-                return number // divisor if isinstance(number, int) else None
+                dividend = self._value(operand)
+                return dividend // divisor if isinstance(dividend, int) else None
             case Remainder(operand=operand, divisor=divisor):
-                number = self._value(operand)
-                return number % divisor if isinstance(number, int) else None
+                dividend = self._value(operand)
+                return dividend % divisor if isinstance(dividend, int) else None
             case Address(memory=memory, index=index, byte_size=byte_size):
-                place, number = self._place(memory), self._value(index)
-                is_known = isinstance(place, Place) and isinstance(number, int)
-                return place + number * byte_size if is_known else None  # type: ignore[operator]
+                place, ahead = self._place(memory), self._value(index)
+                if isinstance(place, Place) and isinstance(ahead, int):
+                    return place + ahead * byte_size
             case Apply(function=function, operands=operands) if function in _FUNCTIONS:
                 return self._applied(function, [self._value(each) for each in operands])
         return None
@@ -183,8 +187,8 @@ class _Execution:
     def _applied(self, function: str, operands: Sequence[Known]) -> Known:
         if None in operands:
             return 0 if function == "bit_and" and 0 in operands else None
-        has_address = any(isinstance(each, Place) for each in operands)
-        if has_address and function not in ("add", "sub", "select"):
+        addresses = [number for number, each in enumerate(operands) if isinstance(each, Place)]
+        if addresses and (function, *addresses) not in _OF_ADDRESSES:
             return None
         return _FUNCTIONS[function](*operands)
 

@@ -111,7 +111,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
             Store(
                 WRITE,
                 Type.I64,
-                Index(7, ((Quotient(Index(0, ((ITEM, 2),)), 3), 5), (Remainder(Index(9), 4), 1))),
+                Index(7, ((Quotient(Index(0, ((ITEM, 4),)), 3), 5), (Remainder(Index(9), 4), 1))),
                 Load(ROW, Type.I64, Index(1)),
             ),
         )

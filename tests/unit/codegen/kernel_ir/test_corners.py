@@ -135,3 +135,22 @@ def test_regions_are_parts_of_their_memory() -> None:
 def test_loads_are_found_with_their_types() -> None:
     (found,) = accesses(kernel_of(Let(N, Load(READ, Type.I64, Index(3)))))
     assert (found.place.byte, found.type, found.is_store, found.item) == (24, Type.I64, False, None)
+
+
+@pytest.mark.parametrize(
+    ("address", "byte"),
+    [
+        (integer_op("add", 4, Address(WRITE)), 4),
+        (Address(WRITE, Index(2), 8) - 4, 12),
+        (integer_op("select", compared("eq", 1, 1), Address(WRITE), Address(ROW)), 0),
+        (integer_op("sub", Address(WRITE), Address(READ)), None),
+        (integer_op("sub", 4, Address(WRITE)), None),
+        (integer_op("maximum", Address(WRITE), Address(WRITE)), None),
+    ],
+)
+def test_addresses_are_computed_as_far_as_they_are_known(
+    address: Expression, byte: int | None
+) -> None:
+    store = Store(Region(address, Role.SCRATCH), Type.U8, Index(0), Const(Type.U8, (1,)))
+    found = [each.place.byte for each in accesses(kernel_of(store))]
+    assert found == ([] if byte is None else [byte])
