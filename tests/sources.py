@@ -1,14 +1,17 @@
 """Kernels as numba source, which the compiler of functions of Python reads."""
 
+import contextlib
 import itertools
 import linecache
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import pytest
 from llvmlite import ir
 
 from tests.processors import HOST
 from xla_server.codegen.compiler.direct_compiler import function_module
+from xla_server.codegen.emit import llvm
 from xla_server.codegen.namespace import vocabulary
 from xla_server.target.machine import Machine
 
@@ -28,3 +31,12 @@ def source_module(
     room = dict(vocabulary(machine).names if names is None else names)
     exec(compile(source, title, "exec"), room)
     return function_module(room["kernel"], "kernel", machine)
+
+
+@contextlib.contextmanager
+def without_loop_requests() -> Iterator[None]:
+    """Have kernels emitted without the metadata of loops, which no source states."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("request_unrolling", "request_vectors"):
+            patch.setattr(llvm, name, lambda *_: None)
+        yield

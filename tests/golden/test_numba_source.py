@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 
 from tests.golden.kernels import PROGRAMS
+from tests.numba_front_end import kernel_object
 from xla_server.backends.compilation import compile_module
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen import kernel as kernels
-from xla_server.codegen.compiler.direct_values import UnsupportedError
-from xla_server.codegen.kernel import Kernels, LoadedKernel
+from xla_server.codegen.kernel import Kernels, LoadedKernel, symbol_of
 from xla_server.codegen.kernel_ir.expressions import Role
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.ir.text.parser import parse_module
 from xla_server.runtime.native import callable_at
+from xla_server.target.machine import Machine
 
 
 def _results(
@@ -51,10 +52,10 @@ def test_numba_makes_the_same_of_the_source(name: str, monkeypatch: pytest.Monke
     thunks = kernels_of(code)
     emitted = Kernels().get_all(thunk.kernel for thunk in thunks)
 
-    def unsupported(*_: Any) -> Any:
-        raise UnsupportedError("all")
+    def by_numba(kernel: Kernel, machine: Machine) -> bytes:
+        return kernel_object(kernel, symbol_of(kernel.key), machine)
 
-    monkeypatch.setattr(kernels, "module_of", unsupported)
+    monkeypatch.setattr(kernels, "kernel_object", by_numba)
     for thunk in thunks:
         compiled, expected = Kernels().get(thunk.kernel), emitted[thunk.kernel.key]
         found = _results(compiled, thunk, code.constants)

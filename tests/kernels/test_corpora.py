@@ -1,51 +1,44 @@
 import pytest
-from numba import njit
 
 from tests.kernels.corpora import CORPORA
 from tests.kernels.listing import Listing, differences, object_hash
 from tests.processors import HOST
-from tests.sources import source_module
+from tests.sources import source_module, without_loop_requests
 from tests.unit.passes.passing import stated
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.elementwise import ELEMENTWISE as RULES
 from xla_server.backends.compilation import compile_module
 from xla_server.codegen import kernel
-from xla_server.codegen.kernel_ir.expressions import START, STOP, Buffer, Index, Role, Value
+from xla_server.codegen.kernel_ir.expressions import STOP, Buffer, Index, Role, Value
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Call, Let, Store
+from xla_server.codegen.kernel_ir.statements import Let, Store
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.verify import verify
 from xla_server.codegen.lower.lowering import kernels_of
-from xla_server.codegen.namespace import vocabulary
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.target.target import Target
 
 
-@njit
-def _foreign(x):  # type: ignore[no-untyped-def]
-    """A power, which the compiler of routines does not know."""
-    return x**2
-
-
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("corpus", CORPORA)
-def test_kernels_obey_the_rules_and_need_no_front_end_of_numba(corpus: str) -> None:
+def test_kernels_obey_the_rules_and_their_source_means_the_same(corpus: str) -> None:
     seen = {}
     for _, module in CORPORA[corpus]():
         if not has_dynamic_shapes(module):
             for thunk in kernels_of(compile_module(module, target=Target.of(HOST)).code):
-                seen[thunk.kernel.key] = thunk.kernel
-    for code in seen.values():
-        # It raises where only numba's front end could compile the kernel.
-        module = str(kernel.module_of(code, "kernel", HOST))
+                seen[thunk.kernel.key] = thunk
+    for thunk in seen.values():
+        code = thunk.kernel
+        with without_loop_requests():
+            module = str(kernel.module_of(code, "kernel", HOST))
         assert isinstance(code, Kernel)
-        verify(code)
+        verify(code, {number: value.byte_size for number, value in enumerate(thunk.arguments)})
         assert module == str(source_module(code.text))
 
 
 @pytest.mark.parametrize("kind", [ElementType.C64, ElementType.C128], ids=str)
-def test_kernels_of_complex_numbers_need_no_front_end_of_numba(kind: ElementType) -> None:
+def test_kernels_of_complex_numbers_are_compiled(kind: ElementType) -> None:
     for opcode, rule in RULES.items():
         # jaxlib's parser knows no atan; its kernel function has the form of the others.
         if kind not in rule.types.members or opcode is Opcode.ATAN:
@@ -55,18 +48,6 @@ def test_kernels_of_complex_numbers_need_no_front_end_of_numba(kind: ElementType
         module = stated([shape] * opcode.arity, f"{result} {opcode}({operands})")
         for thunk in kernels_of(compile_module(module, target=Target.of(HOST)).code):
             kernel.module_of(thunk.kernel, "kernel", HOST)
-
-
-def test_what_is_left_to_numba_is_counted_and_logged(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    before = kernel.FALLBACKS.count
-    monkeypatch.setitem(vocabulary(HOST).names, "foreign", _foreign)  # type: ignore[arg-type]
-    assert kernel.kernel_object(Kernel((), (), ()), HOST)
-    assert kernel.FALLBACKS.count == before
-    assert kernel.kernel_object(Kernel((), (), (Call("foreign", (START,)),)), HOST)
-    assert kernel.FALLBACKS.count == before + 1
-    assert "compiled by numba's front end: the operator Pow" in caplog.text
 
 
 def test_object_code_does_not_depend_on_names() -> None:

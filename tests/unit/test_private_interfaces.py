@@ -47,8 +47,8 @@ def present(*names: str) -> Names:
     return dict.fromkeys(names)
 
 
-def library() -> Any:
-    return cpu_target.target_context.codegen().create_library("probe")
+def codegen() -> Any:
+    return cpu_target.target_context.codegen()
 
 
 def stream_stream() -> Any:
@@ -103,74 +103,24 @@ OWNERS = (
             ),
         },
     ),
+    Owner("numba", "numba.core.codegen", {"initialize_llvm": ()}),
     Owner(
         "numba",
-        "numba.core.codegen",
-        {
-            "JITCodeLibrary": ("codegen", "name"),
-            "JITCodeLibrary._get_module_for_linking": ("self",),
-            "JITCodeLibrary._optimize_functions": ("self", "ll_module"),
-            "initialize_llvm": (),
-        },
-    ),
-    Owner(
-        "numba",
-        "numba.core.codegen.JITCodeLibrary",
-        present("_codegen._data_layout", "_final_module", "_linking_libraries"),
-        library,
-    ),
-    Owner(
-        "numba",
-        "numba.core.compiler",
-        {
-            "CompilerBase.define_pipelines": ("self",),
-            "Flags": ("copy_from",),
-            "compile_extra": (
-                *("typingctx", "targetctx", "func", "args", "return_type", "flags", "locals"),
-                *("library", "pipeline_class"),
-            ),
-            **present(
-                "Flags.error_model",
-                "Flags.no_cfunc_wrapper",
-                "Flags.no_compile",
-                "Flags.no_cpython_wrapper",
-                "Flags.nrt",
-                "Flags.release_gil",
-            ),
-        },
+        "numba.core.registry.cpu_target.target_context",
+        present("_data_layout"),
+        codegen,
     ),
     Owner("numba", "numba.core.compiler_lock", present("global_compiler_lock")),
-    Owner(
-        "numba",
-        "numba.core.compiler_machinery",
-        {
-            "PassManager": ("pipeline_name",),
-            "PassManager.add_pass": ("self", "pss", "description"),
-            "PassManager.finalize": ("self",),
-        },
-    ),
     Owner("numba", "numba.core.config", present("LOOP_VECTORIZE", "SLP_VECTORIZE")),
-    Owner("numba", "numba.core.datamodel", {"models.OpaqueModel": ("dmm", "fe_type")}),
     Owner("numba", "numba.core.dispatcher", present("Dispatcher")),
     Owner("numba", "numba.core.errors", present("NumbaNotImplementedError")),
     Owner(
         "numba",
         "numba.core.registry",
         {
-            "cpu_target.target_context.insert_func_defn": ("defns",),
             "cpu_target.target_context.codegen": (),
             **present("cpu_target.typing_context"),
         },
-    ),
-    Owner(
-        "numba",
-        "numba.core.typed_passes",
-        present("NativeLowering", "NopythonTypeInference", "PreLowerStripPhis"),
-    ),
-    Owner(
-        "numba",
-        "numba.core.untyped_passes",
-        present("FixupArgs", "IRProcessing", "ReconstructSSA", "TranslateByteCode"),
     ),
     Owner("llvmlite", "llvmlite.binding", {"newpassmanagers.NewPassManager._dispose": ("self",)}),
     Owner(

@@ -74,9 +74,7 @@ def preparation(kernels: Kernels, pool: ThreadPool) -> Preparation:
     """Return what loads shared functions, what runs programs, and what the first kernel awaits."""
     prepared = by_likelihood(vocabulary(kernels.machine).prepared)
     loads = [functools.partial(kernels.load_shared, symbol) for symbol in prepared]
-    return Preparation(
-        [pool.prepare, *loads, lambda: kernels.native(copy_range, 3), kernels.prepare]
-    )
+    return Preparation([pool.prepare, *loads, lambda: kernels.native(copy_range), kernels.prepare])
 
 
 def by_likelihood(symbols: Iterable[str]) -> list[str]:

@@ -48,22 +48,6 @@ class ProgramWork:
     once: Work
     done: Work
 
-    @property
-    def operations_ratio(self) -> float:
-        """Operations done for each that is asked for."""
-        return _ratio(self.done.cost.flops, self.once.cost.flops)
-
-    @property
-    def transcendentals_ratio(self) -> float:
-        """Transcendental functions evaluated for each that is asked for."""
-        return _ratio(self.done.cost.transcendentals, self.once.cost.transcendentals)
-
-
-def _ratio(done: float, once: float) -> float:
-    if once == 0:
-        return 1.0 if done == 0 else float("inf")
-    return done / once
-
 
 def work_once(module: HloModule) -> Work:
     """Return the work of a module without fusions, each instruction of it done once."""

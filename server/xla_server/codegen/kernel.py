@@ -8,29 +8,21 @@ and raises nothing.
 import dataclasses
 import functools
 import hashlib
-import logging
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from numba import types
-
 from xla_server.buffers.code import KernelCode, KernelError
 from xla_server.codegen.compiler.direct_compiler import function_module
-from xla_server.codegen.compiler.direct_values import UnsupportedError
 from xla_server.codegen.compiler.kernel_cache import KernelCache
-from xla_server.codegen.compiler.kernel_compiler import compile_object, object_of_module
+from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.loader import Loader, UnresolvedSymbolsError
 from xla_server.codegen.compiler.shared_functions import symbols_in
 from xla_server.codegen.emit import llvm
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.namespace import vocabulary
 from xla_server.target.machine import Machine
-
-_LOG = logging.getLogger(__name__)
-
-ARGUMENTS = (types.int64, types.int64, types.int64)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -41,31 +33,6 @@ class LoadedKernel:
     library: Loader
     byte_size: int
 
-
-class Fallbacks:
-    """The number of functions left to numba's front end, which takes ten times as long.
-
-    Thread-safe.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._count = 0
-
-    @property
-    def count(self) -> int:
-        """Functions since the process began."""
-        return self._count
-
-    def record(self, error: UnsupportedError) -> None:
-        """Count and log a function that only numba's front end could compile."""
-        with self._lock:
-            self._count += 1
-        _LOG.warning("a kernel is compiled by numba's front end: %s", error)
-
-
-FALLBACKS = Fallbacks()
-"""Those of this process."""
 
 LOADED_TOGETHER = 64
 """Kernels in one loader, whose memory goes back when all of them have gone."""
@@ -127,7 +94,7 @@ class Kernels:
                 self._unloaded.pop(key, None)
         return found
 
-    def native(self, function: Callable[..., None], argument_count: int) -> int:
+    def native(self, function: Callable[..., None]) -> int:
         """The address of a function of the runtime that takes int64 and returns nothing.
 
         It is valid as long as this object lives.
@@ -136,9 +103,7 @@ class Kernels:
         with self._lock:
             found = self._native.get(symbol)
             if found is None:
-                code = self._kept(
-                    symbol, lambda: native_object(function, argument_count, symbol, self.machine)
-                )
+                code = self._kept(symbol, lambda: native_object(function, symbol, self.machine))
                 found = self._native[symbol] = self._base.load(code, symbol)
         return found
 
@@ -241,23 +206,12 @@ def cache_key(symbol: str, machine: Machine) -> str:
 
 def kernel_object(kernel: KernelCode, machine: Machine) -> bytes:
     """Return the object code of a kernel for a machine."""
-    made, symbol = _of_ir(kernel), symbol_of(kernel.key)
-    try:
-        module = module_of(made, symbol, machine)
-    except UnsupportedError as error:
-        names = dict(vocabulary(machine).names)
-        exec(compile(made.text, "<kernel>", "exec"), names)
-        code = compile_object(names["kernel"], ARGUMENTS, symbol, machine)
-        FALLBACKS.record(error)
-        return code
-    return object_of_module(module, machine, made.effort)
+    module = module_of(kernel, symbol_of(kernel.key), machine)
+    return object_of_module(module, machine, _of_ir(kernel).effort)
 
 
 def module_of(kernel: KernelCode, symbol: str, machine: Machine) -> Any:
-    """Return the LLVM module of a kernel for a machine, as `symbol`.
-
-    Raises UnsupportedError for one that calls a routine which only numba's front end can compile.
-    """
+    """Return the LLVM module of a kernel for a machine, as `symbol`."""
     return llvm.kernel_module(_of_ir(kernel), vocabulary(machine).names, symbol, machine)
 
 
@@ -269,13 +223,6 @@ def _of_ir(kernel: KernelCode) -> Kernel:
 
 
 @functools.cache
-def native_object(
-    function: Callable[..., None], argument_count: int, symbol: str, machine: Machine
-) -> bytes:
+def native_object(function: Callable[..., None], symbol: str, machine: Machine) -> bytes:
     """The object code of a function of int64 that returns nothing; once for a process."""
-    try:
-        return object_of_module(function_module(function, symbol, machine), machine)
-    except UnsupportedError as error:
-        code = compile_object(function, [types.int64] * argument_count, symbol, machine)
-        FALLBACKS.record(error)
-        return code
+    return object_of_module(function_module(function, symbol, machine), machine)

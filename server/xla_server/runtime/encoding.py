@@ -137,7 +137,7 @@ class _Tables:
             case CopyThunk():
                 size, places = row.target.byte_size, (row.target, row.source)
                 if size > 2 * COPY_BYTES:
-                    copier = self._kernels.native(copy_range, 3)
+                    copier = self._kernels.native(copy_range)
                     return self._loop(copier, places, size, COPY_BYTES)
                 return [executor.COPY, *map(self._slot, places), size]
             case Jump():

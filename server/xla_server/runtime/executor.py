@@ -133,4 +133,4 @@ def walker(kernels: Kernels) -> Callable[[int], None]:
 
     CANCELLED once the word that cancels is not 0, a row where it met one for the host.
     """
-    return callable_at(kernels.native(_enter, 1), 1)
+    return callable_at(kernels.native(_enter), 1)

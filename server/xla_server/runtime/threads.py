@@ -166,7 +166,7 @@ class ThreadPool:
 
     def prepare(self) -> None:
         """Have compiled what helpers do, for which the first program waits else."""
-        self._kernels.native(_help, 1)
+        self._kernels.native(_help)
 
     def start(self) -> None:
         """Call the helpers in, unless they are there."""
@@ -186,9 +186,9 @@ class ThreadPool:
         with self._starting:
             if not self._threads:
                 return
-            callable_at(self._kernels.native(_stop, 1), 1)(self.board)
+            callable_at(self._kernels.native(_stop), 1)(self.board)
             for thread in self._threads:
                 thread.join()
 
     def _work(self) -> None:
-        callable_at(self._kernels.native(_help, 1), 1)(self.board)
+        callable_at(self._kernels.native(_help), 1)(self.board)

@@ -28,24 +28,23 @@ _KINDS = {
 _AVX2 = "+64bit,+sse4.2,+popcnt,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt"
 _AVX512 = f"{_AVX2},+avx512f,+avx512cd,+avx512bw,+avx512dq,+avx512vl"
 _NARROW_BYTES, _WIDE_BYTES = 32, 64
+_L2_BYTES = 512 << 10
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Machine:
-    """A processor with its caches and cores.
+    """A processor with its cache and cores.
 
     `name` is LLVM's name of the processor, such as `znver3`, and `features` are its features as
-    LLVM reads them, such as `+avx2,+fma,-avx512f`; the last word on each counts. Cache sizes are
-    those of one core, but for the last level, which cores share; where the host does not report
-    them, they are the smallest of common servers.
+    LLVM reads them, such as `+avx2,+fma,-avx512f`; the last word on each counts. The second-level
+    cache is that of one core; where the host does not report its size, it is the smallest of common
+    servers.
     """
 
     kind: Kind
     name: str
     features: str
-    l1_bytes: int = 32 << 10
-    l2_bytes: int = 512 << 10
-    l3_bytes: int = 16 << 20
+    l2_bytes: int = _L2_BYTES
     cores: int = 4
 
     @classmethod
@@ -146,12 +145,9 @@ def _host(name: str | None, features: str | None, cores: int) -> Machine:
     if features is None:
         features = str(llvm.get_host_cpu_features().flatten())
     kind = _KINDS.get(platform.machine().lower(), Kind.OTHER)
-    caches = {
-        f"l{level}_bytes": size
-        for level, key in enumerate(("LEVEL1_DCACHE", "LEVEL2_CACHE", "LEVEL3_CACHE"), 1)
-        if (size := _system(f"SC_{key}_SIZE")) > 0
-    }
-    return Machine(kind, name or str(llvm.get_host_cpu_name()), features, **caches, cores=cores)
+    l2_bytes = _system("SC_LEVEL2_CACHE_SIZE")
+    l2_bytes = l2_bytes if l2_bytes > 0 else _L2_BYTES
+    return Machine(kind, name or str(llvm.get_host_cpu_name()), features, l2_bytes, cores)
 
 
 def _system(key: str) -> int:

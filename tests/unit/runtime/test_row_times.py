@@ -14,7 +14,7 @@ def _mark(times: int, row: int) -> None:
 
 def marked(times: RowTimes, *rows: int) -> None:
     kernels = Kernels()
-    call = callable_at(kernels.native(_mark, 2), 2)
+    call = callable_at(kernels.native(_mark), 2)
     for row in rows:
         call(times.address, row)
 

@@ -19,7 +19,7 @@ def test_the_host_is_what_llvm_and_the_system_report(monkeypatch: pytest.MonkeyP
     assert host.name == llvm.get_host_cpu_name()
     assert all(host.has(name) == has for name, has in llvm.get_host_cpu_features().items())
     assert host.cores == len(os.sched_getaffinity(0))
-    assert 0 < host.l1_bytes < host.l2_bytes
+    assert host.l2_bytes > 0
     assert host is Machine.host()
 
 

@@ -1,8 +1,8 @@
 """The compiler of functions of Python to LLVM, in a tenth of the time that numba's front end takes.
 
 It knows what routines and functions of the runtime are written in: calls of instructions, whole
-numbers, tuples of values, loops over ranges, while, if. `UnsupportedError` is raised for all else,
-which numba compiles. A function has the same meaning as in numba: variables keep one type, integers
+numbers, tuples of values, loops over ranges, while, if. `UnsupportedError` is raised for all else.
+A function has the same meaning as in numba: variables keep one type, integers
 are int64. Calls are inlined, for the operands that they have; a branch is left out where these
 decide that it is not taken.
 """
@@ -21,8 +21,7 @@ from numba.core.dispatcher import Dispatcher
 
 from xla_server.codegen.compiler.blocks import module_of, write_body
 from xla_server.codegen.compiler.direct_expressions import Expressions
-from xla_server.codegen.compiler.direct_names import names_in, ssa_names, stored_names
-from xla_server.codegen.compiler.direct_unrolling import is_short, unroll
+from xla_server.codegen.compiler.direct_names import ssa_names, stored_names
 from xla_server.codegen.compiler.direct_values import (
     FORMS,
     WORD,
@@ -34,12 +33,10 @@ from xla_server.codegen.compiler.direct_values import (
     truth,
     widened,
 )
-from xla_server.codegen.compiler.direct_vectors import vector_wish, wish_for_vectors
-from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.target.machine import Machine
 
 _DEEPEST = 16
-"""Calls inside of calls at most; one that calls itself is left to numba, which says so."""
+"""Calls inside of calls at most; one that calls itself is refused."""
 
 _PARSING = threading.Lock()
 """Python 3.11 counts the depth of syntax trees for all threads together: two that parse at once
@@ -247,17 +244,8 @@ class _Function(Expressions):
         self._go_on_at(following)
         if not self._is_left:
             b.store(b.add(b.load(counter), ir.Constant(WORD, step), flags=("nsw",)), counter)
-            back = self._go_to(test)
-            if is_short(loop) and not self._shares(loop):
-                unroll(back)
-            elif wish := vector_wish(loop, self._machine):
-                wish_for_vectors(back, wish)
+            self._go_to(test)
         self._go_on_at(after)
-
-    def _shares(self, loop: ast.For) -> bool:
-        """Return whether a loop calls a function out of line: then it is not unrolled either."""
-        named = (self._text.names.get(name.id) for name in names_in(loop))
-        return any(isinstance(f, SharedFunction) and not f.is_for_elements for f in named)
 
     def _repeat(self, condition: ast.expr, body: Sequence[ast.stmt]) -> None:
         test, inside, after = self._blocks("test", "body", "after")

@@ -69,7 +69,7 @@ _BITWISE = (ast.BitAnd, ast.BitOr, ast.BitXor)
 
 
 class UnsupportedError(Exception):
-    """The text has something that only numba's own compiler knows."""
+    """A function has something that the compiler of function text does not know."""
 
 
 def whole(number: int) -> Typed:

@@ -1,4 +1,4 @@
-"""Compilation by numba's front end: Python functions to object code.
+"""Object code of LLVM modules.
 
 Objects define one symbol, which the caller names; everything else in them is internal to them, so
 any number of them, of whatever process, can be loaded side by side. They name what they call (the
@@ -8,7 +8,6 @@ C library, BLAS) by symbols, and hold no addresses: they can be kept on disk.
 import functools
 import hashlib
 import platform
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,9 @@ import llvmlite
 import llvmlite.binding as llvm
 import numba
 import numpy as np
-from numba import types
-from numba.core import compiler, config, registry, typed_passes, untyped_passes
-from numba.core.codegen import JITCodeLibrary, initialize_llvm
+from numba.core import config, registry
+from numba.core.codegen import initialize_llvm
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.compiler_machinery import PassManager
 
 import xla_server
 from xla_server.codegen.kernel_ir.effort import Effort
@@ -73,32 +70,6 @@ def _leave_addresses() -> None:
     llvm.set_option("xla_server", "-disable-lsr")
 
 
-def compile_object(
-    function: Callable[..., Any], arguments: Sequence[Any], symbol: str, machine: Machine
-) -> bytes:
-    """Object code of a function of these numba types that returns nothing, as `symbol`.
-
-    It is called by numba's convention: two pointers to where the result and the exception are
-    stored, then the arguments.
-    """
-    with global_compiler_lock:
-        target = registry.cpu_target
-        codegen = target.target_context.codegen()
-        library = _Library(codegen, "kernel")
-        result = compiler.compile_extra(
-            target.typing_context,
-            target.target_context,
-            function,
-            tuple(arguments),
-            types.void,
-            _flags(),
-            {},
-            library=library,
-            pipeline_class=_KernelCompiler,
-        )
-        return library.object_code(result.fndesc.llvm_func_name, symbol, machine)
-
-
 def object_of_module(written: Any, machine: Machine, effort: Effort = Effort.OPTIMISED) -> bytes:
     """Object code of an LLVM module, one of llvmlite.ir or a text."""
     with global_compiler_lock:
@@ -108,27 +79,6 @@ def object_of_module(written: Any, machine: Machine, effort: Effort = Effort.OPT
         module = llvm.parse_assembly(str(written))
         module.verify()
         return _object_code(module, machine, effort)
-
-
-class _Library(JITCodeLibrary):  # type: ignore[misc]
-    """One kernel, optimised once as a whole: numba would go over it three times."""
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen._data_layout
-
-    def object_code(self, entry: str, symbol: str, machine: Machine) -> bytes:
-        """The object code of the function `entry`, under the name of `symbol`."""
-        module = self._final_module
-        for library in dict.fromkeys(self._linking_libraries):
-            module.link_in(library._get_module_for_linking(), preserve=True)
-        for function in module.functions:
-            if not function.is_declaration and function.name != entry:
-                function.linkage = "internal"
-        for variable in module.global_variables:
-            if not variable.is_declaration and not variable.name.startswith("llvm."):
-                variable.linkage = "internal"
-        module.get_function(entry).name = symbol
-        return _object_code(module, machine)
 
 
 def _object_code(module: Any, machine: Machine, effort: Effort = Effort.OPTIMISED) -> bytes:
@@ -172,42 +122,10 @@ def _run(steps: Any, module: Any, builder: Any) -> None:
 
 _SPEED_LEVEL = 3
 """LLVM's -O level. -O2 does not unswitch loops: the bounds tests of windows stay inside, which
-left a tenth of the speed. Loops are unrolled where they request it (`direct_unrolling`)."""
+left a tenth of the speed. Loops are unrolled where they request it (`emit/loop_metadata`)."""
 
 
 @functools.cache
 def _shared_machine(machine: Machine, effort: Effort) -> Any:
     """Return the generator that compilations use in turn: each holds numba's lock."""
     return target_machine(machine, effort)
-
-
-class _KernelCompiler(compiler.CompilerBase):  # type: ignore[misc]
-    """numba's steps without those for what kernels do not contain: closures, arrays, objects."""
-
-    def define_pipelines(self) -> list[Any]:
-        """The one pipeline."""
-        steps = PassManager("kernel")
-        for step in (
-            untyped_passes.TranslateByteCode,
-            untyped_passes.FixupArgs,
-            untyped_passes.IRProcessing,
-            untyped_passes.ReconstructSSA,
-            typed_passes.NopythonTypeInference,
-            typed_passes.PreLowerStripPhis,
-            typed_passes.NativeLowering,
-        ):
-            steps.add_pass(step, step.__name__)
-        steps.finalize()
-        return [steps]
-
-
-def _flags() -> Any:
-    flags = compiler.Flags()
-    flags.no_cpython_wrapper = True
-    flags.no_cfunc_wrapper = True
-    flags.no_compile = True
-    flags.nrt = False
-    # Python's check of divisors would stop the vectoriser.
-    flags.error_model = "numpy"
-    flags.release_gil = True
-    return flags

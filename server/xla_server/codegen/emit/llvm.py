@@ -14,7 +14,6 @@ from numba.core.dispatcher import Dispatcher
 
 from xla_server.codegen.compiler.blocks import Blocks, module_of
 from xla_server.codegen.compiler.direct_compiler import write_inlined
-from xla_server.codegen.compiler.direct_unrolling import unroll
 from xla_server.codegen.compiler.direct_values import (
     FORMS,
     WORD,
@@ -23,7 +22,11 @@ from xla_server.codegen.compiler.direct_values import (
     parts,
     whole,
 )
-from xla_server.codegen.compiler.direct_vectors import wish_for, wish_for_vectors
+from xla_server.codegen.emit.loop_metadata import (
+    request_unrolling,
+    request_vectors,
+    vector_request,
+)
 from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.instructions.instruction import Instruction
 from xla_server.codegen.instructions.memory import COMPUTED
@@ -61,8 +64,6 @@ from xla_server.codegen.kernel_ir.statements import (
     Store,
     While,
 )
-from xla_server.codegen.kernel_ir.unrolling import constant_iterations
-from xla_server.codegen.kernel_ir.vectors import is_of_stores
 from xla_server.target.machine import Machine
 
 
@@ -248,12 +249,9 @@ class _Emitter(Blocks):
         if back is None:
             return
         if loop.unrolled:
-            unroll(back)
-        elif wish := self._wish(loop):
-            wish_for_vectors(back, wish)
-
-    def _wish(self, loop: For) -> str | None:
-        return wish_for(constant_iterations(loop), lambda: is_of_stores(loop), self._machine)
+            request_unrolling(back)
+        elif request := vector_request(loop, self._machine):
+            request_vectors(back, request)
 
     def _count(
         self, axis: Value, low: Any, high: Any, step: int, body: Sequence[Statement]

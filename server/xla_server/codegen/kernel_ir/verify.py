@@ -1,14 +1,15 @@
 """The rules that kernels of the loop IR obey."""
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
+from xla_server.codegen.kernel_ir.corners import accesses
 from xla_server.codegen.kernel_ir.expressions import (
     BUFFERS,
     START,
     STOP,
     Address,
-    Apply,
     Buffer,
     Cell,
     Expression,
@@ -22,7 +23,6 @@ from xla_server.codegen.kernel_ir.expressions import (
     StackArray,
     Value,
     addresses_of,
-    known,
     operands_of,
 )
 from xla_server.codegen.kernel_ir.hoisting import repeated
@@ -53,14 +53,17 @@ elements by convolution have half of that, with vectors of 64 bytes."""
 Rule: TypeAlias = Callable[[Kernel], Iterator[str]]
 """Yields what is wrong with a kernel: the rule, and the evidence."""
 
+Sizes: TypeAlias = Mapping[int, int]
+"""Bytes of buffers by their numbers, as far as they are known."""
+
 
 class InvalidKernelError(Exception):
     """A kernel breaks a rule of the loop IR."""
 
 
-def verify(kernel: Kernel) -> None:
-    """Raise InvalidKernelError if a kernel breaks a rule."""
-    for rule in RULES:
+def verify(kernel: Kernel, sizes: Sizes | None = None) -> None:
+    """Raise InvalidKernelError if a kernel with buffers of these sizes breaks a rule."""
+    for rule in rules(sizes or {}):
         for complaint in rule(kernel):
             raise InvalidKernelError(complaint)
 
@@ -148,46 +151,34 @@ def _expected(statement: Statement) -> Iterator[tuple[Expression, Type]]:
             yield from ((address, Type.I64) for address in addresses_of(expression.memory))
 
 
-def _inside(kernel: Kernel) -> Iterator[str]:
-    """Accesses to stack arrays are inside of them, if their index is made of loop variables."""
-    for statement, path in walk(kernel.body):
-        axes = {each.axis: each for each in path if isinstance(each, For)}
-        for memory, type, index in _accesses(statement):
-            found = _range(index, axes)
-            if isinstance(memory, StackArray) and found is not None:
-                low, high = found
-                if low < 0 or (high + 1) * type.byte_size > memory.byte_size:
-                    yield (
-                        f"an index of {memory.name} must be inside of its {memory.byte_size} "
-                        f"bytes, got {type} number {low} to {high}"
-                    )
+def _inside(kernel: Kernel, sizes: Sizes) -> Iterator[str]:
+    """Accesses are inside of their memory: those of first and last iterations, as far as known."""
+    for access in accesses(kernel):
+        memory, first = access.place.memory, access.place.byte
+        size = memory.byte_size if isinstance(memory, StackArray) else sizes.get(memory.number)
+        if size is not None and not 0 <= first <= size - access.type.byte_size:
+            yield (
+                f"an access of {memory.name} must be inside of its {size} bytes, "
+                f"got {access.type} at byte {first}"
+            )
 
 
-def _accesses(statement: Statement) -> Iterator[tuple[Memory, Type, Expression]]:
-    if isinstance(statement, Store) and statement.guard is None:
-        yield statement.memory, statement.type, statement.index
-    for expression in read_by(statement):
-        if isinstance(expression, Load) and expression.guard is None:
-            yield expression.memory, expression.type, expression.index
-
-
-def _range(expression: Expression, axes: dict[Value, For]) -> tuple[int, int] | None:
-    """Return the least and the largest value of an integer; None if that is not known."""
-    match expression:
-        case Value() if expression in axes:
-            low, high = known(axes[expression].low), known(axes[expression].high)
-            return None if low is None or high is None else (low, high - 1)
-        case Index(constant=constant, terms=terms):
-            ranges = [(_range(term, axes), factor) for term, factor in terms]
-            ends = [sorted((r[0] * f, r[1] * f)) for r, f in ranges if r is not None]
-            if len(ends) < len(ranges):
-                return None
-            return constant + sum(low for low, _ in ends), constant + sum(high for _, high in ends)
-        case Apply(function="add", operands=operands):
-            return _range(Index(0, tuple((operand, 1) for operand in operands)), axes)
-        case Apply(function="mul", operands=(operand, factor)) if known(factor) is not None:
-            return _range(Index(0, ((operand, known(factor) or 0),)), axes)
-    return None
+def _unshared(kernel: Kernel) -> Iterator[str]:
+    """Work items load and store nothing that another one stores: the first two and the last."""
+    owners: dict[tuple[Buffer, int], int] = {}
+    found = [each for each in accesses(kernel) if isinstance(each.place.memory, Buffer)]
+    for access in sorted(found, key=lambda each: not each.is_store):
+        memory, item = access.place.memory, access.item
+        if item is None or not isinstance(memory, Buffer):
+            continue
+        place = memory, access.place.byte
+        owner = owners.setdefault(place, item) if access.is_store else owners.get(place, item)
+        if owner != item:
+            action = "store" if access.is_store else "load"
+            yield (
+                f"a work item must not {action} an element that another one stores, "
+                f"got byte {place[1]} of {memory.name} in items {owner} and {item}"
+            )
 
 
 def _used_as_declared(kernel: Kernel) -> Iterator[str]:
@@ -197,7 +188,7 @@ def _used_as_declared(kernel: Kernel) -> Iterator[str]:
     if len(set(names)) < len(names):
         yield f"memory must be declared once, got {names}"
     for statement, _ in walk(kernel.body):
-        accessed: list[Memory] = [memory for memory, _, _ in _accesses(statement)]
+        accessed = [each.memory for each in read_by(statement) if isinstance(each, Load | Address)]
         match statement:
             case Store(memory=memory):
                 accessed.append(memory)
@@ -329,14 +320,16 @@ def _name(statement: Statement) -> str:
     return type(statement).__name__.lower()
 
 
-RULES: tuple[Rule, ...] = (
-    _bound,
-    _typed,
-    _inside,
-    _used_as_declared,
-    _called,
-    _parallel,
-    _bounded,
-    _hoisted,
-)
-"""Every rule; the later ones rely on the earlier."""
+def rules(sizes: Sizes) -> tuple[Rule, ...]:
+    """Return every rule; the later ones rely on the earlier."""
+    return (
+        _bound,
+        _typed,
+        _bounded,
+        functools.partial(_inside, sizes=sizes),
+        _used_as_declared,
+        _called,
+        _parallel,
+        _unshared,
+        _hoisted,
+    )

@@ -8,17 +8,15 @@ import numpy as np
 import pytest
 from numba import njit
 
+from tests.numba_front_end import ARGUMENTS, compile_object
 from tests.processors import HOST
 from tests.sources import source_module
-from xla_server.codegen import kernel as kernels
 from xla_server.codegen.compiler import direct_compiler
 from xla_server.codegen.compiler.direct_compiler import function_module
 from xla_server.codegen.compiler.direct_values import UnsupportedError
-from xla_server.codegen.compiler.kernel_compiler import compile_object, object_of_module
+from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.loader import Loader
-from xla_server.codegen.kernel import ARGUMENTS
 from xla_server.codegen.namespace import vocabulary
-from xla_server.runtime import executor, threads
 
 NAMES = vocabulary(HOST).names
 _peek, _poke = NAMES["peek_i64"], NAMES["poke_i64"]
@@ -228,24 +226,10 @@ def test_it_means_what_it_means_to_numba(body):
         "poke_i64(b, 0, 1 < stop < 3)",
     ],
 )
-def test_what_it_does_not_know_it_leaves_to_numba(body):
+def test_what_it_does_not_know_is_refused(body):
     source = _source(body)
     with pytest.raises(UnsupportedError):
         source_module(source, _names(source))
-
-
-def test_numba_compiles_what_is_left_to_it():
-    source = _source("x = 1\nx = k2 if stop < 0 else x\npoke_i64(b, 0, to_i64(stop / 2))")
-    kernel, before = _names(source)["kernel"], kernels.FALLBACKS.count
-    code = kernels.native_object.__wrapped__(kernel, 3, "numbas", HOST)
-    assert _ran(code, "numbas")[0] == 5
-    assert kernels.FALLBACKS.count == before + 1
-
-
-def test_functions_of_the_runtime_need_no_numba(monkeypatch):
-    monkeypatch.setattr(kernels, "compile_object", None)
-    for function, count in ((executor._enter, 1), (threads._help, 1), (threads._stop, 1)):
-        assert kernels.native_object.__wrapped__(function, count, "symbol", HOST)
 
 
 def test_functions_of_kernels_need_no_numba():
@@ -267,36 +251,6 @@ def test_only_plain_functions_of_python_have_a_text():
     exec("def function(x):\n    pass", room)
     with pytest.raises(UnsupportedError):
         function_module(room["function"], "symbol", HOST)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("for i in range(8): f(i)", 1),
-        ("for i in range(9): f(i)", 0),
-        ("for i in range(0, 64, 8): f(i)", 1),
-        ("for i in range(n): f(i)", 0),
-        ("for i in range(3):\n for j in range(3):\n  f(i)", 2),
-        ("for i in range(8):\n for j in range(8):\n  f(i)", 2),
-        ("for i in range(8):\n for j in range(8):\n  for k in range(2):\n   f(i)", 2),
-        ("for i in range(3):\n for j in range(3):\n  for k in range(n):\n   f(i)", 2),
-        ("for i in range(4):\n for j in range(4):\n  for k in range(n):\n   f(i)", 1),
-        ("for i in range(4):\n if i > n:\n  while i > n:\n   f(i)", 1),
-        ("for i in range(3):\n for k in range(n):\n" + "  f(i)\n" * 8, 1),
-        ("for i in range(3):\n for k in range(n):\n" + "  f(i)\n" * 9, 0),
-    ],
-)
-def test_windows_are_written_out(text, expected):
-    """`expected` of the loops, counted from inside."""
-    source = _source("n = stop\n" + text.replace("f(i)", "poke_i64(b, i, i)"))
-    module = source_module(source, _names(source))
-    assert str(module).count("!llvm.loop ") == expected
-
-
-def test_loops_that_call_for_elements_are_written_out():
-    call = "poke_f32(b, i, called_exp_f32(to_f32(i)))"
-    source = _source(f"n = stop\nfor i in range(4):\n {call}")
-    assert "!llvm.loop " in str(source_module(source, _names(source)))
 
 
 def test_threads_may_read_texts_at_the_same_time():

@@ -9,7 +9,6 @@ import pytest
 from llvmlite import ir
 
 from tests.processors import HOST
-from tests.sources import source_module
 from xla_server.codegen import kernel as kernels
 from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.compiler.llvm_text import FunctionText
@@ -126,12 +125,3 @@ def test_a_function_may_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
     function = TextFunction("test_text", 1, text, returns=True)
     _add(monkeypatch, function)
     assert run(Kernels().get(_calling("test_text")), 5) == 7
-
-
-def test_loops_of_calls_are_not_written_out() -> None:
-    loop = "def kernel(buffers, start, stop):\n    for i in range(4):\n        {}\n"
-    texts = [
-        str(source_module(source))
-        for source in map(loop.format, ("poke_i64(buffers, i, 0)", "test_twice(i)"))
-    ]
-    assert ["unroll.full" in text for text in texts] == [True, False]

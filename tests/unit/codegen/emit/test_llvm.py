@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.processors import HOST
-from tests.sources import source_module
+from tests.sources import source_module, without_loop_requests
 from tests.unit.codegen.kernel_ir.kernels import (
     ITEM,
     READ,
@@ -111,7 +111,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
             Store(
                 WRITE,
                 Type.I64,
-                Index(7, ((Quotient(Index(0, ((ITEM, 2),)), 3), 5), (Remainder(Index(9), 4), 1))),
+                Index(7, ((Quotient(Index(0, ((ITEM, 4),)), 3), 5), (Remainder(Index(9), 4), 1))),
                 Load(ROW, Type.I64, Index(1)),
             ),
         )
@@ -166,11 +166,9 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_source_of_a_kernel_means_the_same(name: str, machine: Machine) -> None:
     kernel = KERNELS[name]()
-    found, expected = (
-        module_of(kernel, "kernel", machine),
-        source_module(kernel.text, None, machine),
-    )
-    assert str(found) == str(expected)
+    expected = source_module(kernel.text, None, machine)
+    with without_loop_requests():
+        assert str(module_of(kernel, "kernel", machine)) == str(expected)
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from numba import types
 
+from tests import numba_front_end
 from tests.processors import HOST
 from tests.ulps.functions import BINARY, OPERATIONS, REFERENCE
 from tests.ulps.samples import operands_of
 from xla_server.codegen import kernel as kernels
-from xla_server.codegen.compiler.direct_values import UnsupportedError
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
 from xla_server.codegen.compiler.shared_functions import symbols_in
@@ -25,12 +25,13 @@ from xla_server.codegen.functions.called_functions import (
     VARIANTS,
     called,
 )
-from xla_server.codegen.kernel import Kernels, kernel_object
+from xla_server.codegen.kernel import Kernels, kernel_object, symbol_of
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop
 from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Load, Role, plus, times
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.namespace import vocabulary
+from xla_server.target.machine import Machine
 
 CHEAP = ("rsqrt", "sign", *OPERATIONS)
 WITH_TABLES = {"cos_f64", "sin_f64", "tan_f64"}
@@ -155,15 +156,15 @@ def test_vectors_are_asked_for_at_once() -> None:
 
 
 def test_numba_calls_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unsupported(*_: Any) -> Any:
-        raise UnsupportedError("all")
+    def by_numba(kernel: Kernel, machine: Machine) -> bytes:
+        return numba_front_end.kernel_object(kernel, symbol_of(kernel.key), machine)
 
     operands = _operands("exp_f32", 64)
     kernel = _rows("called_exp_f32", 1)
     expected = _ran(kernel, 1, operands)
-    monkeypatch.setattr(kernels, "module_of", unsupported)
+    assert symbols_in(by_numba(kernel, HOST))
+    monkeypatch.setattr(kernels, "kernel_object", by_numba)
     own = Kernels()
-    assert symbols_in(kernel_object(kernel, HOST))
     found = _run(own.get(kernel).address, 1, operands)
     np.testing.assert_array_equal(found, expected)
 

@@ -15,7 +15,6 @@ from tests.unit.codegen.kernel_ir.kernels import (
     parallel,
     sums_of_rows,
 )
-from xla_server.codegen.kernel_ir import verify as rules
 from xla_server.codegen.kernel_ir.expressions import (
     START,
     STOP,
@@ -53,6 +52,7 @@ from xla_server.codegen.kernel_ir.statements import (
 )
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.verify import MAX_STACK_BYTES, InvalidKernelError, verify
+from xla_server.codegen.kernel_ir.verify import rules as rules_of
 
 F32, I64, B1 = Type.F32, Type.I64, Type.B1
 V, AXIS, ONE = Value("v", F32), Value("i", I64), Const(I64, (1,))
@@ -74,6 +74,7 @@ def _store(index: object = ITEM, value: object = ZERO, memory: object = WRITE) -
 K = Value("k", I64)
 IS_FIRST = Apply("lt", (ITEM, ONE), B1)
 OF_ITEM = Load(READ, F32, ITEM)
+OF_OTHERS = Load(WRITE, F32, Index(100, ((AXIS, 1),)))
 IN_ROW = Load(ROW, F32, AXIS)
 IN_REGION = Load(Region(Address(ROW), Role.READ), F32, AXIS)
 REGION = Region(Address(ROW), Role.SCRATCH)
@@ -143,15 +144,15 @@ BROKEN: dict[str, tuple[Callable[[], Kernel], str]] = {
     "type of a loop's test": (lambda: kernel_of(While(ONE, (), 1)), "while must be b1, got i64"),
     "beyond an array": (
         lambda: kernel_of(_loop(_store(Index(1, ((AXIS, 1),)), memory=ROW))),
-        "row must be inside of its 256 bytes, got f32 number 1 to 64",
+        "row must be inside of its 256 bytes, got f32 at byte 256",
     ),
     "before an array": (
         lambda: kernel_of(_loop(Let(V, Load(ROW, F32, Index(0, ((AXIS, -1),)))))),
-        "row must be inside of its 256 bytes, got f32 number -63 to 0",
+        "row must be inside of its 256 bytes, got f32 at byte -252",
     ),
     "beyond by a sum": (
         lambda: kernel_of(_loop(_store(Apply("add", (AXIS, Index(1)), I64), memory=ROW))),
-        "got f32 number 1 to 64",
+        "got f32 at byte 256",
     ),
     "memory twice": (
         lambda: kernel_of(stack=(ROW, StackArray("row", 64))),
@@ -231,6 +232,18 @@ BROKEN: dict[str, tuple[Callable[[], Kernel], str]] = {
         lambda: kernel_of(parallel(If(TRUE, (_store(Index(0)),)))),
         "the index of a store must vary with the work item",
     ),
+    "one element of two items": (
+        lambda: kernel_of(parallel(_store(Quotient(Index(0, ((ITEM, 1),)), 2)))),
+        "must not store an element that another one stores, got byte 0 of buffer1 in items 0 and 1",
+    ),
+    "rows of items that overlap": (
+        lambda: kernel_of(parallel(_loop(_store(Index(0, ((ITEM, 63), (AXIS, 1))))))),
+        "must not store an element that another one stores, got byte 252 of buffer1 in items 0",
+    ),
+    "an element of another item": (
+        lambda: kernel_of(parallel(Let(V, Load(WRITE, F32, Index(0))), _store(ITEM))),
+        "must not load an element that another one stores, got byte 0 of buffer1 in items 0 and 1",
+    ),
     "too much of the stack": (
         lambda: kernel_of(stack=(StackArray("x", MAX_STACK_BYTES + 64),)),
         f"stack arrays must have at most {MAX_STACK_BYTES} bytes, got {MAX_STACK_BYTES + 64}",
@@ -280,7 +293,7 @@ def _summed(operand: Expression) -> Accumulate:
         # Not every item computes it.
         (If(IS_FIRST, (Declare(A, ZERO), _loop(SUMMED), _store(ITEM, A))),),
         # The loop, or a routine that it calls, stores the elements.
-        (Declare(A, ZERO), _loop(_summed(Load(WRITE, F32, AXIS))), _store(ITEM, A)),
+        (Declare(A, ZERO), _loop(_summed(OF_OTHERS)), _store(ITEM, A)),
         (Call("f", (Address(ROW),)), Declare(A, ZERO), _loop(_summed(IN_ROW)), _store(ITEM, A)),
         (Declare(A, ZERO), _loop(_summed(IN_REGION)), _store(ITEM, A)),
         (_store(ITEM, memory=REGION), Declare(A, ZERO), _loop(_summed(IN_ROW)), _store(ITEM, A)),
@@ -314,11 +327,24 @@ def test_what_breaks_a_rule_is_refused(name: str) -> None:
 
 
 def test_each_rule_has_a_kernel_that_breaks_it() -> None:
+    rules = rules_of({})
     broken = {
-        next(rule for rule in rules.RULES if list(rule(made()))).__name__
+        next(number for number, rule in enumerate(rules) if list(rule(made())))
         for made, _ in BROKEN.values()
     }
-    assert broken == {rule.__name__ for rule in rules.RULES}
+    assert broken == set(range(len(rules)))
+
+
+@pytest.mark.parametrize(
+    ("index", "byte"), [(Index(-1, ((ITEM, 1),)), -4), (Index(0, ((ITEM, 2),)), 24)]
+)
+def test_accesses_are_inside_of_buffers_of_known_size(index: Index, byte: int) -> None:
+    kernel = kernel_of(parallel(_store(index)))
+    verify(kernel)
+    verify(kernel_of(parallel(_store())), {1: 16})
+    rule = f"an access of buffer1 must be inside of its 16 bytes, got f32 at byte {byte}"
+    with pytest.raises(InvalidKernelError, match=rule):
+        verify(kernel, {1: 16})
 
 
 def test_what_obeys_all_rules_passes() -> None:
@@ -333,7 +359,7 @@ def test_what_obeys_all_rules_passes() -> None:
                 Let(index, Quotient(Index(1, ((ITEM, 2),)), 2)),
                 _store(index, A),
             ),
-            Part(None, 1, (_store(Index(0)),), first=4),
+            Part(None, 1, (_store(Index(4)),), first=4),
         )
     )
 

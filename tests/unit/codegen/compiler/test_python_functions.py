@@ -1,0 +1,49 @@
+"""Routines and functions of the runtime that are Python functions are functions of numba.
+
+numba's own front end compiles each of them, as the compiler of function text does.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from numba import types
+from numba.core.dispatcher import Dispatcher
+
+from tests.numba_front_end import compile_object
+from tests.processors import HOST
+from xla_server.codegen.compiler.direct_compiler import function_module, write_function
+from xla_server.codegen.compiler.kernel_compiler import object_of_module
+from xla_server.codegen.compiler.shared_functions import SharedFunction
+from xla_server.codegen.namespace import vocabulary
+from xla_server.runtime import executor, threads
+from xla_server.runtime.encoding import copy_range
+
+
+def _functions() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for function in (executor._enter, threads._help, threads._stop, copy_range):
+        yield function.__name__, function
+    for name, found in vocabulary(HOST).names.items():
+        write = found._write if isinstance(found, SharedFunction) else None
+        if isinstance(write, functools.partial) and write.func is write_function:
+            yield name, write.keywords["function"]
+        # Those of other types differ in the names of what they call.
+        elif isinstance(found, Dispatcher) and name.endswith("_c64"):
+            yield name, found.py_func
+
+
+FUNCTIONS = dict(_functions())
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_both_compilers_take_it(name: str) -> None:
+    function = FUNCTIONS[name]
+    operands = [types.int64] * len(inspect.signature(function).parameters)
+    assert compile_object(function, operands, "numbas", HOST)
+    assert object_of_module(function_module(function, "own", HOST), HOST)
+
+
+def test_there_are_functions_of_each_kind() -> None:
+    assert {"_enter", "exact_sums_f32", "cholesky_c64", "product_into_c64"} <= FUNCTIONS.keys()

@@ -1,0 +1,81 @@
+"""Requests to vectorise short loops."""
+
+import pytest
+
+from tests.processors import MACHINES, assembles
+from tests.unit.codegen.assembled import assembly_of
+from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, WRITE, ZERO, kernel_of, parallel
+from xla_server.codegen.emit.llvm import kernel_module
+from xla_server.codegen.emit.loop_metadata import MASKED, VECTORISED, vector_request
+from xla_server.codegen.kernel_ir.builder import Body, Loop
+from xla_server.codegen.kernel_ir.expressions import STOP, Apply, Buffer, Index, Load, Role, Value
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import For, Let, Store
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.namespace import vocabulary
+from xla_server.target.machine import Machine
+
+AXIS = Value("i", Type.I64)
+
+
+def of_stores(iterations: int | None) -> For:
+    high = STOP if iterations is None else Index(iterations)
+    return For(AXIS, Index(0), high, (Store(WRITE, Type.F32, AXIS, ZERO),), 1)
+
+
+@pytest.mark.parametrize(
+    ("iterations", "avx2", "avx512"),
+    [
+        (9, VECTORISED, MASKED),
+        (15, VECTORISED, MASKED),
+        (16, None, None),
+        (17, None, MASKED),
+        (48, None, None),
+        (63, None, MASKED),
+        (65, None, None),
+        (None, None, None),
+    ],
+)
+def test_the_request_follows_iterations_and_processor(
+    iterations: int | None, avx2: str | None, avx512: str | None
+) -> None:
+    assert vector_request(of_stores(iterations), MACHINES["avx2"]) == avx2
+    assert vector_request(of_stores(iterations), MACHINES["avx512"]) == avx512
+
+
+def test_loops_without_stores_have_none() -> None:
+    loop = For(AXIS, Index(0), Index(15), (Let(ITEM, AXIS),), 15)
+    assert vector_request(loop, MACHINES["avx2"]) is None
+
+
+@pytest.mark.parametrize(
+    ("iterations", "expected"), [(8, "llvm.loop.unroll.full"), (9, VECTORISED), (16, None)]
+)
+def test_the_code_of_a_loop_has_its_request(iterations: int, expected: str | None) -> None:
+    body = Body()
+    with Loop(body, "i", iterations) as loop:
+        loop.store(WRITE, "f32", loop.axis, ZERO)
+    kernel = kernel_of(*body.statements, stack=())
+    machine = MACHINES["avx2"]
+    text = str(kernel_module(kernel, vocabulary(machine).names, "kernel", machine))
+    assert ("!llvm.loop " in text) is (expected is not None)
+    assert expected is None or f'!"{expected}"' in text
+
+
+@assembles
+def test_rows_of_15_with_two_results_are_vectors(machine: Machine) -> None:
+    results = [Buffer(number, Role.WRITE) for number in (1, 2)]
+    body = Body()
+    with Loop(body, "i", 15) as loop:
+        place = Index(0, ((loop.axis, 1), (ITEM, 15)))
+        value = loop.let("a", Load(READ, Type.F32, place))
+        square = loop.let("b", Apply("mul", (value, value), Type.F32))
+        loop.store(results[0], "f32", place, square)
+        loop.store(results[1], "f32", place, Apply("div", (square, value), Type.F32))
+    kernel = Kernel((READ, *results), (), (parallel(*body.statements),))
+    module = kernel_module(kernel, vocabulary(machine).names, "kernel", machine)
+    lines = assembly_of(str(module), machine).splitlines()
+    divisions = [line for line in lines if line.strip().startswith("vdivps")]
+    assert divisions
+    assert not machine.has_masks or all("zmm" in line for line in divisions)
+    assert not machine.has_masks or any("zmm" in line and "{%k1}" in line for line in lines)

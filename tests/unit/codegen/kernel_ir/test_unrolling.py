@@ -1,0 +1,76 @@
+"""The choice of loops that become copies of their bodies."""
+
+import pytest
+
+from tests.unit.codegen.kernel_ir.kernels import ITEM, ROW
+from xla_server.codegen.kernel_ir.expressions import STOP, Apply, Expression, Index, Value, whole
+from xla_server.codegen.kernel_ir.statements import (
+    Call,
+    For,
+    If,
+    Statement,
+    Store,
+    While,
+    blocks_of,
+)
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.kernel_ir.unrolling import constant_iterations, is_unrolled
+
+AXIS = Value("i", Type.I64)
+STORE = Store(ROW, Type.I64, Index(0), ITEM)
+TEST = Apply("lt", (ITEM, STOP), Type.B1)
+
+
+def loop(high: int | Expression, *body: Statement, low: int | Expression = 0, step: int = 1) -> For:
+    return For(AXIS, whole(low), whole(high), body or (STORE,), 1, step)
+
+
+def unrolled(statement: Statement) -> int:
+    """Return the number of loops that are unrolled, whatever is around them."""
+    own = isinstance(statement, For) and is_unrolled(statement)
+    return own + sum(map(unrolled, blocks_of(statement)))
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        (loop(8), 1),
+        (loop(9), 0),
+        (loop(64, step=8), 1),
+        (loop(12, low=8), 1),
+        (loop(STOP), 0),
+        (loop(8, low=ITEM), 0),
+        # A window, alone or around a loop of its own for each element.
+        (loop(3, loop(3)), 2),
+        (loop(3, loop(3, loop(STOP))), 2),
+        # Copies of the innermost statement: 64, 128 of which the outer loop makes none, 4 * 4 * 6.
+        (loop(8, loop(8)), 2),
+        (loop(8, loop(8, loop(2))), 2),
+        (loop(4, loop(4, loop(STOP))), 1),
+        # A short loop around a long one of few statements, and of many.
+        (loop(3, loop(1000)), 1),
+        (loop(3, loop(STOP, *[STORE] * 8)), 1),
+        (loop(3, loop(STOP, *[STORE] * 9)), 0),
+        # Loops around long loops remain.
+        (loop(512, loop(STOP, loop(1000), low=AXIS), loop(1000), step=64), 0),
+        (loop(2, While(TEST, (loop(3, loop(1000)),), 1)), 1),
+        # Branches count as what is in them.
+        (loop(4, If(TEST, (While(TEST, (STORE,), 1),))), 1),
+        (loop(8, If(TEST, (STORE,), (loop(8, loop(2)),))), 2),
+    ],
+)
+def test_short_loops_are_unrolled(statement: For, expected: int) -> None:
+    assert unrolled(statement) == expected
+
+
+@pytest.mark.parametrize(("is_inlined", "expected"), [(False, False), (True, True)])
+def test_loops_that_call_routines_stay(is_inlined: bool, expected: bool) -> None:
+    call = Call("f", (), is_inlined=is_inlined)
+    assert is_unrolled(loop(3, call)) is expected
+    assert is_unrolled(loop(3, If(TEST, (), (call,)))) is expected
+
+
+def test_iterations_are_known_of_constant_bounds() -> None:
+    assert constant_iterations(loop(10, low=1, step=4)) == 3
+    assert constant_iterations(loop(STOP)) is None
+    assert constant_iterations(While(TEST, (), 5)) is None

@@ -1,0 +1,79 @@
+"""The choice of loops that may become vector code although they are short."""
+
+import pytest
+
+from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, ROW, WRITE, ZERO
+from xla_server.codegen.kernel_ir.expressions import (
+    Apply,
+    Cell,
+    Expression,
+    Index,
+    Load,
+    Region,
+    Role,
+    Value,
+)
+from xla_server.codegen.kernel_ir.statements import (
+    Accumulate,
+    Call,
+    Declare,
+    For,
+    Let,
+    Order,
+    Set,
+    Statement,
+    Store,
+)
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.kernel_ir.vectors import is_of_stores
+
+AXIS, OTHER = Value("i", Type.I64), Value("j", Type.I64)
+ELEMENT, TOTAL = Value("x", Type.F32), Cell("s", Type.F32)
+LET = Let(ELEMENT, Load(READ, Type.F32, AXIS))
+
+
+def loop(*body: Statement, axis: Value = AXIS) -> For:
+    return For(axis, Index(0), Index(15), body, 15)
+
+
+def stored(value: Expression) -> Store:
+    return Store(WRITE, Type.F32, AXIS, value)
+
+
+NEXT = Apply("add", (TOTAL, ELEMENT), Type.F32)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        (stored(ZERO),),
+        (LET, stored(ELEMENT), stored(ELEMENT)),
+        # A cell that each iteration begins anew.
+        (LET, Declare(TOTAL, ZERO), Set(TOTAL, NEXT), stored(TOTAL)),
+        # A cell from outside of the loop that none of its statements changes.
+        (LET, stored(TOTAL)),
+    ],
+)
+def test_loops_of_values_and_stores(body: tuple[Statement, ...]) -> None:
+    assert is_of_stores(loop(*body))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # Nothing is stored.
+        (LET,),
+        # The next iteration reads what this one has computed.
+        (LET, Set(TOTAL, NEXT), stored(TOTAL)),
+        (stored(TOTAL), Set(TOTAL, ZERO)),
+        (LET, Accumulate(TOTAL, "add", ELEMENT, Order.SEQUENTIAL), stored(ZERO)),
+        (stored(ZERO), loop(stored(ZERO), axis=OTHER)),
+        (stored(ZERO), Call("swap", ())),
+        # Stores under a guard, to the stack and to computed addresses.
+        (Store(WRITE, Type.F32, AXIS, ZERO, guard=Apply("lt", (AXIS, ITEM), Type.B1)),),
+        (Store(ROW, Type.F32, AXIS, ZERO),),
+        (Store(Region(ITEM, Role.WRITE), Type.F32, AXIS, ZERO),),
+    ],
+)
+def test_loops_of_anything_else(body: tuple[Statement, ...]) -> None:
+    assert not is_of_stores(loop(*body))
