@@ -62,7 +62,7 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
         {"_Reader._array", "_Reader._dictionary", "_Reader._value"},
     ),
     "evaluator/run.py": (SHAPE, {"describe", "has_shape"}),
-    "passes/build.py": (SHAPE, {"zeros"}),
+    "passes/edit.py": (SHAPE, {"Editor.zeros"}),
     "passes/dot_canonicaliser.py": (ONCE, {"_canonical", "_widened"}),
     "passes/element_calls.py": (APPLIED, {"Formulas._is_traced", "Formulas.fits_loops"}),
     "passes/fixpoint.py": (ONCE, {"run_once.run"}),

@@ -13,7 +13,7 @@ from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
 from xla_contract.ops.convert import ConvertAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.build import broadcast, full, splat
+from xla_server.passes.build import splat
 from xla_server.passes.edit import Editor
 
 Rule = Callable[[HloInstruction, Editor], HloInstruction | None]
@@ -30,7 +30,7 @@ def _is_real_float(i: HloInstruction) -> bool:
 
 
 def _filled(i: HloInstruction, value: Any, editor: Editor) -> HloInstruction:
-    return full(editor, value, i.shape.element_type, i.shape.dimensions)
+    return editor.full(value, i.shape.element_type, i.shape.dimensions)
 
 
 def _same_shape(i: HloInstruction, other: HloInstruction) -> HloInstruction | None:
@@ -343,7 +343,7 @@ def hoist_broadcast(i: HloInstruction, editor: Editor) -> HloInstruction | None:
             (scalar,) = operand.operands
         scalars.append(scalar)
     single = editor.add(i.opcode, scalars, i.attributes)
-    return broadcast(editor, single, (), i.shape.dimensions)
+    return editor.broadcast(single, (), i.shape.dimensions)
 
 
 ARITHMETIC_RULES: Mapping[Opcode, tuple[Rule, ...]] = MappingProxyType(

@@ -25,7 +25,6 @@ from xla_server.ir.effects import SIDE_EFFECTS
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.evaluation import TOKEN, Array, Token
-from xla_server.passes.build import element
 from xla_server.passes.call_inliner import drop_unused
 from xla_server.passes.edit import Editor
 from xla_server.passes.known_sizes import KnownSizes
@@ -297,7 +296,7 @@ class SizeSpecialiser:
         """The value of an instruction of static shape."""
         if made.shape.is_tuple:
             return tuple(
-                self._parts(element(self.editor, made, number))
+                self._parts(self.editor.element(made, number))
                 for number in range(len(made.shape.tuple_shapes))
             )
         return array_of(self.editor, made) if made.shape.is_array else TOKEN

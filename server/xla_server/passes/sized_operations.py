@@ -12,7 +12,6 @@ from xla_contract.ops.set_dimension_size import SetDimensionSizeAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.bounds import cut, filled
 from xla_server.ops.evaluation import TOKEN
-from xla_server.passes.build import constant, convert, reshape, sliced
 from xla_server.passes.edit import Editor
 from xla_server.passes.known_sizes import KnownSizes
 from xla_server.passes.sized import Known, Sized, array_of
@@ -63,14 +62,14 @@ def _literal(literal: Literal, editor: Editor) -> Known:
         return tuple(_literal(part, editor) for part in literal.elements)
     if literal.shape.is_token:
         return TOKEN
-    return array_of(editor, constant(editor, literal.actual, literal.shape.element_type))
+    return array_of(editor, editor.constant(literal.actual, literal.shape.element_type))
 
 
 def _dimension_size(
     i: HloInstruction, operands: Sequence[Known], editor: Editor, numbers: KnownSizes
 ) -> Known:
     size = cast(Sized, operands[0]).shape[i.attributes.dimension]
-    return array_of(editor, constant(editor, size, i.shape.element_type))
+    return array_of(editor, editor.constant(size, i.shape.element_type))
 
 
 def _set_dimension_size(
@@ -100,8 +99,8 @@ def _dynamic_reshape(
     is_within = all(0 <= n <= bound for n, bound in zip(sizes, shape.dimensions, strict=True))
     if not is_within or taken > count:
         raise UnspecialisedError
-    flat = sliced(editor, reshape(editor, operand, [count]), [0], [taken])
-    return array_of(editor, reshape(editor, flat, sizes))
+    flat = editor.sliced(editor.reshape(operand, [count]), [0], [taken])
+    return array_of(editor, editor.reshape(flat, sizes))
 
 
 def _number(size: Known, numbers: KnownSizes) -> int:
@@ -160,12 +159,12 @@ def _scalars(array: Sized) -> list[HloInstruction]:
     if not array.ndim:
         return [array.whole]
     editor, (count,) = array.editor, array.shape
-    return [reshape(editor, sliced(editor, array.whole, [n], [n + 1]), ()) for n in range(count)]
+    return [editor.reshape(editor.sliced(array.whole, [n], [n + 1]), ()) for n in range(count)]
 
 
 def _between(editor: Editor, start: HloInstruction, last: int) -> HloInstruction:
     """A start that is at least 0 and at most `last`."""
     is_unsigned = start.shape.element_type.is_unsigned_integer
     wide = ElementType.U64 if is_unsigned else ElementType.S64
-    low, high = (constant(editor, number, wide) for number in (0, last))
-    return editor.add(Opcode.CLAMP, (low, convert(editor, start, wide), high))
+    low, high = (editor.constant(number, wide) for number in (0, last))
+    return editor.add(Opcode.CLAMP, (low, editor.convert(start, wide), high))

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from xla_contract.dimension_numbers import ConvolutionDimensionNumbers, DotDimensionNumbers
 from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import free_dimensions
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.build import broadcast, reshape
 from xla_server.passes.dot_types import has_packing_kernel
-from xla_server.passes.edit import Editor, rewrite, users
+from xla_server.passes.edit import Editor, users
 from xla_server.passes.features_last import is_worth_it
+from xla_server.passes.rewrite_pass import Rule, TargetRewritePass
 from xla_server.target.target import Target
 
 _MAX_CHAIN = 8
@@ -24,8 +24,7 @@ _MAX_CHAIN = 8
 Readers = Mapping[HloInstruction, Sequence[HloInstruction]]
 
 
-@dataclasses.dataclass(frozen=True)
-class TransposeFolding:
+class TransposeFolding(TargetRewritePass):
     """Lets dots and convolutions read what their operands are transposes of.
 
     Conversions, reshapes and other cheap operations between the transpose and the product are
@@ -33,30 +32,19 @@ class TransposeFolding:
     reader. The product may have dimensions of size 1 in other positions; a reshape restores them.
     """
 
-    target: Target
-    name: str = "transpose-folding"
+    name = "transpose-folding"
+    opcodes = (Opcode.DOT, Opcode.CONVOLUTION)
 
-    def apply(self, module: HloModule) -> bool:
-        """Fold in every computation; return whether anything changed."""
-        editor = Editor(module)
-        changed = False
-        for computation in module.computations:
-            changed |= _fold(computation, editor, self.target)
-        return changed
+    def _rule_in(self, computation: HloComputation, editor: Editor) -> Rule:
+        readers = users(computation)
 
+        def folded(i: HloInstruction) -> HloInstruction | None:
+            if i.control_predecessors:
+                return None
+            fold = _dot if i.opcode is Opcode.DOT else _convolution
+            return fold(i, readers, editor, self.target)
 
-def _fold(computation: HloComputation, editor: Editor, target: Target) -> bool:
-    if all(i.opcode not in _RULES for i in computation.instructions):
-        return False
-    readers = users(computation)
-
-    def folded(i: HloInstruction) -> HloInstruction | None:
-        rule = _RULES.get(i.opcode)
-        if rule is None or i.control_predecessors:
-            return None
-        return rule(i, readers, editor, target)
-
-    return rewrite(computation, folded, editor)
+        return folded
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -110,7 +98,7 @@ def _dot(
             lhs_contracting, rhs_contracting, lhs_batch, rhs_batch
         ),
     )
-    return reshape(editor, editor.add(Opcode.DOT, operands, attributes), i.shape.dimensions)
+    return editor.reshape(editor.add(Opcode.DOT, operands, attributes), i.shape.dimensions)
 
 
 def _is_in_order(i: HloInstruction, dimensions: Sequence[int]) -> bool:
@@ -180,14 +168,6 @@ def _with_kernel(
     )
 
 
-_Rule = Callable[[HloInstruction, Readers, Editor, Target], HloInstruction | None]
-
-_RULES: Mapping[Opcode, _Rule] = {
-    Opcode.DOT: _dot,
-    Opcode.CONVOLUTION: _convolution,
-}
-
-
 def _before_transpose(
     operand: HloInstruction,
     reader: HloInstruction,
@@ -224,7 +204,7 @@ def _computed(i: HloInstruction, inner: _Source, editor: Editor) -> _Source:
     """Return the elementwise instruction on what its operand is a transpose of."""
     dimensions = inner.value.shape.dimensions
     operands = [
-        broadcast(editor, part.operands[0], (), dimensions) if _is_uniform(part) else inner.value
+        editor.broadcast(part.operands[0], (), dimensions) if _is_uniform(part) else inner.value
         for part in i.operands
     ]
     return _Source(editor.add(i.opcode, operands, i.attributes), inner.order)
@@ -246,7 +226,7 @@ def _reshaped(i: HloInstruction, inner: _Source, editor: Editor) -> _Source | No
         starts.append((positions[0], given))
     order = [d for d, size in enumerate(after) if size == 1]
     order += [d for _, given in sorted(starts) for d in given]
-    value = reshape(editor, inner.value, [after[d] for d in order])
+    value = editor.reshape(inner.value, [after[d] for d in order])
     return _Source(value, tuple(order.index(d) for d in range(len(after))))
 
 
