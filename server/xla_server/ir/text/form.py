@@ -1,8 +1,10 @@
 """How an opcode's attributes are put in HLO text: the entries of the tables of forms."""
 
 import dataclasses
+import functools
+import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.definition import NO_ATTRIBUTES
@@ -52,6 +54,51 @@ class Form:
     def call_names(self) -> tuple[str, ...]:
         """Every attribute that may name called computations, in the order of the opcode."""
         return (*self.calls, self.call_list, *self.call_aliases)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Nested:
+    """A field of a record that is a record itself, with one attribute for each of its fields."""
+
+    record: type[Any]
+    attributes: tuple[Attribute, ...]
+
+
+Field: TypeAlias = Attribute | Nested | Callable[[Shape], Any]
+"""A written field of a record, or a function that takes the field from the declared shape."""
+
+
+def record_form(record: type[Any], *fields: Field, calls: tuple[str, ...] = ()) -> Form:
+    """Return the form of a record whose first fields are these; others keep their defaults."""
+    names = [field.name for field in dataclasses.fields(record)]
+    attributes: list[Attribute] = []
+    paths: list[tuple[str, ...]] = []
+    for name, field in zip(names, fields, strict=False):
+        if isinstance(field, Attribute):
+            attributes.append(field)
+            paths.append((name,))
+        elif isinstance(field, Nested):
+            attributes += field.attributes
+            paths += [(name, inside.name) for inside in dataclasses.fields(field.record)]
+
+    def make(shape: Shape, *values: Any) -> Any:
+        left = iter(values)
+        made = []
+        for field in fields:
+            if isinstance(field, Attribute):
+                made.append(next(left))
+            elif isinstance(field, Nested):
+                made.append(field.record(*itertools.islice(left, len(field.attributes))))
+            else:
+                made.append(field(shape))
+        return record(*made)
+
+    return Form(
+        tuple(attributes),
+        lambda given: [functools.reduce(getattr, path, given) for path in paths],
+        make,
+        calls,
+    )
 
 
 def element(shape: Shape, position: int) -> Shape:

@@ -1,5 +1,6 @@
 """The table of forms: every opcode that has a definition, and how its attributes are written."""
 
+import dataclasses
 from typing import Any
 
 from xla_contract.opcode import Opcode
@@ -18,7 +19,7 @@ from xla_contract.ops.reduce_scatter import ReduceScatterAttributes
 from xla_contract.replica_groups import GroupForm, ReplicaGroups
 from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
-from xla_server.ir.text.form import Attribute, Form, element
+from xla_server.ir.text.form import Attribute, Form, element, record_form
 from xla_server.ir.text.forms_arrays import ARRAYS
 from xla_server.ir.text.forms_channels import CHANNELS
 from xla_server.ir.text.forms_compound import COMPOUND
@@ -81,7 +82,7 @@ _PERMUTE = (
     Attribute("channel_id", INTEGER, 0),
     Attribute("source_target_pairs", INTEGER_PAIRS),
 )
-_THREAD = (Attribute("async_execution_thread", STRING, ""),)
+_THREAD = Attribute("async_execution_thread", STRING, "")
 
 _COLLECTIVES: dict[Opcode, Form] = {
     Opcode.ALL_GATHER: Form(
@@ -136,51 +137,31 @@ _COLLECTIVES: dict[Opcode, Form] = {
 }
 
 _CALLS: dict[Opcode, Form] = {
-    Opcode.ASYNC_START: Form(
-        _THREAD,
-        lambda record: (record.execution_thread,),
-        lambda shape, thread: AsyncAttributes(thread, _context(shape)),
-        ("calls",),
-    ),
-    **{
-        opcode: Form(
-            _THREAD,
-            lambda record: (record.execution_thread,),
-            lambda shape, thread: AsyncAttributes(thread),
-            ("calls",),
-        )
-        for opcode in (Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE)
-    },
+    Opcode.ASYNC_START: record_form(AsyncAttributes, _THREAD, _context, calls=("calls",)),
+    Opcode.ASYNC_UPDATE: record_form(AsyncAttributes, _THREAD, calls=("calls",)),
+    Opcode.ASYNC_DONE: record_form(AsyncAttributes, _THREAD, calls=("calls",)),
     Opcode.CALL: Form(calls=("to_apply",)),
     Opcode.CONDITIONAL: Form(
         call_list="branch_computations",
         call_aliases=("true_computation", "false_computation"),
     ),
-    Opcode.CUSTOM_CALL: Form(
-        (
+    Opcode.CUSTOM_CALL: dataclasses.replace(
+        record_form(
+            CustomCallAttributes,
             Attribute("custom_call_target", STRING),
+            Shape.without_layout,
             Attribute("backend_config", JSON_OR_STRING, b""),
             Attribute("custom_call_has_side_effect", BOOL, False),
             # What is not said is the original interface, in text only.
             Attribute("api_version", words(_API_VERSIONS), hlo_pb2.API_VERSION_ORIGINAL),
         ),
-        lambda record: (
-            record.target,
-            record.opaque,
-            record.has_side_effect,
-            record.api_version,
-        ),
-        lambda shape, target, *values: CustomCallAttributes(
-            target, shape.without_layout(), *values
-        ),
         call_list="called_computations",
         call_aliases=("to_apply",),
     ),
-    Opcode.FUSION: Form(
-        (Attribute("kind", words({kind: kind.value for kind in FusionKind})),),
-        lambda record: (record.kind,),
-        lambda shape, kind: FusionAttributes(kind),
-        ("calls",),
+    Opcode.FUSION: record_form(
+        FusionAttributes,
+        Attribute("kind", words({kind: kind.value for kind in FusionKind})),
+        calls=("calls",),
     ),
     Opcode.WHILE: Form(calls=("body", "condition")),
 }
