@@ -7,8 +7,8 @@ from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.passes.edit import Editor
-from xla_server.passes.rewrite_pass import RewritePass
-from xla_server.passes.rules_arithmetic import ARITHMETIC_RULES, Rule, hoist_broadcast
+from xla_server.passes.rewrite_pass import EditorRule, RewritePass
+from xla_server.passes.rules_arithmetic import ARITHMETIC_RULES, hoist_broadcast
 from xla_server.passes.rules_shapes import SHAPE_RULES
 from xla_server.passes.rules_slices import SLICE_RULES
 
@@ -16,7 +16,7 @@ _OF_ELEMENTWISE = {
     opcode: (*ARITHMETIC_RULES.get(opcode, ()), hoist_broadcast) for opcode in ELEMENTWISE
 }
 
-RULES: Mapping[Opcode, tuple[Rule, ...]] = MappingProxyType(
+RULES: Mapping[Opcode, tuple[EditorRule, ...]] = MappingProxyType(
     {**_OF_ELEMENTWISE, **SHAPE_RULES, **SLICE_RULES}
 )
 """What is tried for each opcode, in order."""

@@ -10,7 +10,7 @@ from xla_contract.replica_groups import group_mode
 from xla_contract.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.edit import Editor
-from xla_server.passes.rewrite_pass import RewritePass
+from xla_server.passes.rewrite_pass import EditorRule, RewritePass
 
 ME = 0
 """The number of the only replica, of the only partition and of both flattened."""
@@ -73,10 +73,6 @@ def _collective_broadcast(i: HloInstruction, editor: Editor) -> HloInstruction |
     return _joined(i, editor) if is_all else None
 
 
-def _collective_reduce(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    return _joined(i, editor) if is_alone(i.attributes.participants) else None
-
-
 def _permuted(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     group_mode(i.attributes.channel_id, None)
     if not i.attributes.pairs:
@@ -125,31 +121,29 @@ def _zero(i: HloInstruction, editor: Editor) -> HloInstruction:
     return editor.constant(ME, ElementType.U32)
 
 
-_EXPANSIONS: Mapping[Opcode, Callable[[HloInstruction, Editor], HloInstruction | None]] = (
-    MappingProxyType(
-        {
-            Opcode.ALL_GATHER: _all_gather,
-            Opcode.ALL_GATHER_START: _all_gather_start,
-            Opcode.ALL_GATHER_DONE: _nth(1),
-            Opcode.ALL_REDUCE: _all_reduce,
-            Opcode.ALL_REDUCE_START: _all_reduce,
-            Opcode.ALL_REDUCE_DONE: _operand,
-            Opcode.ALL_TO_ALL: _all_to_all,
-            Opcode.ASYNC_START: _async_start,
-            Opcode.ASYNC_UPDATE: _operand,
-            Opcode.ASYNC_DONE: _nth(1),
-            Opcode.COLLECTIVE_BROADCAST: _collective_broadcast,
-            Opcode.COLLECTIVE_PERMUTE: _permuted,
-            Opcode.COLLECTIVE_PERMUTE_START: _permute_start,
-            Opcode.COLLECTIVE_PERMUTE_DONE: _nth(1),
-            Opcode.COLLECTIVE_REDUCE: _collective_reduce,
-            Opcode.COPY_START: _copy_start,
-            Opcode.COPY_DONE: _nth(0),
-            Opcode.PARTITION_ID: _zero,
-            Opcode.REDUCE_SCATTER: _reduce_scatter,
-            Opcode.REPLICA_ID: _zero,
-        }
-    )
+_EXPANSIONS: Mapping[Opcode, EditorRule] = MappingProxyType(
+    {
+        Opcode.ALL_GATHER: _all_gather,
+        Opcode.ALL_GATHER_START: _all_gather_start,
+        Opcode.ALL_GATHER_DONE: _nth(1),
+        Opcode.ALL_REDUCE: _all_reduce,
+        Opcode.ALL_REDUCE_START: _all_reduce,
+        Opcode.ALL_REDUCE_DONE: _operand,
+        Opcode.ALL_TO_ALL: _all_to_all,
+        Opcode.ASYNC_START: _async_start,
+        Opcode.ASYNC_UPDATE: _operand,
+        Opcode.ASYNC_DONE: _nth(1),
+        Opcode.COLLECTIVE_BROADCAST: _collective_broadcast,
+        Opcode.COLLECTIVE_PERMUTE: _permuted,
+        Opcode.COLLECTIVE_PERMUTE_START: _permute_start,
+        Opcode.COLLECTIVE_PERMUTE_DONE: _nth(1),
+        Opcode.COLLECTIVE_REDUCE: _all_reduce,
+        Opcode.COPY_START: _copy_start,
+        Opcode.COPY_DONE: _nth(0),
+        Opcode.PARTITION_ID: _zero,
+        Opcode.REDUCE_SCATTER: _reduce_scatter,
+        Opcode.REPLICA_ID: _zero,
+    }
 )
 
 

@@ -2,7 +2,7 @@
 
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
+from xla_contract.ops.compare import ComparisonDirection
 from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise_table import ELEMENTWISE
@@ -81,8 +81,7 @@ def _selected(i: HloInstruction, editor: Editor) -> HloInstruction:
     if predicate.shape.element_type is not ElementType.PRED:
         # Index 0 is the first branch; whatever else, being out of range too, the last.
         zero = editor.constant(0, predicate.shape.element_type)
-        attributes = CompareAttributes(ComparisonDirection.EQ)
-        predicate = editor.add(Opcode.COMPARE, (predicate, zero), attributes)
+        predicate = editor.compare(predicate, zero, ComparisonDirection.EQ)
     results = [
         copied(branch, (operand,), editor)
         for branch, operand in zip(i.called, i.operands[1:], strict=True)

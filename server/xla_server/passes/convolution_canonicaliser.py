@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xla_contract.dimension_numbers import DotDimensionNumbers, WindowDimension
+from xla_contract.dimension_numbers import DotDimensionNumbers
 from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import DotAttributes
 from xla_server.ir.module import HloInstruction
@@ -22,7 +22,7 @@ class ConvolutionCanonicaliser(RewritePass):
         if i.attributes.feature_group_count != 1 or i.attributes.batch_group_count != 1:
             return None
         numbers = i.attributes.dimension_numbers
-        if not _window(i):
+        if not i.attributes.window.dimensions:
             batch, feature = numbers.output_batch_dimension, numbers.output_feature_dimension
             by_rows = _dot(
                 editor,
@@ -62,10 +62,6 @@ def _dot(
     contracted = DotDimensionNumbers((left[1],), (right[1],), (), ())
     attributes = DotAttributes(contracted, i.shape.element_type, i.attributes.precision)
     return editor.add(Opcode.DOT, (left[0], right[0]), attributes)
-
-
-def _window(i: HloInstruction) -> tuple[WindowDimension, ...]:
-    return tuple(i.attributes.window.dimensions)
 
 
 def _features(i: HloInstruction) -> list[int]:

@@ -10,7 +10,7 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import free_dimensions
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.build import count
-from xla_server.passes.dot_types import has_packing_kernel, is_narrow_product
+from xla_server.passes.dot_types import has_packing_kernel, is_in_order, is_narrow_product
 from xla_server.passes.edit import Editor
 from xla_server.passes.rewrite_pass import TargetRewritePass
 from xla_server.passes.thin_dots import thin_dot
@@ -68,18 +68,16 @@ class _Side:
     @property
     def lies_well(self) -> bool:
         """Whether one of the arrangements is how the operand lies, dimensions of size 1 aside."""
-        return any(self._is_in_order(order) for order in self.arrangements)
+        return any(is_in_order(self.operand, order) for order in self.arrangements)
 
     @property
     def is_read_in_order(self) -> bool:
         """Whether sums over the contracted dimensions read rows, or columns of one matrix."""
         rows, columns = self.arrangements
         is_batch = any(size != 1 for size in self.sizes(self.batch))
-        return self._is_in_order(rows) or (not is_batch and self._is_in_order(columns))
-
-    def _is_in_order(self, order: Sequence[int]) -> bool:
-        long = [d for d in order if self.operand.shape.dimensions[d] != 1]
-        return long == sorted(long)
+        return is_in_order(self.operand, rows) or (
+            not is_batch and is_in_order(self.operand, columns)
+        )
 
     def matrix(self, editor: Editor) -> tuple[HloInstruction, bool]:
         """The operand as [batch, free, contracted], or with the last two exchanged (True)."""
@@ -88,9 +86,13 @@ class _Side:
         )
         first, second = self.arrangements
         leading = [batch] if batch > 1 else []
-        if not self._is_in_order(first) and self._is_in_order(second):
+        if not is_in_order(self.operand, first) and is_in_order(self.operand, second):
             return editor.reshape(self.operand, [*leading, contracted, free]), True
-        moved = self.operand if self._is_in_order(first) else editor.transpose(self.operand, first)
+        moved = (
+            self.operand
+            if is_in_order(self.operand, first)
+            else editor.transpose(self.operand, first)
+        )
         return editor.reshape(moved, [*leading, free, contracted]), False
 
 

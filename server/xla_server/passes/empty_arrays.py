@@ -1,6 +1,6 @@
 """What reads or gives arrays without elements, replaced by what it is known to give."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.opcode import Opcode
@@ -8,7 +8,7 @@ from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.build import is_empty
 from xla_server.passes.edit import Editor
-from xla_server.passes.rewrite_pass import RewritePass
+from xla_server.passes.rewrite_pass import EditorRule, RewritePass
 
 _KEPT = frozenset({Opcode.CONSTANT, Opcode.PARAMETER, Opcode.CUSTOM_CALL, Opcode.TUPLE})
 
@@ -92,18 +92,16 @@ def _select_and_scatter(i: HloInstruction, editor: Editor) -> HloInstruction | N
     return editor.broadcast(i.operands[2], (), i.shape.dimensions)
 
 
-_RULES: Mapping[Opcode, Callable[[HloInstruction, Editor], HloInstruction | None]] = (
-    MappingProxyType(
-        {
-            Opcode.CONVOLUTION: _product,
-            Opcode.DOT: _product,
-            Opcode.DYNAMIC_UPDATE_SLICE: _update,
-            Opcode.PAD: _pad,
-            Opcode.RAGGED_DOT: _product,
-            Opcode.REDUCE: _reduction,
-            Opcode.REDUCE_WINDOW: _reduction,
-            Opcode.SCATTER: _scatter,
-            Opcode.SELECT_AND_SCATTER: _select_and_scatter,
-        }
-    )
+_RULES: Mapping[Opcode, EditorRule] = MappingProxyType(
+    {
+        Opcode.CONVOLUTION: _product,
+        Opcode.DOT: _product,
+        Opcode.DYNAMIC_UPDATE_SLICE: _update,
+        Opcode.PAD: _pad,
+        Opcode.RAGGED_DOT: _product,
+        Opcode.REDUCE: _reduction,
+        Opcode.REDUCE_WINDOW: _reduction,
+        Opcode.SCATTER: _scatter,
+        Opcode.SELECT_AND_SCATTER: _select_and_scatter,
+    }
 )

@@ -67,7 +67,7 @@ class _Moving:
         """A convolution that reads what is transposed as it is, and gives features last."""
         numbers = i.attributes.dimension_numbers
         operands = list(i.operands)
-        for place, renumbered in ((0, _input_numbers), (1, _kernel_numbers)):
+        for place, renumbered in ((0, input_numbers), (1, kernel_numbers)):
             if operands[place] in self._made:
                 order = operands[place].attributes.permutation
                 (operands[place],) = operands[place].operands
@@ -77,10 +77,10 @@ class _Moving:
         if is_worth_it(i, self._target) or (is_taken and has_one_place(i)):
             into = _last(numbers.input_order)
             operands[0] = self._editor.transpose(operands[0], into)
-            numbers = _input_numbers(numbers, _inverse(into))
+            numbers = input_numbers(numbers, _inverse(into))
             inputs, outputs, *window = numbers.kernel_order
             operands[1] = self._editor.transpose(operands[1], (*window, inputs, outputs))
-            numbers = _kernel_numbers(numbers, _inverse((*window, inputs, outputs)))
+            numbers = kernel_numbers(numbers, _inverse((*window, inputs, outputs)))
             order = _last(numbers.output_order)
             numbers = _output_numbers(numbers, order)
             back = _inverse(order)
@@ -136,7 +136,7 @@ def is_worth_it(i: HloInstruction, target: Target) -> bool:
     return is_tiled and bool(i.shape.element_count * depth >= moved * capability.MIN_TAPS)
 
 
-def _input_numbers(
+def input_numbers(
     numbers: ConvolutionDimensionNumbers, order: Sequence[int]
 ) -> ConvolutionDimensionNumbers:
     """The numbers where dimension d of the input is `order[d]` now."""
@@ -148,7 +148,7 @@ def _input_numbers(
     )
 
 
-def _kernel_numbers(
+def kernel_numbers(
     numbers: ConvolutionDimensionNumbers, order: Sequence[int]
 ) -> ConvolutionDimensionNumbers:
     """The same of the kernel."""

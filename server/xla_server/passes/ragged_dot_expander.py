@@ -5,7 +5,7 @@ import numpy as np
 from xla_contract.dimension_numbers import DotDimensionNumbers
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
+from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.concatenate import ConcatenateAttributes
 from xla_contract.ops.dot import DotAttributes, free_dimensions
 from xla_contract.ops.iota import IotaAttributes
@@ -68,7 +68,7 @@ class _Ragged:
         for group, members in enumerate(self._members()):
             own = self._matrix(group)
             found = _dot(self._i, self._lhs, own, numbers, self._editor)
-            mask = self._spread(members, places, self._i.shape.dimensions)
+            mask = self._editor.broadcast(members, places, self._i.shape.dimensions)
             result = self._editor.add(Opcode.SELECT, (mask, found, result))
         return result
 
@@ -115,19 +115,14 @@ class _Ragged:
         wide = self._editor.broadcast(
             bound, tuple(range(bound.shape.rank)), places.shape.dimensions
         )
-        return self._editor.add(Opcode.COMPARE, (places, wide), CompareAttributes(direction))
+        return self._editor.compare(places, wide, direction)
 
     def _masked(
         self, operand: HloInstruction, members: HloInstruction, dimensions: list[int]
     ) -> HloInstruction:
-        mask = self._spread(members, dimensions, operand.shape.dimensions)
+        mask = self._editor.broadcast(members, dimensions, operand.shape.dimensions)
         nothing = self._editor.full(0, operand.shape.element_type, operand.shape.dimensions)
         return self._editor.add(Opcode.SELECT, (mask, operand, nothing))
-
-    def _spread(
-        self, members: HloInstruction, dimensions: list[int], sizes: tuple[int, ...]
-    ) -> HloInstruction:
-        return self._editor.broadcast(members, dimensions, sizes)
 
     def _matrix(self, group: int) -> HloInstruction:
         dimension = self._i.attributes.rhs_group_dimension

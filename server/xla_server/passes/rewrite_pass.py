@@ -9,6 +9,7 @@ from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.edit import Editor, rewrite
 from xla_server.target.target import Target
 
+EditorRule = Callable[[HloInstruction, Editor], HloInstruction | None]
 Rule = Callable[[HloInstruction], HloInstruction | None]
 """Return the replacement of an instruction; the instruction itself or None if there is none."""
 

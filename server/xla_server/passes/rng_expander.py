@@ -4,7 +4,7 @@ import math
 
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
+from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.custom_call import CustomCallAttributes
 from xla_contract.ops.rng import RandomDistribution
 from xla_contract.ops.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
@@ -64,7 +64,7 @@ class _Numbers:
         """Words as fractions times the range, whole, and the lower bound added modulo 2**64."""
         word = ElementType.U64
         low, high = (self._editor.convert(part, word) for part in (self._first, self._second))
-        is_range = self._compare(self._second, self._first, ComparisonDirection.GT)
+        is_range = self._editor.compare(self._second, self._first, ComparisonDirection.GT)
         difference = self._add(Opcode.SUBTRACT, high, low)
         one = self._editor.constant(1, word)
         range_ = self._wide(self._add(Opcode.SELECT, is_range, difference, one))
@@ -74,7 +74,7 @@ class _Numbers:
             upper, lower = self._rows()
             product = self._add(Opcode.MULTIPLY, upper, range_)
             summed = self._add(Opcode.ADD, product, self._high_product(lower, range_))
-            carried = self._compare(summed, product, ComparisonDirection.LT)
+            carried = self._editor.compare(summed, product, ComparisonDirection.LT)
             offset = self._add(
                 Opcode.ADD,
                 self._high_product(upper, range_),
@@ -96,9 +96,9 @@ class _Numbers:
             self._add(Opcode.MULTIPLY, high, fraction),
         )
         # Rounding may reach the upper bound, or go below the lower one.
-        is_over = self._compare(mixed, below, ComparisonDirection.GT)
+        is_over = self._editor.compare(mixed, below, ComparisonDirection.GT)
         mixed = self._add(Opcode.SELECT, is_over, below, mixed)
-        is_under = self._compare(mixed, low, ComparisonDirection.LT)
+        is_under = self._editor.compare(mixed, low, ComparisonDirection.LT)
         return self._editor.convert(self._add(Opcode.SELECT, is_under, low, mixed), self._type)
 
     def _below(self, high: _Made) -> _Made:
@@ -174,9 +174,6 @@ class _Numbers:
 
     def _wide(self, scalar: _Made) -> _Made:
         return self._editor.broadcast(scalar, (), self._sizes)
-
-    def _compare(self, a: _Made, b: _Made, direction: ComparisonDirection) -> _Made:
-        return self._editor.add(Opcode.COMPARE, (a, b), CompareAttributes(direction))
 
     def _add(self, opcode: Opcode, *operands: _Made) -> _Made:
         return self._editor.add(opcode, operands)

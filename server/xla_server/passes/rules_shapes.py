@@ -11,7 +11,7 @@ from xla_server.ir.module import HloInstruction
 from xla_server.passes.build import combiner, splat
 from xla_server.passes.edit import Editor
 from xla_server.passes.lifting import applied, results_applied
-from xla_server.passes.rules_arithmetic import Rule
+from xla_server.passes.rewrite_pass import EditorRule
 from xla_server.passes.rules_reductions import reduce_repeated
 
 
@@ -200,7 +200,7 @@ def simplify_sort(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     return i.operands[0] if len(i.operands) == 1 else editor.add(Opcode.TUPLE, i.operands)
 
 
-SHAPE_RULES: Mapping[Opcode, tuple[Rule, ...]] = MappingProxyType(
+SHAPE_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = MappingProxyType(
     {
         Opcode.BROADCAST: (simplify_broadcast,),
         Opcode.COPY: (simplify_copy,),

@@ -12,7 +12,7 @@ from xla_contract.ops.pad import PadAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.build import literal_of, splat
 from xla_server.passes.edit import Editor
-from xla_server.passes.rules_arithmetic import Rule
+from xla_server.passes.rewrite_pass import EditorRule
 
 MOST_PARTS = 256
 """Operands up to which concatenations are joined."""
@@ -235,7 +235,7 @@ def _repeated(i: HloInstruction, editor: Editor) -> HloInstruction:
     return editor.broadcast(box, offsets, i.shape.dimensions)
 
 
-SLICE_RULES: Mapping[Opcode, tuple[Rule, ...]] = MappingProxyType(
+SLICE_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = MappingProxyType(
     {
         Opcode.CONCATENATE: (simplify_concatenate,),
         Opcode.DYNAMIC_SLICE: (simplify_dynamic_slice,),

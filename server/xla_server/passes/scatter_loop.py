@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from xla_contract.dimension_numbers import ScatterDimensionNumbers
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
+from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.build import count
@@ -105,6 +105,6 @@ def _fits(
             (size - part, ComparisonDirection.LE),
         ):
             limit = editor.constant(bound, ElementType.S64)
-            fits = editor.add(Opcode.COMPARE, (start, limit), CompareAttributes(direction))
+            fits = editor.compare(start, limit, direction)
             found = editor.add(Opcode.AND, (found, fits))
     return found

@@ -2,7 +2,7 @@
 
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
+from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.build import count
@@ -56,7 +56,7 @@ class SingleScatter(RewritePass):
                 (dimensions[d] - box[d], ComparisonDirection.LE),
             ):
                 limit = editor.constant(bound, ElementType.S64)
-                fits = editor.add(Opcode.COMPARE, (start, limit), CompareAttributes(direction))
+                fits = editor.compare(start, limit, direction)
                 new = editor.add(Opcode.SELECT, (fits, new, old))
         return editor.add(Opcode.DYNAMIC_UPDATE_SLICE, (operand, new, *starts))
 

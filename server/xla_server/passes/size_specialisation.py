@@ -38,7 +38,12 @@ from xla_server.passes.sized import (
     unpacked,
     whole_shape,
 )
-from xla_server.passes.sized_operations import SIZED_OPERATIONS, UnspecialisedError, updated
+from xla_server.passes.sized_operations import (
+    SIZED_OPERATIONS,
+    Operation,
+    UnspecialisedError,
+    updated,
+)
 
 _CONTROL = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.FUSION, Opcode.WHILE})
 
@@ -123,7 +128,7 @@ class SizeSpecialiser:
     def _value(self, i: HloInstruction, operands: Sequence[Known]) -> Deep[Known]:
         rule = SIZED_OPERATIONS.get(i.opcode)
         if i.opcode not in _CONTROL and rule is not None:
-            return rule(i, operands, self.editor, self._numbers)
+            return rule(Operation(i, operands, self.editor, self._numbers))
         deep = self._control if i.opcode in _CONTROL else self._computed
         value: Known = yield deep(i, operands)
         return value

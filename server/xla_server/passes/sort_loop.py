@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
+from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.concatenate import ConcatenateAttributes
 from xla_contract.ops.iota import IotaAttributes
 from xla_contract.shape import Shape
@@ -69,7 +69,7 @@ def _place(
 
     def turn(number: HloInstruction, given: Values, bounds: Values) -> Values:
         low, high = bounds
-        goes_on = _compare(editor, low, high, ComparisonDirection.LT)
+        goes_on = editor.compare(low, high, ComparisonDirection.LT)
         one, two = (editor.constant(part, ElementType.S64) for part in (1, 2))
         middle = editor.add(Opcode.DIVIDE, (editor.add(Opcode.ADD, (low, high)), two))
         pairs = [
@@ -105,14 +105,8 @@ def _inserted(
     counting = IotaAttributes(Shape.array(ElementType.S64, (length,)), 0)
     index = editor.add(Opcode.IOTA, (), counting)
     wide = editor.broadcast(place, (), (length,))
-    is_here = _compare(editor, index, wide, ComparisonDirection.EQ)
-    is_before = _compare(editor, index, wide, ComparisonDirection.LT)
+    is_here = editor.compare(index, wide, ComparisonDirection.EQ)
+    is_before = editor.compare(index, wide, ComparisonDirection.LT)
     new = editor.broadcast(value, (), (length,))
     behind = editor.add(Opcode.SELECT, (is_here, new, moved))
     return editor.add(Opcode.SELECT, (is_before, array, behind))
-
-
-def _compare(
-    editor: Editor, a: HloInstruction, b: HloInstruction, direction: ComparisonDirection
-) -> HloInstruction:
-    return editor.add(Opcode.COMPARE, (a, b), CompareAttributes(direction))

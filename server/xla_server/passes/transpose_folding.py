@@ -5,16 +5,16 @@ which it is stored. XLA's TransposeFolding does the same for dots of matrices.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from xla_contract.dimension_numbers import ConvolutionDimensionNumbers, DotDimensionNumbers
+from xla_contract.dimension_numbers import DotDimensionNumbers
 from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import free_dimensions
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.dot_types import has_packing_kernel
+from xla_server.passes.dot_types import has_packing_kernel, is_in_order
 from xla_server.passes.edit import Editor, users
-from xla_server.passes.features_last import is_worth_it
+from xla_server.passes.features_last import input_numbers, is_worth_it, kernel_numbers
 from xla_server.passes.rewrite_pass import Rule, TargetRewritePass
 from xla_server.target.target import Target
 
@@ -79,11 +79,11 @@ def _dot(
             continue
         free = free_dimensions(operand.shape.rank, batch, contracting)
         # The result has the free dimensions in the order in which the operand has them.
-        if not _is_in_order(source.value, source.of(free)):
+        if not is_in_order(source.value, source.of(free)):
             continue
         before = source.of(batch), source.of(free), tuple(sorted(source.of(contracting)))
         # What is no matrix before the transpose is copied in any case, to rows of contracted ones.
-        if not _is_matrix(source.value, *before) and _is_in_order(
+        if not _is_matrix(source.value, *before) and is_in_order(
             operand, (*batch, *free, *sorted(contracting))
         ):
             continue
@@ -101,17 +101,11 @@ def _dot(
     return editor.reshape(editor.add(Opcode.DOT, operands, attributes), i.shape.dimensions)
 
 
-def _is_in_order(i: HloInstruction, dimensions: Sequence[int]) -> bool:
-    """Return whether these dimensions ascend, those of size 1 aside."""
-    long = [d for d in dimensions if i.shape.dimensions[d] != 1]
-    return long == sorted(long)
-
-
 def _is_matrix(
     i: HloInstruction, batch: Sequence[int], free: Sequence[int], contracting: Sequence[int]
 ) -> bool:
     """Return whether an operand is stored as a batch of matrices, transposed or not."""
-    return _is_in_order(i, (*batch, *free, *contracting)) or _is_in_order(
+    return is_in_order(i, (*batch, *free, *contracting)) or is_in_order(
         i, (*batch, *contracting, *free)
     )
 
@@ -124,12 +118,11 @@ def _convolution(
     The result is None if there are none, or if `FeaturesLast` would transpose them again.
     """
     operands, numbers = list(i.operands), i.attributes.dimension_numbers
-    renumber: tuple[_Renumber, ...] = (_with_input, _with_kernel)
-    for number, with_order in enumerate(renumber):
+    for number, renumbered in enumerate((input_numbers, kernel_numbers)):
         source = _before_transpose(operands[number], i, readers, editor)
         if source is not None:
             operands[number] = source.value
-            numbers = with_order(numbers, source)
+            numbers = renumbered(numbers, source.order)
     if operands == list(i.operands):
         return None
     attributes = dataclasses.replace(i.attributes, dimension_numbers=numbers)
@@ -138,34 +131,6 @@ def _convolution(
     if is_worth_it(folded, target):
         return None
     return editor.add(Opcode.CONVOLUTION, operands, attributes, shape=i.shape)
-
-
-_Renumber = Callable[[ConvolutionDimensionNumbers, _Source], ConvolutionDimensionNumbers]
-
-
-def _with_input(
-    numbers: ConvolutionDimensionNumbers, source: _Source
-) -> ConvolutionDimensionNumbers:
-    batch, feature = numbers.input_batch_dimension, numbers.input_feature_dimension
-    return dataclasses.replace(
-        numbers,
-        input_batch_dimension=source.order[batch],
-        input_feature_dimension=source.order[feature],
-        input_spatial_dimensions=source.of(numbers.input_spatial_dimensions),
-    )
-
-
-def _with_kernel(
-    numbers: ConvolutionDimensionNumbers, source: _Source
-) -> ConvolutionDimensionNumbers:
-    inputs = numbers.kernel_input_feature_dimension
-    outputs = numbers.kernel_output_feature_dimension
-    return dataclasses.replace(
-        numbers,
-        kernel_input_feature_dimension=source.order[inputs],
-        kernel_output_feature_dimension=source.order[outputs],
-        kernel_spatial_dimensions=source.of(numbers.kernel_spatial_dimensions),
-    )
 
 
 def _before_transpose(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from xla_contract.dimension_numbers import PaddingConfig, PaddingDimension, Window
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
+from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
 from xla_contract.ops.iota import IotaAttributes
 from xla_contract.ops.pad import PadAttributes
@@ -122,8 +122,7 @@ def _kept_places(i: HloInstruction, select: ElementCaller) -> HloInstruction:
 
 def _is_somewhere(editor: Editor, place: HloInstruction) -> HloInstruction:
     zero = editor.full(0, ElementType.S64, place.shape.dimensions)
-    attributes = CompareAttributes(ComparisonDirection.GE)
-    return editor.add(Opcode.COMPARE, (place, zero), attributes)
+    return editor.compare(place, zero, ComparisonDirection.GE)
 
 
 def _padded(
