@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -17,12 +16,16 @@ REQUIRED: Any = object()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Attribute:
-    """`name=value`; one that has its default is left out, unless `always` says it."""
+    """`name=value`; one that has its default is left out, unless `always` says it.
+
+    `field` is the field of the record, where it is not the one at the attribute's position.
+    """
 
     name: str
     kind: Kind
     default: Any = REQUIRED
     always: bool = False
+    field: str = ""
 
 
 def _no_values(record: Any) -> Sequence[Any]:
@@ -70,28 +73,29 @@ Field: TypeAlias = Attribute | Nested | Callable[[Shape], Any]
 
 def record_form(record: type[Any], *fields: Field, calls: tuple[str, ...] = ()) -> Form:
     """Return the form of a record whose first fields are these; others keep their defaults."""
-    names = [field.name for field in dataclasses.fields(record)]
+    named = _named(record, fields)
     attributes: list[Attribute] = []
     paths: list[tuple[str, ...]] = []
-    for name, field in zip(names, fields, strict=False):
+    for name, field in named.items():
         if isinstance(field, Attribute):
             attributes.append(field)
             paths.append((name,))
         elif isinstance(field, Nested):
             attributes += field.attributes
-            paths += [(name, inside.name) for inside in dataclasses.fields(field.record)]
+            paths += [(name, inside) for inside in _named(field.record, field.attributes)]
 
     def make(shape: Shape, *values: Any) -> Any:
         left = iter(values)
-        made = []
-        for field in fields:
+        made = {}
+        for name, field in named.items():
             if isinstance(field, Attribute):
-                made.append(next(left))
+                made[name] = next(left)
             elif isinstance(field, Nested):
-                made.append(field.record(*itertools.islice(left, len(field.attributes))))
+                inside = _named(field.record, field.attributes)
+                made[name] = field.record(**dict(zip(inside, left, strict=False)))
             else:
-                made.append(field(shape))
-        return record(*made)
+                made[name] = field(shape)
+        return record(**made)
 
     return Form(
         tuple(attributes),
@@ -99,6 +103,15 @@ def record_form(record: type[Any], *fields: Field, calls: tuple[str, ...] = ()) 
         make,
         calls,
     )
+
+
+def _named(record: type[Any], fields: Sequence[Field]) -> dict[str, Field]:
+    """The fields by their names in the record."""
+    names = [field.name for field in dataclasses.fields(record)]
+    return {
+        field.field if isinstance(field, Attribute) and field.field else name: field
+        for name, field in zip(names, fields, strict=False)
+    }
 
 
 def element(shape: Shape, position: int) -> Shape:
