@@ -199,13 +199,13 @@ class Runner:
             for shape in program.fed:
                 literal = ReceivedLiteral(literal_of(shape))
                 self._service.transfer_to_infeed(literal, 0, None, cancellation, _raise_if)
-            handle = self._service.compile(
+            handle = self._service.runner.compile(
                 program.computation.proto,
                 xla_pb2.ExecutionOptions(),
                 program.parameters,
                 cancellation,
             )
-            done = self._service.execute(handle, arguments, cancellation)
+            done = self._service.runner.execute(handle, arguments, cancellation)
             self._service.unregister([done.output, handle])
         except InternalError as error:
             if is_last_word:

@@ -13,16 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 from typer.core import TyperGroup
 
-from xla_server.app.calling.options import (
-    CaFile,
-    CertFile,
-    Fingerprint,
-    Insecure,
-    KeyFile,
-    TokenFile,
-    UseTls,
-)
-from xla_server.app.endings import EXIT_FAILED, EXIT_USAGE, fail
+from xla_server.app.calling import options as calling
+from xla_server.app.endings import EXIT_FAILED, EXIT_USAGE, fail, one_line
 
 if TYPE_CHECKING:
     from xla_server.app.calling.remote import Remote
@@ -200,18 +192,18 @@ def status(
     ] = False,
     sessions: Sessions = 20,
     timeout: Timeout = 10.0,
-    token_file: TokenFile = None,
-    ca_file: CaFile = None,
-    cert_file: CertFile = None,
-    key_file: KeyFile = None,
-    fingerprint: Fingerprint = None,
-    tls: UseTls = False,
-    insecure: Insecure = False,
+    token_file: calling.TokenFile = None,
+    ca_file: calling.CaFile = None,
+    cert_file: calling.CertFile = None,
+    key_file: calling.KeyFile = None,
+    fingerprint: calling.Fingerprint = None,
+    tls: calling.UseTls = False,
+    insecure: calling.Insecure = False,
 ) -> None:
     """Say what a server has: memory, executables, executions, sessions. Needs the role admin."""
     from xla_server.app.calling import status as view
 
-    flags = _credential_flags(locals())
+    flags = calling.credential_flags(locals())
     with _remote(target, flags, timeout) as remote:
         state = view.server_state(remote, sessions)
         typer.echo(view.as_json(state) if as_json else "\n".join(view.as_lines(state)))
@@ -224,18 +216,18 @@ def top(
     count: Annotated[int, typer.Option(min=0, help="looks after which to end; 0: at Ctrl-C")] = 0,
     sessions: Sessions = 20,
     timeout: Timeout = 10.0,
-    token_file: TokenFile = None,
-    ca_file: CaFile = None,
-    cert_file: CertFile = None,
-    key_file: KeyFile = None,
-    fingerprint: Fingerprint = None,
-    tls: UseTls = False,
-    insecure: Insecure = False,
+    token_file: calling.TokenFile = None,
+    ca_file: calling.CaFile = None,
+    cert_file: calling.CertFile = None,
+    key_file: calling.KeyFile = None,
+    fingerprint: calling.Fingerprint = None,
+    tls: calling.UseTls = False,
+    insecure: calling.Insecure = False,
 ) -> None:
     """Say what `status` says again and again, until Ctrl-C. Needs the role admin."""
     from xla_server.app.calling import status as view
 
-    flags = _credential_flags(locals())
+    flags = calling.credential_flags(locals())
     with _remote(target, flags, timeout) as remote:
         for look in itertools.count(1):
             lines = list(view.as_lines(view.server_state(remote, sessions)))
@@ -245,11 +237,6 @@ def top(
             if look == count:
                 return
             time.sleep(interval)
-
-
-def _credential_flags(given: dict[str, Any]) -> dict[str, Any]:
-    names = ("token_file", "ca_file", "cert_file", "key_file", "fingerprint", "tls", "insecure")
-    return {name: given[name] for name in names}
 
 
 @contextlib.contextmanager
@@ -270,7 +257,6 @@ def _remote(target: str, flags: dict[str, Any], timeout: float) -> "Iterator[Rem
     except CredentialsOptionError as error:
         fail(str(error), EXIT_USAGE)
     except XlaError as error:
-        hint = f" ({error.hint})" if error.hint else ""
-        fail(" ".join(f"{error.message}{hint}".split()), EXIT_FAILED)
+        fail(one_line(error), EXIT_FAILED)
     except KeyboardInterrupt:
         raise typer.Exit(0) from None

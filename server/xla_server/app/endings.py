@@ -1,6 +1,6 @@
 """How commands end: a line on standard error for each fault, and an exit status."""
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
@@ -13,3 +13,9 @@ def fail(message: str, code: int, program: str = "xla-server") -> NoReturn:
     for line in message.splitlines():
         typer.echo(f"{program}: {line}", err=True)
     raise typer.Exit(code)
+
+
+def one_line(error: Any) -> str:
+    """Return the message of an XlaError, and its hint, in one line."""
+    hint = f" ({error.hint})" if error.hint else ""
+    return " ".join(f"{error.message}{hint}".split())

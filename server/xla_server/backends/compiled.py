@@ -126,45 +126,35 @@ class CompiledBackend(abc.ABC):
         not fit into the device's memory.
         """
         with self._preparation.interrupted():
-            return self._executable(module, entry, seed, options, files)
-
-    def _executable(
-        self,
-        module: HloModule,
-        entry: ProgramShape,
-        seed: int,
-        options: CompileOptions,
-        files: DumpFiles | None,
-    ) -> CompiledExecutable | DynamicExecutable:
-        verify(module, max_value_bytes=self._max_value_bytes)
-        check_signature(entry, module.entry.program_shape)
-        require_supported(module, self._custom_calls)
-        program_shape = laid_out(module.entry.program_shape, entry)
-        if has_dynamic_shapes(module):
-            return self._dynamic(module, program_shape, seed, options, files)
-        key = fingerprint(module, program_shape)
-        dump = self._dump(module, options, files)
-        copies = relaid_bytes(program_shape)
-        # Equal up to names: one that leaves nothing behind of its own can be had from another.
-        name = (key, options.passes)
-        is_shared = dump is None and not options.is_profiled
-        program = self._programs.get(name) if is_shared else None
-        if program is None:
-            program = self._program(module, options, dump, copies)
-            if is_shared:
-                self._programs[name] = program
-        kept = dump if options.is_profiled else None
-        return CompiledExecutable(
-            program,
-            self.buffers,
-            program_shape,
-            module.entry,
-            key,
-            seed=seed,
-            dump=kept,
-            name=module.name,
-            has_state=has_state(module),
-        )
+            verify(module, max_value_bytes=self._max_value_bytes)
+            check_signature(entry, module.entry.program_shape)
+            require_supported(module, self._custom_calls)
+            program_shape = laid_out(module.entry.program_shape, entry)
+            if has_dynamic_shapes(module):
+                return self._dynamic(module, program_shape, seed, options, files)
+            key = fingerprint(module, program_shape)
+            dump = self._dump(module, options, files)
+            copies = relaid_bytes(program_shape)
+            # Equal up to names: one that leaves nothing behind of its own can be had from another.
+            name = (key, options.passes)
+            is_shared = dump is None and not options.is_profiled
+            program = self._programs.get(name) if is_shared else None
+            if program is None:
+                program = self._program(module, options, dump, copies)
+                if is_shared:
+                    self._programs[name] = program
+            kept = dump if options.is_profiled else None
+            return CompiledExecutable(
+                program,
+                self.buffers,
+                program_shape,
+                module.entry,
+                key,
+                seed=seed,
+                dump=kept,
+                name=module.name,
+                has_state=has_state(module),
+            )
 
     def _dynamic(
         self,

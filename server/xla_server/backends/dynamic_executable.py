@@ -9,7 +9,7 @@ before that and the part behind it.
 import contextlib
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import cast
+from typing import Unpack, cast
 
 import numpy as np
 
@@ -18,9 +18,9 @@ from xla_contract.opcode import Opcode
 from xla_contract.shape import ProgramShape
 from xla_server.backends.backend import Buffer, Device, Execution, Profile
 from xla_server.backends.device_buffer import DeviceBuffer
-from xla_server.backends.dump import Dump
+from xla_server.backends.dump import Dump, constant_bytes
 from xla_server.backends.profile import write_profile
-from xla_server.backends.signature import argument_values, constant_bytes, has_state, owned
+from xla_server.backends.signature import argument_values, has_state, owned
 from xla_server.backends.sized_programs import SizedProgram, SizedPrograms
 from xla_server.backends.walk_times import WalkTimes
 from xla_server.buffers.assignment import MemoryUse
@@ -28,6 +28,7 @@ from xla_server.custom_calls.registry import Registry
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import Channels, OwnChannels, channel_ends
 from xla_server.evaluator.dynamic_shapes import ANY_SIZE, has_dynamic_shapes
+from xla_server.evaluator.environment import Surroundings
 from xla_server.evaluator.feeds import Feeds
 from xla_server.evaluator.plan import Plan, Plans, Step
 from xla_server.evaluator.run import Run
@@ -152,34 +153,17 @@ class SizedRun(Run):
     def __init__(
         self,
         *,
-        feeds: Feeds,
-        channels: Channels,
-        cancellation: Cancellation,
         plans: Plans,
         programs: SizedPrograms,
-        random_states: RandomStates,
-        seed: int = 0,
         times: WalkTimes | None = None,
+        **environment: Unpack[Surroundings],
     ) -> None:
-        super().__init__(
-            feeds=feeds,
-            channels=channels,
-            cancellation=cancellation,
-            plans=plans,
-            random_states=random_states,
-            seed=seed,
-        )
+        super().__init__(plans=plans, **environment)
         self._programs = programs
         self._times = times
         self.cycles = 0
         self.byte_sizes: dict[str, int] = {}
-        self._host = HostRun(
-            feeds=feeds,
-            channels=channels,
-            cancellation=cancellation,
-            random_states=random_states,
-            seed=seed,
-        )
+        self._host = HostRun(**environment)
 
     @property
     def random(self) -> np.random.Generator:
@@ -190,7 +174,7 @@ class SizedRun(Run):
         """Return the value of a computation's root on arguments, as a deep function."""
         walk = _Walk(self._plans.of(computation), arguments, self)
         while walk.left:
-            self._cancellation.checkpoint()
+            self.cancellation.checkpoint()
             self._do_at_once(walk)
             if not walk.left:
                 break
@@ -216,7 +200,7 @@ class SizedRun(Run):
                     return self._run(rest, {0: carried})[1]
             if not (yield self.enter(condition, (carried,))):
                 return carried
-            self._cancellation.checkpoint()
+            self.cancellation.checkpoint()
             carried = yield self.enter(body, (carried,))
 
     def _sized(
@@ -235,10 +219,10 @@ class SizedRun(Run):
         program = sized.program
         assert program is not None
         if self._times is None:
-            given, cycles = sized.run(values, self._cancellation, self._host)
+            given, cycles = sized.run(values, self.cancellation, self._host)
         else:
             with self._times.program(sized.name, program) as times:
-                given, cycles = sized.run(values, self._cancellation, self._host, times)
+                given, cycles = sized.run(values, self.cancellation, self._host, times)
         self.cycles += cycles
         if sized.name not in self.byte_sizes:
             self.byte_sizes[sized.name] = program.byte_size

@@ -29,14 +29,15 @@ class HostBuffer:
     buffers share memory freely and another layout costs nothing before it leaves as bytes.
     """
 
-    __slots__ = ("_address", "_block", "_device", "_elements", "_literal", "_shape")
+    __slots__ = ("_address", "_literal", "device", "elements", "memory", "shape")
 
     def __init__(self, literal: Literal, device: Device) -> None:
         self._literal: Literal | None = literal
-        self._shape = literal.shape
-        self._device = device
-        self._elements = tuple(HostBuffer(element, device) for element in literal.elements)
-        self._block: Block | None = None
+        self.shape = literal.shape
+        self.device = device
+        self.elements = tuple(HostBuffer(element, device) for element in literal.elements)
+        self.memory: Block | None = None
+        """The memory that a kernel wrote, if the value lies there; who has it keeps it as it is."""
         self._address: int | None = None
 
     @classmethod
@@ -73,7 +74,7 @@ class HostBuffer:
     @classmethod
     def from_value(cls, value: Value, shape: Shape, device: Device) -> "HostBuffer":
         """An evaluator's result as a buffer of this shape; shares the memory of `value`."""
-        return cls(_literal_of(value, shape), device)
+        return cls(literal_of(value, shape), device)
 
     @classmethod
     def of_block(cls, block: Block, shape: Shape, device: Device) -> "HostBuffer":
@@ -83,10 +84,10 @@ class HostBuffer:
         """
         buffer = cls.__new__(cls)
         buffer._literal = None
-        buffer._shape = shape
-        buffer._device = device
-        buffer._elements = ()
-        buffer._block = block
+        buffer.shape = shape
+        buffer.device = device
+        buffer.elements = ()
+        buffer.memory = block
         buffer._address = block.address
         return buffer
 
@@ -97,18 +98,18 @@ class HostBuffer:
         """The tuple of these buffers, which are on `device`."""
         buffer = cls.__new__(cls)
         buffer._literal = None
-        buffer._shape = shape
-        buffer._device = device
-        buffer._elements = elements
-        buffer._block = None
+        buffer.shape = shape
+        buffer.device = device
+        buffer.elements = elements
+        buffer.memory = None
         buffer._address = None
         return buffer
 
     def as_shape(self, shape: Shape, device: Device) -> "HostBuffer":
         """The elements in row-major order as an array of another shape; shares their memory."""
-        if self._block is not None:
-            return HostBuffer.of_block(self._block, shape, device)
-        if self._shape.compatible(shape):
+        if self.memory is not None:
+            return HostBuffer.of_block(self.memory, shape, device)
+        if self.shape.compatible(shape):
             return HostBuffer(self.literal.relayout(shape), device)
         # Bits of integers may be those of other integers.
         flat = np.ascontiguousarray(self.literal.value).reshape(-1).view(shape.element_type.dtype)
@@ -121,45 +122,25 @@ class HostBuffer:
 
         Memory that came with a literal is not the server's own to write to.
         """
-        return self._block is not None and sys.getrefcount(self._block) == _ONE_OWNER
-
-    @property
-    def memory(self) -> Block | None:
-        """The memory that a kernel wrote, if the value lies there; who has it keeps it as it is."""
-        return self._block
+        return self.memory is not None and sys.getrefcount(self.memory) == _ONE_OWNER
 
     def given_up(self) -> "HostBuffer":
         """Another buffer in this one's place. This one must not be used any more."""
-        literal = None if self._block is not None else self.literal
+        literal = None if self.memory is not None else self.literal
         other = HostBuffer.__new__(HostBuffer)
         other._literal = literal
-        other._shape = self._shape
-        other._device = self._device
-        other._elements = self._elements
-        other._block, other._address = self._block, self._address
-        self._block = self._address = None
+        other.shape = self.shape
+        other.device = self.device
+        other.elements = self.elements
+        other.memory, other._address = self.memory, self._address
+        self.memory = self._address = None
         self._literal = _GIVEN_UP
         return other
 
     @property
-    def shape(self) -> Shape:
-        """The shape; every array in it says its layout."""
-        return self._shape
-
-    @property
-    def device(self) -> Device:
-        """Where the value is."""
-        return self._device
-
-    @property
     def byte_size(self) -> int:
         """Bytes the value stands for, elements of tuples included."""
-        return self._shape.byte_size
-
-    @property
-    def elements(self) -> tuple["HostBuffer", ...]:
-        """The elements of a tuple, always the same objects; empty for anything else."""
-        return self._elements
+        return self.shape.byte_size
 
     @property
     def literal(self) -> Literal:
@@ -167,15 +148,15 @@ class HostBuffer:
         literal = self._literal
         if literal is _GIVEN_UP:
             raise InvalidArgumentError(
-                f"a buffer must not be used any more once it was donated, got {self._shape}"
+                f"a buffer must not be used any more once it was donated, got {self.shape}"
             )
         if literal is None:
-            if self._block is None:
-                literal = Literal.tuple_of([element.literal for element in self._elements])
+            if self.memory is None:
+                literal = Literal.tuple_of([element.literal for element in self.elements])
             else:
-                array = self._block.array(self._shape)
+                array = self.memory.array(self.shape)
                 array.flags.writeable = False
-                literal = Literal(self._shape, array)
+                literal = Literal(self.shape, array)
             self._literal = literal
         return literal
 
@@ -200,7 +181,7 @@ class HostBuffer:
                 if not array.flags.c_contiguous:
                     array = np.ascontiguousarray(array).reshape(array.shape)
                     sizes = self.literal.dynamic_sizes
-                    self._literal = Literal(self._shape, array, (), sizes)
+                    self._literal = Literal(self.shape, array, (), sizes)
                     array.flags.writeable = False
                 self._address = int(array.ctypes.data)
             return self._address
@@ -212,10 +193,10 @@ class HostBuffer:
         """
         if shape is None:
             return self.literal
-        if not shape.compatible(self._shape):
+        if not shape.compatible(self.shape):
             raise InvalidArgumentError(
                 "the shape asked for must be compatible with the value, got "
-                f"{shape} for {self._shape}"
+                f"{shape} for {self.shape}"
             )
         return self.literal.relayout(shape)
 
@@ -248,10 +229,11 @@ def value_of(literal: Literal) -> Value:
     return literal.actual if literal.shape.is_array else TOKEN
 
 
-def _literal_of(value: Value, shape: Shape) -> Literal:
+def literal_of(value: Value, shape: Shape) -> Literal:
+    """An evaluator's value as a literal of this shape; shares its memory."""
     if isinstance(value, tuple):
         pairs = zip(value, shape.tuple_shapes, strict=True)
-        return Literal.tuple_of([_literal_of(part, part_shape) for part, part_shape in pairs])
+        return Literal.tuple_of([literal_of(part, part_shape) for part, part_shape in pairs])
     if isinstance(value, Token):
         return Literal.token()
     return Literal.from_numpy(_with_static_sizes(value, shape), shape, copy=False)

@@ -7,13 +7,12 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.literal import Literal
 from xla_contract.shape import ProgramShape
 from xla_server.backends.backend import Buffer, Device, Execution, Profile
-from xla_server.backends.dump import Dump
+from xla_server.backends.dump import Dump, constant_bytes
 from xla_server.backends.dump_directory import DumpDirectory, DumpFiles
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.options import DEFAULTS, CompileOptions
 from xla_server.backends.signature import (
     argument_values,
-    constant_bytes,
     has_state,
     laid_out,
     owned,

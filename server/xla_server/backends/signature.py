@@ -47,16 +47,6 @@ def has_state(module: HloModule) -> bool:
     return any(i.opcode is Opcode.RNG_GET_AND_UPDATE_STATE for i in module.instructions())
 
 
-def constant_bytes(module: HloModule) -> int:
-    """Bytes of the constants of a module."""
-    return sum(
-        i.shape.byte_size
-        for computation in module.computations
-        for i in computation.instructions
-        if i.opcode is Opcode.CONSTANT
-    )
-
-
 B = TypeVar("B", bound=Buffer)
 
 

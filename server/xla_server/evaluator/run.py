@@ -1,6 +1,7 @@
 """The run of a program: instruction after instruction, with numpy."""
 
 from collections.abc import Generator, Sequence
+from typing import Unpack
 
 import numpy as np
 
@@ -15,11 +16,12 @@ from xla_server.evaluator import lifted
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import Channels, NoChannels, OwnChannels
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
+from xla_server.evaluator.environment import Environment, Surroundings
 from xla_server.evaluator.feeds import Feeds, NoFeeds
 from xla_server.evaluator.memory import require_room
 from xla_server.evaluator.plan import Plans, Step
 from xla_server.ir.explicit_stack import Deep, result_of
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.module import HloComputation, HloModule
 from xla_server.ops.evaluation import Array, Token, Value
 from xla_server.ops.rng_get_and_update_state import RandomStates
 from xla_server.ops.subnormals import subnormals_as_zeros
@@ -70,56 +72,17 @@ def evaluate(
         return run.call(computation, arguments)
 
 
-class Run:
+class Run(Environment):
     """One execution on one device; the Frame that evaluators see."""
 
-    __slots__ = (
-        "_cancellation",
-        "_channels",
-        "_check_values",
-        "_feeds",
-        "_plans",
-        "_random",
-        "_random_states",
-        "_seed",
-        "partition_id",
-        "replica_id",
-    )
+    __slots__ = ("_check_values", "_plans")
 
     def __init__(
-        self,
-        *,
-        feeds: Feeds,
-        channels: Channels,
-        cancellation: Cancellation,
-        plans: Plans,
-        random_states: RandomStates,
-        seed: int = 0,
-        replica_id: int = 0,
-        partition_id: int = 0,
-        check_values: bool = False,
+        self, *, plans: Plans, check_values: bool = False, **environment: Unpack[Surroundings]
     ) -> None:
-        self._feeds = feeds
-        self._channels = channels
-        self._cancellation = cancellation
+        super().__init__(**environment)
         self._plans = plans
         self._check_values = check_values
-        self._seed = seed
-        self._random_states = random_states
-        self._random: np.random.Generator | None = None
-        self.replica_id = replica_id
-        self.partition_id = partition_id
-
-    @property
-    def random(self) -> np.random.Generator:
-        """The source of random numbers, made when the first is drawn."""
-        if self._random is None:
-            self._random = np.random.default_rng(self._seed or None)
-        return self._random
-
-    def advance_state(self, instruction: HloInstruction, delta: int) -> int:
-        """The 128-bit state the program keeps for `instruction`, which is moved on by `delta`."""
-        return self._random_states.advance(instruction, delta)
 
     def call(self, computation: HloComputation, arguments: Sequence[Value]) -> Value:
         """Evaluate a computation on arguments, and give its root's value."""
@@ -131,7 +94,7 @@ class Run:
         values: list[Value | None] = [None] * plan.slot_count
         for slot, argument in zip(plan.parameters, arguments, strict=True):
             values[slot] = argument
-        cancellation = self._cancellation
+        cancellation = self.cancellation
         for step in plan.steps:
             if cancellation.is_called:
                 cancellation.checkpoint()
@@ -149,26 +112,6 @@ class Run:
         """Evaluate a computation on scalars for whole arrays of scalars at once."""
         return lifted.call(self, computation, arguments)
 
-    def infeed(self, shape: Shape, instruction: HloInstruction) -> Value:
-        """Wait for the next item of the device's infeed queue; it must have this shape."""
-        return self._feeds.take_infeed(shape, self._cancellation, instruction.name)
-
-    def outfeed(self, value: Value, shape: Shape, instruction: HloInstruction) -> None:
-        """Put a value into the device's outfeed queue, waiting while it is full."""
-        self._feeds.put_outfeed(value, shape, self._cancellation, instruction.name)
-
-    def send(self, channel_id: int, value: Value, shape: Shape) -> None:
-        """Put a value of this shape on a channel, waiting while the channel is full."""
-        self._channels.send(channel_id, value, shape, self._cancellation)
-
-    def receive(self, channel_id: int, shape: Shape) -> Value:
-        """Wait for the next value on a channel; it must have this shape."""
-        return self._channels.receive(channel_id, shape, self._cancellation)
-
-    def check_cancelled(self) -> None:
-        """Raise CancelledError or DeadlineExceededError when the run is to stop."""
-        self._cancellation.checkpoint()
-
     def _evaluate(self, step: Step, operands: Sequence[Value]) -> Deep[Value]:
         instruction = step.instruction
         try:
@@ -177,7 +120,7 @@ class Run:
             made = step.evaluate(instruction, operands, self)
             value: Value = (yield made) if isinstance(made, Generator) else made
         except XlaError as error:
-            if self._cancellation.is_cancelled:
+            if self.cancellation.is_cancelled:
                 # Where the run was when it was stopped is not what was wrong.
                 raise
             raise error.at(instruction.opcode, instruction.name) from error.__cause__

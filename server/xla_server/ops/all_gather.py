@@ -1,7 +1,6 @@
 """The evaluators of all-gather, whole and in halves."""
 
 from collections.abc import Sequence
-from typing import cast
 
 from xla_contract.ops.all_gather import AllGatherAttributes
 from xla_contract.shape import Shape
@@ -25,13 +24,6 @@ def evaluate_all_gather_start(
     _require_one_part(instruction, frame)
     values = alone_or_tuple(tuple(operands))
     return values, values
-
-
-def evaluate_all_gather_done(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
-    """The result that the first half gave."""
-    return cast(tuple[Value, ...], operands[0])[1]
 
 
 def _require_one_part(instruction: HloInstruction, frame: Frame) -> None:

@@ -1,4 +1,4 @@
-"""The evaluators of all-reduce, whole and in halves."""
+"""The evaluator of all-reduce and of its first half."""
 
 from collections.abc import Sequence
 
@@ -15,10 +15,3 @@ def evaluate_all_reduce(
     attributes: AllReduceAttributes = instruction.attributes
     require_alone(attributes.participants, frame)
     return alone_or_tuple(tuple(operands))
-
-
-def evaluate_all_reduce_done(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
-    """What the first half gave."""
-    return operands[0]

@@ -1,7 +1,6 @@
-"""The evaluators of async-start, async-update and async-done: the call happens at the start."""
+"""The evaluator of async-start, at which the call happens."""
 
 from collections.abc import Sequence
-from typing import cast
 
 from xla_contract.ops.asynchronous import AsyncAttributes
 from xla_server.ir.explicit_stack import Deep
@@ -18,17 +17,3 @@ def evaluate_async_start(
     (computation,) = instruction.called
     result: Value = yield frame.enter(computation, operands)
     return tuple(operands), result, *map(zeros, attributes.context)
-
-
-def evaluate_async_update(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
-    """What the start gave."""
-    return operands[0]
-
-
-def evaluate_async_done(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
-    """The computation's result."""
-    return cast(tuple[Value, ...], operands[0])[1]

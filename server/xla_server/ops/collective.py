@@ -4,12 +4,16 @@ The only participant exchanges data with itself. A group that names it together 
 for replicas that there are not, and is refused when the program runs.
 """
 
+from collections.abc import Sequence
+from typing import cast
+
 import numpy as np
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.collective import Participants
 from xla_contract.replica_groups import GroupMode
 from xla_contract.shape import Shape
+from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import TOKEN, Frame, Value
 
 
@@ -53,3 +57,8 @@ def zeros(shape: Shape) -> Value:
 def alone_or_tuple(values: tuple[Value, ...]) -> Value:
     """The only value, or all of them: how variadic operations give their results."""
     return values[0] if len(values) == 1 else values
+
+
+def evaluate_done(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+    """The result of an operation in halves: its first half gave the operands, and that."""
+    return cast(tuple[Value, ...], operands[0])[1]

@@ -1,7 +1,6 @@
 """The evaluators of collective-permute, whole and in halves."""
 
 from collections.abc import Sequence
-from typing import cast
 
 from xla_contract.ops.collective_permute import CollectivePermuteAttributes
 from xla_contract.replica_groups import group_mode
@@ -34,10 +33,3 @@ def evaluate_collective_permute_start(
     attributes: CollectivePermuteAttributes = instruction.attributes
     result = evaluate_collective_permute(instruction, operands, frame)
     return alone_or_tuple(tuple(operands)), result, *map(zeros, attributes.context)
-
-
-def evaluate_collective_permute_done(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
-    """The result that the first half gave."""
-    return cast(tuple[Value, ...], operands[0])[1]

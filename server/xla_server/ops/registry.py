@@ -6,13 +6,168 @@ from types import MappingProxyType
 from xla_contract.errors import UnimplementedError
 from xla_contract.opcode import Opcode
 from xla_contract.ops.registry import UNDEFINED
-from xla_server.ops.communication import COMMUNICATION
-from xla_server.ops.compound import COMPOUND
-from xla_server.ops.elementary import ELEMENTARY
+from xla_server.ops import elementwise
+from xla_server.ops.all_gather import evaluate_all_gather, evaluate_all_gather_start
+from xla_server.ops.all_reduce import evaluate_all_reduce
+from xla_server.ops.all_to_all import evaluate_all_to_all
+from xla_server.ops.asynchronous import evaluate_async_start
+from xla_server.ops.batch_norm import (
+    evaluate_batch_norm_grad,
+    evaluate_batch_norm_inference,
+    evaluate_batch_norm_training,
+)
+from xla_server.ops.bitcast import evaluate_bitcast
+from xla_server.ops.bitcast_convert import evaluate_bitcast_convert
+from xla_server.ops.broadcast import evaluate_broadcast
+from xla_server.ops.call import evaluate_call
+from xla_server.ops.cholesky import evaluate_cholesky
+from xla_server.ops.collective import evaluate_done
+from xla_server.ops.collective_broadcast import evaluate_collective_broadcast
+from xla_server.ops.collective_permute import (
+    evaluate_collective_permute,
+    evaluate_collective_permute_start,
+)
+from xla_server.ops.collective_reduce import evaluate_collective_reduce
+from xla_server.ops.compare import evaluate_compare
+from xla_server.ops.concatenate import evaluate_concatenate
+from xla_server.ops.conditional import evaluate_conditional
+from xla_server.ops.constant import evaluate_constant
+from xla_server.ops.convert import evaluate_convert
+from xla_server.ops.convolution import evaluate_convolution
+from xla_server.ops.copy import evaluate_copy
+from xla_server.ops.copy_halves import evaluate_copy_done, evaluate_copy_start
+from xla_server.ops.dot import evaluate_dot
+from xla_server.ops.dynamic_reshape import evaluate_dynamic_reshape
+from xla_server.ops.dynamic_slice import evaluate_dynamic_slice, evaluate_dynamic_update_slice
 from xla_server.ops.evaluation import Evaluator
+from xla_server.ops.fft import evaluate_fft
+from xla_server.ops.gather import evaluate_gather
+from xla_server.ops.get_dimension_size import evaluate_get_dimension_size
+from xla_server.ops.infeed import evaluate_infeed
+from xla_server.ops.iota import evaluate_iota
+from xla_server.ops.map import evaluate_map
+from xla_server.ops.ordering import evaluate_after_all, evaluate_first_operand
+from xla_server.ops.outfeed import evaluate_outfeed
+from xla_server.ops.pad import evaluate_pad
+from xla_server.ops.ragged_all_to_all import evaluate_ragged_all_to_all
+from xla_server.ops.ragged_dot import evaluate_ragged_dot
+from xla_server.ops.reduce import evaluate_reduce
+from xla_server.ops.reduce_precision import evaluate_reduce_precision
+from xla_server.ops.reduce_scatter import evaluate_reduce_scatter
+from xla_server.ops.reduce_window import evaluate_reduce_window
+from xla_server.ops.replica_id import evaluate_partition_id, evaluate_replica_id
+from xla_server.ops.reshape import evaluate_reshape
+from xla_server.ops.reverse import evaluate_reverse
+from xla_server.ops.rng import evaluate_rng
+from xla_server.ops.rng_bit_generator import evaluate_rng_bit_generator
+from xla_server.ops.rng_get_and_update_state import evaluate_rng_get_and_update_state
+from xla_server.ops.scaled_dot import evaluate_scaled_dot
+from xla_server.ops.scan import evaluate_scan
+from xla_server.ops.scatter import evaluate_scatter
+from xla_server.ops.select_and_scatter import evaluate_select_and_scatter
+from xla_server.ops.send_recv import (
+    evaluate_recv,
+    evaluate_recv_done,
+    evaluate_send,
+    evaluate_send_done,
+)
+from xla_server.ops.set_dimension_size import evaluate_set_dimension_size
+from xla_server.ops.slice import evaluate_slice
+from xla_server.ops.sort import evaluate_sort
+from xla_server.ops.stochastic_convert import evaluate_stochastic_convert
+from xla_server.ops.topk import evaluate_topk
+from xla_server.ops.transpose import evaluate_transpose
+from xla_server.ops.triangular_solve import evaluate_triangular_solve
+from xla_server.ops.tuple import evaluate_get_tuple_element, evaluate_tuple
+from xla_server.ops.while_loop import evaluate_while
 
 EVALUATORS: Mapping[Opcode, Evaluator] = MappingProxyType(
-    {**ELEMENTARY, **COMPOUND, **COMMUNICATION}
+    {
+        # Elementwise operations, movement of data, tuples and effects.
+        **elementwise.EVALUATORS,
+        Opcode.ADD_DEPENDENCY: evaluate_first_operand,
+        Opcode.AFTER_ALL: evaluate_after_all,
+        Opcode.BITCAST: evaluate_bitcast,
+        Opcode.BITCAST_CONVERT: evaluate_bitcast_convert,
+        Opcode.BROADCAST: evaluate_broadcast,
+        Opcode.COMPARE: evaluate_compare,
+        Opcode.CONCATENATE: evaluate_concatenate,
+        Opcode.CONSTANT: evaluate_constant,
+        Opcode.CONVERT: evaluate_convert,
+        Opcode.COPY: evaluate_copy,
+        Opcode.DOMAIN: evaluate_first_operand,
+        Opcode.DYNAMIC_RESHAPE: evaluate_dynamic_reshape,
+        Opcode.DYNAMIC_SLICE: evaluate_dynamic_slice,
+        Opcode.DYNAMIC_UPDATE_SLICE: evaluate_dynamic_update_slice,
+        Opcode.GET_DIMENSION_SIZE: evaluate_get_dimension_size,
+        Opcode.GET_TUPLE_ELEMENT: evaluate_get_tuple_element,
+        Opcode.INFEED: evaluate_infeed,
+        Opcode.IOTA: evaluate_iota,
+        Opcode.OPT_BARRIER: evaluate_first_operand,
+        Opcode.OUTFEED: evaluate_outfeed,
+        Opcode.PAD: evaluate_pad,
+        Opcode.PARTITION_ID: evaluate_partition_id,
+        Opcode.REDUCE_PRECISION: evaluate_reduce_precision,
+        Opcode.REPLICA_ID: evaluate_replica_id,
+        Opcode.RESHAPE: evaluate_reshape,
+        Opcode.REVERSE: evaluate_reverse,
+        Opcode.SET_DIMENSION_SIZE: evaluate_set_dimension_size,
+        Opcode.SLICE: evaluate_slice,
+        Opcode.STOCHASTIC_CONVERT: evaluate_stochastic_convert,
+        Opcode.TRANSPOSE: evaluate_transpose,
+        Opcode.TUPLE: evaluate_tuple,
+        # Operations that contract, reduce, move by index or call computations.
+        Opcode.DOT: evaluate_dot,
+        Opcode.RAGGED_DOT: evaluate_ragged_dot,
+        Opcode.CONVOLUTION: evaluate_convolution,
+        Opcode.REDUCE: evaluate_reduce,
+        Opcode.REDUCE_WINDOW: evaluate_reduce_window,
+        Opcode.SELECT_AND_SCATTER: evaluate_select_and_scatter,
+        Opcode.WHILE: evaluate_while,
+        Opcode.CONDITIONAL: evaluate_conditional,
+        Opcode.CALL: evaluate_call,
+        Opcode.MAP: evaluate_map,
+        Opcode.FUSION: evaluate_call,
+        Opcode.SORT: evaluate_sort,
+        Opcode.GATHER: evaluate_gather,
+        Opcode.SCATTER: evaluate_scatter,
+        Opcode.SCALED_DOT: evaluate_scaled_dot,
+        Opcode.SCAN: evaluate_scan,
+        Opcode.RNG: evaluate_rng,
+        Opcode.RNG_BIT_GENERATOR: evaluate_rng_bit_generator,
+        Opcode.RNG_GET_AND_UPDATE_STATE: evaluate_rng_get_and_update_state,
+        Opcode.BATCH_NORM_TRAINING: evaluate_batch_norm_training,
+        Opcode.BATCH_NORM_INFERENCE: evaluate_batch_norm_inference,
+        Opcode.BATCH_NORM_GRAD: evaluate_batch_norm_grad,
+        Opcode.CHOLESKY: evaluate_cholesky,
+        Opcode.TRIANGULAR_SOLVE: evaluate_triangular_solve,
+        Opcode.FFT: evaluate_fft,
+        Opcode.TOPK: evaluate_topk,
+        # Operations between replicas, and those in halves.
+        Opcode.ALL_GATHER: evaluate_all_gather,
+        Opcode.ALL_GATHER_DONE: evaluate_done,
+        Opcode.ALL_GATHER_START: evaluate_all_gather_start,
+        Opcode.ALL_REDUCE: evaluate_all_reduce,
+        Opcode.ALL_REDUCE_DONE: evaluate_first_operand,
+        Opcode.ALL_REDUCE_START: evaluate_all_reduce,
+        Opcode.ALL_TO_ALL: evaluate_all_to_all,
+        Opcode.ASYNC_DONE: evaluate_done,
+        Opcode.ASYNC_START: evaluate_async_start,
+        Opcode.ASYNC_UPDATE: evaluate_first_operand,
+        Opcode.COLLECTIVE_BROADCAST: evaluate_collective_broadcast,
+        Opcode.COLLECTIVE_PERMUTE: evaluate_collective_permute,
+        Opcode.COLLECTIVE_PERMUTE_DONE: evaluate_done,
+        Opcode.COLLECTIVE_PERMUTE_START: evaluate_collective_permute_start,
+        Opcode.COLLECTIVE_REDUCE: evaluate_collective_reduce,
+        Opcode.COPY_DONE: evaluate_copy_done,
+        Opcode.COPY_START: evaluate_copy_start,
+        Opcode.RAGGED_ALL_TO_ALL: evaluate_ragged_all_to_all,
+        Opcode.RECV: evaluate_recv,
+        Opcode.RECV_DONE: evaluate_recv_done,
+        Opcode.REDUCE_SCATTER: evaluate_reduce_scatter,
+        Opcode.SEND: evaluate_send,
+        Opcode.SEND_DONE: evaluate_send_done,
+    }
 )
 """The evaluator of each opcode that has one."""
 

@@ -1,14 +1,14 @@
 """Instructions replaced by simpler ones that give the same bits: THE table of rules."""
 
-import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.opcode import Opcode
-from xla_server.ir.module import HloInstruction, HloModule
+from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.edit import Editor, rewrite_all
-from xla_server.passes.rules_arithmetic import ARITHMETIC_RULES, Rule, hoist_broadcast
+from xla_server.passes.edit import Editor
+from xla_server.passes.rewrite_pass import EditorRule, RewritePass
+from xla_server.passes.rules_arithmetic import ARITHMETIC_RULES, hoist_broadcast
 from xla_server.passes.rules_shapes import SHAPE_RULES
 from xla_server.passes.rules_slices import SLICE_RULES
 
@@ -16,7 +16,7 @@ _OF_ELEMENTWISE = {
     opcode: (*ARITHMETIC_RULES.get(opcode, ()), hoist_broadcast) for opcode in ELEMENTWISE
 }
 
-RULES: Mapping[Opcode, tuple[Rule, ...]] = MappingProxyType(
+RULES: Mapping[Opcode, tuple[EditorRule, ...]] = MappingProxyType(
     {**_OF_ELEMENTWISE, **SHAPE_RULES, **SLICE_RULES}
 )
 """What is tried for each opcode, in order."""
@@ -24,24 +24,19 @@ RULES: Mapping[Opcode, tuple[Rule, ...]] = MappingProxyType(
 _MOST_STEPS = 8
 
 
-@dataclasses.dataclass(frozen=True)
-class AlgebraicSimplifier:
+class AlgebraicSimplifier(RewritePass):
     """Applies the rules of the table to every instruction until none of them fires on it."""
 
-    name: str = "algsimp"
+    name = "algsimp"
+    opcodes = RULES.keys()
 
-    def apply(self, module: HloModule) -> bool:
-        """Simplify everywhere; whether anything was."""
-        return rewrite_all(module, _simplified)
-
-
-def _simplified(instruction: HloInstruction, editor: Editor) -> HloInstruction:
-    for _ in range(_MOST_STEPS):
-        new = _step(instruction, editor)
-        if new is None or new is instruction:
-            break
-        instruction = new
-    return instruction
+    def _rule(self, instruction: HloInstruction, editor: Editor) -> HloInstruction | None:
+        for _ in range(_MOST_STEPS):
+            new = _step(instruction, editor)
+            if new is None or new is instruction:
+                break
+            instruction = new
+        return instruction
 
 
 def _step(instruction: HloInstruction, editor: Editor) -> HloInstruction | None:

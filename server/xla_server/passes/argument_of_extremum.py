@@ -4,64 +4,42 @@ Frameworks state it as one reduction of pairs, each step of which depends on the
 reductions, one of values and one of indices, can be done many elements at a time.
 """
 
-import dataclasses
-
 import ml_dtypes
 
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_contract.ops.compare import CompareAttributes, ComparisonDirection, ComparisonType
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.build import (
-    binary_computation,
-    broadcast,
-    constant,
-    count,
-    full,
-    reduce,
-    splat,
-)
-from xla_server.passes.edit import Editor, rewrite, users
+from xla_contract.ops.compare import ComparisonDirection, ComparisonType
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.passes.build import count, splat
+from xla_server.passes.edit import Editor, users
+from xla_server.passes.rewrite_pass import RewritePass, Rule
 from xla_server.passes.tree_reduction import neutral_of
 
 _EXTREMUM = {ComparisonDirection.GT: Opcode.MAXIMUM, ComparisonDirection.LT: Opcode.MINIMUM}
 
-Reducers = dict[tuple[Opcode, ElementType], HloComputation]
 
-
-@dataclasses.dataclass(frozen=True)
-class ArgumentOfExtremum:
+class ArgumentOfExtremum(RewritePass):
     """Splits reductions of (value, index) along rows, of which only the index is read.
 
     The index of the first of several equal extrema is wanted, or of the first NaN. Indices must
     count the elements of the row, and the initial pair must lose against them.
     """
 
-    name: str = "argument-of-extremum"
+    name = "argument-of-extremum"
+    opcodes = (Opcode.GET_TUPLE_ELEMENT,)
 
-    def apply(self, module: HloModule) -> bool:
-        """Split everywhere; whether anything was."""
-        editor = Editor(module)
-        reducers: Reducers = {}
-        changed = False
-        for computation in list(module.computations):
-            readers = users(computation)
+    def _rule_in(self, computation: HloComputation, editor: Editor) -> Rule:
+        readers = users(computation)
 
-            def split(
-                i: HloInstruction, readers: dict[HloInstruction, list[HloInstruction]] = readers
-            ) -> HloInstruction | None:
-                if i.opcode is not Opcode.GET_TUPLE_ELEMENT or i.attributes.index != 1:
-                    return None
-                if readers.get(i.operands[0]) != [i]:
-                    return None
-                return _split(i.operands[0], reducers, editor)
+        def split(i: HloInstruction) -> HloInstruction | None:
+            if i.attributes.index != 1 or readers.get(i.operands[0]) != [i]:
+                return None
+            return _split(i.operands[0], editor)
 
-            changed |= rewrite(computation, split, editor)
-        module.computations[:0] = reducers.values()
-        return changed
+        return split
 
 
-def _split(i: HloInstruction, reducers: Reducers, editor: Editor) -> HloInstruction | None:
+def _split(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     """The index alone, or None where the reduction is another one."""
     if i.opcode is not Opcode.REDUCE or len(i.operands) != 4 or len(i.attributes.dimensions) != 1:
         return None
@@ -82,23 +60,20 @@ def _split(i: HloInstruction, reducers: Reducers, editor: Editor) -> HloInstruct
         return None
 
     def folded(operand: HloInstruction, start: HloInstruction, how: Opcode) -> HloInstruction:
-        key = (how, operand.shape.element_type)
-        if key not in reducers:
-            reducers[key] = binary_computation(editor, *key)
-        return reduce(editor, operand, start, (d,), reducers[key])
-
-    def compared(other: HloInstruction, direction: ComparisonDirection) -> HloInstruction:
-        return editor.add(Opcode.COMPARE, (values, other), CompareAttributes(direction))
+        reducer = editor.binary_computation(how, operand.shape.element_type)
+        return editor.reduce(operand, start, (d,), reducer)
 
     extremum = folded(values, first_value, opcode)
     kept = [n for n in range(len(sizes)) if n != d]
-    found = compared(broadcast(editor, extremum, kept, sizes), ComparisonDirection.EQ)
+    found = editor.compare(values, editor.broadcast(extremum, kept, sizes), ComparisonDirection.EQ)
     if kind.is_floating:
         # An extremum that is NaN equals nothing, and is where there is one.
-        found = editor.add(Opcode.OR, (found, compared(values, ComparisonDirection.NE)))
-    nowhere = full(editor, last, counted.element_type, sizes)
+        found = editor.add(
+            Opcode.OR, (found, editor.compare(values, values, ComparisonDirection.NE))
+        )
+    nowhere = editor.full(last, counted.element_type, sizes)
     places = editor.add(Opcode.SELECT, (found, indices, nowhere))
-    return folded(places, constant(editor, last, counted.element_type), Opcode.MINIMUM)
+    return folded(places, editor.constant(last, counted.element_type), Opcode.MINIMUM)
 
 
 def _counts(indices: HloInstruction, dimension: int) -> bool:

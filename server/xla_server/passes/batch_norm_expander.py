@@ -1,63 +1,39 @@
 """The batch-norm operations in terms of reductions and arithmetic."""
 
-import dataclasses
-
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.build import binary_computation, broadcast, constant, convert, full, reduce
-from xla_server.passes.edit import Editor, rewrite_all
-
-_BATCH_NORM = frozenset(
-    {Opcode.BATCH_NORM_TRAINING, Opcode.BATCH_NORM_INFERENCE, Opcode.BATCH_NORM_GRAD}
-)
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.edit import Editor
+from xla_server.passes.rewrite_pass import RewritePass
 
 
-@dataclasses.dataclass(frozen=True)
-class BatchNormExpander:
+class BatchNormExpander(RewritePass):
     """Writes normalisations out, in f32 at least, for fusion to find their parts.
 
     With n = 1 / sqrt(variance + epsilon), a feature becomes (x - mean) * n * scale + offset.
     """
 
-    name: str = "batch-norm-expander"
+    name = "batch-norm-expander"
+    opcodes = (Opcode.BATCH_NORM_TRAINING, Opcode.BATCH_NORM_INFERENCE, Opcode.BATCH_NORM_GRAD)
 
-    def apply(self, module: HloModule) -> bool:
-        """Expand everywhere; whether anything was."""
-        if not any(i.opcode in _BATCH_NORM for i in module.instructions()):
-            return False
-        adders: dict[ElementType, HloComputation] = {}
-        changed = rewrite_all(module, lambda i, editor: _expanded(i, editor, adders))
-        module.computations[:0] = adders.values()
-        return changed
-
-
-def _expanded(
-    i: HloInstruction, editor: Editor, adders: dict[ElementType, HloComputation]
-) -> HloInstruction | None:
-    if i.opcode not in _BATCH_NORM:
-        return None
-    work = _Normalisation(i, editor, adders)
-    if i.opcode is Opcode.BATCH_NORM_TRAINING:
-        return work.training()
-    return work.inference() if i.opcode is Opcode.BATCH_NORM_INFERENCE else work.gradient()
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        work = _Normalisation(i, editor)
+        if i.opcode is Opcode.BATCH_NORM_TRAINING:
+            return work.training()
+        return work.inference() if i.opcode is Opcode.BATCH_NORM_INFERENCE else work.gradient()
 
 
 class _Normalisation:
     """One batch-norm instruction being written out."""
 
-    def __init__(
-        self, i: HloInstruction, editor: Editor, adders: dict[ElementType, HloComputation]
-    ) -> None:
+    def __init__(self, i: HloInstruction, editor: Editor) -> None:
         self._instruction, self._editor = i, editor
         self._feature = i.attributes.feature_index
         is_double = i.operands[0].shape.element_type is ElementType.F64
         self._type = ElementType.F64 if is_double else ElementType.F32
-        self._operands = [convert(editor, operand, self._type) for operand in i.operands]
+        self._operands = [editor.convert(operand, self._type) for operand in i.operands]
         self._sizes = i.operands[0].shape.dimensions
-        if self._type not in adders:
-            adders[self._type] = binary_computation(editor, Opcode.ADD, self._type)
-        self._adder = adders[self._type]
+        self._adder = editor.binary_computation(Opcode.ADD, self._type)
 
     def training(self) -> HloInstruction:
         operand, scale, offset = self._operands
@@ -71,7 +47,7 @@ class _Normalisation:
         operand, scale, offset, mean, variance = self._operands
         centred = self._sub(operand, self._wide(mean))
         normalised = self._scaled(centred, variance, scale, offset)
-        return convert(self._editor, normalised, self._instruction.shape.element_type)
+        return self._editor.convert(normalised, self._instruction.shape.element_type)
 
     def gradient(self) -> HloInstruction:
         operand, scale, mean, variance, gradient = self._operands
@@ -81,7 +57,7 @@ class _Normalisation:
         of_offset = self._sum(gradient)
         along = self._mul(centred, self._wide(of_scale))
         shared = self._add(self._wide(of_offset), along)
-        count = full(self._editor, self._count(), self._type, self._sizes)
+        count = self._editor.full(self._count(), self._type, self._sizes)
         shift = self._editor.add(Opcode.DIVIDE, (shared, count))
         factor = self._wide(self._mul(scale, inverse))
         of_operand = self._mul(factor, self._sub(gradient, shift))
@@ -100,14 +76,14 @@ class _Normalisation:
 
     def _inverse(self, variance: HloInstruction) -> HloInstruction:
         epsilon = self._instruction.attributes.epsilon
-        shift = full(self._editor, epsilon, self._type, variance.shape.dimensions)
+        shift = self._editor.full(epsilon, self._type, variance.shape.dimensions)
         return self._editor.add(Opcode.RSQRT, (self._add(variance, shift),))
 
     def _mean(self, operand: HloInstruction) -> HloInstruction:
         total = self._sum(operand)
         # An empty batch has the mean 0 / 0.
         divisor = self._count() if 0 not in self._sizes else 0
-        count = full(self._editor, divisor, self._type, total.shape.dimensions)
+        count = self._editor.full(divisor, self._type, total.shape.dimensions)
         return self._editor.add(Opcode.DIVIDE, (total, count))
 
     def _count(self) -> int:
@@ -119,11 +95,11 @@ class _Normalisation:
 
     def _sum(self, operand: HloInstruction) -> HloInstruction:
         others = [d for d in range(len(self._sizes)) if d != self._feature]
-        zero = constant(self._editor, 0, self._type)
-        return reduce(self._editor, operand, zero, others, self._adder)
+        zero = self._editor.constant(0, self._type)
+        return self._editor.reduce(operand, zero, others, self._adder)
 
     def _wide(self, features: HloInstruction) -> HloInstruction:
-        return broadcast(self._editor, features, (self._feature,), self._sizes)
+        return self._editor.broadcast(features, (self._feature,), self._sizes)
 
     def _add(self, lhs: HloInstruction, rhs: HloInstruction) -> HloInstruction:
         return self._editor.add(Opcode.ADD, (lhs, rhs))
@@ -137,7 +113,7 @@ class _Normalisation:
     def _result(self, *parts: HloInstruction) -> HloInstruction:
         shapes = self._instruction.shape.tuple_shapes
         converted = [
-            convert(self._editor, part, shape.element_type)
+            self._editor.convert(part, shape.element_type)
             for part, shape in zip(parts, shapes, strict=True)
         ]
         return self._editor.add(Opcode.TUPLE, converted)

@@ -1,37 +1,42 @@
 """call and fusion instructions replaced by what they call."""
 
-import dataclasses
-
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.edit import Editor
+from xla_server.passes.rewrite_pass import RewritePass
 
 
-@dataclasses.dataclass(frozen=True)
-class CallInliner:
-    """Puts the instructions of called computations in the place of `call`."""
-
-    name: str = "call-inliner"
+class _Inliner(RewritePass):
+    """Replaces instructions that call one computation by the instructions of that computation."""
 
     def apply(self, module: HloModule) -> bool:
         """Inline everywhere; whether anything was."""
-        return _inlined(module, Opcode.CALL)
+        # Callees come before callers, so what is inlined has been treated itself.
+        changed = super().apply(module)
+        drop_unused(module)
+        return changed
+
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction:
+        return copied(i.called[0], i.operands, editor)
 
 
-@dataclasses.dataclass(frozen=True)
-class FusionInliner:
+class CallInliner(_Inliner):
+    """Inlines `call`."""
+
+    name = "call-inliner"
+    opcodes = (Opcode.CALL,)
+
+
+class FusionInliner(_Inliner):
     """Puts what fusions hold in their place.
 
     Fusions that a program came with say how another compiler would have split it; ours decides
     anew. They may hold what no kernel of ours can.
     """
 
-    name: str = "fusion-inliner"
-
-    def apply(self, module: HloModule) -> bool:
-        """Inline everywhere; whether anything was."""
-        return _inlined(module, Opcode.FUSION)
+    name = "fusion-inliner"
+    opcodes = (Opcode.FUSION,)
 
 
 MOST_INSTRUCTIONS = 1 << 19
@@ -54,23 +59,6 @@ def require_inlinable(module: HloModule) -> None:
             f"a program must have at most {MOST_INSTRUCTIONS} instructions with its calls written "
             f"out, got {lengths[module.entry]}"
         )
-
-
-def _inlined(module: HloModule, opcode: Opcode) -> bool:
-    editor = Editor(module)
-
-    def rule(instruction: HloInstruction) -> HloInstruction | None:
-        if instruction.opcode is not opcode:
-            return None
-        (called,) = instruction.called
-        return copied(called, instruction.operands, editor)
-
-    changed = False
-    # Callees come before callers, so what is inlined has been treated itself.
-    for computation in module.computations:
-        changed |= rewrite(computation, rule, editor)
-    drop_unused(module)
-    return changed
 
 
 def copied(

@@ -1,6 +1,5 @@
 """Operations between replicas, and operations in halves, as what they mean on one replica."""
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -9,31 +8,12 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.collective import Participants
 from xla_contract.replica_groups import group_mode
 from xla_contract.shape import Shape
-from xla_server.ir.module import HloInstruction, HloModule
-from xla_server.passes.build import constant, element, zeros
-from xla_server.passes.edit import Editor, rewrite_all
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.edit import Editor
+from xla_server.passes.rewrite_pass import EditorRule, RewritePass
 
 ME = 0
 """The number of the only replica, of the only partition and of both flattened."""
-
-
-@dataclasses.dataclass(frozen=True)
-class CollectiveExpander:
-    """Replaces collectives by what one participant alone exchanges with itself.
-
-    What asks for other participants stays, and fails when it runs, as it does everywhere else.
-    """
-
-    name: str = "collective-expander"
-
-    def apply(self, module: HloModule) -> bool:
-        """Expand everywhere; whether anything was."""
-        return rewrite_all(module, _expanded)
-
-
-def _expanded(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    expand = _EXPANSIONS.get(i.opcode)
-    return None if expand is None else expand(i, editor)
 
 
 def is_alone(participants: Participants, *, has_global_ids: bool = True) -> bool:
@@ -93,14 +73,10 @@ def _collective_broadcast(i: HloInstruction, editor: Editor) -> HloInstruction |
     return _joined(i, editor) if is_all else None
 
 
-def _collective_reduce(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    return _joined(i, editor) if is_alone(i.attributes.participants) else None
-
-
 def _permuted(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     group_mode(i.attributes.channel_id, None)
     if not i.attributes.pairs:
-        parts = [zeros(editor, operand.shape) for operand in i.operands]
+        parts = [editor.zeros(operand.shape) for operand in i.operands]
         return parts[0] if len(parts) == 1 else _tuple(editor, *parts)
     return _joined(i, editor) if i.attributes.pairs == ((ME, ME),) else None
 
@@ -119,12 +95,12 @@ def _async_start(i: HloInstruction, editor: Editor) -> HloInstruction:
 
 
 def _contexts(shapes: tuple[Shape, ...], editor: Editor) -> list[HloInstruction]:
-    return [zeros(editor, shape) for shape in shapes]
+    return [editor.zeros(shape) for shape in shapes]
 
 
 def _copy_start(i: HloInstruction, editor: Editor) -> HloInstruction:
     (operand,) = i.operands
-    return _tuple(editor, operand, operand, constant(editor, 0, ElementType.U32))
+    return _tuple(editor, operand, operand, editor.constant(0, ElementType.U32))
 
 
 def _operand(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -136,38 +112,50 @@ def _operand(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 def _nth(index: int) -> Callable[[HloInstruction, Editor], HloInstruction | None]:
     def expand(i: HloInstruction, editor: Editor) -> HloInstruction | None:
         start = i.operands[0]
-        return None if start.opcode in _EXPANSIONS else element(editor, start, index)
+        return None if start.opcode in _EXPANSIONS else editor.element(start, index)
 
     return expand
 
 
 def _zero(i: HloInstruction, editor: Editor) -> HloInstruction:
-    return constant(editor, ME, ElementType.U32)
+    return editor.constant(ME, ElementType.U32)
 
 
-_EXPANSIONS: Mapping[Opcode, Callable[[HloInstruction, Editor], HloInstruction | None]] = (
-    MappingProxyType(
-        {
-            Opcode.ALL_GATHER: _all_gather,
-            Opcode.ALL_GATHER_START: _all_gather_start,
-            Opcode.ALL_GATHER_DONE: _nth(1),
-            Opcode.ALL_REDUCE: _all_reduce,
-            Opcode.ALL_REDUCE_START: _all_reduce,
-            Opcode.ALL_REDUCE_DONE: _operand,
-            Opcode.ALL_TO_ALL: _all_to_all,
-            Opcode.ASYNC_START: _async_start,
-            Opcode.ASYNC_UPDATE: _operand,
-            Opcode.ASYNC_DONE: _nth(1),
-            Opcode.COLLECTIVE_BROADCAST: _collective_broadcast,
-            Opcode.COLLECTIVE_PERMUTE: _permuted,
-            Opcode.COLLECTIVE_PERMUTE_START: _permute_start,
-            Opcode.COLLECTIVE_PERMUTE_DONE: _nth(1),
-            Opcode.COLLECTIVE_REDUCE: _collective_reduce,
-            Opcode.COPY_START: _copy_start,
-            Opcode.COPY_DONE: _nth(0),
-            Opcode.PARTITION_ID: _zero,
-            Opcode.REDUCE_SCATTER: _reduce_scatter,
-            Opcode.REPLICA_ID: _zero,
-        }
-    )
+_EXPANSIONS: Mapping[Opcode, EditorRule] = MappingProxyType(
+    {
+        Opcode.ALL_GATHER: _all_gather,
+        Opcode.ALL_GATHER_START: _all_gather_start,
+        Opcode.ALL_GATHER_DONE: _nth(1),
+        Opcode.ALL_REDUCE: _all_reduce,
+        Opcode.ALL_REDUCE_START: _all_reduce,
+        Opcode.ALL_REDUCE_DONE: _operand,
+        Opcode.ALL_TO_ALL: _all_to_all,
+        Opcode.ASYNC_START: _async_start,
+        Opcode.ASYNC_UPDATE: _operand,
+        Opcode.ASYNC_DONE: _nth(1),
+        Opcode.COLLECTIVE_BROADCAST: _collective_broadcast,
+        Opcode.COLLECTIVE_PERMUTE: _permuted,
+        Opcode.COLLECTIVE_PERMUTE_START: _permute_start,
+        Opcode.COLLECTIVE_PERMUTE_DONE: _nth(1),
+        Opcode.COLLECTIVE_REDUCE: _all_reduce,
+        Opcode.COPY_START: _copy_start,
+        Opcode.COPY_DONE: _nth(0),
+        Opcode.PARTITION_ID: _zero,
+        Opcode.REDUCE_SCATTER: _reduce_scatter,
+        Opcode.REPLICA_ID: _zero,
+    }
 )
+
+
+class CollectiveExpander(RewritePass):
+    """Replaces collectives by what one participant alone exchanges with itself.
+
+    A collective among several participants stays, and fails when it runs, as it does elsewhere.
+    """
+
+    name = "collective-expander"
+    opcodes = _EXPANSIONS.keys()
+
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        expand = _EXPANSIONS.get(i.opcode)
+        return None if expand is None else expand(i, editor)

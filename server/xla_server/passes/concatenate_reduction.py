@@ -1,20 +1,17 @@
 """Reductions of a concatenation along its dimension: the operands combined, without the whole."""
 
-import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.opcode import Opcode
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.build import combiner, constant, convert, reduce, reshape
-from xla_server.passes.edit import Editor, rewrite, users
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.passes.build import combiner
+from xla_server.passes.edit import Editor, users
 from xla_server.passes.lifting import applied
+from xla_server.passes.rewrite_pass import Rule, TargetRewritePass
 from xla_server.passes.tree_reduction import neutral_of
-from xla_server.target.pass_tuning import Reductions
-from xla_server.target.target import Target
 
 
-@dataclasses.dataclass(frozen=True)
-class ConcatenateReduction:
+class ConcatenateReduction(TargetRewritePass):
     """Reduces the operands of a concatenation instead of the concatenation.
 
     Operands of equal shape are combined element by element, as a balanced tree, before what is
@@ -24,42 +21,32 @@ class ConcatenateReduction:
     makes a reduction of its own, so there may be few of them.
     """
 
-    target: Target
-    name: str = "concatenate-reduction"
+    name = "concatenate-reduction"
+    opcodes = (Opcode.REDUCE,)
 
-    def apply(self, module: HloModule) -> bool:
-        """Rewrite everywhere; whether anything was."""
-        editor = Editor(module)
-        changed = False
-        for computation in module.computations:
-            changed |= _rewrite(computation, editor, self.target.tuning.reductions)
-        return changed
+    def _rule_in(self, computation: HloComputation, editor: Editor) -> Rule:
+        readers, tuning = users(computation), self.target.tuning.reductions
 
+        def read_by(i: HloInstruction) -> HloInstruction | None:
+            """The first operand of an instruction, or None if others need it, too."""
+            source = i.operands[0]
+            # An instruction that this pass has made has no users on record.
+            is_single = readers.get(source) == [i] and source is not computation.root
+            return source if is_single else None
 
-def _rewrite(computation: HloComputation, editor: Editor, tuning: Reductions) -> bool:
-    readers = users(computation)
+        def combined(i: HloInstruction) -> HloInstruction | None:
+            whole = read_by(i) if len(i.operands) == 2 else None
+            if whole is not None and whole.opcode is Opcode.CONVERT:
+                whole = read_by(whole)
+            if whole is None or whole.opcode is not Opcode.CONCATENATE:
+                return None
+            shapes = {part.shape.dimensions for part in whole.operands}
+            if len(whole.operands) > tuning.max_concatenated_operands:
+                return None
+            is_split = len(shapes) <= tuning.max_split_reductions
+            return _combined(i, whole, editor) if is_split else None
 
-    def read_by(i: HloInstruction) -> HloInstruction | None:
-        """The first operand of an instruction, or None if others need it, too."""
-        source = i.operands[0]
-        # An instruction that this pass has made has no users on record.
-        is_single = readers.get(source) == [i] and source is not computation.root
-        return source if is_single else None
-
-    def combined(i: HloInstruction) -> HloInstruction | None:
-        if i.opcode is not Opcode.REDUCE or len(i.operands) != 2:
-            return None
-        whole = read_by(i)
-        if whole is not None and whole.opcode is Opcode.CONVERT:
-            whole = read_by(whole)
-        if whole is None or whole.opcode is not Opcode.CONCATENATE:
-            return None
-        shapes = {part.shape.dimensions for part in whole.operands}
-        if len(whole.operands) > tuning.max_concatenated_operands:
-            return None
-        return _combined(i, whole, editor) if len(shapes) <= tuning.max_split_reductions else None
-
-    return rewrite(computation, combined, editor)
+        return combined
 
 
 def _combined(i: HloInstruction, whole: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -76,14 +63,14 @@ def _combined(i: HloInstruction, whole: HloInstruction, editor: Editor) -> HloIn
     for part in whole.operands:
         alike.setdefault(part.shape.dimensions, []).append(part)
     for group in alike.values():
-        parts = [each if operand is whole else convert(editor, each, kind) for each in group]
+        parts = [each if operand is whole else editor.convert(each, kind) for each in group]
         joined = _tree(parts, opcode, editor)
         sizes = [size for d, size in enumerate(joined.shape.dimensions) if d not in reduced]
         if reduced == [along] and joined.shape.dimensions[along] == 1:
-            results.append(reshape(editor, joined, sizes))
+            results.append(editor.reshape(joined, sizes))
         else:
-            start = constant(editor, neutral, kind)
-            results.append(reduce(editor, joined, start, reduced, computation))
+            start = editor.constant(neutral, kind)
+            results.append(editor.reduce(joined, start, reduced, computation))
     total = _tree(results, opcode, editor)
     return applied(computation, (initial, total), i.shape.dimensions, editor)
 

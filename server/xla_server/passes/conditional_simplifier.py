@@ -1,18 +1,16 @@
 """Conditionals whose choice is known or not worth a jump."""
 
-import dataclasses
-
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
+from xla_contract.ops.compare import ComparisonDirection
 from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.build import constant, element, splat
+from xla_server.passes.build import splat
 from xla_server.passes.call_inliner import copied, drop_unused
-from xla_server.passes.edit import Editor, rewrite_all
+from xla_server.passes.edit import Editor
+from xla_server.passes.rewrite_pass import TargetRewritePass
 from xla_server.target.pass_tuning import ControlFlow
-from xla_server.target.target import Target
 
 _PLAIN = ELEMENTWISE | {
     Opcode.BROADCAST,
@@ -24,37 +22,35 @@ _PLAIN = ELEMENTWISE | {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class ConditionalSimplifier:
+class ConditionalSimplifier(TargetRewritePass):
     """Puts the chosen branch in place of the conditional, or both tiny ones and a select."""
 
-    target: Target
-    name: str = "conditional-simplifier"
+    name = "conditional-simplifier"
+    opcodes = (Opcode.CONDITIONAL,)
 
     def apply(self, module: HloModule) -> bool:
         """Simplify everywhere; whether anything was."""
-        if not any(i.opcode is Opcode.CONDITIONAL for i in module.instructions()):
-            return False
-        tuning = self.target.tuning.control_flow
-        changed = rewrite_all(module, lambda i, editor: _simplified(i, editor, tuning))
+        changed = super().apply(module)
         if changed:
             drop_unused(module)
         return changed
 
-
-def _simplified(i: HloInstruction, editor: Editor, tuning: ControlFlow) -> HloInstruction | None:
-    if i.opcode is not Opcode.CONDITIONAL or has_side_effect(i):
-        return None
-    choice = splat(i.operands[0])
-    if choice is not None:
-        number = _chosen(choice, i.operands[0].shape.element_type, len(i.called))
-    elif len(set(zip(i.called, i.operands[1:], strict=True))) == 1:
-        number = 0
-    elif len(i.called) == 2 and all(_is_tiny(part, tuning) for part in i.called) and _is_flat(i):
-        return _selected(i, editor)
-    else:
-        return None
-    return copied(i.called[number], (i.operands[1 + number],), editor)
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        tuning = self.target.tuning.control_flow
+        if has_side_effect(i):
+            return None
+        choice = splat(i.operands[0])
+        if choice is not None:
+            number = _chosen(choice, i.operands[0].shape.element_type, len(i.called))
+        elif len(set(zip(i.called, i.operands[1:], strict=True))) == 1:
+            number = 0
+        elif (
+            len(i.called) == 2 and all(_is_tiny(part, tuning) for part in i.called) and _is_flat(i)
+        ):
+            return _selected(i, editor)
+        else:
+            return None
+        return copied(i.called[number], (i.operands[1 + number],), editor)
 
 
 def _chosen(choice: object, kind: ElementType, branches: int) -> int:
@@ -84,9 +80,8 @@ def _selected(i: HloInstruction, editor: Editor) -> HloInstruction:
     predicate = i.operands[0]
     if predicate.shape.element_type is not ElementType.PRED:
         # Index 0 is the first branch; whatever else, being out of range too, the last.
-        zero = constant(editor, 0, predicate.shape.element_type)
-        attributes = CompareAttributes(ComparisonDirection.EQ)
-        predicate = editor.add(Opcode.COMPARE, (predicate, zero), attributes)
+        zero = editor.constant(0, predicate.shape.element_type)
+        predicate = editor.compare(predicate, zero, ComparisonDirection.EQ)
     results = [
         copied(branch, (operand,), editor)
         for branch, operand in zip(i.called, i.operands[1:], strict=True)
@@ -94,7 +89,7 @@ def _selected(i: HloInstruction, editor: Editor) -> HloInstruction:
     if i.shape.is_array:
         return editor.add(Opcode.SELECT, (predicate, *results))
     parts = [
-        editor.add(Opcode.SELECT, (predicate, *(element(editor, result, k) for result in results)))
+        editor.add(Opcode.SELECT, (predicate, *(editor.element(result, k) for result in results)))
         for k in range(len(i.shape.tuple_shapes))
     ]
     return editor.add(Opcode.TUPLE, parts)

@@ -1,16 +1,15 @@
 """Operations on constants done once, by the evaluators, when the program is compiled."""
 
-import dataclasses
-
 from xla_contract.errors import XlaError
 from xla_contract.literal import Literal
 from xla_contract.opcode import Opcode
 from xla_contract.ops.constant import ConstantAttributes
 from xla_server.evaluator.run import evaluate
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.passes.build import count
-from xla_server.passes.edit import Editor, rewrite_all
+from xla_server.passes.edit import Editor
+from xla_server.passes.rewrite_pass import RewritePass
 
 LARGEST_RESULT = 1 << 16
 """Bytes of a result that may be larger than what it is made of."""
@@ -36,32 +35,27 @@ _FOLDED = ELEMENTWISE | {
 """Broadcast and iota are smaller as they are than as constants."""
 
 
-@dataclasses.dataclass(frozen=True)
-class ConstantFolding:
+class ConstantFolding(RewritePass):
     """Replaces small operations all of whose operands are constants by their results."""
 
-    name: str = "constant-folding"
+    name = "constant-folding"
+    opcodes = _FOLDED
 
-    def apply(self, module: HloModule) -> bool:
-        """Fold everywhere; whether anything was."""
-        return rewrite_all(module, _folded)
-
-
-def _folded(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    if i.opcode not in _FOLDED or not i.operands or not i.shape.is_array:
-        return None
-    if any(operand.opcode is not Opcode.CONSTANT for operand in i.operands):
-        return None
-    given = sum(operand.shape.byte_size for operand in i.operands)
-    if i.shape.byte_size > max(LARGEST_RESULT, given) or _work(i) > LONGEST_WORK:
-        return None
-    alone = HloComputation("folded", 0, [*dict.fromkeys(i.operands), i], i, ())
-    try:
-        value = evaluate(alone, [])
-    except XlaError:
-        return None
-    literal = Literal.from_numpy(value, i.shape.without_layout())
-    return editor.add(Opcode.CONSTANT, (), ConstantAttributes(literal))
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        if not i.operands or not i.shape.is_array:
+            return None
+        if any(operand.opcode is not Opcode.CONSTANT for operand in i.operands):
+            return None
+        given = sum(operand.shape.byte_size for operand in i.operands)
+        if i.shape.byte_size > max(LARGEST_RESULT, given) or _work(i) > LONGEST_WORK:
+            return None
+        alone = HloComputation("folded", 0, [*dict.fromkeys(i.operands), i], i, ())
+        try:
+            value = evaluate(alone, [])
+        except XlaError:
+            return None
+        literal = Literal.from_numpy(value, i.shape.without_layout())
+        return editor.add(Opcode.CONSTANT, (), ConstantAttributes(literal))
 
 
 def _work(i: HloInstruction) -> int:

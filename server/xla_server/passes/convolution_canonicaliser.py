@@ -1,61 +1,55 @@
 """Convolutions that are products of matrices."""
 
-import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.dimension_numbers import DotDimensionNumbers, WindowDimension
+from xla_contract.dimension_numbers import DotDimensionNumbers
 from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import DotAttributes
-from xla_server.ir.module import HloInstruction, HloModule
-from xla_server.passes.build import reshape, transpose
-from xla_server.passes.edit import Editor, rewrite_all
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.edit import Editor
+from xla_server.passes.rewrite_pass import RewritePass
 
 
-@dataclasses.dataclass(frozen=True)
-class ConvolutionCanonicaliser:
+class ConvolutionCanonicaliser(RewritePass):
     """Makes dots of convolutions whose windows have one place, and of those without any."""
 
-    name: str = "convolution-canonicaliser"
+    name = "convolution-canonicaliser"
+    opcodes = (Opcode.CONVOLUTION,)
 
-    def apply(self, module: HloModule) -> bool:
-        """Rewrite everywhere; whether anything was."""
-        return rewrite_all(module, _product)
-
-
-def _product(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    if i.opcode is not Opcode.CONVOLUTION or not i.attributes.window.is_pointwise:
-        return None
-    if i.attributes.feature_group_count != 1 or i.attributes.batch_group_count != 1:
-        return None
-    numbers = i.attributes.dimension_numbers
-    if not _window(i):
-        batch, feature = numbers.output_batch_dimension, numbers.output_feature_dimension
-        by_rows = _dot(
-            editor,
-            i,
-            (i.operands[0], numbers.input_feature_dimension),
-            (i.operands[1], numbers.kernel_input_feature_dimension),
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        if not i.attributes.window.is_pointwise:
+            return None
+        if i.attributes.feature_group_count != 1 or i.attributes.batch_group_count != 1:
+            return None
+        numbers = i.attributes.dimension_numbers
+        if not i.attributes.window.dimensions:
+            batch, feature = numbers.output_batch_dimension, numbers.output_feature_dimension
+            by_rows = _dot(
+                editor,
+                i,
+                (i.operands[0], numbers.input_feature_dimension),
+                (i.operands[1], numbers.kernel_input_feature_dimension),
+            )
+            return editor.transpose(by_rows, (batch, feature))
+        kernel = editor.reshape(
+            i.operands[1], [i.operands[1].shape.dimensions[d] for d in _features(i)]
         )
-        return transpose(editor, by_rows, (batch, feature))
-    kernel = reshape(
-        editor, i.operands[1], [i.operands[1].shape.dimensions[d] for d in _features(i)]
-    )
-    along = _features(i).index(numbers.kernel_input_feature_dimension)
-    base = i.operands[0]
-    features = base.shape.dimensions[numbers.input_feature_dimension]
-    places = base.shape.element_count // max(features, 1)
-    in_order = (0, *range(2, i.shape.rank), 1)
-    if _is(numbers.input_order, in_order) and _is(numbers.output_order, in_order):
-        rows = reshape(editor, base, (places, features))
-        dot = _dot(editor, i, (rows, 1), (kernel, along))
-    elif base.shape.dimensions[
-        numbers.input_batch_dimension
-    ] == 1 and numbers.input_order == numbers.output_order == tuple(range(i.shape.rank)):
-        columns = reshape(editor, base, (features, places))
-        dot = _dot(editor, i, (kernel, along), (columns, 0))
-    else:
-        return None
-    return reshape(editor, dot, i.shape.dimensions)
+        along = _features(i).index(numbers.kernel_input_feature_dimension)
+        base = i.operands[0]
+        features = base.shape.dimensions[numbers.input_feature_dimension]
+        places = base.shape.element_count // max(features, 1)
+        in_order = (0, *range(2, i.shape.rank), 1)
+        if _is(numbers.input_order, in_order) and _is(numbers.output_order, in_order):
+            rows = editor.reshape(base, (places, features))
+            dot = _dot(editor, i, (rows, 1), (kernel, along))
+        elif base.shape.dimensions[
+            numbers.input_batch_dimension
+        ] == 1 and numbers.input_order == numbers.output_order == tuple(range(i.shape.rank)):
+            columns = editor.reshape(base, (features, places))
+            dot = _dot(editor, i, (kernel, along), (columns, 0))
+        else:
+            return None
+        return editor.reshape(dot, i.shape.dimensions)
 
 
 def _dot(
@@ -68,10 +62,6 @@ def _dot(
     contracted = DotDimensionNumbers((left[1],), (right[1],), (), ())
     attributes = DotAttributes(contracted, i.shape.element_type, i.attributes.precision)
     return editor.add(Opcode.DOT, (left[0], right[0]), attributes)
-
-
-def _window(i: HloInstruction) -> tuple[WindowDimension, ...]:
-    return tuple(i.attributes.window.dimensions)
 
 
 def _features(i: HloInstruction) -> list[int]:

@@ -5,11 +5,9 @@ from typing import TypeAlias
 
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
+from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
-from xla_contract.ops.parameter import ParameterAttributes
-from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.passes.build import constant, element, reshape
+from xla_server.ir.module import HloInstruction
 from xla_server.passes.edit import Editor
 
 Values: TypeAlias = Sequence[HloInstruction]
@@ -19,7 +17,6 @@ Turn: TypeAlias = Callable[[HloInstruction, Values, Values], Values]
 
 def counted_loop(
     editor: Editor,
-    made: list[HloComputation],
     name: str,
     count: int,
     given: Values,
@@ -29,29 +26,28 @@ def counted_loop(
     """What `initial` has become after `count` turns, numbered from 0 in s64.
 
     A turn reads nothing from outside but what is `given`. The loop's computations are added to
-    `made`, those of loops inside before them.
+    the editor's `inner` ones, those of loops inside before them.
     """
     if not count:
         return list(initial)
-    zero = constant(editor, 0, ElementType.S64)
+    zero = editor.constant(0, ElementType.S64)
     start = editor.add(Opcode.TUPLE, (zero, *given, *initial))
     outside = editor.take()
-    state = editor.add(Opcode.PARAMETER, (), ParameterAttributes(0, start.shape))
-    less = CompareAttributes(ComparisonDirection.LT)
-    limit = constant(editor, count, ElementType.S64)
-    goes_on = editor.add(Opcode.COMPARE, (element(editor, state, 0), limit), less)
+    state = editor.parameter(0, start.shape)
+    limit = editor.constant(count, ElementType.S64)
+    goes_on = editor.compare(editor.element(state, 0), limit, ComparisonDirection.LT)
     condition = editor.computation(f"{name}.condition", editor.take(), goes_on, [state])
-    state = editor.add(Opcode.PARAMETER, (), ParameterAttributes(0, start.shape))
-    number, *parts = (element(editor, state, n) for n in range(len(start.operands)))
+    state = editor.parameter(0, start.shape)
+    number, *parts = (editor.element(state, n) for n in range(len(start.operands)))
     kept = parts[: len(given)]
     changed = turn(number, kept, parts[len(given) :])
-    after = editor.add(Opcode.ADD, (number, constant(editor, 1, ElementType.S64)))
+    after = editor.add(Opcode.ADD, (number, editor.constant(1, ElementType.S64)))
     root = editor.add(Opcode.TUPLE, (after, *kept, *changed))
     body = editor.computation(f"{name}.body", editor.take(), root, [state])
     editor.put_back(outside)
-    made += [body, condition]
+    editor.inner += [body, condition]
     loop = editor.add(Opcode.WHILE, (start,), called=(body, condition))
-    return [element(editor, loop, 1 + len(given) + n) for n in range(len(initial))]
+    return [editor.element(loop, 1 + len(given) + n) for n in range(len(initial))]
 
 
 def read_slice(
@@ -63,7 +59,7 @@ def read_slice(
     box = DynamicSliceAttributes(tuple(sizes))
     starts = _starts(editor, place, dimension, len(sizes))
     part = editor.add(Opcode.DYNAMIC_SLICE, (array, *starts), box)
-    return reshape(editor, part, sizes[:dimension] + sizes[dimension + 1 :])
+    return editor.reshape(part, sizes[:dimension] + sizes[dimension + 1 :])
 
 
 def write_slice(
@@ -77,12 +73,12 @@ def write_slice(
     sizes = list(array.shape.dimensions)
     sizes[dimension] = 1
     starts = _starts(editor, place, dimension, len(sizes))
-    update = reshape(editor, part, sizes)
+    update = editor.reshape(part, sizes)
     return editor.add(Opcode.DYNAMIC_UPDATE_SLICE, (array, update, *starts))
 
 
 def _starts(
     editor: Editor, place: HloInstruction, dimension: int, rank: int
 ) -> Sequence[HloInstruction]:
-    zero = constant(editor, 0, place.shape.element_type)
+    zero = editor.constant(0, place.shape.element_type)
     return [place if n == dimension else zero for n in range(rank)]

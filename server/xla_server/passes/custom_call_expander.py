@@ -1,53 +1,44 @@
 """Custom calls that say what operations say: TopK, ApproxTopK, and markers of placement."""
 
-import dataclasses
-
 from xla_contract.errors import XlaError
 from xla_contract.opcode import Opcode
 from xla_contract.ops.sort import SortAttributes
 from xla_contract.ops.topk import TopKAttributes
 from xla_server.custom_calls import approximate_topk, markers
 from xla_server.custom_calls.builtin import BUILTIN
-from xla_server.ir.module import HloInstruction, HloModule
-from xla_server.passes.build import element, sliced
-from xla_server.passes.edit import Editor, rewrite_all
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.edit import Editor
+from xla_server.passes.rewrite_pass import RewritePass
 
 _EXPANDED = frozenset({"TopK", approximate_topk.TARGET.name, *markers.NAMES})
 
 
-@dataclasses.dataclass(frozen=True)
-class CustomCallExpander:
+class CustomCallExpander(RewritePass):
     """Writes them as topk, as a stable sort that is cut, and as the value they mark.
 
     What their targets refuse stays, for lowering to refuse it.
     """
 
-    name: str = "custom-call-expander"
+    name = "custom-call-expander"
+    opcodes = (Opcode.CUSTOM_CALL,)
 
-    def apply(self, module: HloModule) -> bool:
-        """Expand everywhere; whether anything was."""
-        if not any(_is_known(i) for i in module.instructions()):
-            return False
-        return rewrite_all(module, _expanded)
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        if i.attributes.target not in _EXPANDED:
+            return None
+        try:
+            BUILTIN.resolve(i)
+        except XlaError:
+            return None
+        if i.attributes.target in markers.NAMES:
+            return i.operands[0]
+        if i.attributes.target == "TopK":
+            count = i.shape.tuple_shapes[0].dimensions[-1]
+            return editor.add(Opcode.TOPK, i.operands, TopKAttributes(count))
+        return _first(i, editor)
 
 
 def _is_known(i: HloInstruction) -> bool:
     return i.opcode is Opcode.CUSTOM_CALL and i.attributes.target in _EXPANDED
-
-
-def _expanded(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    if not _is_known(i):
-        return None
-    try:
-        BUILTIN.resolve(i)
-    except XlaError:
-        return None
-    if i.attributes.target in markers.NAMES:
-        return i.operands[0]
-    if i.attributes.target == "TopK":
-        count = i.shape.tuple_shapes[0].dimensions[-1]
-        return editor.add(Opcode.TOPK, i.operands, TopKAttributes(count))
-    return _first(i, editor)
 
 
 def _first(i: HloInstruction, editor: Editor) -> HloInstruction:
@@ -55,7 +46,7 @@ def _first(i: HloInstruction, editor: Editor) -> HloInstruction:
     count = len(i.operands) // 2
     attributes = SortAttributes(approximate_topk.reduction_dimension(i), is_stable=True)
     ordered = editor.add(Opcode.SORT, i.operands[:count], attributes, i.called)
-    arrays = [ordered] if count == 1 else [element(editor, ordered, n) for n in range(count)]
+    arrays = [ordered] if count == 1 else [editor.element(ordered, n) for n in range(count)]
     limits = i.shape.tuple_shapes[0].dimensions
-    parts = [sliced(editor, array, (0,) * len(limits), limits) for array in arrays]
+    parts = [editor.sliced(array, (0,) * len(limits), limits) for array in arrays]
     return editor.add(Opcode.TUPLE, parts)

@@ -8,19 +8,11 @@ from xla_contract.dimension_numbers import DotDimensionNumbers
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import free_dimensions
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.build import (
-    binary_computation,
-    broadcast,
-    constant,
-    convert,
-    count,
-    reduce,
-    reshape,
-    transpose,
-)
-from xla_server.passes.dot_types import has_packing_kernel, is_narrow_product
-from xla_server.passes.edit import Editor, rewrite_all
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.build import count
+from xla_server.passes.dot_types import has_packing_kernel, is_in_order, is_narrow_product
+from xla_server.passes.edit import Editor
+from xla_server.passes.rewrite_pass import TargetRewritePass
 from xla_server.passes.thin_dots import thin_dot
 from xla_server.target.capability import Capability
 from xla_server.target.pass_tuning import ThinDots
@@ -36,11 +28,9 @@ _STORED = frozenset(
         Opcode.DYNAMIC_UPDATE_SLICE,
     }
 )
-Adders = dict[ElementType, HloComputation]
 
 
-@dataclasses.dataclass(frozen=True)
-class DotCanonicaliser:
+class DotCanonicaliser(TargetRewritePass):
     """Makes of every dot a product of matrices, or of one leading batch of them.
 
     BLAS takes either operand transposed, so an operand is transposed in memory only where its
@@ -49,15 +39,11 @@ class DotCanonicaliser:
     a matrix with a vector.
     """
 
-    target: Target
-    name: str = "dot-canonicaliser"
+    name = "dot-canonicaliser"
+    opcodes = (Opcode.DOT,)
 
-    def apply(self, module: HloModule) -> bool:
-        """Rewrite everywhere; whether anything was."""
-        adders: Adders = {}
-        changed = rewrite_all(module, lambda i, editor: _canonical(i, editor, adders, self.target))
-        module.computations[:0] = adders.values()
-        return changed
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        return _canonical(i, editor, self.target)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,18 +69,16 @@ class _Side:
     @property
     def lies_well(self) -> bool:
         """Whether one of the arrangements is how the operand lies, dimensions of size 1 aside."""
-        return any(self._is_in_order(order) for order in self.arrangements)
+        return any(is_in_order(self.operand, order) for order in self.arrangements)
 
     @property
     def is_read_in_order(self) -> bool:
         """Whether sums over the contracted dimensions read rows, or columns of one matrix."""
         rows, columns = self.arrangements
         is_batch = any(size != 1 for size in self.sizes(self.batch))
-        return self._is_in_order(rows) or (not is_batch and self._is_in_order(columns))
-
-    def _is_in_order(self, order: Sequence[int]) -> bool:
-        long = [d for d in order if self.operand.shape.dimensions[d] != 1]
-        return long == sorted(long)
+        return is_in_order(self.operand, rows) or (
+            not is_batch and is_in_order(self.operand, columns)
+        )
 
     def matrix(self, editor: Editor) -> tuple[HloInstruction, bool]:
         """The operand as [batch, free, contracted], or with the last two exchanged (True)."""
@@ -103,19 +87,18 @@ class _Side:
         )
         first, second = self.arrangements
         leading = [batch] if batch > 1 else []
-        if not self._is_in_order(first) and self._is_in_order(second):
-            return reshape(editor, self.operand, [*leading, contracted, free]), True
-        moved = self.operand if self._is_in_order(first) else transpose(editor, self.operand, first)
-        return reshape(editor, moved, [*leading, free, contracted]), False
+        if not is_in_order(self.operand, first) and is_in_order(self.operand, second):
+            return editor.reshape(self.operand, [*leading, contracted, free]), True
+        moved = (
+            self.operand
+            if is_in_order(self.operand, first)
+            else editor.transpose(self.operand, first)
+        )
+        return editor.reshape(moved, [*leading, free, contracted]), False
 
 
-def _canonical(
-    i: HloInstruction, editor: Editor, adders: Adders, target: Target
-) -> HloInstruction | None:
-    if i.opcode is not Opcode.DOT or 0 in (
-        *i.shape.dimensions,
-        *i.operands[0].shape.dimensions,
-    ):
+def _canonical(i: HloInstruction, editor: Editor, target: Target) -> HloInstruction | None:
+    if 0 in (*i.shape.dimensions, *i.operands[0].shape.dimensions):
         return None
     left, right = _sides(i)
     rows, columns = count(left.sizes(left.free)), count(right.sizes(right.free))
@@ -132,9 +115,9 @@ def _canonical(
             if is_stored and _has_thin_kernel(made, tuning):
                 return made
             if matrix.is_read_in_order or not (matrix.lies_well and _has_thin_kernel(made, tuning)):
-                return _vector(i, matrix, vector, editor, adders)
+                return _vector(i, matrix, vector, editor)
     if is_narrow_product(i, capability):
-        return _widened(i, editor, adders, target)
+        return _widened(i, editor, target)
     is_packed = has_packing_kernel(i, capability)
     if _is_canonical(i) and (is_packed or not _reads_both_with_strides(i)):
         return None
@@ -167,11 +150,11 @@ def _reads_both_with_strides(i: HloInstruction) -> bool:
     return bool(left < last and right == last)
 
 
-def _widened(i: HloInstruction, editor: Editor, adders: Adders, target: Target) -> HloInstruction:
+def _widened(i: HloInstruction, editor: Editor, target: Target) -> HloInstruction:
     """Return the product in s32, which wraps to the same narrow integers."""
     attributes = dataclasses.replace(i.attributes, preferred_element_type=ElementType.S32)
     wide = editor.add(Opcode.DOT, i.operands, attributes)
-    return convert(editor, _canonical(wide, editor, adders, target) or wide, i.shape.element_type)
+    return editor.convert(_canonical(wide, editor, target) or wide, i.shape.element_type)
 
 
 def _sides(i: HloInstruction) -> tuple[_Side, _Side]:
@@ -225,7 +208,7 @@ def _matrices(
     first = lhs.shape.rank - 2
     if left_is_transposed and not right_is_transposed and not has_packing_kernel(i, capability):
         # A loop nest would read both with strides.
-        lhs, left_is_transposed = transpose(editor, lhs, [*range(first), first + 1, first]), False
+        lhs, left_is_transposed = editor.transpose(lhs, [*range(first), first + 1, first]), False
     batch = (0,) if first else ()
     numbers = DotDimensionNumbers(
         (first if left_is_transposed else first + 1,),
@@ -234,7 +217,7 @@ def _matrices(
         batch,
     )
     attributes = dataclasses.replace(i.attributes, dimension_numbers=numbers)
-    return reshape(editor, editor.add(Opcode.DOT, (lhs, rhs), attributes), i.shape.dimensions)
+    return editor.reshape(editor.add(Opcode.DOT, (lhs, rhs), attributes), i.shape.dimensions)
 
 
 def _outer(i: HloInstruction, left: _Side, right: _Side, editor: Editor) -> HloInstruction:
@@ -259,18 +242,15 @@ def _spread(
     """The operand, of whose other dimensions each has size 1, over these dimensions."""
     places = sorted(zip(kept, mapped, strict=True))
     sizes = [side.operand.shape.dimensions[d] for d, _ in places]
-    return broadcast(
-        editor, reshape(editor, side.operand, sizes), [target for _, target in places], dimensions
+    return editor.broadcast(
+        editor.reshape(side.operand, sizes), [target for _, target in places], dimensions
     )
 
 
-def _vector(
-    i: HloInstruction, matrix: _Side, vector: _Side, editor: Editor, adders: Adders
-) -> HloInstruction:
+def _vector(i: HloInstruction, matrix: _Side, vector: _Side, editor: Editor) -> HloInstruction:
     """A matrix, or another vector, times a vector: read once, in the order it lies in."""
     element_type = i.shape.element_type
-    if element_type not in adders:
-        adders[element_type] = binary_computation(editor, Opcode.ADD, element_type)
+    adder = editor.binary_computation(Opcode.ADD, element_type)
     sizes = matrix.operand.shape.dimensions
     batches = zip(vector.batch, matrix.batch, strict=True)
     contracted = zip(vector.contracted, matrix.contracted, strict=True)
@@ -278,8 +258,8 @@ def _vector(
     kept = sorted(places)
     spread = _spread(vector, kept, [places[d] for d in kept], sizes, editor)
     product = editor.add(Opcode.MULTIPLY, (matrix.operand, spread))
-    zero = constant(editor, 0, element_type)
-    total = reduce(editor, product, zero, sorted(matrix.contracted), adders[element_type])
+    zero = editor.constant(0, element_type)
+    total = editor.reduce(product, zero, sorted(matrix.contracted), adder)
     remaining = [d for d in range(len(sizes)) if d not in matrix.contracted]
     order = [remaining.index(d) for d in (*matrix.batch, *matrix.free)]
-    return reshape(editor, transpose(editor, total, order), i.shape.dimensions)
+    return editor.reshape(editor.transpose(total, order), i.shape.dimensions)

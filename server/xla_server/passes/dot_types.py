@@ -1,4 +1,6 @@
-"""Element types of dots, as capabilities of lowering ask for them."""
+"""Element types of dots, as capabilities of lowering ask for them, and orders of dimensions."""
+
+from collections.abc import Sequence
 
 from xla_contract.element_type import ElementType
 from xla_server.ir.module import HloInstruction
@@ -18,3 +20,9 @@ def is_narrow_product(i: HloInstruction, capability: Capability) -> bool:
 def operand_types(i: HloInstruction) -> frozenset[ElementType]:
     """Return the element types of an instruction's operands."""
     return frozenset(operand.shape.element_type for operand in i.operands)
+
+
+def is_in_order(i: HloInstruction, dimensions: Sequence[int]) -> bool:
+    """Return whether these dimensions ascend, those of size 1 aside."""
+    long = [d for d in dimensions if i.shape.dimensions[d] != 1]
+    return long == sorted(long)

@@ -5,9 +5,23 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from xla_contract.element_type import ElementType
+from xla_contract.literal import Literal
 from xla_contract.opcode import Opcode
+from xla_contract.ops.broadcast import BroadcastAttributes
+from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
+from xla_contract.ops.constant import ConstantAttributes
+from xla_contract.ops.convert import ConvertAttributes
 from xla_contract.ops.definition import NO_ATTRIBUTES
+from xla_contract.ops.parameter import ParameterAttributes
+from xla_contract.ops.reduce import ReduceAttributes
 from xla_contract.ops.registry import infer_shape
+from xla_contract.ops.reshape import ReshapeAttributes
+from xla_contract.ops.slice import SliceAttributes
+from xla_contract.ops.transpose import TransposeAttributes
+from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_contract.shape import Shape
 from xla_server.custom_calls import random_state
 from xla_server.ir.effects import has_side_effect
@@ -15,7 +29,12 @@ from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 
 
 class Editor:
-    """Makes instructions for one computation, with names that its module does not have yet."""
+    """Makes instructions for one computation, with names that its module does not have yet.
+
+    New instructions may call new computations. `RewritePass` puts the `shared` ones before all
+    others of the module, and the `inner` ones before the computation that it rewrites. The keys
+    of the shared ones say what they are made for.
+    """
 
     def __init__(self, module: HloModule) -> None:
         taken = {instruction.name for instruction in module.instructions()}
@@ -27,6 +46,8 @@ class Editor:
             1 + max((part.id for part in module.computations), default=0)
         )
         self._made: dict[HloInstruction, None] = {}
+        self.shared: dict[object, HloComputation] = {}
+        self.inner: list[HloComputation] = []
 
     def take(self) -> list[HloInstruction]:
         """The instructions made since the last call."""
@@ -103,6 +124,131 @@ class Editor:
         self._taken.add(name)
         return name
 
+    def constant(self, value: Any, element_type: ElementType) -> HloInstruction:
+        """A constant array of this type; Python numbers are converted to it."""
+        array = np.asarray(value)
+        if array.dtype != element_type.dtype:
+            array = array.astype(element_type.dtype)
+        literal = Literal.from_numpy(array, Shape.array(element_type, array.shape))
+        return self.add(Opcode.CONSTANT, (), ConstantAttributes(literal))
+
+    def full(
+        self, value: Any, element_type: ElementType, dimensions: Sequence[int]
+    ) -> HloInstruction:
+        """A scalar constant broadcast to these dimensions."""
+        return self.broadcast(self.constant(value, element_type), (), dimensions)
+
+    def broadcast(
+        self, operand: HloInstruction, mapped: Sequence[int], dimensions: Sequence[int]
+    ) -> HloInstruction:
+        """The operand with its dimensions at the `mapped` ones; itself where nothing changes."""
+        if operand.shape.dimensions == tuple(dimensions) and list(mapped) == list(
+            range(len(mapped))
+        ):
+            return operand
+        attributes = BroadcastAttributes(tuple(mapped), tuple(dimensions))
+        return self.add(Opcode.BROADCAST, (operand,), attributes)
+
+    def reshape(self, operand: HloInstruction, dimensions: Sequence[int]) -> HloInstruction:
+        """The operand under other dimensions; itself where they are its own."""
+        while operand.opcode is Opcode.RESHAPE:
+            (operand,) = operand.operands
+        if operand.shape.dimensions == tuple(dimensions):
+            return operand
+        return self.add(Opcode.RESHAPE, (operand,), ReshapeAttributes(tuple(dimensions)))
+
+    def transpose(self, operand: HloInstruction, permutation: Sequence[int]) -> HloInstruction:
+        """The operand with its dimensions permuted; itself where they stay."""
+        if list(permutation) == list(range(len(permutation))):
+            return operand
+        return self.add(Opcode.TRANSPOSE, (operand,), TransposeAttributes(tuple(permutation)))
+
+    def convert(self, operand: HloInstruction, target: ElementType) -> HloInstruction:
+        """The operand in this type; itself where it has it."""
+        if operand.shape.element_type is target:
+            return operand
+        return self.add(Opcode.CONVERT, (operand,), ConvertAttributes(target))
+
+    def sliced(
+        self,
+        operand: HloInstruction,
+        starts: Sequence[int],
+        limits: Sequence[int],
+        strides: Sequence[int] | None = None,
+    ) -> HloInstruction:
+        """A box of the operand."""
+        steps = (1,) * len(starts) if strides is None else tuple(strides)
+        attributes = SliceAttributes(tuple(starts), tuple(limits), steps)
+        return self.add(Opcode.SLICE, (operand,), attributes)
+
+    def index_elements(
+        self, indices: HloInstruction, mapped: Sequence[int], rank: int
+    ) -> list[HloInstruction]:
+        """The elements of the only index vector, each at the dimension it maps to; else zeros."""
+        flat = self.reshape(indices, (len(mapped),))
+        zero = self.constant(0, indices.shape.element_type)
+        starts = [zero] * rank
+        for number, d in enumerate(mapped):
+            starts[d] = self.reshape(self.sliced(flat, (number,), (number + 1,)), ())
+        return starts
+
+    def reduce(
+        self,
+        operand: HloInstruction,
+        initial: HloInstruction,
+        dimensions: Sequence[int],
+        reducer: HloComputation,
+    ) -> HloInstruction:
+        """A reduction of one array."""
+        attributes = ReduceAttributes(tuple(dimensions))
+        return self.add(Opcode.REDUCE, (operand, initial), attributes, (reducer,))
+
+    def element(self, operand: HloInstruction, index: int) -> HloInstruction:
+        """One element of a tuple."""
+        if operand.opcode is Opcode.TUPLE:
+            return operand.operands[index]
+        return self.add(Opcode.GET_TUPLE_ELEMENT, (operand,), GetTupleElementAttributes(index))
+
+    def zeros(self, shape: Shape) -> HloInstruction:
+        """Zeros of any shape; a token where the shape has one."""
+        if shape.is_tuple:
+            return self.add(Opcode.TUPLE, [self.zeros(part) for part in shape.tuple_shapes])
+        if shape.is_token:
+            return self.add(Opcode.AFTER_ALL, ())
+        if not shape.element_count:
+            return self.empty(shape)
+        return self.full(0, shape.element_type, shape.dimensions)
+
+    def empty(self, shape: Shape) -> HloInstruction:
+        """The constant of an array shape without elements."""
+        kind = shape.element_type
+        return self.constant(np.empty(shape.dimensions, kind.dtype), kind)
+
+    def parameter(self, number: int, shape: Shape) -> HloInstruction:
+        """A parameter of a computation that is being made."""
+        return self.add(Opcode.PARAMETER, (), ParameterAttributes(number, shape))
+
+    def compare(
+        self, lhs: HloInstruction, rhs: HloInstruction, direction: ComparisonDirection
+    ) -> HloInstruction:
+        """A comparison by the order of the operands' type."""
+        return self.add(Opcode.COMPARE, (lhs, rhs), CompareAttributes(direction))
+
+    def results_as(self, i: HloInstruction, results: Sequence[HloInstruction]) -> HloInstruction:
+        """These results in the form of the result of `i`: a tuple, or the only one itself."""
+        return self.add(Opcode.TUPLE, results) if i.shape.is_tuple else results[0]
+
+    def binary_computation(self, opcode: Opcode, element_type: ElementType) -> HloComputation:
+        """The computation of two scalars that is one operation, made once and then `shared`."""
+        key = opcode, element_type
+        if key not in self.shared:
+            shape = Shape.scalar(element_type)
+            parameters = [self.parameter(n, shape) for n in range(2)]
+            root = self.add(opcode, parameters)
+            name = f"{opcode}_{element_type.text}"
+            self.shared[key] = self.computation(name, [*parameters, root], root, parameters)
+        return self.shared[key]
+
 
 def users(computation: HloComputation) -> dict[HloInstruction, list[HloInstruction]]:
     """The instructions that read each instruction, each once."""
@@ -148,16 +294,6 @@ def rewrite(
         renew_operands(instruction, replaced)
     rearrange(computation)
     return True
-
-
-def rewrite_all(
-    module: HloModule, rule: Callable[[HloInstruction, Editor], HloInstruction | None]
-) -> bool:
-    """Rewrite every computation by a rule that is given the editor; return whether any changed."""
-    editor, changed = Editor(module), False
-    for computation in module.computations:
-        changed |= rewrite(computation, lambda i: rule(i, editor), editor)
-    return changed
 
 
 def renew_operands(

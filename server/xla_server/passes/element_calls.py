@@ -4,19 +4,11 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.opcode import Opcode
-from xla_contract.ops.parameter import ParameterAttributes
 from xla_contract.shape import Shape
 from xla_server.evaluator.lifted import can_lift
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.build import (
-    convert,
-    count,
-    element,
-    empty,
-    reshape,
-    zeros,
-)
+from xla_server.passes.build import count
 from xla_server.passes.call_inliner import copied
 from xla_server.passes.counted_loop import Values, counted_loop, read_slice, write_slice
 from xla_server.passes.edit import Editor
@@ -77,22 +69,21 @@ class Formulas:
 
 @dataclasses.dataclass(frozen=True)
 class ElementCaller:
-    """Writes calls of a computation into what `editor` makes; `made` gets what loops consist of."""
+    """Writes calls of a computation into what `editor` makes."""
 
     editor: Editor
-    made: list[HloComputation]
     computation: HloComputation
 
     def one(self, arguments: Values) -> list[HloInstruction]:
         """The results for scalars, which are converted to the parameters' types."""
         given = tuple(
-            convert(self.editor, argument, parameter.shape.element_type)
+            self.editor.convert(argument, parameter.shape.element_type)
             for argument, parameter in zip(arguments, self.computation.parameters, strict=True)
         )
         result = copied(self.computation, given, self.editor)
         if not result.shape.is_tuple:
             return [result]
-        return [element(self.editor, result, n) for n in range(len(result.shape.tuple_shapes))]
+        return [self.editor.element(result, n) for n in range(len(result.shape.tuple_shapes))]
 
     def one_where(
         self, condition: HloInstruction, arguments: Values, otherwise: Values
@@ -103,22 +94,22 @@ class ElementCaller:
         outside = editor.take()
         branches = []
         for is_called in (True, False):
-            parameter = editor.add(Opcode.PARAMETER, (), ParameterAttributes(0, given.shape))
-            parts = [element(editor, parameter, n) for n in range(len(given.operands))]
+            parameter = editor.parameter(0, given.shape)
+            parts = [editor.element(parameter, n) for n in range(len(given.operands))]
             others = parts[len(arguments) :]
             results = others
             if is_called:
                 results = [
-                    convert(editor, result, other.shape.element_type)
+                    editor.convert(result, other.shape.element_type)
                     for result, other in zip(self.one(parts[: len(arguments)]), others, strict=True)
                 ]
             root = editor.add(Opcode.TUPLE, results)
             name = f"{self.computation.name}.{'called' if is_called else 'not_called'}"
             branches.append(editor.computation(name, editor.take(), root, [parameter]))
         editor.put_back(outside)
-        self.made.extend(branches)
+        editor.inner += branches
         chosen = editor.add(Opcode.CONDITIONAL, (condition, given, given), called=branches)
-        return [element(editor, chosen, n) for n in range(len(otherwise))]
+        return [editor.element(chosen, n) for n in range(len(otherwise))]
 
     def each(
         self, arrays: Values, condition: HloInstruction | None = None, otherwise: Values = ()
@@ -137,7 +128,7 @@ class ElementCaller:
             shapes = [part.shape for part in otherwise]
         results = [Shape.array(shape.element_type, (size,)) for shape in shapes]
         if not size:
-            return [reshape(editor, empty(editor, shape), dimensions) for shape in results]
+            return [editor.reshape(editor.empty(shape), dimensions) for shape in results]
         given = [*arrays, *otherwise, *([] if condition is None else [condition])]
 
         def called(scalars: Values) -> list[HloInstruction]:
@@ -147,8 +138,8 @@ class ElementCaller:
             return self.one_where(scalars[-1], arguments, scalars[len(arrays) : -1])
 
         if size == 1:
-            found = called([reshape(editor, array, ()) for array in given])
-            return [reshape(editor, part, dimensions) for part in found]
+            found = called([editor.reshape(array, ()) for array in given])
+            return [editor.reshape(part, dimensions) for part in found]
 
         def turn(number: HloInstruction, given: Values, results: Values) -> Values:
             found = called([read_slice(editor, array, number) for array in given])
@@ -157,8 +148,8 @@ class ElementCaller:
                 for result, part in zip(results, found, strict=True)
             ]
 
-        flat = [reshape(editor, array, (size,)) for array in given]
-        initial = [zeros(editor, shape) for shape in results]
+        flat = [editor.reshape(array, (size,)) for array in given]
+        initial = [editor.zeros(shape) for shape in results]
         name = self.computation.name
-        found = counted_loop(editor, self.made, name, size, flat, initial, turn)
-        return [reshape(editor, part, dimensions) for part in found]
+        found = counted_loop(editor, name, size, flat, initial, turn)
+        return [editor.reshape(part, dimensions) for part in found]

@@ -1,62 +1,28 @@
 """Operations with computations on scalars that no kernel can hold, as loops that call them."""
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from xla_contract.opcode import Opcode
 from xla_contract.ops.concatenate import ConcatenateAttributes
 from xla_contract.shape import Shape
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.build import broadcast, convert, count, reshape, sliced, transpose
+from xla_server.ir.module import HloInstruction, HloModule
+from xla_server.passes.build import count
 from xla_server.passes.counted_loop import Values, counted_loop, read_slice
 from xla_server.passes.edit import Editor, rewrite
 from xla_server.passes.element_calls import ElementCaller, Formulas
+from xla_server.passes.rewrite_pass import RewritePass
 from xla_server.passes.scatter_loop import scattered
 from xla_server.passes.sort_loop import sorted_by_insertion
 from xla_server.passes.window_loops import folded_under_windows, selected_and_scattered
 
 
-@dataclasses.dataclass(frozen=True)
-class ElementLoops:
-    """Writes map, reduce, sort ... as loops where what they call is more than a formula.
-
-    Loops, branches, sorts or random numbers in a computation on scalars have no place in kernels.
-    Results are those of the evaluators: elements are combined in the same order.
-    """
-
-    name: str = "element-loops"
-
-    def apply(self, module: HloModule) -> bool:
-        """Write out everywhere; whether anything was."""
-        if not any(i.opcode in _WRITTEN for i in module.instructions()):
-            return False
-        editor, formulas = Editor(module), Formulas()
-        changed = _without_wrappings(module, editor)
-        for computation in list(module.computations):
-            made: list[HloComputation] = []
-
-            def rule(i: HloInstruction, made: list[HloComputation] = made) -> HloInstruction | None:
-                return _written_out(i, editor, made, formulas)
-
-            changed |= rewrite(computation, rule, editor)
-            place = module.computations.index(computation)
-            module.computations[place:place] = made
-        return changed
-
-
-def _without_wrappings(module: HloModule, editor: Editor) -> bool:
+def _without_wrappings(module: HloModule) -> bool:
     """Let values through what means nothing for scalars; whether there was any."""
-    called = {
-        computation
-        for i in module.instructions()
-        if i.opcode in _WRITTEN
-        for computation in i.called
-    }
-    changed = False
-    for computation in module.computations:
-        if computation in called:
-            changed |= rewrite(computation, _unwrapped, editor)
+    editor, changed = Editor(module), False
+    calling = (i for i in module.instructions() if i.opcode in _WRITTEN)
+    for computation in {called for i in calling for called in i.called}:
+        changed |= rewrite(computation, _unwrapped, editor)
     return changed
 
 
@@ -69,22 +35,19 @@ def _unwrapped(i: HloInstruction) -> HloInstruction | None:
     return None
 
 
-def _written_out(
-    i: HloInstruction, editor: Editor, made: list[HloComputation], formulas: Formulas
-) -> HloInstruction | None:
-    write = _WRITTEN.get(i.opcode)
-    if write is None or any(shape.dynamic_dimensions for shape in _arrays(i)):
+def _written_out(i: HloInstruction, editor: Editor, formulas: Formulas) -> HloInstruction | None:
+    if any(shape.dynamic_dimensions for shape in _arrays(i)):
         return None
     fits = formulas.fits_loops if i.opcode in _TRACED else formulas.fits_text
     if all(map(fits, i.called)):
         return None
-    results = write(i, [ElementCaller(editor, made, called) for called in i.called])
+    results = _WRITTEN[i.opcode](i, [ElementCaller(editor, called) for called in i.called])
     shapes = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
     found = [
-        convert(editor, result, shape.element_type)
+        editor.convert(result, shape.element_type)
         for result, shape in zip(results, shapes, strict=True)
     ]
-    return editor.add(Opcode.TUPLE, found) if i.shape.is_tuple else found[0]
+    return editor.results_as(i, found)
 
 
 def _arrays(i: HloInstruction) -> list[Shape]:
@@ -107,14 +70,12 @@ def _reduce(i: HloInstruction, callers: list[ElementCaller]) -> Values:
     depth = count([sizes[d] for d in folded])
     types = [parameter.shape.element_type for parameter in caller.computation.parameters]
     start = [
-        broadcast(editor, convert(editor, value, kind), (), rest)
+        editor.broadcast(editor.convert(value, kind), (), rest)
         for value, kind in zip(initial, types, strict=False)
     ]
     rows = [
-        convert(
-            editor,
-            reshape(editor, transpose(editor, array, (*folded, *kept)), (depth, *rest)),
-            kind,
+        editor.convert(
+            editor.reshape(editor.transpose(array, (*folded, *kept)), (depth, *rest)), kind
         )
         for array, kind in zip(arrays, types[len(arrays) :], strict=True)
     ]
@@ -125,7 +86,7 @@ def _reduce(i: HloInstruction, callers: list[ElementCaller]) -> Values:
         def turn(number: HloInstruction, given: Values, totals: Values) -> Values:
             return caller.each([*totals, *(read_slice(editor, array, number) for array in given)])
 
-        return counted_loop(editor, caller.made, i.name, depth, rows, start, turn)
+        return counted_loop(editor, i.name, depth, rows, start, turn)
     while depth > 1:
         pairs = caller.each(
             [_rows(editor, array, first, depth // 2 * 2, 2) for first in (0, 1) for array in rows]
@@ -138,7 +99,7 @@ def _reduce(i: HloInstruction, callers: list[ElementCaller]) -> Values:
                 for parts in zip(pairs, last, strict=True)
             ]
         rows, depth = pairs, depth // 2 + depth % 2
-    return caller.each([*start, *(reshape(editor, array, rest) for array in rows)])
+    return caller.each([*start, *(editor.reshape(array, rest) for array in rows)])
 
 
 def _rows(
@@ -146,7 +107,7 @@ def _rows(
 ) -> HloInstruction:
     sizes = array.shape.dimensions
     starts = (first, *(0 for _ in sizes[1:]))
-    return sliced(editor, array, starts, (limit, *sizes[1:]), (step, *(1 for _ in sizes[1:])))
+    return editor.sliced(array, starts, (limit, *sizes[1:]), (step, *(1 for _ in sizes[1:])))
 
 
 _WRITTEN: Mapping[Opcode, Callable[[HloInstruction, list[ElementCaller]], Values]] = (
@@ -163,3 +124,21 @@ _WRITTEN: Mapping[Opcode, Callable[[HloInstruction, list[ElementCaller]], Values
 )
 _TRACED = (Opcode.MAP, Opcode.REDUCE, Opcode.REDUCE_WINDOW)
 """Those that are made into loop nests; the others have kernels written by hand."""
+
+
+class ElementLoops(RewritePass):
+    """Writes map, reduce, sort and the like as loops if they call more than a formula.
+
+    No kernel can hold a computation on scalars with loops, branches, sorts or random numbers.
+    Results are those of the evaluators: elements are combined in the same order.
+    """
+
+    name = "element-loops"
+    opcodes = _WRITTEN.keys()
+
+    def apply(self, module: HloModule) -> bool:
+        """Write out everywhere; whether anything was."""
+        formulas = Formulas()
+        unwrapped = _without_wrappings(module)
+        written = self._rewrite(module, lambda _, e: lambda i: _written_out(i, e, formulas))
+        return unwrapped or written

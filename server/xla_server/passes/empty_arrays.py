@@ -1,23 +1,23 @@
 """What reads or gives arrays without elements, replaced by what it is known to give."""
 
-import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.opcode import Opcode
 from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloInstruction, HloModule
-from xla_server.passes.build import broadcast, convert, empty, full, is_empty
-from xla_server.passes.edit import Editor, rewrite_all
+from xla_server.passes.build import is_empty
+from xla_server.passes.edit import Editor
+from xla_server.passes.rewrite_pass import EditorRule, RewritePass
 
 _KEPT = frozenset({Opcode.CONSTANT, Opcode.PARAMETER, Opcode.CUSTOM_CALL, Opcode.TUPLE})
 
 
-@dataclasses.dataclass(frozen=True)
-class EmptyArrays:
+class EmptyArrays(RewritePass):
     """Leaves nothing that would compute elements from arrays that have none."""
 
-    name: str = "empty-arrays"
+    name = "empty-arrays"
+    opcodes = frozenset(Opcode) - _KEPT
 
     def apply(self, module: HloModule) -> bool:
         """Replace everywhere; whether anything was."""
@@ -25,17 +25,16 @@ class EmptyArrays:
             0 in leaf.dimensions for i in module.instructions() for leaf in i.shape.leaves()
         ):
             return False
-        return rewrite_all(module, _replaced)
+        return super().apply(module)
 
-
-def _replaced(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    if i.opcode in _KEPT or has_side_effect(i):
-        return None
-    leaves = list(i.shape.leaves())
-    if leaves and all(leaf.is_array and 0 in leaf.dimensions for leaf in leaves):
-        return _all_empty(i, editor)
-    rule = _RULES.get(i.opcode)
-    return None if rule is None else rule(i, editor)
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        if has_side_effect(i):
+            return None
+        leaves = list(i.shape.leaves())
+        if leaves and all(leaf.is_array and 0 in leaf.dimensions for leaf in leaves):
+            return _all_empty(i, editor)
+        rule = _RULES.get(i.opcode)
+        return None if rule is None else rule(i, editor)
 
 
 def _all_empty(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -43,10 +42,10 @@ def _all_empty(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     if i.opcode in (Opcode.WHILE, Opcode.CALL, Opcode.CONDITIONAL, Opcode.FUSION):
         return None
     if i.shape.is_array:
-        return empty(editor, i.shape)
+        return editor.empty(i.shape)
     if any(not part.is_array for part in i.shape.tuple_shapes):
         return None
-    return editor.add(Opcode.TUPLE, [empty(editor, part) for part in i.shape.tuple_shapes])
+    return editor.add(Opcode.TUPLE, [editor.empty(part) for part in i.shape.tuple_shapes])
 
 
 def _reduction(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -56,23 +55,23 @@ def _reduction(i: HloInstruction, editor: Editor) -> HloInstruction | None:
         return None
     shapes = i.shape.tuple_shapes or (i.shape,)
     results = [
-        broadcast(editor, convert(editor, initial, shape.element_type), (), shape.dimensions)
+        editor.broadcast(editor.convert(initial, shape.element_type), (), shape.dimensions)
         for initial, shape in zip(i.operands[half:], shapes, strict=True)
     ]
-    return editor.add(Opcode.TUPLE, results) if i.shape.is_tuple else results[0]
+    return editor.results_as(i, results)
 
 
 def _product(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     """A sum of nothing."""
     if not any(map(is_empty, i.operands[:2])):
         return None
-    return full(editor, 0, i.shape.element_type, i.shape.dimensions)
+    return editor.full(0, i.shape.element_type, i.shape.dimensions)
 
 
 def _pad(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     if not is_empty(i.operands[0]):
         return None
-    return broadcast(editor, i.operands[1], (), i.shape.dimensions)
+    return editor.broadcast(i.operands[1], (), i.shape.dimensions)
 
 
 def _scatter(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -80,7 +79,7 @@ def _scatter(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     if not is_empty(i.operands[-1]):
         return None
     results = i.operands[:targets]
-    return editor.add(Opcode.TUPLE, results) if i.shape.is_tuple else results[0]
+    return editor.results_as(i, results)
 
 
 def _update(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -90,21 +89,19 @@ def _update(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 def _select_and_scatter(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     if not is_empty(i.operands[1]):
         return None
-    return broadcast(editor, i.operands[2], (), i.shape.dimensions)
+    return editor.broadcast(i.operands[2], (), i.shape.dimensions)
 
 
-_RULES: Mapping[Opcode, Callable[[HloInstruction, Editor], HloInstruction | None]] = (
-    MappingProxyType(
-        {
-            Opcode.CONVOLUTION: _product,
-            Opcode.DOT: _product,
-            Opcode.DYNAMIC_UPDATE_SLICE: _update,
-            Opcode.PAD: _pad,
-            Opcode.RAGGED_DOT: _product,
-            Opcode.REDUCE: _reduction,
-            Opcode.REDUCE_WINDOW: _reduction,
-            Opcode.SCATTER: _scatter,
-            Opcode.SELECT_AND_SCATTER: _select_and_scatter,
-        }
-    )
+_RULES: Mapping[Opcode, EditorRule] = MappingProxyType(
+    {
+        Opcode.CONVOLUTION: _product,
+        Opcode.DOT: _product,
+        Opcode.DYNAMIC_UPDATE_SLICE: _update,
+        Opcode.PAD: _pad,
+        Opcode.RAGGED_DOT: _product,
+        Opcode.REDUCE: _reduction,
+        Opcode.REDUCE_WINDOW: _reduction,
+        Opcode.SCATTER: _scatter,
+        Opcode.SELECT_AND_SCATTER: _select_and_scatter,
+    }
 )

@@ -15,29 +15,11 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.concatenate import ConcatenateAttributes
 from xla_contract.ops.reduce import ReduceAttributes
 from xla_contract.ops.reduce_window import ReduceWindowAttributes
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.build import broadcast, transpose
-from xla_server.passes.edit import Editor, rewrite, users
+from xla_server.passes.edit import Editor, users
+from xla_server.passes.rewrite_pass import Rule, TargetRewritePass
 from xla_server.target.target import Target
-
-
-@dataclasses.dataclass(frozen=True)
-class FeaturesLast:
-    """Transposes what convolutions read, and their results back, as late as possible."""
-
-    target: Target
-    name: str = "features-last"
-
-    def apply(self, module: HloModule) -> bool:
-        """Rewrite everywhere; whether anything was."""
-        editor = Editor(module)
-        changed = False
-        for computation in module.computations:
-            if any(i.opcode is Opcode.CONVOLUTION for i in computation.instructions):
-                moving = _Moving(computation, editor, self.target)
-                changed |= rewrite(computation, moving.moved, editor)
-        return changed
 
 
 class _Moving:
@@ -54,14 +36,13 @@ class _Moving:
         if i.opcode is Opcode.CONVOLUTION:
             made, order = self._convolution(i)
         else:
-            rule = _RULES.get(i.opcode)
             order = self._order_of(i)
-            if rule is None or order is None:
+            if order is None:
                 return None
-            made, order = rule(i, order, self._editor)
+            made, order = _RULES[i.opcode](i, order, self._editor)
         if made is None or order is None or list(order) == sorted(order):
             return made
-        result = transpose(self._editor, made, order)
+        result = self._editor.transpose(made, order)
         self._readers[result] = self._readers[i]
         self._made.add(result)
         return result
@@ -86,7 +67,7 @@ class _Moving:
         """A convolution that reads what is transposed as it is, and gives features last."""
         numbers = i.attributes.dimension_numbers
         operands = list(i.operands)
-        for place, renumbered in ((0, _input_numbers), (1, _kernel_numbers)):
+        for place, renumbered in ((0, input_numbers), (1, kernel_numbers)):
             if operands[place] in self._made:
                 order = operands[place].attributes.permutation
                 (operands[place],) = operands[place].operands
@@ -95,11 +76,11 @@ class _Moving:
         is_taken = operands[0] is not i.operands[0]
         if is_worth_it(i, self._target) or (is_taken and has_one_place(i)):
             into = _last(numbers.input_order)
-            operands[0] = transpose(self._editor, operands[0], into)
-            numbers = _input_numbers(numbers, _inverse(into))
+            operands[0] = self._editor.transpose(operands[0], into)
+            numbers = input_numbers(numbers, _inverse(into))
             inputs, outputs, *window = numbers.kernel_order
-            operands[1] = transpose(self._editor, operands[1], (*window, inputs, outputs))
-            numbers = _kernel_numbers(numbers, _inverse((*window, inputs, outputs)))
+            operands[1] = self._editor.transpose(operands[1], (*window, inputs, outputs))
+            numbers = kernel_numbers(numbers, _inverse((*window, inputs, outputs)))
             order = _last(numbers.output_order)
             numbers = _output_numbers(numbers, order)
             back = _inverse(order)
@@ -155,7 +136,7 @@ def is_worth_it(i: HloInstruction, target: Target) -> bool:
     return is_tiled and bool(i.shape.element_count * depth >= moved * capability.MIN_TAPS)
 
 
-def _input_numbers(
+def input_numbers(
     numbers: ConvolutionDimensionNumbers, order: Sequence[int]
 ) -> ConvolutionDimensionNumbers:
     """The numbers where dimension d of the input is `order[d]` now."""
@@ -167,7 +148,7 @@ def _input_numbers(
     )
 
 
-def _kernel_numbers(
+def kernel_numbers(
     numbers: ConvolutionDimensionNumbers, order: Sequence[int]
 ) -> ConvolutionDimensionNumbers:
     """The same of the kernel."""
@@ -206,7 +187,7 @@ def _elementwise(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> M
         else:
             mapped = [order[d] for d in part.attributes.dimensions]
             dimensions = [part.shape.dimensions[d] for d in _inverse(order)]
-            operands.append(broadcast(editor, part.operands[0], mapped, dimensions))
+            operands.append(editor.broadcast(part.operands[0], mapped, dimensions))
     return editor.add(i.opcode, operands, i.attributes), order
 
 
@@ -255,3 +236,15 @@ _RULES: Mapping[Opcode, Callable[[HloInstruction, tuple[int, ...], Editor], Move
 )
 _TAKEN = frozenset({*_RULES, Opcode.CONVOLUTION, Opcode.TRANSPOSE})
 """What may read an array before its transpose."""
+
+
+class FeaturesLast(TargetRewritePass):
+    """Transposes what convolutions read, and their results back, as late as possible."""
+
+    name = "features-last"
+    opcodes = _TAKEN - {Opcode.TRANSPOSE}
+
+    def _rule_in(self, computation: HloComputation, editor: Editor) -> Rule | None:
+        if all(i.opcode is not Opcode.CONVOLUTION for i in computation.instructions):
+            return None
+        return _Moving(computation, editor, self.target).moved

@@ -1,89 +1,64 @@
 """Sums and products of narrow floats computed in a wide type and rounded once."""
 
 import dataclasses
-from collections.abc import Callable
 
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.convolution import ConvolutionAttributes
 from xla_contract.ops.dot import DotAttributes
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.wide_reducer import widened
-from xla_server.passes.build import binary_computation, combiner, convert, element
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.build import combiner
+from xla_server.passes.edit import Editor
+from xla_server.passes.rewrite_pass import RewritePass
 
 _SUMS = frozenset({Opcode.ADD, Opcode.MULTIPLY})
+_PRODUCTS = frozenset({Opcode.DOT, Opcode.CONVOLUTION})
+_REDUCTIONS = frozenset({Opcode.REDUCE, Opcode.REDUCE_WINDOW})
 _BY_LAPACK = frozenset({Opcode.CHOLESKY, Opcode.TRIANGULAR_SOLVE})
 
-Reducers = dict[Opcode | HloComputation, HloComputation]
-"""Wide reducers by their operation or by the narrow reducer they are made of."""
 
-
-@dataclasses.dataclass(frozen=True)
-class FloatWidening:
+class FloatWidening(RewritePass):
     """Puts conversions around what accumulates floats narrower than f32, and around mixed products.
 
     Reductions by any formula that rounds are done in f32 and rounded once. Minima and maxima round
     nothing and stay as they are; integer products too.
     """
 
-    name: str = "float-widening"
+    name = "float-widening"
+    opcodes = _PRODUCTS | _REDUCTIONS | _BY_LAPACK
 
-    def apply(self, module: HloModule) -> bool:
-        """Widen everywhere; whether anything was."""
-        editor = Editor(module)
-        reducers: Reducers = {}
-
-        def rule(i: HloInstruction) -> HloInstruction | None:
-            if i.opcode in (Opcode.DOT, Opcode.CONVOLUTION):
-                return _product(i, editor)
-            if i.opcode in (Opcode.REDUCE, Opcode.REDUCE_WINDOW):
-                return _reduction(i, editor, reducers)
-            if i.opcode in _BY_LAPACK and _is_narrow(i.shape.element_type):
-                operands = [convert(editor, operand, ElementType.F32) for operand in i.operands]
-                return convert(
-                    editor, editor.add(i.opcode, operands, i.attributes), i.shape.element_type
-                )
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        if i.opcode in _PRODUCTS:
+            return _product(i, editor)
+        if i.opcode in _REDUCTIONS:
+            return _reduction(i, editor)
+        if not _is_narrow(i.shape.element_type):
             return None
-
-        changed = _everywhere(module, rule, editor)
-        module.computations[:0] = reducers.values()
-        return changed
+        operands = [editor.convert(operand, ElementType.F32) for operand in i.operands]
+        return editor.convert(editor.add(i.opcode, operands, i.attributes), i.shape.element_type)
 
 
-def _everywhere(
-    module: HloModule, rule: Callable[[HloInstruction], HloInstruction | None], editor: Editor
-) -> bool:
-    changed = False
-    for computation in module.computations:
-        changed |= rewrite(computation, rule, editor)
-    return changed
-
-
-def _reduction(i: HloInstruction, editor: Editor, reducers: Reducers) -> HloInstruction | None:
+def _reduction(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     reducer = i.called[0]
     opcode = combiner(reducer)
     if opcode in _SUMS and len(i.operands) == 2:
         if not _is_narrow(i.shape.element_type):
             return None
-        if opcode not in reducers:
-            reducers[opcode] = binary_computation(editor, opcode, ElementType.F32)
-        return _by(reducers[opcode], i, editor)
-    if reducer not in reducers:
+        return _by(editor.binary_computation(opcode, ElementType.F32), i, editor)
+    if reducer not in editor.shared:
         formula = widened(reducer)
         if formula is None:
             return None
-        reducers[reducer] = _own(formula, editor)
-    return _by(reducers[reducer], i, editor)
+        editor.shared[reducer] = _own(formula, editor)
+    return _by(editor.shared[reducer], i, editor)
 
 
 def _by(reducer: HloComputation, i: HloInstruction, editor: Editor) -> HloInstruction:
     """Return the reduction by a wide reducer, rounded to the types it has."""
     # The interpreter rounds what it is given to the reducer's type first; so do these.
     operands = [
-        convert(
-            editor, convert(editor, operand, narrow.shape.element_type), wide.shape.element_type
-        )
+        editor.convert(editor.convert(operand, narrow.shape.element_type), wide.shape.element_type)
         for operand, narrow, wide in zip(
             (*i.operands[len(i.operands) // 2 :], *i.operands[: len(i.operands) // 2]),
             i.called[0].parameters,
@@ -94,9 +69,9 @@ def _by(reducer: HloComputation, i: HloInstruction, editor: Editor) -> HloInstru
     count = len(operands) // 2
     wide = editor.add(i.opcode, (*operands[count:], *operands[:count]), i.attributes, (reducer,))
     if not i.shape.is_tuple:
-        return convert(editor, wide, i.shape.element_type)
+        return editor.convert(wide, i.shape.element_type)
     parts = [
-        convert(editor, element(editor, wide, number), part.element_type)
+        editor.convert(editor.element(wide, number), part.element_type)
         for number, part in enumerate(i.shape.tuple_shapes)
     ]
     return editor.add(Opcode.TUPLE, parts)
@@ -135,8 +110,8 @@ def _product(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     wide = accumulation_type(types)
     if wide is None or set(types) == {wide}:
         return None
-    operands = [convert(editor, operand, wide) for operand in i.operands]
+    operands = [editor.convert(operand, wide) for operand in i.operands]
     attributes: DotAttributes | ConvolutionAttributes = dataclasses.replace(
         i.attributes, preferred_element_type=wide
     )
-    return convert(editor, editor.add(i.opcode, operands, attributes), result)
+    return editor.convert(editor.add(i.opcode, operands, attributes), result)

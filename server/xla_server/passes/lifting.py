@@ -1,35 +1,30 @@
 """Computations on scalars applied to arrays, instruction by instruction."""
 
-import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.opcode import Opcode
 from xla_contract.ops.map import MapAttributes
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.build import broadcast, convert, literal_of
-from xla_server.passes.edit import Editor, rewrite_all
+from xla_server.passes.build import literal_of
+from xla_server.passes.edit import Editor
+from xla_server.passes.rewrite_pass import RewritePass
 
 _SAME = frozenset({Opcode.BROADCAST, Opcode.COPY, Opcode.RESHAPE, Opcode.TRANSPOSE})
 LONGEST = 64
 """Instructions of a computation that are copied to where it is called."""
 
 
-@dataclasses.dataclass(frozen=True)
-class MapInliner:
+class MapInliner(RewritePass):
     """Replaces `map` by the operations of the computation it applies."""
 
-    name: str = "map-inliner"
+    name = "map-inliner"
+    opcodes = (Opcode.MAP,)
 
-    def apply(self, module: HloModule) -> bool:
-        """Inline everywhere; whether anything was."""
-        return rewrite_all(module, _inlined)
-
-
-def _inlined(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    if i.opcode is not Opcode.MAP or not i.shape.is_array or not is_liftable(i.called[0]):
-        return None
-    return applied(i.called[0], i.operands, i.shape.dimensions, editor)
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        if not i.shape.is_array or not is_liftable(i.called[0]):
+            return None
+        return applied(i.called[0], i.operands, i.shape.dimensions, editor)
 
 
 def is_liftable(computation: HloComputation) -> bool:
@@ -97,10 +92,10 @@ def _wide(
 ) -> list[HloInstruction]:
     """Return arguments of the parameters' types, all of these dimensions."""
     given = [
-        convert(editor, argument, parameter.shape.element_type)
+        editor.convert(argument, parameter.shape.element_type)
         for argument, parameter in zip(arguments, computation.parameters, strict=True)
     ]
-    return [part if part.shape.rank else broadcast(editor, part, (), dimensions) for part in given]
+    return [part if part.shape.rank else editor.broadcast(part, (), dimensions) for part in given]
 
 
 def _lifted(
@@ -119,7 +114,7 @@ def _lifted(
             copies[i] = copies[i.operands[0]]
         elif literal_of(i) is not None:
             scalar = editor.copy(i, ())
-            copies[i] = broadcast(editor, scalar, (), dimensions)
+            copies[i] = editor.broadcast(scalar, (), dimensions)
         else:
             copies[i] = editor.add(
                 i.opcode, [copies[operand] for operand in i.operands], i.attributes

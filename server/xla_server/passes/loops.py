@@ -4,7 +4,6 @@ import dataclasses
 
 from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import ComparisonDirection
-from xla_contract.ops.parameter import ParameterAttributes
 from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_contract.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
@@ -93,7 +92,7 @@ def resize(
     `root` becomes the root; what is read of elements without a place must have no readers left.
     """
     (parameter,) = computation.parameters
-    new = editor.add(Opcode.PARAMETER, (), ParameterAttributes(0, state))
+    new = editor.parameter(0, state)
     elements: dict[HloInstruction, HloInstruction] = {parameter: new}
     for part in computation.instructions:
         if is_element(part, parameter) and part.attributes.index in places:

@@ -1,46 +1,35 @@
 """ragged-dot in terms of one dot for each group, of which the group's part is kept."""
 
-import dataclasses
-
 import numpy as np
 
 from xla_contract.dimension_numbers import DotDimensionNumbers
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
+from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.concatenate import ConcatenateAttributes
 from xla_contract.ops.dot import DotAttributes, free_dimensions
 from xla_contract.ops.iota import IotaAttributes
 from xla_contract.ops.ragged_dot import RaggedMode
 from xla_contract.shape import Shape
-from xla_server.ir.module import HloInstruction, HloModule
-from xla_server.passes.build import broadcast, convert, full, reshape, sliced, zeros
-from xla_server.passes.edit import Editor, rewrite_all
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.edit import Editor
+from xla_server.passes.rewrite_pass import RewritePass
 
 
-@dataclasses.dataclass(frozen=True)
-class RaggedDotExpander:
+class RaggedDotExpander(RewritePass):
     """Writes ragged dots as dense ones, with zeros outside the groups."""
 
-    name: str = "ragged-dot-expander"
+    name = "ragged-dot-expander"
+    opcodes = (Opcode.RAGGED_DOT,)
 
-    def apply(self, module: HloModule) -> bool:
-        """Expand everywhere; whether anything was."""
-        if not any(i.opcode is Opcode.RAGGED_DOT for i in module.instructions()):
-            return False
-        return rewrite_all(module, _expanded)
-
-
-def _expanded(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    if i.opcode is not Opcode.RAGGED_DOT:
-        return None
-    lhs, rhs, _ = i.operands
-    if i.attributes.mode is RaggedMode.BATCH:
-        return _dot(i, lhs, rhs, i.attributes.dimension_numbers, editor)
-    if not i.shape.element_count:
-        return zeros(editor, i.shape)
-    work = _Ragged(i, editor)
-    return work.stacked() if i.attributes.mode is RaggedMode.CONTRACTING else work.selected()
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        lhs, rhs, _ = i.operands
+        if i.attributes.mode is RaggedMode.BATCH:
+            return _dot(i, lhs, rhs, i.attributes.dimension_numbers, editor)
+        if not i.shape.element_count:
+            return editor.zeros(i.shape)
+        work = _Ragged(i, editor)
+        return work.stacked() if i.attributes.mode is RaggedMode.CONTRACTING else work.selected()
 
 
 def _dot(
@@ -61,7 +50,7 @@ class _Ragged:
     def __init__(self, i: HloInstruction, editor: Editor) -> None:
         self._i, self._editor = i, editor
         self._lhs, self._rhs, sizes = i.operands
-        self._sizes = convert(editor, sizes, ElementType.S64)
+        self._sizes = editor.convert(sizes, ElementType.S64)
         self._groups = sizes.shape.dimensions[-1]
         self._numbers = i.attributes.dimension_numbers
         self._cut = [*i.attributes.prefix(self._lhs.shape.rank), i.attributes.lhs_ragged_dimension]
@@ -74,12 +63,12 @@ class _Ragged:
         )
         order = (*batch, *free_dimensions(self._lhs.shape.rank, contracted, batch))
         places = [order.index(d) for d in self._cut]
-        result = zeros(self._editor, self._i.shape)
+        result = self._editor.zeros(self._i.shape)
         numbers = self._numbers_of_one()
         for group, members in enumerate(self._members()):
             own = self._matrix(group)
             found = _dot(self._i, self._lhs, own, numbers, self._editor)
-            mask = self._spread(members, places, self._i.shape.dimensions)
+            mask = self._editor.broadcast(members, places, self._i.shape.dimensions)
             result = self._editor.add(Opcode.SELECT, (mask, found, result))
         return result
 
@@ -94,7 +83,7 @@ class _Ragged:
             lhs = self._masked(self._lhs, members, self._cut)
             rhs = self._masked(self._rhs, members, there)
             product = _dot(self._i, lhs, rhs, numbers, self._editor)
-            parts.append(reshape(self._editor, product, (1, *product.shape.dimensions)))
+            parts.append(self._editor.reshape(product, (1, *product.shape.dimensions)))
         return self._editor.add(Opcode.CONCATENATE, parts, ConcatenateAttributes(0))
 
     def _members(self) -> list[HloInstruction]:
@@ -103,12 +92,12 @@ class _Ragged:
         shape = Shape.array(ElementType.S64, sizes)
         places = editor.add(Opcode.IOTA, (), IotaAttributes(shape, len(sizes) - 1))
         prefix = self._sizes.shape.dimensions[:-1]
-        stop = full(editor, 0, ElementType.S64, prefix)
+        stop = editor.full(0, ElementType.S64, prefix)
         found = []
         for group in range(self._groups):
             starts = [*(0 for _ in prefix), group]
             limits = [*prefix, group + 1]
-            own = reshape(editor, sliced(editor, self._sizes, starts, limits), prefix)
+            own = editor.reshape(editor.sliced(self._sizes, starts, limits), prefix)
             start, stop = stop, editor.add(Opcode.ADD, (stop, own))
             inside = [
                 self._compared(places, bound, direction)
@@ -123,30 +112,25 @@ class _Ragged:
     def _compared(
         self, places: HloInstruction, bound: HloInstruction, direction: ComparisonDirection
     ) -> HloInstruction:
-        wide = broadcast(
-            self._editor, bound, tuple(range(bound.shape.rank)), places.shape.dimensions
+        wide = self._editor.broadcast(
+            bound, tuple(range(bound.shape.rank)), places.shape.dimensions
         )
-        return self._editor.add(Opcode.COMPARE, (places, wide), CompareAttributes(direction))
+        return self._editor.compare(places, wide, direction)
 
     def _masked(
         self, operand: HloInstruction, members: HloInstruction, dimensions: list[int]
     ) -> HloInstruction:
-        mask = self._spread(members, dimensions, operand.shape.dimensions)
-        nothing = full(self._editor, 0, operand.shape.element_type, operand.shape.dimensions)
+        mask = self._editor.broadcast(members, dimensions, operand.shape.dimensions)
+        nothing = self._editor.full(0, operand.shape.element_type, operand.shape.dimensions)
         return self._editor.add(Opcode.SELECT, (mask, operand, nothing))
-
-    def _spread(
-        self, members: HloInstruction, dimensions: list[int], sizes: tuple[int, ...]
-    ) -> HloInstruction:
-        return broadcast(self._editor, members, dimensions, sizes)
 
     def _matrix(self, group: int) -> HloInstruction:
         dimension = self._i.attributes.rhs_group_dimension
         sizes = list(self._rhs.shape.dimensions)
         starts, limits = [0] * len(sizes), list(sizes)
         starts[dimension], limits[dimension] = group, group + 1
-        own = sliced(self._editor, self._rhs, starts, limits)
-        return reshape(self._editor, own, [int(n) for n in np.delete(sizes, dimension)])
+        own = self._editor.sliced(self._rhs, starts, limits)
+        return self._editor.reshape(own, [int(n) for n in np.delete(sizes, dimension)])
 
     def _numbers_of_one(self) -> DotDimensionNumbers:
         """The dimension numbers for rhs without the dimension that numbers the groups."""

@@ -1,60 +1,49 @@
 """Reductions of reductions done in one."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 
 from xla_contract.opcode import Opcode
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.build import combiner, reduce, splat
-from xla_server.passes.edit import Editor, rewrite, users
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.passes.build import combiner, splat
+from xla_server.passes.edit import Editor, users
+from xla_server.passes.rewrite_pass import RewritePass, Rule
 from xla_server.passes.tree_reduction import neutral_of
 
 
-@dataclasses.dataclass(frozen=True)
-class ReduceMerger:
+class ReduceMerger(RewritePass):
     """Folds away at once what two reductions fold away one after the other.
 
     Both must combine by the same operation, whose order is free, and the first must start from
     what changes nothing and be read by the second alone.
     """
 
-    name: str = "reduce-merger"
+    name = "reduce-merger"
+    opcodes = (Opcode.REDUCE,)
 
-    def apply(self, module: HloModule) -> bool:
-        """Merge everywhere; whether anything was."""
-        editor = Editor(module)
-        changed = False
-        for computation in module.computations:
-            changed |= _merge(computation, editor)
-        return changed
+    def _rule_in(self, computation: HloComputation, editor: Editor) -> Rule:
+        readers = users(computation)
 
+        def merged(i: HloInstruction) -> HloInstruction | None:
+            first, initial = i.operands[0], i.operands[-1]
+            # An instruction that this pass has made has no readers on record.
+            if readers.get(first) != [i] or first is computation.root or first is initial:
+                return None
+            if first.opcode is not Opcode.REDUCE or not len(first.operands) == len(i.operands) == 2:
+                return None
+            source, start = first.operands
+            operation = combiner(i.called[0])
+            if operation is None or operation is not combiner(first.called[0]):
+                return None
+            if not _changes_nothing(operation, start, initial):
+                return None
+            folded = set(first.attributes.dimensions)
+            left = [d for d in range(source.shape.rank) if d not in folded]
+            folded |= {left[d] for d in i.attributes.dimensions}
+            return editor.reduce(source, initial, sorted(folded), i.called[0])
 
-def _merge(computation: HloComputation, editor: Editor) -> bool:
-    readers = users(computation)
-
-    def merged(i: HloInstruction) -> HloInstruction | None:
-        if i.opcode is not Opcode.REDUCE or len(i.operands) != 2:
-            return None
-        first, initial = i.operands
-        # What was made just now has no readers on record.
-        if readers.get(first) != [i] or first is computation.root or first is initial:
-            return None
-        if first.opcode is not Opcode.REDUCE or len(first.operands) != 2:
-            return None
-        source, start = first.operands
-        operation = combiner(i.called[0])
-        if operation is None or operation is not combiner(first.called[0]):
-            return None
-        if not _changes_nothing(operation, start, initial):
-            return None
-        folded = set(first.attributes.dimensions)
-        left = [d for d in range(source.shape.rank) if d not in folded]
-        folded |= {left[d] for d in i.attributes.dimensions}
-        return reduce(editor, source, initial, sorted(folded), i.called[0])
-
-    return rewrite(computation, merged, editor)
+        return merged
 
 
 def _changes_nothing(operation: Opcode, start: HloInstruction, initial: HloInstruction) -> bool:

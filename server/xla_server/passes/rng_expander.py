@@ -1,16 +1,15 @@
 """rng in terms of random words and arithmetic. Semantics: ops/rng.py."""
 
-import dataclasses
 import math
 
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
+from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.custom_call import CustomCallAttributes
 from xla_contract.ops.rng import RandomDistribution
 from xla_contract.ops.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
 from xla_server.custom_calls import random_state
-from xla_server.ir.module import HloInstruction, HloModule
+from xla_server.ir.module import HloInstruction
 from xla_server.ops.rng import (
     LOW_WORD,
     STATE,
@@ -19,38 +18,31 @@ from xla_server.ops.rng import (
     step_below,
     words_of,
 )
-from xla_server.passes.build import broadcast, constant, convert, element, empty, reshape, sliced
-from xla_server.passes.edit import Editor, rewrite_all
+from xla_server.passes.edit import Editor
+from xla_server.passes.rewrite_pass import RewritePass
 
 _Made = HloInstruction
 
 _DRAWN = CustomCallAttributes(random_state.TARGET.name, STATE, has_side_effect=True)
 
 
-@dataclasses.dataclass(frozen=True)
-class RngExpander:
+class RngExpander(RewritePass):
     """Writes rng as a state drawn for it, the words of that state, and numbers made of them."""
 
-    name: str = "rng-expander"
+    name = "rng-expander"
+    opcodes = (Opcode.RNG,)
 
-    def apply(self, module: HloModule) -> bool:
-        """Expand everywhere; whether anything was."""
-        if not any(i.opcode is Opcode.RNG for i in module.instructions()):
-            return False
-        return rewrite_all(module, _expanded)
-
-
-def _expanded(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    if i.opcode is not Opcode.RNG or not i.shape.is_static:
-        return None
-    if not i.shape.element_count:
-        return empty(editor, i.shape)
-    numbers = _Numbers(editor, i)
-    if i.shape.element_type.is_integer:
-        return numbers.uniform_integers()
-    if i.attributes.distribution is RandomDistribution.NORMAL:
-        return numbers.normal()
-    return numbers.uniform_floats()
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        if not i.shape.is_static:
+            return None
+        if not i.shape.element_count:
+            return editor.empty(i.shape)
+        numbers = _Numbers(editor, i)
+        if i.shape.element_type.is_integer:
+            return numbers.uniform_integers()
+        if i.attributes.distribution is RandomDistribution.NORMAL:
+            return numbers.normal()
+        return numbers.uniform_floats()
 
 
 class _Numbers:
@@ -66,15 +58,15 @@ class _Numbers:
         # What had to come before the numbers has to come before they are drawn.
         state.control_predecessors = i.control_predecessors
         attributes = RngBitGeneratorAttributes(RandomAlgorithm.PHILOX, self._shape)
-        self._words = element(editor, editor.add(Opcode.RNG_BIT_GENERATOR, (state,), attributes), 1)
+        self._words = editor.element(editor.add(Opcode.RNG_BIT_GENERATOR, (state,), attributes), 1)
 
     def uniform_integers(self) -> HloInstruction:
         """Words as fractions times the range, whole, and the lower bound added modulo 2**64."""
         word = ElementType.U64
-        low, high = (convert(self._editor, part, word) for part in (self._first, self._second))
-        is_range = self._compare(self._second, self._first, ComparisonDirection.GT)
+        low, high = (self._editor.convert(part, word) for part in (self._first, self._second))
+        is_range = self._editor.compare(self._second, self._first, ComparisonDirection.GT)
         difference = self._add(Opcode.SUBTRACT, high, low)
-        one = constant(self._editor, 1, word)
+        one = self._editor.constant(1, word)
         range_ = self._wide(self._add(Opcode.SELECT, is_range, difference, one))
         if self._type.bit_width < 64:
             offset = self._high_product(self._words, range_)
@@ -82,13 +74,13 @@ class _Numbers:
             upper, lower = self._rows()
             product = self._add(Opcode.MULTIPLY, upper, range_)
             summed = self._add(Opcode.ADD, product, self._high_product(lower, range_))
-            carried = self._compare(summed, product, ComparisonDirection.LT)
+            carried = self._editor.compare(summed, product, ComparisonDirection.LT)
             offset = self._add(
                 Opcode.ADD,
                 self._high_product(upper, range_),
-                convert(self._editor, carried, word),
+                self._editor.convert(carried, word),
             )
-        return convert(self._editor, self._add(Opcode.ADD, offset, self._wide(low)), self._type)
+        return self._editor.convert(self._add(Opcode.ADD, offset, self._wide(low)), self._type)
 
     def uniform_floats(self) -> HloInstruction:
         """The lower bound and the upper one, weighed by a fraction and what it lacks."""
@@ -104,21 +96,21 @@ class _Numbers:
             self._add(Opcode.MULTIPLY, high, fraction),
         )
         # Rounding may reach the upper bound, or go below the lower one.
-        is_over = self._compare(mixed, below, ComparisonDirection.GT)
+        is_over = self._editor.compare(mixed, below, ComparisonDirection.GT)
         mixed = self._add(Opcode.SELECT, is_over, below, mixed)
-        is_under = self._compare(mixed, low, ComparisonDirection.LT)
-        return convert(self._editor, self._add(Opcode.SELECT, is_under, low, mixed), self._type)
+        is_under = self._editor.compare(mixed, low, ComparisonDirection.LT)
+        return self._editor.convert(self._add(Opcode.SELECT, is_under, low, mixed), self._type)
 
     def _below(self, high: _Made) -> _Made:
         """The largest number of the result's type that is less than the upper bound."""
         computed = high.shape.element_type
         scale, least = (
-            constant(self._editor, number, computed) for number in step_below(self._type)
+            self._editor.constant(number, computed) for number in step_below(self._type)
         )
         size = self._add(Opcode.MULTIPLY, self._add(Opcode.ABS, high), scale)
         step = self._add(Opcode.MAXIMUM, size, least)
         exact = self._add(Opcode.SUBTRACT, high, step)
-        return convert(self._editor, convert(self._editor, exact, self._type), computed)
+        return self._editor.convert(self._editor.convert(exact, self._type), computed)
 
     def normal(self) -> HloInstruction:
         """Box and Muller's, times the deviation and moved to the mean."""
@@ -132,17 +124,17 @@ class _Numbers:
             Opcode.MULTIPLY, self._add(Opcode.SQRT, square), self._add(Opcode.COSINE, angle)
         )
         scaled = self._add(Opcode.MULTIPLY, deviation, standard)
-        return convert(self._editor, self._add(Opcode.ADD, mean, scaled), self._type)
+        return self._editor.convert(self._add(Opcode.ADD, mean, scaled), self._type)
 
     def _bounds(self, computed: ElementType) -> list[_Made]:
-        return [convert(self._editor, part, computed) for part in (self._first, self._second)]
+        return [self._editor.convert(part, computed) for part in (self._first, self._second)]
 
     def _fraction(self, words: _Made) -> _Made:
         """A multiple of a power of two in [0, 1), from the upper bits of a word."""
         word, computed = self._shape.element_type, computed_type(self._type)
         bits = fraction_bits(computed)
         shift = self._full(word.bit_width - bits, word)
-        upper = convert(self._editor, self._add(Opcode.SHIFT_RIGHT_LOGICAL, words, shift), computed)
+        upper = self._editor.convert(self._add(Opcode.SHIFT_RIGHT_LOGICAL, words, shift), computed)
         return self._add(Opcode.MULTIPLY, upper, self._full(2.0**-bits, computed))
 
     def _high_product(self, a: _Made, b: _Made) -> _Made:
@@ -168,13 +160,9 @@ class _Numbers:
     def _rows(self) -> list[_Made]:
         """The two rows of words."""
         return [
-            reshape(
-                self._editor,
-                sliced(
-                    self._editor,
-                    self._words,
-                    (row, *(0 for _ in self._sizes)),
-                    (row + 1, *self._sizes),
+            self._editor.reshape(
+                self._editor.sliced(
+                    self._words, (row, *(0 for _ in self._sizes)), (row + 1, *self._sizes)
                 ),
                 self._sizes,
             )
@@ -182,13 +170,10 @@ class _Numbers:
         ]
 
     def _full(self, value: float, kind: ElementType) -> _Made:
-        return self._wide(constant(self._editor, value, kind))
+        return self._wide(self._editor.constant(value, kind))
 
     def _wide(self, scalar: _Made) -> _Made:
-        return broadcast(self._editor, scalar, (), self._sizes)
-
-    def _compare(self, a: _Made, b: _Made, direction: ComparisonDirection) -> _Made:
-        return self._editor.add(Opcode.COMPARE, (a, b), CompareAttributes(direction))
+        return self._editor.broadcast(scalar, (), self._sizes)
 
     def _add(self, opcode: Opcode, *operands: _Made) -> _Made:
         return self._editor.add(opcode, operands)

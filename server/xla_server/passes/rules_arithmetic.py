@@ -1,6 +1,6 @@
 """Identities of elementwise operations that hold to the bit, for every NaN, infinity and zero."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -9,14 +9,13 @@ import numpy as np
 
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
+from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.convert import ConvertAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.build import broadcast, full, splat
+from xla_server.passes.build import splat
 from xla_server.passes.edit import Editor
-
-Rule = Callable[[HloInstruction, Editor], HloInstruction | None]
+from xla_server.passes.rewrite_pass import EditorRule
 
 
 def _is_whole(i: HloInstruction) -> bool:
@@ -30,7 +29,7 @@ def _is_real_float(i: HloInstruction) -> bool:
 
 
 def _filled(i: HloInstruction, value: Any, editor: Editor) -> HloInstruction:
-    return full(editor, value, i.shape.element_type, i.shape.dimensions)
+    return editor.full(value, i.shape.element_type, i.shape.dimensions)
 
 
 def _same_shape(i: HloInstruction, other: HloInstruction) -> HloInstruction | None:
@@ -43,14 +42,21 @@ def _is_zero(value: Any, *, negative: bool) -> bool:
     return number == 0 and bool(np.signbit(number)) is negative
 
 
+def _with_constants(
+    i: HloInstruction,
+) -> Iterator[tuple[HloInstruction, HloInstruction, Any]]:
+    """Each operand of a commutative operation, the other one, and the constant that that is."""
+    for this, other in (i.operands, i.operands[::-1]):
+        value = splat(other)
+        if value is not None:
+            yield this, other, value
+
+
 def simplify_add(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     """x + 0 of integers and x + -0 of floats are x; constants go to the right."""
     if i.shape.element_type.is_complex:
         return None
-    for this, other in (i.operands, i.operands[::-1]):
-        value = splat(other)
-        if value is None:
-            continue
+    for this, _, value in _with_constants(i):
         if _is_whole(i) and i.shape.element_type is not ElementType.PRED and int(value) == 0:
             return _same_shape(i, this)
         if _is_real_float(i) and _is_zero(value, negative=True):
@@ -75,10 +81,7 @@ def simplify_multiply(i: HloInstruction, editor: Editor) -> HloInstruction | Non
     """x * 1 is x; x * 0 of integers is 0."""
     if i.shape.element_type.is_complex:
         return None
-    for this, other in (i.operands, i.operands[::-1]):
-        value = splat(other)
-        if value is None:
-            continue
+    for this, _, value in _with_constants(i):
         if float(value) == 1:
             return _same_shape(i, this)
         if i.shape.element_type.is_integer and int(value) == 0:
@@ -135,11 +138,9 @@ def simplify_log(i: HloInstruction, editor: Editor) -> HloInstruction | None:
         return None
     (power,) = i.operands
     if power.opcode is Opcode.ADD:
-        for this, other in (power.operands, power.operands[::-1]):
-            value = splat(other)
-            if value is not None and float(value) == 0:
-                power = this
-                break
+        power = next(
+            (this for this, _, value in _with_constants(power) if float(value) == 0), power
+        )
     if power.opcode is not Opcode.EXPONENTIAL:
         return None
     (exponent,) = power.operands
@@ -175,8 +176,7 @@ def simplify_power(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 def _root(i: HloInstruction, base: HloInstruction, editor: Editor) -> HloInstruction:
     """sqrt, but for -0, which becomes 0, and for -inf, which becomes inf."""
     root = editor.add(Opcode.SQRT, (editor.add(Opcode.ADD, (base, _filled(i, 0, editor))),))
-    attributes = CompareAttributes(ComparisonDirection.EQ)
-    lowest = editor.add(Opcode.COMPARE, (base, _filled(i, -np.inf, editor)), attributes)
+    lowest = editor.compare(base, _filled(i, -np.inf, editor), ComparisonDirection.EQ)
     return editor.add(Opcode.SELECT, (lowest, _filled(i, np.inf, editor), root))
 
 
@@ -222,11 +222,10 @@ def simplify_extremum(i: HloInstruction, editor: Editor) -> HloInstruction | Non
     if extremes is None:
         return None
     neutral, final = extremes if i.opcode is Opcode.MAXIMUM else extremes[::-1]
-    for this, other in ((lhs, rhs), (rhs, lhs)):
-        value = splat(other)
-        if value is not None and value == neutral:
+    for this, other, value in _with_constants(i):
+        if value == neutral:
             return _same_shape(i, this)
-        if value is not None and value == final and _is_whole(i):
+        if value == final and _is_whole(i):
             return _same_shape(i, other)
     return None
 
@@ -237,10 +236,7 @@ def simplify_logic(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     if lhs is rhs:
         return _filled(i, 0, editor) if i.opcode is Opcode.XOR else lhs
     is_predicate = i.shape.element_type is ElementType.PRED
-    for this, other in ((lhs, rhs), (rhs, lhs)):
-        value = splat(other)
-        if value is None:
-            continue
+    for this, other, value in _with_constants(i):
         is_none = not value
         is_all = bool(value) if is_predicate else int(np.invert(value)) == 0
         if i.shape.element_type.bit_width < 8 and not is_none:
@@ -343,10 +339,10 @@ def hoist_broadcast(i: HloInstruction, editor: Editor) -> HloInstruction | None:
             (scalar,) = operand.operands
         scalars.append(scalar)
     single = editor.add(i.opcode, scalars, i.attributes)
-    return broadcast(editor, single, (), i.shape.dimensions)
+    return editor.broadcast(single, (), i.shape.dimensions)
 
 
-ARITHMETIC_RULES: Mapping[Opcode, tuple[Rule, ...]] = MappingProxyType(
+ARITHMETIC_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = MappingProxyType(
     {
         Opcode.ABS: (apply_once,),
         Opcode.ADD: (simplify_add,),

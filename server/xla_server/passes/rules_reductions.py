@@ -7,16 +7,7 @@ import numpy as np
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.build import (
-    broadcast,
-    combiner,
-    constant,
-    convert,
-    count,
-    full,
-    reduce,
-    splat,
-)
+from xla_server.passes.build import combiner, count, splat
 from xla_server.passes.edit import Editor
 from xla_server.passes.lifting import applied
 
@@ -55,15 +46,15 @@ def reduce_repeated(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     start = initial
     element = _converted_as(operand, source.operands[0], editor)
     if rest:
-        start = constant(editor, 0, wide) if is_sum else initial
+        start = editor.constant(0, wide) if is_sum else initial
         within = [mapped.index(d) for d in rest]
-        element = reduce(editor, element, start, within, i.called[0])
+        element = editor.reduce(element, start, within, i.called[0])
     if is_sum:
-        factor = full(editor, _as_number(times, wide), wide, element.shape.dimensions)
+        factor = editor.full(_as_number(times, wide), wide, element.shape.dimensions)
         element = editor.add(Opcode.MULTIPLY, (element, factor))
     kept = [d for d in range(len(sizes)) if d not in i.attributes.dimensions]
     places = [kept.index(d) for d in mapped if d not in rest]
-    result = broadcast(editor, element, places, i.shape.dimensions)
+    result = editor.broadcast(element, places, i.shape.dimensions)
     if rest and not is_sum:
         return result
     return applied(i.called[0], (initial, result), i.shape.dimensions, editor)
@@ -87,7 +78,7 @@ def _converted_as(i: HloInstruction, source: HloInstruction, editor: Editor) -> 
         kinds.append(i.shape.element_type)
         (i,) = i.operands
     for kind in reversed(kinds):
-        source = convert(editor, source, kind)
+        source = editor.convert(source, kind)
     return source
 
 

@@ -8,18 +8,10 @@ from xla_contract.dimension_numbers import WindowDimension
 from xla_contract.opcode import Opcode
 from xla_contract.ops.iota import IotaAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.build import (
-    broadcast,
-    combiner,
-    constant,
-    full,
-    reshape,
-    splat,
-    transpose,
-)
+from xla_server.passes.build import combiner, splat
 from xla_server.passes.edit import Editor
 from xla_server.passes.lifting import applied, results_applied
-from xla_server.passes.rules_arithmetic import Rule
+from xla_server.passes.rewrite_pass import EditorRule
 from xla_server.passes.rules_reductions import reduce_repeated
 
 
@@ -29,10 +21,10 @@ def simplify_reshape(i: HloInstruction, editor: Editor) -> HloInstruction | None
     while operand.opcode is Opcode.RESHAPE:
         (operand,) = operand.operands
     if operand.opcode is Opcode.BROADCAST and not operand.operands[0].shape.rank:
-        return broadcast(editor, operand.operands[0], (), i.shape.dimensions)
+        return editor.broadcast(operand.operands[0], (), i.shape.dimensions)
     if operand is i.operands[0] and operand.shape.dimensions != i.shape.dimensions:
         return _split_broadcast(i, operand, editor)
-    return reshape(editor, operand, i.shape.dimensions)
+    return editor.reshape(operand, i.shape.dimensions)
 
 
 def _split_broadcast(
@@ -48,7 +40,7 @@ def _split_broadcast(
     places = _whole_dimensions(operand.shape.dimensions, i.shape.dimensions)
     if any(target not in places for target in targets):
         return None
-    return broadcast(editor, source, [places[target] for target in targets], i.shape.dimensions)
+    return editor.broadcast(source, [places[target] for target in targets], i.shape.dimensions)
 
 
 def _whole_dimensions(before: tuple[int, ...], after: tuple[int, ...]) -> dict[int, int]:
@@ -75,13 +67,13 @@ def simplify_transpose(i: HloInstruction, editor: Editor) -> HloInstruction | No
     permutation = i.attributes.permutation
     if operand.opcode is Opcode.TRANSPOSE:
         inner = operand.attributes.permutation
-        return transpose(editor, operand.operands[0], [inner[d] for d in permutation])
+        return editor.transpose(operand.operands[0], [inner[d] for d in permutation])
     moved = [d for d in permutation if operand.shape.dimensions[d] != 1]
     if moved == sorted(moved):
-        return reshape(editor, operand, i.shape.dimensions)
+        return editor.reshape(operand, i.shape.dimensions)
     if operand.opcode is Opcode.BROADCAST:
         mapped = [permutation.index(d) for d in operand.attributes.dimensions]
-        return broadcast(editor, operand.operands[0], mapped, i.shape.dimensions)
+        return editor.broadcast(operand.operands[0], mapped, i.shape.dimensions)
     if operand.opcode is Opcode.IOTA:
         along = permutation.index(operand.attributes.iota_dimension)
         attributes = IotaAttributes(i.shape.without_layout(), along)
@@ -95,12 +87,12 @@ def simplify_broadcast(i: HloInstruction, editor: Editor) -> HloInstruction | No
     mapped = i.attributes.dimensions
     if operand.opcode is Opcode.BROADCAST:
         inner = [mapped[d] for d in operand.attributes.dimensions]
-        return broadcast(editor, operand.operands[0], inner, i.shape.dimensions)
+        return editor.broadcast(operand.operands[0], inner, i.shape.dimensions)
     if operand.shape.rank and operand.shape.element_count == 1:
-        return broadcast(editor, reshape(editor, operand, ()), (), i.shape.dimensions)
+        return editor.broadcast(editor.reshape(operand, ()), (), i.shape.dimensions)
     if operand.shape.element_count == i.shape.element_count and 0 not in i.shape.dimensions:
         order = sorted(range(len(mapped)), key=lambda d: mapped[d])
-        return reshape(editor, transpose(editor, operand, order), i.shape.dimensions)
+        return editor.reshape(editor.transpose(operand, order), i.shape.dimensions)
     return None
 
 
@@ -108,14 +100,14 @@ def simplify_iota(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     """Counting to one; and the numbers along one dimension, repeated along the others."""
     along = i.attributes.iota_dimension
     if i.shape.dimensions[along] == 1:
-        return full(editor, 0, i.shape.element_type, i.shape.dimensions)
+        return editor.full(0, i.shape.element_type, i.shape.dimensions)
     return None
 
 
 def simplify_get_dimension_size(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     """Values have exactly the dimensions of their shapes, so every size is known."""
     size = i.operands[0].shape.dimensions[i.attributes.dimension]
-    return constant(editor, size, i.shape.element_type)
+    return editor.constant(size, i.shape.element_type)
 
 
 def simplify_copy(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -140,7 +132,7 @@ def _reduced_elements(i: HloInstruction, editor: Editor) -> HloInstruction | Non
     if any(sizes[d] != 1 for d in i.attributes.dimensions):
         return None
     kept = i.shape.tuple_shapes[0].dimensions
-    elements = [reshape(editor, operand, kept) for operand in i.operands[:count]]
+    elements = [editor.reshape(operand, kept) for operand in i.operands[:count]]
     results = results_applied(i.called[0], [*i.operands[count:], *elements], kept, editor)
     if results is None:
         return None
@@ -198,7 +190,7 @@ def _repeated(operand: HloInstruction, counts: Sequence[int], editor: Editor) ->
         mapped.append(len(sizes))
         sizes += [size] if count == 1 else [size, count]
     whole = [size * n for size, n in zip(operand.shape.dimensions, counts, strict=True)]
-    return reshape(editor, broadcast(editor, operand, mapped, sizes), whole)
+    return editor.reshape(editor.broadcast(operand, mapped, sizes), whole)
 
 
 def simplify_sort(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -208,7 +200,7 @@ def simplify_sort(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     return i.operands[0] if len(i.operands) == 1 else editor.add(Opcode.TUPLE, i.operands)
 
 
-SHAPE_RULES: Mapping[Opcode, tuple[Rule, ...]] = MappingProxyType(
+SHAPE_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = MappingProxyType(
     {
         Opcode.BROADCAST: (simplify_broadcast,),
         Opcode.COPY: (simplify_copy,),

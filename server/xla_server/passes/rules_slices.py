@@ -10,16 +10,9 @@ from xla_contract.ops.concatenate import ConcatenateAttributes
 from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
 from xla_contract.ops.pad import PadAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.build import (
-    broadcast,
-    index_elements,
-    literal_of,
-    reshape,
-    sliced,
-    splat,
-)
+from xla_server.passes.build import literal_of, splat
 from xla_server.passes.edit import Editor
-from xla_server.passes.rules_arithmetic import Rule
+from xla_server.passes.rewrite_pass import EditorRule
 
 MOST_PARTS = 256
 """Operands up to which concatenations are joined."""
@@ -41,7 +34,7 @@ def simplify_slice(i: HloInstruction, editor: Editor) -> HloInstruction | None:
             )
         ]
         strides = [outer * step for outer, step in zip(a.strides, inner.strides, strict=True)]
-        return sliced(editor, operand.operands[0], starts, limits, strides)
+        return editor.sliced(operand.operands[0], starts, limits, strides)
     if operand.opcode is Opcode.CONCATENATE:
         return _of_one_part(i, operand, editor)
     if operand.opcode is Opcode.BROADCAST and i.shape.element_count:
@@ -71,7 +64,7 @@ def _of_one_part(
         if begin <= first and last < end:
             starts, limits = list(a.starts), list(a.limits)
             starts[d], limits[d] = first - begin, last + 1 - begin
-            return sliced(editor, part, starts, limits, a.strides)
+            return editor.sliced(part, starts, limits, a.strides)
         begin = end
     return None
 
@@ -82,14 +75,13 @@ def _of_broadcast(
     (source,) = repeated.operands
     a, mapped = i.attributes, repeated.attributes.dimensions
     if any(i.shape.dimensions[d] != repeated.shape.dimensions[d] for d in mapped):
-        source = sliced(
-            editor,
+        source = editor.sliced(
             source,
             [a.starts[d] for d in mapped],
             [a.limits[d] for d in mapped],
             [a.strides[d] for d in mapped],
         )
-    return broadcast(editor, source, mapped, i.shape.dimensions)
+    return editor.broadcast(source, mapped, i.shape.dimensions)
 
 
 def simplify_pad(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -99,7 +91,7 @@ def simplify_pad(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     if all(edge == PaddingDimension() for edge in edges):
         return operand
     if operand.opcode is Opcode.BROADCAST and operand.operands[0] is value:
-        return broadcast(editor, value, (), i.shape.dimensions)
+        return editor.broadcast(value, (), i.shape.dimensions)
     if any(min(edge.low, edge.high) < 0 and not edge.interior for edge in edges):
         return _cut(i, operand, value, editor)
     return None
@@ -117,7 +109,7 @@ def _cut(
         limits.append(size - high)
         edges.append(edge)
         kept.append(PaddingDimension(edge.low + low, edge.high + high, edge.interior))
-    cut = sliced(editor, operand, starts, limits)
+    cut = editor.sliced(operand, starts, limits)
     if all(edge == PaddingDimension() for edge in kept):
         return cut
     return editor.add(Opcode.PAD, (cut, value), PadAttributes(PaddingConfig(tuple(kept))))
@@ -154,7 +146,7 @@ def _neighbours(parts: list[HloInstruction], d: int, editor: Editor) -> list[Hlo
             starts = last.attributes.starts
             limits = list(last.attributes.limits)
             limits[d] = part.attributes.limits[d]
-            merged[-1] = sliced(editor, last.operands[0], starts, limits)
+            merged[-1] = editor.sliced(last.operands[0], starts, limits)
         else:
             merged.append(part)
     return merged
@@ -183,7 +175,7 @@ def simplify_dynamic_slice(i: HloInstruction, editor: Editor) -> HloInstruction 
     if starts is None:
         return None
     limits = [start + size for start, size in zip(starts, i.shape.dimensions, strict=True)]
-    return sliced(editor, operand, starts, limits)
+    return editor.sliced(operand, starts, limits)
 
 
 def _known_starts(
@@ -225,10 +217,10 @@ def simplify_gather(i: HloInstruction, editor: Editor) -> HloInstruction | None:
         return _repeated(i, editor)
     if i.shape.element_count != math.prod(sizes):
         return None
-    starts = index_elements(editor, indices, mapped, len(sizes))
+    starts = editor.index_elements(indices, mapped, len(sizes))
     box = editor.add(Opcode.DYNAMIC_SLICE, (operand, *starts), DynamicSliceAttributes(sizes))
     # All batch dimensions have size 1, and slices keep the order of their dimensions.
-    return reshape(editor, box, i.shape.dimensions)
+    return editor.reshape(box, i.shape.dimensions)
 
 
 def _repeated(i: HloInstruction, editor: Editor) -> HloInstruction:
@@ -237,13 +229,13 @@ def _repeated(i: HloInstruction, editor: Editor) -> HloInstruction:
     numbers, sizes = i.attributes.dimension_numbers, i.attributes.slice_sizes
     box = operand
     if operand.shape.dimensions != sizes:
-        box = sliced(editor, operand, [0] * len(sizes), sizes)
+        box = editor.sliced(operand, [0] * len(sizes), sizes)
     offsets = numbers.offset_dims
-    box = reshape(editor, box, [i.shape.dimensions[dimension] for dimension in offsets])
-    return broadcast(editor, box, offsets, i.shape.dimensions)
+    box = editor.reshape(box, [i.shape.dimensions[dimension] for dimension in offsets])
+    return editor.broadcast(box, offsets, i.shape.dimensions)
 
 
-SLICE_RULES: Mapping[Opcode, tuple[Rule, ...]] = MappingProxyType(
+SLICE_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = MappingProxyType(
     {
         Opcode.CONCATENATE: (simplify_concatenate,),
         Opcode.DYNAMIC_SLICE: (simplify_dynamic_slice,),

@@ -4,37 +4,28 @@ import dataclasses
 
 from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import DotAttributes
-from xla_server.ir.module import HloInstruction, HloModule
+from xla_server.ir.module import HloInstruction
 from xla_server.ops.scaled_dot import wider_type
-from xla_server.passes.build import broadcast, convert, reshape
-from xla_server.passes.edit import Editor, rewrite_all
+from xla_server.passes.edit import Editor
+from xla_server.passes.rewrite_pass import RewritePass
 
 
-@dataclasses.dataclass(frozen=True)
-class ScaledDotExpander:
+class ScaledDotExpander(RewritePass):
     """Writes scaled dots as dots of operands that are multiplied by their scales."""
 
-    name: str = "scaled-dot-expander"
+    name = "scaled-dot-expander"
+    opcodes = (Opcode.SCALED_DOT,)
 
-    def apply(self, module: HloModule) -> bool:
-        """Expand everywhere; whether anything was."""
-        if not any(i.opcode is Opcode.SCALED_DOT for i in module.instructions()):
-            return False
-        return rewrite_all(module, _expanded)
-
-
-def _expanded(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    if i.opcode is not Opcode.SCALED_DOT:
-        return None
-    lhs = _dequantized(i.operands[0], i.operands[2], editor)
-    rhs = _dequantized(i.operands[1], i.operands[3], editor)
-    common = wider_type(lhs.shape.element_type, rhs.shape.element_type)
-    result = i.shape.element_type
-    attributes: DotAttributes = dataclasses.replace(
-        i.attributes, preferred_element_type=wider_type(common, result)
-    )
-    factors = [convert(editor, factor, common) for factor in (lhs, rhs)]
-    return convert(editor, editor.add(Opcode.DOT, factors, attributes), result)
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        lhs = _dequantized(i.operands[0], i.operands[2], editor)
+        rhs = _dequantized(i.operands[1], i.operands[3], editor)
+        common = wider_type(lhs.shape.element_type, rhs.shape.element_type)
+        result = i.shape.element_type
+        attributes: DotAttributes = dataclasses.replace(
+            i.attributes, preferred_element_type=wider_type(common, result)
+        )
+        factors = [editor.convert(factor, common) for factor in (lhs, rhs)]
+        return editor.convert(editor.add(Opcode.DOT, factors, attributes), result)
 
 
 def _dequantized(operand: HloInstruction, scale: HloInstruction, editor: Editor) -> HloInstruction:
@@ -46,6 +37,6 @@ def _dequantized(operand: HloInstruction, scale: HloInstruction, editor: Editor)
     for size, blocks in zip(operand.shape.dimensions, scale.shape.dimensions, strict=True):
         mapped.append(len(sizes))
         sizes += [size] if size == blocks else [blocks, size // blocks]
-    repeated = broadcast(editor, convert(editor, scale, common), mapped, sizes)
-    factors = reshape(editor, repeated, operand.shape.dimensions)
-    return editor.add(Opcode.MULTIPLY, (convert(editor, operand, common), factors))
+    repeated = editor.broadcast(editor.convert(scale, common), mapped, sizes)
+    factors = editor.reshape(repeated, operand.shape.dimensions)
+    return editor.add(Opcode.MULTIPLY, (editor.convert(operand, common), factors))

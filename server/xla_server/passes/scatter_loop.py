@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from xla_contract.dimension_numbers import ScatterDimensionNumbers
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
+from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.build import broadcast, constant, convert, count, reshape, sliced, transpose
+from xla_server.passes.build import count
 from xla_server.passes.counted_loop import Values, counted_loop, read_slice
 from xla_server.passes.edit import Editor
 from xla_server.passes.element_calls import ElementCaller
@@ -38,14 +38,14 @@ def scattered(i: HloInstruction, callers: Sequence[ElementCaller]) -> Values:
         attributes = DynamicSliceAttributes(tuple(box))
         old = [editor.add(Opcode.DYNAMIC_SLICE, (part, *starts), attributes) for part in results]
         new = [read_slice(editor, part, number) for part in given[1:]]
-        fits = broadcast(editor, _fits(editor, starts, box, sizes), (), box)
+        fits = editor.broadcast(_fits(editor, starts, box, sizes), (), box)
         combined = caller.each([*old, *new], fits, old)
         return [
             editor.add(Opcode.DYNAMIC_UPDATE_SLICE, (result, part, *starts))
             for result, part in zip(results, combined, strict=True)
         ]
 
-    return counted_loop(editor, caller.made, i.name, count(batch), [vectors, *rows], operands, turn)
+    return counted_loop(editor, i.name, count(batch), [vectors, *rows], operands, turn)
 
 
 def _vectors(
@@ -56,9 +56,9 @@ def _vectors(
     kept = [d for d in range(len(sizes)) if d != last]
     order = [*kept, *(d for d in [last] if d < len(sizes))]
     batch = [sizes[d] for d in kept]
-    flat = transpose(editor, convert(editor, indices, ElementType.S64), order)
+    flat = editor.transpose(editor.convert(indices, ElementType.S64), order)
     entries = len(numbers.scatter_dims_to_operand_dims)
-    return reshape(editor, flat, (count(batch), entries)), batch
+    return editor.reshape(flat, (count(batch), entries)), batch
 
 
 def _rows(
@@ -67,8 +67,8 @@ def _rows(
     """The update's boxes, one for each index vector."""
     sizes = update.shape.dimensions
     batch = [d for d in range(len(sizes)) if d not in numbers.update_window_dims]
-    moved = transpose(editor, update, (*batch, *numbers.update_window_dims))
-    return reshape(editor, moved, (count([sizes[d] for d in batch]), *box))
+    moved = editor.transpose(update, (*batch, *numbers.update_window_dims))
+    return editor.reshape(moved, (count([sizes[d] for d in batch]), *box))
 
 
 def _starts(
@@ -80,14 +80,14 @@ def _starts(
     rank: int,
 ) -> list[HloInstruction]:
     """Where a box starts: what the vector says, or which of a batch it is of."""
-    starts = [constant(editor, 0, ElementType.S64)] * rank
+    starts = [editor.constant(0, ElementType.S64)] * rank
     for entry, d in enumerate(numbers.scatter_dims_to_operand_dims):
-        starts[d] = reshape(editor, sliced(editor, vector, (entry,), (entry + 1,)), ())
+        starts[d] = editor.reshape(editor.sliced(vector, (entry,), (entry + 1,)), ())
     pairs = zip(numbers.input_batching_dims, numbers.scatter_indices_batching_dims, strict=True)
     for d, of_indices in pairs:
         place = of_indices - (of_indices > numbers.index_vector_dim)
         size, behind = (
-            constant(editor, part, ElementType.S64)
+            editor.constant(part, ElementType.S64)
             for part in (batch[place], count(batch[place + 1 :]))
         )
         row = editor.add(Opcode.DIVIDE, (number, behind))
@@ -98,13 +98,13 @@ def _starts(
 def _fits(
     editor: Editor, starts: Values, box: Sequence[int], sizes: Sequence[int]
 ) -> HloInstruction:
-    found = constant(editor, True, ElementType.PRED)
+    found = editor.constant(True, ElementType.PRED)
     for start, part, size in zip(starts, box, sizes, strict=True):
         for bound, direction in (
             (0, ComparisonDirection.GE),
             (size - part, ComparisonDirection.LE),
         ):
-            limit = constant(editor, bound, ElementType.S64)
-            fits = editor.add(Opcode.COMPARE, (start, limit), CompareAttributes(direction))
+            limit = editor.constant(bound, ElementType.S64)
+            fits = editor.compare(start, limit, direction)
             found = editor.add(Opcode.AND, (found, fits))
     return found

@@ -1,68 +1,64 @@
 """A scatter of one window written as the update of a box."""
 
-import dataclasses
-
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
+from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
-from xla_server.ir.module import HloInstruction, HloModule
-from xla_server.passes.build import constant, convert, count, index_elements, reshape
-from xla_server.passes.edit import Editor, rewrite_all
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.build import count
+from xla_server.passes.edit import Editor
 from xla_server.passes.lifting import applied
+from xla_server.passes.rewrite_pass import RewritePass
 
 
-@dataclasses.dataclass(frozen=True)
-class SingleScatter:
+class SingleScatter(RewritePass):
     """Makes of a scatter with one index vector a dynamic-update-slice.
 
     That is done in place by a loop that fuses what it writes. A window that does not fit is
     skipped by scatter, so the box then gets back what it had.
     """
 
-    name: str = "single-scatter"
+    name = "single-scatter"
+    opcodes = (Opcode.SCATTER,)
 
-    def apply(self, module: HloModule) -> bool:
-        """Rewrite everywhere; whether anything was."""
-        return rewrite_all(module, _updated)
-
-
-def _updated(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    if i.opcode is not Opcode.SCATTER or len(i.operands) != 3:
-        return None
-    operand, indices, update = i.operands
-    numbers = i.attributes.dimension_numbers
-    dimensions = operand.shape.dimensions
-    mapped = numbers.scatter_dims_to_operand_dims
-    if numbers.input_batching_dims or _window_count(i) != 1:
-        return None
-    # What lies behind a dynamic size is not to be written.
-    if operand.shape.dynamic_dimensions or indices.shape.dynamic_dimensions:
-        return None
-    (combiner,) = i.called
-    kinds = {part.shape.element_type for part in (*combiner.parameters, combiner.root, update)}
-    if not dimensions or not update.shape.element_count or kinds != {i.shape.element_type}:
-        return None
-    sizes = iter([update.shape.dimensions[d] for d in numbers.update_window_dims])
-    box = [1 if d in numbers.inserted_window_dims else next(sizes) for d in range(len(dimensions))]
-    if any(part > size for part, size in zip(box, dimensions, strict=True)):
-        return None
-    starts = index_elements(editor, indices, mapped, len(dimensions))
-    new = reshape(editor, update, box)
-    attributes = DynamicSliceAttributes(tuple(box))
-    old = editor.add(Opcode.DYNAMIC_SLICE, (operand, *starts), attributes)
-    if combiner.root is not combiner.parameters[1]:
-        new = applied(combiner, (old, new), box, editor)
-    for d in mapped:
-        start = convert(editor, starts[d], ElementType.S64)
-        for bound, direction in (
-            (0, ComparisonDirection.GE),
-            (dimensions[d] - box[d], ComparisonDirection.LE),
-        ):
-            limit = constant(editor, bound, ElementType.S64)
-            fits = editor.add(Opcode.COMPARE, (start, limit), CompareAttributes(direction))
-            new = editor.add(Opcode.SELECT, (fits, new, old))
-    return editor.add(Opcode.DYNAMIC_UPDATE_SLICE, (operand, new, *starts))
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        if len(i.operands) != 3:
+            return None
+        operand, indices, update = i.operands
+        numbers = i.attributes.dimension_numbers
+        dimensions = operand.shape.dimensions
+        mapped = numbers.scatter_dims_to_operand_dims
+        if numbers.input_batching_dims or _window_count(i) != 1:
+            return None
+        # Elements beyond a dynamic size must not be written.
+        if operand.shape.dynamic_dimensions or indices.shape.dynamic_dimensions:
+            return None
+        (combiner,) = i.called
+        kinds = {part.shape.element_type for part in (*combiner.parameters, combiner.root, update)}
+        if not dimensions or not update.shape.element_count or kinds != {i.shape.element_type}:
+            return None
+        sizes = iter([update.shape.dimensions[d] for d in numbers.update_window_dims])
+        box = [
+            1 if d in numbers.inserted_window_dims else next(sizes) for d in range(len(dimensions))
+        ]
+        if any(part > size for part, size in zip(box, dimensions, strict=True)):
+            return None
+        starts = editor.index_elements(indices, mapped, len(dimensions))
+        new = editor.reshape(update, box)
+        attributes = DynamicSliceAttributes(tuple(box))
+        old = editor.add(Opcode.DYNAMIC_SLICE, (operand, *starts), attributes)
+        if combiner.root is not combiner.parameters[1]:
+            new = applied(combiner, (old, new), box, editor)
+        for d in mapped:
+            start = editor.convert(starts[d], ElementType.S64)
+            for bound, direction in (
+                (0, ComparisonDirection.GE),
+                (dimensions[d] - box[d], ComparisonDirection.LE),
+            ):
+                limit = editor.constant(bound, ElementType.S64)
+                fits = editor.compare(start, limit, direction)
+                new = editor.add(Opcode.SELECT, (fits, new, old))
+        return editor.add(Opcode.DYNAMIC_UPDATE_SLICE, (operand, new, *starts))
 
 
 def _window_count(i: HloInstruction) -> int:

@@ -25,7 +25,6 @@ from xla_server.ir.effects import SIDE_EFFECTS
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.evaluation import TOKEN, Array, Token
-from xla_server.passes.build import element
 from xla_server.passes.call_inliner import drop_unused
 from xla_server.passes.edit import Editor
 from xla_server.passes.known_sizes import KnownSizes
@@ -39,7 +38,12 @@ from xla_server.passes.sized import (
     unpacked,
     whole_shape,
 )
-from xla_server.passes.sized_operations import SIZED_OPERATIONS, UnspecialisedError, updated
+from xla_server.passes.sized_operations import (
+    SIZED_OPERATIONS,
+    Operation,
+    UnspecialisedError,
+    updated,
+)
 
 _CONTROL = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.FUSION, Opcode.WHILE})
 
@@ -124,7 +128,7 @@ class SizeSpecialiser:
     def _value(self, i: HloInstruction, operands: Sequence[Known]) -> Deep[Known]:
         rule = SIZED_OPERATIONS.get(i.opcode)
         if i.opcode not in _CONTROL and rule is not None:
-            return rule(i, operands, self.editor, self._numbers)
+            return rule(Operation(i, operands, self.editor, self._numbers))
         deep = self._control if i.opcode in _CONTROL else self._computed
         value: Known = yield deep(i, operands)
         return value
@@ -297,7 +301,7 @@ class SizeSpecialiser:
         """The value of an instruction of static shape."""
         if made.shape.is_tuple:
             return tuple(
-                self._parts(element(self.editor, made, number))
+                self._parts(self.editor.element(made, number))
                 for number in range(len(made.shape.tuple_shapes))
             )
         return array_of(self.editor, made) if made.shape.is_array else TOKEN

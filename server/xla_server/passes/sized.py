@@ -17,7 +17,6 @@ from xla_contract.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.bounds import cut, filled, part_of, stretched, whole_of
 from xla_server.ops.evaluation import TOKEN, Array, Token, Value
-from xla_server.passes.build import broadcast, constant, element, reshape, sliced
 from xla_server.passes.edit import Editor
 
 
@@ -57,7 +56,7 @@ class Sized:
         if self.whole.shape.dimensions == self.shape:
             return self
         starts = [0] * self.ndim
-        return array_of(self.editor, sliced(self.editor, self.whole, starts, self.shape))
+        return array_of(self.editor, self.editor.sliced(self.whole, starts, self.shape))
 
 
 Known: TypeAlias = "Sized | Token | tuple[Known, ...]"
@@ -82,7 +81,7 @@ def _(array: Sized, sizes: Sequence[int]) -> Any:
     editor, operand = array.editor, array.plain.whole
     missing = zip(array.shape, sizes, strict=True)
     config = PaddingConfig(tuple(PaddingDimension(0, size - old, 0) for old, size in missing))
-    zero = constant(editor, 0, operand.shape.element_type)
+    zero = editor.constant(0, operand.shape.element_type)
     return array_of(editor, editor.add(Opcode.PAD, (operand, zero), PadAttributes(config)))
 
 
@@ -90,8 +89,8 @@ def _(array: Sized, sizes: Sequence[int]) -> Any:
 def _(array: Sized, sizes: Sequence[int]) -> Any:
     editor, operand = array.editor, array.plain.whole
     kept = [n for n, (old, new) in enumerate(zip(array.shape, sizes, strict=True)) if old == new]
-    narrow = reshape(editor, operand, [array.shape[n] for n in kept])
-    return array_of(editor, broadcast(editor, narrow, kept, sizes))
+    narrow = editor.reshape(operand, [array.shape[n] for n in kept])
+    return array_of(editor, editor.broadcast(narrow, kept, sizes))
 
 
 def extents_of(value: "Value | Known") -> Extents:
@@ -139,7 +138,7 @@ def unpacked(editor: Editor, packed: HloInstruction, extents: Extents) -> Known:
         return TOKEN
     if isinstance(extents, tuple):
         return tuple(
-            unpacked(editor, element(editor, packed, number), part)
+            unpacked(editor, editor.element(packed, number), part)
             for number, part in enumerate(extents)
         )
     return Sized(editor, packed, extents.sizes)

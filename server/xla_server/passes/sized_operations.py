@@ -1,5 +1,6 @@
 """Operations on sizes, and on what has one, in a program of static shape that is being written."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -12,7 +13,6 @@ from xla_contract.ops.set_dimension_size import SetDimensionSizeAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.bounds import cut, filled
 from xla_server.ops.evaluation import TOKEN
-from xla_server.passes.build import constant, convert, reshape, sliced
 from xla_server.passes.edit import Editor
 from xla_server.passes.known_sizes import KnownSizes
 from xla_server.passes.sized import Known, Sized, array_of
@@ -22,40 +22,40 @@ class UnspecialisedError(Exception):
     """An instruction has no place in a program of static shape at these sizes."""
 
 
-_Rule: TypeAlias = Callable[[HloInstruction, Sequence[Known], Editor, KnownSizes], Known]
+@dataclasses.dataclass(frozen=True, slots=True)
+class Operation:
+    """An instruction to be written for operands, with what is known of sizes."""
+
+    i: HloInstruction
+    operands: Sequence[Known]
+    editor: Editor
+    numbers: KnownSizes
+
+
+_Rule: TypeAlias = Callable[[Operation], Known]
 """Gives the value of an instruction for operands, as its evaluator does; raises
 UnspecialisedError where that depends on what is not known, or where the evaluator refuses."""
 
 
-def _passed_on(
-    i: HloInstruction, operands: Sequence[Known], editor: Editor, numbers: KnownSizes
-) -> Known:
-    return operands[0]
+def _passed_on(o: Operation) -> Known:
+    return o.operands[0]
 
 
-def _token(
-    i: HloInstruction, operands: Sequence[Known], editor: Editor, numbers: KnownSizes
-) -> Known:
+def _token(o: Operation) -> Known:
     return TOKEN
 
 
-def _tuple(
-    i: HloInstruction, operands: Sequence[Known], editor: Editor, numbers: KnownSizes
-) -> Known:
-    return tuple(operands)
+def _tuple(o: Operation) -> Known:
+    return tuple(o.operands)
 
 
-def _element(
-    i: HloInstruction, operands: Sequence[Known], editor: Editor, numbers: KnownSizes
-) -> Known:
-    index: int = i.attributes.index
-    return cast(tuple[Known, ...], operands[0])[index]
+def _element(o: Operation) -> Known:
+    index: int = o.i.attributes.index
+    return cast(tuple[Known, ...], o.operands[0])[index]
 
 
-def _constant(
-    i: HloInstruction, operands: Sequence[Known], editor: Editor, numbers: KnownSizes
-) -> Known:
-    return _literal(i.attributes.literal, editor)
+def _constant(o: Operation) -> Known:
+    return _literal(o.i.attributes.literal, o.editor)
 
 
 def _literal(literal: Literal, editor: Editor) -> Known:
@@ -63,45 +63,39 @@ def _literal(literal: Literal, editor: Editor) -> Known:
         return tuple(_literal(part, editor) for part in literal.elements)
     if literal.shape.is_token:
         return TOKEN
-    return array_of(editor, constant(editor, literal.actual, literal.shape.element_type))
+    return array_of(editor, editor.constant(literal.actual, literal.shape.element_type))
 
 
-def _dimension_size(
-    i: HloInstruction, operands: Sequence[Known], editor: Editor, numbers: KnownSizes
-) -> Known:
-    size = cast(Sized, operands[0]).shape[i.attributes.dimension]
-    return array_of(editor, constant(editor, size, i.shape.element_type))
+def _dimension_size(o: Operation) -> Known:
+    size = cast(Sized, o.operands[0]).shape[o.i.attributes.dimension]
+    return array_of(o.editor, o.editor.constant(size, o.i.shape.element_type))
 
 
-def _set_dimension_size(
-    i: HloInstruction, operands: Sequence[Known], editor: Editor, numbers: KnownSizes
-) -> Known:
-    attributes: SetDimensionSizeAttributes = i.attributes
-    operand, dimension = cast(Sized, operands[0]), attributes.dimension
-    bound = i.shape.dimensions[dimension]
-    size = _number(operands[1], numbers)
+def _set_dimension_size(o: Operation) -> Known:
+    attributes: SetDimensionSizeAttributes = o.i.attributes
+    operand, dimension = cast(Sized, o.operands[0]), attributes.dimension
+    bound = o.i.shape.dimensions[dimension]
+    size = _number(o.operands[1], o.numbers)
     if not 0 <= size <= bound:
         raise UnspecialisedError
-    whole: Any = array_of(editor, operand.whole)
+    whole: Any = array_of(o.editor, operand.whole)
     if size > whole.shape[dimension]:
         whole = filled(whole, _with_size(whole.shape, dimension, bound))
-    return Sized(editor, whole.whole, _with_size(operand.shape, dimension, size))
+    return Sized(o.editor, whole.whole, _with_size(operand.shape, dimension, size))
 
 
-def _dynamic_reshape(
-    i: HloInstruction, operands: Sequence[Known], editor: Editor, numbers: KnownSizes
-) -> Known:
-    operand, shape = cast(Sized, operands[0]).plain.whole, i.shape
+def _dynamic_reshape(o: Operation) -> Known:
+    operand, shape = cast(Sized, o.operands[0]).plain.whole, o.i.shape
     sizes = [
-        _number(part, numbers) if shape.is_dynamic(number) else shape.dimensions[number]
-        for number, part in enumerate(operands[1:])
+        _number(part, o.numbers) if shape.is_dynamic(number) else shape.dimensions[number]
+        for number, part in enumerate(o.operands[1:])
     ]
     count, taken = operand.shape.element_count, math.prod(sizes)
     is_within = all(0 <= n <= bound for n, bound in zip(sizes, shape.dimensions, strict=True))
     if not is_within or taken > count:
         raise UnspecialisedError
-    flat = sliced(editor, reshape(editor, operand, [count]), [0], [taken])
-    return array_of(editor, reshape(editor, flat, sizes))
+    flat = o.editor.sliced(o.editor.reshape(operand, [count]), [0], [taken])
+    return array_of(o.editor, o.editor.reshape(flat, sizes))
 
 
 def _number(size: Known, numbers: KnownSizes) -> int:
@@ -160,12 +154,12 @@ def _scalars(array: Sized) -> list[HloInstruction]:
     if not array.ndim:
         return [array.whole]
     editor, (count,) = array.editor, array.shape
-    return [reshape(editor, sliced(editor, array.whole, [n], [n + 1]), ()) for n in range(count)]
+    return [editor.reshape(editor.sliced(array.whole, [n], [n + 1]), ()) for n in range(count)]
 
 
 def _between(editor: Editor, start: HloInstruction, last: int) -> HloInstruction:
     """A start that is at least 0 and at most `last`."""
     is_unsigned = start.shape.element_type.is_unsigned_integer
     wide = ElementType.U64 if is_unsigned else ElementType.S64
-    low, high = (constant(editor, number, wide) for number in (0, last))
-    return editor.add(Opcode.CLAMP, (low, convert(editor, start, wide), high))
+    low, high = (editor.constant(number, wide) for number in (0, last))
+    return editor.add(Opcode.CLAMP, (low, editor.convert(start, wide), high))

@@ -7,60 +7,37 @@ from xla_contract.dimension_numbers import DotDimensionNumbers
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import free_dimensions
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.build import (
-    binary_computation,
-    broadcast,
-    constant,
-    convert,
-    count,
-    reduce,
-    transpose,
-)
-from xla_server.passes.edit import Editor, rewrite_all
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.build import count
+from xla_server.passes.edit import Editor
+from xla_server.passes.rewrite_pass import TargetRewritePass
 from xla_server.target.target import Target
 
 
-@dataclasses.dataclass(frozen=True)
-class SmallDotExpander:
+class SmallDotExpander(TargetRewritePass):
     """Writes a dot of many small matrices, or of many short rows, as reduce(multiply(lhs, rhs)).
 
     One loop nest computes them, together with the transposes, operands and users that fuse with
     it. Sums of types narrower than 32 bits are computed in f32, s32 or u32, as routines do.
     """
 
-    target: Target
-    name: str = "small-dot-expander"
+    name = "small-dot-expander"
+    opcodes = (Opcode.DOT,)
 
-    def apply(self, module: HloModule) -> bool:
-        """Rewrite everywhere; whether anything was."""
-        adders: dict[ElementType, HloComputation] = {}
-        changed = rewrite_all(module, lambda i, editor: _expanded(i, editor, adders, self.target))
-        module.computations[:0] = adders.values()
-        return changed
-
-
-def _expanded(
-    i: HloInstruction,
-    editor: Editor,
-    adders: dict[ElementType, HloComputation],
-    target: Target,
-) -> HloInstruction | None:
-    kind = i.shape.element_type
-    if i.opcode is not Opcode.DOT or not i.shape.element_count or kind is ElementType.PRED:
-        return None
-    dot = _Dot.of(i, target)
-    if dot.is_small_batch:
-        is_inner = dot.last_of_rhs not in dot.columns
-    elif dot.has_short_rows:
-        is_inner = True
-    else:
-        return None
-    wide = _accumulator(kind)
-    if wide not in adders:
-        adders[wide] = binary_computation(editor, Opcode.ADD, wide)
-    total = dot.expanded(is_inner, wide, adders[wide], editor)
-    return convert(editor, total, kind)
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        kind = i.shape.element_type
+        if not i.shape.element_count or kind is ElementType.PRED:
+            return None
+        dot = _Dot.of(i, self.target)
+        if dot.is_small_batch:
+            is_inner = dot.last_of_rhs not in dot.columns
+        elif dot.has_short_rows:
+            is_inner = True
+        else:
+            return None
+        wide = _accumulator(kind)
+        total = dot.expanded(is_inner, wide, editor)
+        return editor.convert(total, kind)
 
 
 def _accumulator(kind: ElementType) -> ElementType:
@@ -135,9 +112,7 @@ class _Dot:
         is_short = is_unrolled and few * depth <= tuning.max_row_products
         return batch == 1 and few > 1 and many >= tuning.min_rows and is_short
 
-    def expanded(
-        self, is_inner: bool, kind: ElementType, adder: HloComputation, editor: Editor
-    ) -> HloInstruction:
+    def expanded(self, is_inner: bool, kind: ElementType, editor: Editor) -> HloInstruction:
         """The sum of products of this type, contracted dimensions last or before the columns."""
         batch, depths, result = len(self.numbers.lhs_batch_dimensions), self._depths, self.i.shape
         middle = batch + len(self.rows)
@@ -148,14 +123,14 @@ class _Dot:
         numbers, (lhs, rhs) = self.numbers, self.i.operands
         factors = [
             _spread(
-                convert(editor, lhs, kind),
+                editor.convert(lhs, kind),
                 (*numbers.lhs_batch_dimensions, *self.rows, *numbers.lhs_contracting_dimensions),
                 (*left, *added),
                 sizes,
                 editor,
             ),
             _spread(
-                convert(editor, rhs, kind),
+                editor.convert(rhs, kind),
                 (*numbers.rhs_batch_dimensions, *self.columns, *numbers.rhs_contracting_dimensions),
                 (*right[:batch], *right[middle:], *added),
                 sizes,
@@ -163,7 +138,8 @@ class _Dot:
             ),
         ]
         product = editor.add(Opcode.MULTIPLY, factors)
-        return reduce(editor, product, constant(editor, 0, kind), list(added), adder)
+        adder = editor.binary_computation(Opcode.ADD, kind)
+        return editor.reduce(product, editor.constant(0, kind), list(added), adder)
 
 
 def _spread(
@@ -175,5 +151,5 @@ def _spread(
 ) -> HloInstruction:
     """Return an operand broadcast to `sizes`, with each of its dimensions at one of these."""
     order = sorted(zip(places, dimensions, strict=True))
-    moved = transpose(editor, side, [d for _, d in order])
-    return broadcast(editor, moved, [place for place, _ in order], sizes)
+    moved = editor.transpose(side, [d for _, d in order])
+    return editor.broadcast(moved, [place for place, _ in order], sizes)

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
+from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.concatenate import ConcatenateAttributes
 from xla_contract.ops.iota import IotaAttributes
 from xla_contract.shape import Shape
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.build import broadcast, constant, count, reshape, sliced, transpose
+from xla_server.passes.build import count
 from xla_server.passes.counted_loop import Values, counted_loop, read_slice, write_slice
 from xla_server.passes.edit import Editor
 from xla_server.passes.element_calls import ElementCaller
@@ -25,8 +25,8 @@ def sorted_by_insertion(i: HloInstruction, callers: Sequence[ElementCaller]) -> 
         return i.operands
     order = [*(d for d in range(len(sizes)) if d != dimension), dimension]
     lines = count(sizes) // length
-    moved = [transpose(editor, operand, order) for operand in i.operands]
-    arrays = [reshape(editor, array, (lines, length)) for array in moved]
+    moved = [editor.transpose(operand, order) for operand in i.operands]
+    arrays = [editor.reshape(array, (lines, length)) for array in moved]
 
     def turn(number: HloInstruction, given: Values, results: Values) -> Values:
         line = [read_slice(editor, array, number) for array in given]
@@ -36,10 +36,10 @@ def sorted_by_insertion(i: HloInstruction, callers: Sequence[ElementCaller]) -> 
             for result, part in zip(results, found, strict=True)
         ]
 
-    found = counted_loop(editor, caller.made, i.name, lines, arrays, arrays, turn)
+    found = counted_loop(editor, i.name, lines, arrays, arrays, turn)
     back = [order.index(d) for d in range(len(sizes))]
     return [
-        transpose(editor, reshape(editor, part, array.shape.dimensions), back)
+        editor.transpose(editor.reshape(part, array.shape.dimensions), back)
         for part, array in zip(found, moved, strict=True)
     ]
 
@@ -52,7 +52,7 @@ def _sorted_line(caller: ElementCaller, name: str, line: Values, length: int) ->
         place = _place(caller, name, new, found, number, length)
         return [_inserted(editor, a, part, place) for a, part in zip(found, new, strict=True)]
 
-    return counted_loop(editor, caller.made, name, length, line, line, turn)
+    return counted_loop(editor, name, length, line, line, turn)
 
 
 def _place(
@@ -69,25 +69,25 @@ def _place(
 
     def turn(number: HloInstruction, given: Values, bounds: Values) -> Values:
         low, high = bounds
-        goes_on = _compare(editor, low, high, ComparisonDirection.LT)
-        one, two = (constant(editor, part, ElementType.S64) for part in (1, 2))
+        goes_on = editor.compare(low, high, ComparisonDirection.LT)
+        one, two = (editor.constant(part, ElementType.S64) for part in (1, 2))
         middle = editor.add(Opcode.DIVIDE, (editor.add(Opcode.ADD, (low, high)), two))
         pairs = [
             part
             for value, array in zip(given[:at_new], given[at_new:], strict=True)
             for part in (value, read_slice(editor, array, middle))
         ]
-        no = constant(editor, False, ElementType.PRED)
+        no = editor.constant(False, ElementType.PRED)
         (comes_before,) = caller.one_where(goes_on, pairs, (no,))
         is_behind = editor.add(Opcode.NOT, (comes_before,))
         rises = editor.add(Opcode.AND, (goes_on, is_behind))
         next_low = editor.add(Opcode.SELECT, (rises, editor.add(Opcode.ADD, (middle, one)), low))
         return [next_low, editor.add(Opcode.SELECT, (comes_before, middle, high))]
 
-    zero = constant(editor, 0, ElementType.S64)
+    zero = editor.constant(0, ElementType.S64)
     # A search among n elements, which are all but the last at most, has log2(n + 1) turns.
     turns = (length - 1).bit_length()
-    return counted_loop(editor, caller.made, name, turns, [*new, *found], (zero, many), turn)[0]
+    return counted_loop(editor, name, turns, [*new, *found], (zero, many), turn)[0]
 
 
 def _inserted(
@@ -98,21 +98,15 @@ def _inserted(
     moved = array
     if length > 1:
         parts = (
-            sliced(editor, array, (0,), (1,)),
-            sliced(editor, array, (0,), (length - 1,)),
+            editor.sliced(array, (0,), (1,)),
+            editor.sliced(array, (0,), (length - 1,)),
         )
         moved = editor.add(Opcode.CONCATENATE, parts, ConcatenateAttributes(0))
     counting = IotaAttributes(Shape.array(ElementType.S64, (length,)), 0)
     index = editor.add(Opcode.IOTA, (), counting)
-    wide = broadcast(editor, place, (), (length,))
-    is_here = _compare(editor, index, wide, ComparisonDirection.EQ)
-    is_before = _compare(editor, index, wide, ComparisonDirection.LT)
-    new = broadcast(editor, value, (), (length,))
+    wide = editor.broadcast(place, (), (length,))
+    is_here = editor.compare(index, wide, ComparisonDirection.EQ)
+    is_before = editor.compare(index, wide, ComparisonDirection.LT)
+    new = editor.broadcast(value, (), (length,))
     behind = editor.add(Opcode.SELECT, (is_here, new, moved))
     return editor.add(Opcode.SELECT, (is_before, array, behind))
-
-
-def _compare(
-    editor: Editor, a: HloInstruction, b: HloInstruction, direction: ComparisonDirection
-) -> HloInstruction:
-    return editor.add(Opcode.COMPARE, (a, b), CompareAttributes(direction))

@@ -1,6 +1,5 @@
 """Dimensions of size 1 taken out of what computes and put back behind it."""
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -8,48 +7,13 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.iota import IotaAttributes
 from xla_contract.ops.reduce import ReduceAttributes
 from xla_contract.ops.reverse import ReverseAttributes
-from xla_server.ir.module import HloInstruction, HloModule
+from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.build import (
-    broadcast,
-    full,
-    reshape,
-    sliced,
-    transpose,
-)
-from xla_server.passes.edit import Editor, rewrite_all
+from xla_server.passes.edit import Editor
 from xla_server.passes.lifting import applied
+from xla_server.passes.rewrite_pass import RewritePass
 
 Squeezed = Callable[[HloInstruction, Editor], HloInstruction]
-
-
-@dataclasses.dataclass(frozen=True)
-class Squeeze:
-    """Reshapes around operations so that none has dimensions of size 1; reshapes of reshapes merge.
-
-    Programs keep reduced dimensions with size 1 and stretch them again. Without them the broadcast
-    reads the reduction itself, which is how fusion knows that both belong to one row.
-    """
-
-    name: str = "squeeze"
-
-    def apply(self, module: HloModule) -> bool:
-        """Squeeze everywhere; whether anything was."""
-        return rewrite_all(module, _squeezed)
-
-
-def _squeezed(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    squeeze = _SQUEEZES.get(i.opcode)
-    if squeeze is None or not i.shape.is_array:
-        return None
-    sizes = i.shape.dimensions
-    if 1 not in sizes and not any(1 in operand.shape.dimensions for operand in i.operands):
-        return None
-    # Empty dimensions are the business of another pass.
-    if 0 in sizes:
-        return None
-    new = squeeze(i, editor)
-    return reshape(editor, new, i.shape.dimensions)
 
 
 def long(dimensions: tuple[int, ...]) -> list[int]:
@@ -62,7 +26,7 @@ def _sizes(dimensions: tuple[int, ...]) -> list[int]:
 
 
 def _flat(operand: HloInstruction, editor: Editor) -> HloInstruction:
-    return reshape(editor, operand, _sizes(operand.shape.dimensions))
+    return editor.reshape(operand, _sizes(operand.shape.dimensions))
 
 
 def _same(i: HloInstruction, editor: Editor) -> HloInstruction:
@@ -81,14 +45,14 @@ def _broadcast(i: HloInstruction, editor: Editor) -> HloInstruction:
         for source, target in enumerate(i.attributes.dimensions)
         if operand.shape.dimensions[source] != 1
     ]
-    return broadcast(editor, _flat(operand, editor), mapped, _sizes(i.shape.dimensions))
+    return editor.broadcast(_flat(operand, editor), mapped, _sizes(i.shape.dimensions))
 
 
 def _iota(i: HloInstruction, editor: Editor) -> HloInstruction:
     kept, sizes = long(i.shape.dimensions), _sizes(i.shape.dimensions)
     along = i.attributes.iota_dimension
     if along not in kept:
-        return full(editor, 0, i.shape.element_type, sizes)
+        return editor.full(0, i.shape.element_type, sizes)
     attributes = IotaAttributes(i.shape.with_dimensions(sizes), kept.index(along))
     return editor.add(Opcode.IOTA, (), attributes)
 
@@ -107,7 +71,7 @@ def _transpose(i: HloInstruction, editor: Editor) -> HloInstruction:
     (operand,) = i.operands
     kept = long(operand.shape.dimensions)
     order = [kept.index(d) for d in i.attributes.permutation if d in kept]
-    return transpose(editor, _flat(operand, editor), order)
+    return editor.transpose(_flat(operand, editor), order)
 
 
 def _reverse(i: HloInstruction, editor: Editor) -> HloInstruction:
@@ -127,7 +91,7 @@ def _slice(i: HloInstruction, editor: Editor) -> HloInstruction:
         return i
     a = i.attributes
     boxes = ([part[d] for d in kept] for part in (a.starts, a.limits, a.strides))
-    return sliced(editor, _flat(operand, editor), *boxes)
+    return editor.sliced(_flat(operand, editor), *boxes)
 
 
 _SQUEEZES: Mapping[Opcode, Squeezed] = MappingProxyType(
@@ -141,3 +105,25 @@ _SQUEEZES: Mapping[Opcode, Squeezed] = MappingProxyType(
         Opcode.TRANSPOSE: _transpose,
     }
 )
+
+
+class Squeeze(RewritePass):
+    """Reshapes around operations so that none has dimensions of size 1; reshapes of reshapes merge.
+
+    Programs keep reduced dimensions with size 1 and stretch them again. Without them the broadcast
+    reads the reduction itself, which is how fusion knows that both belong to one row.
+    """
+
+    name = "squeeze"
+    opcodes = _SQUEEZES.keys()
+
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        if not i.shape.is_array:
+            return None
+        sizes = i.shape.dimensions
+        if 1 not in sizes and not any(1 in operand.shape.dimensions for operand in i.operands):
+            return None
+        # Empty dimensions are the business of another pass.
+        if 0 in sizes:
+            return None
+        return editor.reshape(_SQUEEZES[i.opcode](i, editor), i.shape.dimensions)

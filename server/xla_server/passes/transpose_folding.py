@@ -8,20 +8,19 @@ simplifier for reductions to vectors and scalars.
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-from xla_contract.dimension_numbers import ConvolutionDimensionNumbers, DotDimensionNumbers
+from xla_contract.dimension_numbers import DotDimensionNumbers
 from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import free_dimensions
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.build import reduce, reshape, transpose
-from xla_server.passes.dot_types import has_packing_kernel
-from xla_server.passes.edit import Editor, rewrite, users
-from xla_server.passes.features_last import is_worth_it
-from xla_server.passes.transposed import Readers, Source, are_reductions, before_transpose
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.passes.dot_types import has_packing_kernel, is_in_order
+from xla_server.passes.edit import Editor, users
+from xla_server.passes.features_last import input_numbers, is_worth_it, kernel_numbers
+from xla_server.passes.rewrite_pass import Rule, TargetRewritePass
+from xla_server.passes.transposed import Readers, are_reductions, before_transpose
 from xla_server.target.target import Target
 
 
-@dataclasses.dataclass(frozen=True)
-class TransposeFolding:
+class TransposeFolding(TargetRewritePass):
     """Lets dots, convolutions and reductions read what their operands are transposes of.
 
     Conversions, reshapes and other cheap operations between the transpose and the product are
@@ -31,30 +30,18 @@ class TransposeFolding:
     which is smaller than the operand, puts them.
     """
 
-    target: Target
-    name: str = "transpose-folding"
+    name = "transpose-folding"
+    opcodes = (Opcode.DOT, Opcode.CONVOLUTION, Opcode.REDUCE)
 
-    def apply(self, module: HloModule) -> bool:
-        """Fold in every computation; return whether anything changed."""
-        editor = Editor(module)
-        changed = False
-        for computation in module.computations:
-            changed |= _fold(computation, editor, self.target)
-        return changed
+    def _rule_in(self, computation: HloComputation, editor: Editor) -> Rule:
+        readers = users(computation)
 
+        def folded(i: HloInstruction) -> HloInstruction | None:
+            if i.control_predecessors:
+                return None
+            return _FOLDS[i.opcode](i, readers, editor, self.target)
 
-def _fold(computation: HloComputation, editor: Editor, target: Target) -> bool:
-    if all(i.opcode not in _RULES for i in computation.instructions):
-        return False
-    readers = users(computation)
-
-    def folded(i: HloInstruction) -> HloInstruction | None:
-        rule = _RULES.get(i.opcode)
-        if rule is None or i.control_predecessors:
-            return None
-        return rule(i, readers, editor, target)
-
-    return rewrite(computation, folded, editor)
+        return folded
 
 
 def _dot(
@@ -77,11 +64,11 @@ def _dot(
             continue
         free = free_dimensions(operand.shape.rank, batch, contracting)
         # The result has the free dimensions in the order in which the operand has them.
-        if not _is_in_order(source.value, source.of(free)):
+        if not is_in_order(source.value, source.of(free)):
             continue
         before = source.of(batch), source.of(free), tuple(sorted(source.of(contracting)))
         # What is no matrix before the transpose is copied in any case, to rows of contracted ones.
-        if not _is_matrix(source.value, *before) and _is_in_order(
+        if not _is_matrix(source.value, *before) and is_in_order(
             operand, (*batch, *free, *sorted(contracting))
         ):
             continue
@@ -96,20 +83,14 @@ def _dot(
             lhs_contracting, rhs_contracting, lhs_batch, rhs_batch
         ),
     )
-    return reshape(editor, editor.add(Opcode.DOT, operands, attributes), i.shape.dimensions)
-
-
-def _is_in_order(i: HloInstruction, dimensions: Sequence[int]) -> bool:
-    """Return whether these dimensions ascend, those of size 1 aside."""
-    long = [d for d in dimensions if i.shape.dimensions[d] != 1]
-    return long == sorted(long)
+    return editor.reshape(editor.add(Opcode.DOT, operands, attributes), i.shape.dimensions)
 
 
 def _is_matrix(
     i: HloInstruction, batch: Sequence[int], free: Sequence[int], contracting: Sequence[int]
 ) -> bool:
     """Return whether an operand is stored as a batch of matrices, transposed or not."""
-    return _is_in_order(i, (*batch, *free, *contracting)) or _is_in_order(
+    return is_in_order(i, (*batch, *free, *contracting)) or is_in_order(
         i, (*batch, *contracting, *free)
     )
 
@@ -122,12 +103,11 @@ def _convolution(
     The result is None if there are none, or if `FeaturesLast` would transpose them again.
     """
     operands, numbers = list(i.operands), i.attributes.dimension_numbers
-    renumber: tuple[_Renumber, ...] = (_with_input, _with_kernel)
-    for number, with_order in enumerate(renumber):
+    for number, renumbered in enumerate((input_numbers, kernel_numbers)):
         source = before_transpose(operands[number], i, readers, editor)
         if source is not None:
             operands[number] = source.value
-            numbers = with_order(numbers, source)
+            numbers = renumbered(numbers, source.order)
     if operands == list(i.operands):
         return None
     attributes = dataclasses.replace(i.attributes, dimension_numbers=numbers)
@@ -136,34 +116,6 @@ def _convolution(
     if is_worth_it(folded, target):
         return None
     return editor.add(Opcode.CONVOLUTION, operands, attributes, shape=i.shape)
-
-
-_Renumber = Callable[[ConvolutionDimensionNumbers, Source], ConvolutionDimensionNumbers]
-
-
-def _with_input(
-    numbers: ConvolutionDimensionNumbers, source: Source
-) -> ConvolutionDimensionNumbers:
-    batch, feature = numbers.input_batch_dimension, numbers.input_feature_dimension
-    return dataclasses.replace(
-        numbers,
-        input_batch_dimension=source.order[batch],
-        input_feature_dimension=source.order[feature],
-        input_spatial_dimensions=source.of(numbers.input_spatial_dimensions),
-    )
-
-
-def _with_kernel(
-    numbers: ConvolutionDimensionNumbers, source: Source
-) -> ConvolutionDimensionNumbers:
-    inputs = numbers.kernel_input_feature_dimension
-    outputs = numbers.kernel_output_feature_dimension
-    return dataclasses.replace(
-        numbers,
-        kernel_input_feature_dimension=source.order[inputs],
-        kernel_output_feature_dimension=source.order[outputs],
-        kernel_spatial_dimensions=source.of(numbers.kernel_spatial_dimensions),
-    )
 
 
 def _reduce(
@@ -179,16 +131,16 @@ def _reduce(
     reduced = i.attributes.dimensions
     kept = source.of([d for d in range(operand.shape.rank) if d not in reduced])
     is_large = operand.shape.element_count >= target.capability.MIN_TILED_TRANSPOSE
-    if not is_large and not _is_in_order(source.value, kept):
+    if not is_large and not is_in_order(source.value, kept):
         return None
-    result = reduce(editor, source.value, initial, sorted(source.of(reduced)), i.called[0])
+    result = editor.reduce(source.value, initial, sorted(source.of(reduced)), i.called[0])
     in_source = sorted(kept)
-    return transpose(editor, result, [in_source.index(d) for d in kept])
+    return editor.transpose(result, [in_source.index(d) for d in kept])
 
 
-_Rule = Callable[[HloInstruction, Readers, Editor, Target], HloInstruction | None]
+_Fold = Callable[[HloInstruction, Readers, Editor, Target], HloInstruction | None]
 
-_RULES: Mapping[Opcode, _Rule] = {
+_FOLDS: Mapping[Opcode, _Fold] = {
     Opcode.DOT: _dot,
     Opcode.CONVOLUTION: _convolution,
     Opcode.REDUCE: _reduce,

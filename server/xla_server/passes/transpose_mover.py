@@ -5,13 +5,11 @@ the outer transpose moves through the multiplication and meets the inner ones. E
 transposed once, or not at all where the two cancel.
 """
 
-import dataclasses
-
 from xla_contract.opcode import Opcode
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.build import transpose
-from xla_server.passes.edit import Editor, rewrite, users
+from xla_server.passes.edit import Editor, users
+from xla_server.passes.rewrite_pass import RewritePass, Rule
 
 _KNOWN = frozenset({Opcode.BROADCAST, Opcode.CONSTANT, Opcode.IOTA})
 """Opcodes whose results are transposed without work at run time."""
@@ -20,48 +18,40 @@ _MOST_STEPS = 64
 """Elementwise operations that one transpose goes through."""
 
 
-@dataclasses.dataclass(frozen=True)
-class TransposeMover:
+class TransposeMover(RewritePass):
     """Moves transposes behind elementwise operations in front of them.
 
     All arrays that these read must be transposes or known (`_KNOWN`), and nothing else may read the
     operations' results: then no transpose is added and the outer one is gone.
     """
 
-    name: str = "transpose-mover"
+    name = "transpose-mover"
+    opcodes = (Opcode.TRANSPOSE,)
 
-    def apply(self, module: HloModule) -> bool:
-        """Move everywhere; whether anything was."""
-        editor = Editor(module)
-        changed = False
-        for computation in module.computations:
-            if any(i.opcode is Opcode.TRANSPOSE for i in computation.instructions):
-                changed |= _move(computation, editor)
-        return changed
+    def _rule_in(self, computation: HloComputation, editor: Editor) -> Rule:
+        readers = users(computation)
 
+        def moved(i: HloInstruction) -> HloInstruction | None:
+            if i.operands[0].opcode not in ELEMENTWISE:
+                return None
+            inside = _operations(i, computation, readers)
+            if inside is None:
+                return None
+            permutation = i.attributes.permutation
+            new: dict[HloInstruction, HloInstruction] = {}
+            for part in reversed(inside):
+                operands = []
+                for operand in part.operands:
+                    if operand not in new:
+                        is_scalar = not operand.shape.rank
+                        new[operand] = (
+                            operand if is_scalar else editor.transpose(operand, permutation)
+                        )
+                    operands.append(new[operand])
+                new[part] = editor.add(part.opcode, operands, part.attributes, part.called)
+            return new[i.operands[0]]
 
-def _move(computation: HloComputation, editor: Editor) -> bool:
-    readers = users(computation)
-
-    def moved(i: HloInstruction) -> HloInstruction | None:
-        if i.opcode is not Opcode.TRANSPOSE or i.operands[0].opcode not in ELEMENTWISE:
-            return None
-        inside = _operations(i, computation, readers)
-        if inside is None:
-            return None
-        permutation = i.attributes.permutation
-        new: dict[HloInstruction, HloInstruction] = {}
-        for part in reversed(inside):
-            operands = []
-            for operand in part.operands:
-                if operand not in new:
-                    is_scalar = not operand.shape.rank
-                    new[operand] = operand if is_scalar else transpose(editor, operand, permutation)
-                operands.append(new[operand])
-            new[part] = editor.add(part.opcode, operands, part.attributes, part.called)
-        return new[i.operands[0]]
-
-    return rewrite(computation, moved, editor)
+        return moved
 
 
 def _operations(

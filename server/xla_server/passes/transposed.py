@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.build import broadcast, reshape
 from xla_server.passes.edit import Editor
 
 _MAX_CHAIN = 8
@@ -80,7 +79,7 @@ def _computed(i: HloInstruction, inner: Source, editor: Editor) -> Source:
     """Return the elementwise instruction on what its operand is a transpose of."""
     dimensions = inner.value.shape.dimensions
     operands = [
-        broadcast(editor, part.operands[0], (), dimensions) if _is_uniform(part) else inner.value
+        editor.broadcast(part.operands[0], (), dimensions) if _is_uniform(part) else inner.value
         for part in i.operands
     ]
     value = editor.add(i.opcode, operands, i.attributes)
@@ -103,7 +102,7 @@ def _reshaped(i: HloInstruction, inner: Source, editor: Editor) -> Source | None
         starts.append((positions[0], given))
     order = [d for d, size in enumerate(after) if size == 1]
     order += [d for _, given in sorted(starts) for d in given]
-    value = reshape(editor, inner.value, [after[d] for d in order])
+    value = editor.reshape(inner.value, [after[d] for d in order])
     places = tuple(order.index(d) for d in range(len(after)))
     return dataclasses.replace(inner, value=value, order=places)
 

@@ -5,58 +5,54 @@ import dataclasses
 from xla_contract.dimension_numbers import DotDimensionNumbers
 from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import free_dimensions
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.edit import Editor, rewrite, users
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.passes.edit import Editor, users
+from xla_server.passes.rewrite_pass import RewritePass, Rule
 
 
-@dataclasses.dataclass(frozen=True)
-class TransposedDot:
+class TransposedDot(RewritePass):
     """Exchanges the operands of a dot whose result is only read with rows and columns exchanged.
 
     Gradients of weights are written so. The product can be had in either order, and nothing is
     moved.
     """
 
-    name: str = "transposed-dot"
+    name = "transposed-dot"
+    opcodes = (Opcode.TRANSPOSE,)
 
-    def apply(self, module: HloModule) -> bool:
-        """Rewrite everywhere; whether anything was."""
-        editor = Editor(module)
-        changed = False
-        for computation in module.computations:
-            changed |= _exchange(computation, editor)
-        return changed
+    def _rule_in(self, computation: HloComputation, editor: Editor) -> Rule:
+        readers = users(computation)
 
+        def exchanged(i: HloInstruction) -> HloInstruction | None:
+            (dot,) = i.operands
+            if dot.opcode is not Opcode.DOT:
+                return None
+            # An instruction that this pass has made has no readers on record.
+            if readers.get(dot) != [i] or computation.root is dot:
+                return None
+            lhs, rhs = dot.operands
+            numbers = dot.attributes.dimension_numbers
+            batch = len(numbers.lhs_batch_dimensions)
+            free = free_dimensions(
+                lhs.shape.rank, numbers.lhs_contracting_dimensions, numbers.lhs_batch_dimensions
+            )
+            middle, rank = batch + len(free), dot.shape.rank
+            if i.attributes.permutation != (
+                *range(batch),
+                *range(middle, rank),
+                *range(batch, middle),
+            ):
+                return None
+            attributes = dataclasses.replace(
+                dot.attributes,
+                dimension_numbers=DotDimensionNumbers(
+                    numbers.rhs_contracting_dimensions,
+                    numbers.lhs_contracting_dimensions,
+                    numbers.rhs_batch_dimensions,
+                    numbers.lhs_batch_dimensions,
+                ),
+                precision=dot.attributes.precision[::-1],
+            )
+            return editor.add(Opcode.DOT, (rhs, lhs), attributes, shape=i.shape)
 
-def _exchange(computation: HloComputation, editor: Editor) -> bool:
-    readers = users(computation)
-
-    def exchanged(i: HloInstruction) -> HloInstruction | None:
-        if i.opcode is not Opcode.TRANSPOSE or i.operands[0].opcode is not Opcode.DOT:
-            return None
-        (dot,) = i.operands
-        # What was made just now has no readers on record.
-        if readers.get(dot) != [i] or computation.root is dot:
-            return None
-        lhs, rhs = dot.operands
-        numbers = dot.attributes.dimension_numbers
-        batch = len(numbers.lhs_batch_dimensions)
-        free = free_dimensions(
-            lhs.shape.rank, numbers.lhs_contracting_dimensions, numbers.lhs_batch_dimensions
-        )
-        middle, rank = batch + len(free), dot.shape.rank
-        if i.attributes.permutation != (*range(batch), *range(middle, rank), *range(batch, middle)):
-            return None
-        attributes = dataclasses.replace(
-            dot.attributes,
-            dimension_numbers=DotDimensionNumbers(
-                numbers.rhs_contracting_dimensions,
-                numbers.lhs_contracting_dimensions,
-                numbers.rhs_batch_dimensions,
-                numbers.lhs_batch_dimensions,
-            ),
-            precision=dot.attributes.precision[::-1],
-        )
-        return editor.add(Opcode.DOT, (rhs, lhs), attributes, shape=i.shape)
-
-    return rewrite(computation, exchanged, editor)
+        return exchanged

@@ -1,6 +1,5 @@
 """Long reductions cut into parts that can be computed side by side."""
 
-import dataclasses
 from typing import Any
 
 import ml_dtypes
@@ -9,20 +8,11 @@ import numpy as np
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.concatenate import ConcatenateAttributes
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.build import (
-    binary_computation,
-    combiner,
-    constant,
-    convert,
-    count,
-    reduce,
-    reshape,
-    sliced,
-)
-from xla_server.passes.edit import Editor, rewrite_all
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.build import combiner, count
+from xla_server.passes.edit import Editor
+from xla_server.passes.rewrite_pass import TargetRewritePass
 from xla_server.target.pass_tuning import Reductions
-from xla_server.target.target import Target
 
 FREE_ORDER = frozenset(
     {
@@ -37,8 +27,7 @@ FREE_ORDER = frozenset(
 """Operations whose operands may be combined in any order."""
 
 
-@dataclasses.dataclass(frozen=True)
-class TreeReduction:
+class TreeReduction(TargetRewritePass):
     """Reduces a few long rows, or few columns of many rows, in two steps.
 
     The first gives partial results of fixed length, the second combines them with the initial
@@ -46,34 +35,24 @@ class TreeReduction:
     operations that may be combined in any order are cut.
     """
 
-    target: Target
-    name: str = "tree-reduction"
+    name = "tree-reduction"
+    opcodes = (Opcode.REDUCE,)
 
-    def apply(self, module: HloModule) -> bool:
-        """Cut everywhere; whether anything was."""
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
         tuning = self.target.tuning.reductions
-        adders: list[HloComputation] = []
-        changed = rewrite_all(module, lambda i, editor: _cut(i, editor, adders, tuning))
-        module.computations[:0] = adders
-        return changed
-
-
-def _cut(
-    i: HloInstruction, editor: Editor, adders: list[HloComputation], tuning: Reductions
-) -> HloInstruction | None:
-    if i.opcode is not Opcode.REDUCE or len(i.operands) != 2:
-        return None
-    operand, initial = i.operands
-    if operand.shape.element_count < tuning.min_elements or 0 in operand.shape.dimensions:
-        return None
-    kind = i.shape.element_type
-    if operand.shape.element_type is not kind or initial.shape.element_type is not kind:
-        return None
-    opcode = combiner(i.called[0])
-    neutral = neutral_of(opcode, kind)
-    if opcode is None or neutral is None:
-        return None
-    return _Cut(i, constant(editor, neutral, kind), editor, adders, tuning).made()
+        if len(i.operands) != 2:
+            return None
+        operand, initial = i.operands
+        if operand.shape.element_count < tuning.min_elements or 0 in operand.shape.dimensions:
+            return None
+        kind = i.shape.element_type
+        if operand.shape.element_type is not kind or initial.shape.element_type is not kind:
+            return None
+        opcode = combiner(i.called[0])
+        neutral = neutral_of(opcode, kind)
+        if opcode is None or neutral is None:
+            return None
+        return _Cut(i, editor.constant(neutral, kind), editor, tuning).made()
 
 
 def neutral_of(opcode: Opcode | None, kind: ElementType) -> Any:
@@ -109,11 +88,10 @@ class _Cut:
         i: HloInstruction,
         neutral: HloInstruction,
         editor: Editor,
-        adders: list[HloComputation],
         tuning: Reductions,
     ) -> None:
         self._tuning = tuning
-        self._i, self._neutral, self._editor, self._adders = i, neutral, editor, adders
+        self._i, self._neutral, self._editor = i, neutral, editor
         (self._reducer,) = i.called
         self._operand, self._initial = i.operands
 
@@ -137,10 +115,10 @@ class _Cut:
             parts = 1 if is_row else self._blocks(outer, length, inner)
         if parts == 1:
             return None
-        flat = reshape(self._editor, self._operand, (outer, length, inner))
+        flat = self._editor.reshape(self._operand, (outer, length, inner))
         partial = self._partial(flat, outer, length, inner, parts)
         total = self._joined(partial)
-        return reshape(self._editor, total, self._i.shape.dimensions)
+        return self._editor.reshape(total, self._i.shape.dimensions)
 
     def _by_groups(self, reduced: list[int], last: range) -> HloInstruction:
         partial = self._reduce(self._operand, self._neutral, tuple(last))
@@ -174,13 +152,13 @@ class _Cut:
         whole = each * parts
         body = flat
         if whole != length:
-            body = sliced(self._editor, flat, (0, 0, 0), (outer, whole, inner))
-        body = reshape(self._editor, body, (outer, parts, each, inner))
+            body = self._editor.sliced(flat, (0, 0, 0), (outer, whole, inner))
+        body = self._editor.reshape(body, (outer, parts, each, inner))
         first = self._reduce(body, self._neutral, (2,))
         if whole == length:
             return first
-        rest = sliced(self._editor, flat, (0, whole, 0), (outer, length, inner))
-        tail = reshape(self._editor, self._reduce(rest, self._neutral, (1,)), (outer, 1, inner))
+        rest = self._editor.sliced(flat, (0, whole, 0), (outer, length, inner))
+        tail = self._editor.reshape(self._reduce(rest, self._neutral, (1,)), (outer, 1, inner))
         return self._editor.add(Opcode.CONCATENATE, (first, tail), ConcatenateAttributes(1))
 
     def _joined(self, partial: HloInstruction) -> HloInstruction:
@@ -188,16 +166,15 @@ class _Cut:
         narrow, wide = ElementType.F32, ElementType.F64
         if combiner(self._reducer) is not Opcode.ADD or partial.shape.element_type is not narrow:
             return self._reduce(partial, self._initial, (1,))
-        if not self._adders:
-            self._adders.append(binary_computation(self._editor, Opcode.ADD, wide))
-        operands = [convert(self._editor, each, wide) for each in (partial, self._initial)]
-        total = reduce(self._editor, operands[0], operands[1], (1,), self._adders[0])
-        return convert(self._editor, total, narrow)
+        adder = self._editor.binary_computation(Opcode.ADD, wide)
+        operands = [self._editor.convert(each, wide) for each in (partial, self._initial)]
+        total = self._editor.reduce(operands[0], operands[1], (1,), adder)
+        return self._editor.convert(total, narrow)
 
     def _reduce(
         self, operand: HloInstruction, initial: HloInstruction, dimensions: tuple[int, ...]
     ) -> HloInstruction:
-        return reduce(self._editor, operand, initial, dimensions, self._reducer)
+        return self._editor.reduce(operand, initial, dimensions, self._reducer)
 
 
 def _last_run(reduced: list[int]) -> tuple[int, int]:

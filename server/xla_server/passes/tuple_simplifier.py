@@ -1,29 +1,17 @@
 """get-tuple-element of a tuple is the element."""
 
-import dataclasses
-
 from xla_contract.opcode import Opcode
-from xla_server.ir.module import HloInstruction, HloModule
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.edit import Editor
+from xla_server.passes.rewrite_pass import RewritePass
 
 
-@dataclasses.dataclass(frozen=True)
-class TupleSimplifier:
+class TupleSimplifier(RewritePass):
     """Reads through tuples, so that what was packed only to be taken apart is not packed."""
 
-    name: str = "tuple-simplifier"
+    name = "tuple-simplifier"
+    opcodes = (Opcode.GET_TUPLE_ELEMENT,)
 
-    def apply(self, module: HloModule) -> bool:
-        """Simplify everywhere; whether anything was."""
-        editor = Editor(module)
-        changed = False
-        for computation in module.computations:
-            changed |= rewrite(computation, _element, editor)
-        return changed
-
-
-def _element(instruction: HloInstruction) -> HloInstruction | None:
-    if instruction.opcode is not Opcode.GET_TUPLE_ELEMENT:
-        return None
-    (packed,) = instruction.operands
-    return packed.operands[instruction.attributes.index] if packed.opcode is Opcode.TUPLE else None
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        (packed,) = i.operands
+        return packed.operands[i.attributes.index] if packed.opcode is Opcode.TUPLE else None

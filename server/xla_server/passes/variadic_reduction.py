@@ -1,56 +1,43 @@
 """Reductions of several arrays at once that have nothing to do with each other, taken apart."""
 
-import dataclasses
-
-from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.build import binary_computation
-from xla_server.passes.edit import Editor, rewrite_all
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.passes.edit import Editor
+from xla_server.passes.rewrite_pass import RewritePass
 from xla_server.passes.tree_reduction import FREE_ORDER
 
 _ROUNDING = frozenset({Opcode.ADD, Opcode.MULTIPLY})
 
-Reducers = dict[tuple[Opcode, ElementType], HloComputation]
 
-
-@dataclasses.dataclass(frozen=True)
-class VariadicReduction:
+class VariadicReduction(RewritePass):
     """Makes a reduction for each result, where each is combined by an operation of free order.
 
     Sums, which are then cut so that errors stay small, must be among them: what rounds nothing is
     as good in one loop.
     """
 
-    name: str = "variadic-reduction"
+    name = "variadic-reduction"
+    opcodes = (Opcode.REDUCE, Opcode.REDUCE_WINDOW)
 
-    def apply(self, module: HloModule) -> bool:
-        """Take apart everywhere; whether anything was."""
-        reducers: Reducers = {}
-        changed = rewrite_all(module, lambda i, editor: _split(i, reducers, editor))
-        module.computations[:0] = reducers.values()
-        return changed
-
-
-def _split(i: HloInstruction, reducers: Reducers, editor: Editor) -> HloInstruction | None:
-    if i.opcode not in (Opcode.REDUCE, Opcode.REDUCE_WINDOW) or len(i.operands) == 2:
-        return None
-    operations = _operations(i.called[0])
-    kinds = [shape.element_type for shape in i.shape.tuple_shapes]
-    if operations is None or not any(
-        operation in _ROUNDING and (kind.is_floating or kind.is_complex)
-        for operation, kind in zip(operations, kinds, strict=True)
-    ):
-        return None
-    parts = []
-    for n, key in enumerate(zip(operations, kinds, strict=True)):
-        operands = (i.operands[n], i.operands[len(kinds) + n])
-        if any(operand.shape.element_type is not kinds[n] for operand in operands):
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        if len(i.operands) == 2:
             return None
-        if key not in reducers:
-            reducers[key] = binary_computation(editor, *key)
-        parts.append(editor.add(i.opcode, operands, i.attributes, (reducers[key],)))
-    return editor.add(Opcode.TUPLE, parts)
+        operations = _operations(i.called[0])
+        kinds = [shape.element_type for shape in i.shape.tuple_shapes]
+        if operations is None or not any(
+            operation in _ROUNDING and (kind.is_floating or kind.is_complex)
+            for operation, kind in zip(operations, kinds, strict=True)
+        ):
+            return None
+        parts = []
+        for n, key in enumerate(zip(operations, kinds, strict=True)):
+            operands = (i.operands[n], i.operands[len(kinds) + n])
+            if any(operand.shape.element_type is not kinds[n] for operand in operands):
+                return None
+            parts.append(
+                editor.add(i.opcode, operands, i.attributes, (editor.binary_computation(*key),))
+            )
+        return editor.add(Opcode.TUPLE, parts)
 
 
 def _operations(reducer: HloComputation) -> list[Opcode] | None:

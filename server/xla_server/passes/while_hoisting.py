@@ -7,10 +7,9 @@ from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_contract.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.build import element
-from xla_server.passes.edit import Editor, rewrite_all, users
+from xla_server.passes.edit import Editor, users
 from xla_server.passes.loops import Loop, callers, is_element, loop_of, resize
-from xla_server.target.target import Target
+from xla_server.passes.rewrite_pass import TargetRewritePass
 
 _FREE = frozenset({Opcode.BROADCAST, Opcode.IOTA, Opcode.RESHAPE, Opcode.REVERSE, Opcode.SLICE})
 """Moved along with what reads them, but not worth memory of their own."""
@@ -43,20 +42,16 @@ _MOVED = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class WhileHoisting:
+class WhileHoisting(TargetRewritePass):
     """Moves invariant computations out of loops, whose state hands their results in."""
 
-    target: Target
-    name: str = "while-hoisting"
+    name = "while-hoisting"
+    opcodes = (Opcode.WHILE,)
 
     def apply(self, module: HloModule) -> bool:
         """Hoist out of all loops; whether anything was."""
-        if not any(i.opcode is Opcode.WHILE for i in module.instructions()):
-            return False
-        free = self.target.tuning.control_flow.free_hoisted_bytes
-        counts = callers(module)
-        return rewrite_all(module, lambda i, editor: _hoisted(i, counts, editor, free))
+        free, counts = self.target.tuning.control_flow.free_hoisted_bytes, callers(module)
+        return self._rewrite(module, lambda _, e: lambda i: _hoisted(i, counts, e, free))
 
 
 def _hoisted(
@@ -76,10 +71,10 @@ def _hoisted(
     # What is made is arranged by what reads it, in the computation that it is read in.
     editor.take()
     (start,) = i.operands
-    given = [element(editor, start, k) for k in range(loop.size)]
+    given = [editor.element(start, k) for k in range(loop.size)]
     first = editor.add(Opcode.TUPLE, [*given, *(results[part] for part in handed_in)])
     new = editor.add(Opcode.WHILE, (first,), called=i.called)
-    return editor.add(Opcode.TUPLE, [element(editor, new, k) for k in range(loop.size)])
+    return editor.add(Opcode.TUPLE, [editor.element(new, k) for k in range(loop.size)])
 
 
 def _invariant(loop: Loop) -> set[HloInstruction]:
@@ -140,7 +135,7 @@ def _outside(
     copies: dict[HloInstruction, HloInstruction] = {}
     for part in loop.body.instructions:
         if part in needed and is_element(part, parameter):
-            copies[part] = element(editor, start, part.attributes.index)
+            copies[part] = editor.element(start, part.attributes.index)
         elif part in needed:
             copies[part] = editor.copy(part, [copies[operand] for operand in part.operands])
     return copies

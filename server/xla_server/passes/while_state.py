@@ -7,7 +7,6 @@ from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.build import element
 from xla_server.passes.edit import Editor, rearrange, rewrite, users
 from xla_server.passes.loops import Loop, callers, loop_of, resize
 
@@ -104,7 +103,7 @@ def _shrink(computation: HloComputation, counts: dict[HloComputation, int], edit
         if i.opcode is Opcode.GET_TUPLE_ELEMENT and i.operands[0] in loops:
             loop, index = loops[i.operands[0]], i.attributes.index
             (start,) = i.operands[0].operands
-            return element(editor, start, index) if index in loop.invariants() else None
+            return editor.element(start, index) if index in loop.invariants() else None
         if i not in loops:
             return None
         loop = loops[i]
@@ -132,14 +131,14 @@ def _shrunk(loop: Loop, read: set[int] | None, editor: Editor) -> HloInstruction
     resize(loop.body, state, places, root, editor)
     resize(loop.condition, state, places, loop.condition.root, editor)
     editor.take()
-    first = editor.add(Opcode.TUPLE, [element(editor, start, k) for k in kept])
+    first = editor.add(Opcode.TUPLE, [editor.element(start, k) for k in kept])
     new = editor.add(Opcode.WHILE, (first,), called=(loop.body, loop.condition))
     return editor.add(
         Opcode.TUPLE,
         [
-            element(editor, start, k)
+            editor.element(start, k)
             if k in same or k not in places
-            else element(editor, new, places[k])
+            else editor.element(new, places[k])
             for k in range(size)
         ],
     )

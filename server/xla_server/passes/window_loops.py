@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from xla_contract.dimension_numbers import PaddingConfig, PaddingDimension, Window
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
+from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
 from xla_contract.ops.iota import IotaAttributes
 from xla_contract.ops.pad import PadAttributes
 from xla_contract.shape import Shape
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.build import broadcast, constant, convert, count, full, reshape, sliced
+from xla_server.passes.build import count
 from xla_server.passes.counted_loop import Values, counted_loop, read_slice, write_slice
 from xla_server.passes.edit import Editor
 from xla_server.passes.element_calls import ElementCaller
@@ -33,18 +33,18 @@ def folded_under_windows(i: HloInstruction, callers: Sequence[ElementCaller]) ->
     positions = window.output_sizes(base)
     kinds = [parameter.shape.element_type for parameter in caller.computation.parameters]
     totals = [
-        broadcast(editor, convert(editor, value, kind), (), positions)
+        editor.broadcast(editor.convert(value, kind), (), positions)
         for value, kind in zip(initial, kinds, strict=False)
     ]
     if not count(positions) or not count(base):
         return totals
-    nothing = [constant(editor, 0, array.shape.element_type) for array in arrays]
-    is_element = full(editor, True, ElementType.PRED, base)
+    nothing = [editor.constant(0, array.shape.element_type) for array in arrays]
+    is_element = editor.full(True, ElementType.PRED, base)
     padded = [
         _padded(editor, array, value, window)
         for array, value in zip(
             (*arrays, is_element),
-            (*nothing, constant(editor, False, ElementType.PRED)),
+            (*nothing, editor.constant(False, ElementType.PRED)),
             strict=True,
         )
     ]
@@ -54,7 +54,7 @@ def folded_under_windows(i: HloInstruction, callers: Sequence[ElementCaller]) ->
         return caller.each([*totals, *parts], holds, totals)
 
     size = count([d.size for d in window.dimensions])
-    return counted_loop(editor, caller.made, i.name, size, padded, totals, turn)
+    return counted_loop(editor, i.name, size, padded, totals, turn)
 
 
 def selected_and_scattered(i: HloInstruction, callers: Sequence[ElementCaller]) -> Values:
@@ -64,11 +64,11 @@ def selected_and_scattered(i: HloInstruction, callers: Sequence[ElementCaller]) 
     operand, source, initial = i.operands
     sizes, positions = operand.shape.dimensions, source.shape.dimensions
     size = count(sizes)
-    target = broadcast(editor, initial, (), (size,))
+    target = editor.broadcast(initial, (), (size,))
     if not size or not count(positions):
-        return [reshape(editor, target, sizes)]
+        return [editor.reshape(target, sizes)]
     kept_at = _kept_places(i, select)
-    flat = [reshape(editor, part, (count(positions),)) for part in (kept_at, source)]
+    flat = [editor.reshape(part, (count(positions),)) for part in (kept_at, source)]
 
     def turn(number: HloInstruction, given: Values, results: Values) -> Values:
         place, value = (read_slice(editor, array, number) for array in given)
@@ -77,8 +77,8 @@ def selected_and_scattered(i: HloInstruction, callers: Sequence[ElementCaller]) 
         (new,) = scatter.one_where(_is_somewhere(editor, place), (old, value), (old,))
         return [write_slice(editor, result, new, place)]
 
-    (result,) = counted_loop(editor, scatter.made, i.name, count(positions), flat, (target,), turn)
-    return [reshape(editor, result, sizes)]
+    (result,) = counted_loop(editor, i.name, count(positions), flat, (target,), turn)
+    return [editor.reshape(result, sizes)]
 
 
 def _kept_places(i: HloInstruction, select: ElementCaller) -> HloInstruction:
@@ -91,23 +91,23 @@ def _kept_places(i: HloInstruction, select: ElementCaller) -> HloInstruction:
     window: Window = i.attributes.window
     sizes, positions = operand.shape.dimensions, source.shape.dimensions
     counting = IotaAttributes(Shape.array(ElementType.S64, (count(sizes),)), 0)
-    places = reshape(editor, editor.add(Opcode.IOTA, (), counting), sizes)
-    nothing = constant(editor, 0, operand.shape.element_type)
-    nowhere = constant(editor, NOWHERE, ElementType.S64)
+    places = editor.reshape(editor.add(Opcode.IOTA, (), counting), sizes)
+    nothing = editor.constant(0, operand.shape.element_type)
+    nowhere = editor.constant(NOWHERE, ElementType.S64)
     padded = [
         _padded(editor, operand, nothing, window),
         _padded(editor, places, nowhere, window),
     ]
     initial = [
-        broadcast(editor, nothing, (), positions),
-        broadcast(editor, nowhere, (), positions),
+        editor.broadcast(nothing, (), positions),
+        editor.broadcast(nowhere, (), positions),
     ]
 
     def turn(number: HloInstruction, given: Values, kept: Values) -> Values:
         later = [_under(editor, array, window, positions, number) for array in given]
         is_element = _is_somewhere(editor, later[1])
         has_kept = editor.add(Opcode.AND, (is_element, _is_somewhere(editor, kept[1])))
-        no = full(editor, False, ElementType.PRED, positions)
+        no = editor.full(False, ElementType.PRED, positions)
         (stays,) = select.each([kept[0], later[0]], has_kept, (no,))
         goes = editor.add(Opcode.NOT, (stays,))
         replaces = editor.add(Opcode.AND, (is_element, goes))
@@ -117,13 +117,12 @@ def _kept_places(i: HloInstruction, select: ElementCaller) -> HloInstruction:
         ]
 
     turns = count([d.size for d in window.dimensions])
-    return counted_loop(editor, select.made, i.name, turns, padded, initial, turn)[1]
+    return counted_loop(editor, i.name, turns, padded, initial, turn)[1]
 
 
 def _is_somewhere(editor: Editor, place: HloInstruction) -> HloInstruction:
-    zero = full(editor, 0, ElementType.S64, place.shape.dimensions)
-    attributes = CompareAttributes(ComparisonDirection.GE)
-    return editor.add(Opcode.COMPARE, (place, zero), attributes)
+    zero = editor.full(0, ElementType.S64, place.shape.dimensions)
+    return editor.compare(place, zero, ComparisonDirection.GE)
 
 
 def _padded(
@@ -149,7 +148,7 @@ def _under(
     starts = []
     for d in reversed(window.dimensions):
         size, step = (
-            constant(editor, part, ElementType.S64) for part in (d.size, d.window_dilation)
+            editor.constant(part, ElementType.S64) for part in (d.size, d.window_dilation)
         )
         index = editor.add(Opcode.REMAINDER, (number, size))
         starts.append(editor.add(Opcode.MULTIPLY, (index, step)))
@@ -158,4 +157,4 @@ def _under(
     spans = [(size - 1) * stride + 1 for size, stride in zip(positions, strides, strict=True)]
     box = DynamicSliceAttributes(tuple(spans))
     part = editor.add(Opcode.DYNAMIC_SLICE, (padded, *reversed(starts)), box)
-    return sliced(editor, part, (0,) * len(spans), spans, strides)
+    return editor.sliced(part, (0,) * len(spans), spans, strides)

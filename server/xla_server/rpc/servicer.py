@@ -160,7 +160,7 @@ def _compute_constant_graph(
 def _get_device_handles(
     service: XlaService, request: xla_pb2.GetDeviceHandlesRequest, _: Cancellation
 ) -> xla_pb2.GetDeviceHandlesResponse:
-    handles = service.get_device_handles(request.device_count)
+    handles = service.devices.handles(request.device_count)
     return xla_pb2.GetDeviceHandlesResponse(
         device_handles=[
             xla_data_pb2.DeviceHandle(handle=one.handle, device_count=one.device_count)
@@ -172,7 +172,7 @@ def _get_device_handles(
 def _create_channel_handle(
     service: XlaService, request: xla_pb2.CreateChannelHandleRequest, _: Cancellation
 ) -> xla_pb2.CreateChannelHandleResponse:
-    handle, channel_type = service.create_channel_handle(request.channel_type)
+    handle, channel_type = service.channels.create(request.channel_type)
     return xla_pb2.CreateChannelHandleResponse(
         channel=xla_data_pb2.ChannelHandle(handle=handle, type=channel_type.name)
     )
@@ -181,7 +181,7 @@ def _create_channel_handle(
 def _compile(
     service: XlaService, request: xla_pb2.CompileRequest, cancellation: Cancellation
 ) -> xla_pb2.CompileResponse:
-    handle = service.compile(
+    handle = service.runner.compile(
         request.computation if request.HasField("computation") else None,
         request.execution_options,
         [shape_from_proto(shape) for shape in request.input_shape_with_layout],
@@ -195,13 +195,13 @@ def _execute(
 ) -> xla_pb2.ExecuteResponse:
     handle = request.handle.handle if request.HasField("handle") else None
     arguments = [argument.handle for argument in request.arguments]
-    return _execute_response(service.execute(handle, arguments, cancellation))
+    return _execute_response(service.runner.execute(handle, arguments, cancellation))
 
 
 def _execute_graph_parallel(
     service: XlaService, request: xla_pb2.ExecuteGraphParallelRequest, cancellation: Cancellation
 ) -> xla_pb2.ExecuteParallelResponse:
-    executed = service.execute_graph_parallel(
+    executed = service.runner.execute_together(
         [_graph_request(part) for part in request.requests], cancellation
     )
     return xla_pb2.ExecuteParallelResponse(responses=map(_execute_response, executed))

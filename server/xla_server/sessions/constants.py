@@ -10,6 +10,7 @@ from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import program_shape_from_proto
 from xla_contract.stubs import hlo_pb2
+from xla_server.backends.host_buffer import literal_of
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
@@ -20,7 +21,6 @@ from xla_server.ir.effects import SIDE_EFFECTS
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ir.verifier import verify
-from xla_server.ops.evaluation import Value
 
 _NOT_CONSTANT = SIDE_EFFECTS | {Opcode.REPLICA_ID, Opcode.PARTITION_ID}
 """What gives another value each time, on each device, or does something besides."""
@@ -57,7 +57,7 @@ def compute_constant(
     plans = Plans(is_dynamic=has_dynamic_shapes(module))
     use = MemoryUse(0, 0, shape.byte_size, temporary_bytes(module, plans))
     with reserve(use):
-        return _literal(evaluate(module, (), cancellation=cancellation, plans=plans), shape)
+        return literal_of(evaluate(module, (), cancellation=cancellation, plans=plans), shape)
 
 
 def _check_constant(module: HloModule) -> None:
@@ -85,12 +85,3 @@ def _laid_out(result: Shape, layout: Layout | None) -> Shape:
     if not plain.is_array or len(layout.minor_to_major) != plain.rank:
         raise InvalidArgumentError(f"output_layout must fit the result, got {layout} for {plain}")
     return plain.with_layout(layout)
-
-
-def _literal(value: Value, shape: Shape) -> Literal:
-    if isinstance(value, tuple):
-        pairs = zip(value, shape.tuple_shapes, strict=True)
-        return Literal.tuple_of([_literal(part, part_shape) for part, part_shape in pairs])
-    if shape.is_token:
-        return Literal.token()
-    return Literal.from_numpy(value, shape, copy=False)

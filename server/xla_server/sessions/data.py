@@ -1,9 +1,8 @@
 """The values that clients keep on the devices, and the memory they take."""
 
-import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, UnimplementedError
 from xla_contract.shape import Shape
@@ -104,7 +103,7 @@ class DataTable:
     ) -> None:
         self.max_bytes = max_bytes
         self._memory = memory
-        self._buffers: HandleTable[Buffer | PendingValue] = HandleTable(
+        self.handles: HandleTable[Buffer | PendingValue] = HandleTable(
             handles, HandleKind.DATA, max_handles
         )
         self._held: dict[int, _Held] = {}
@@ -129,20 +128,7 @@ class DataTable:
         return self._used + self._reserved - self._running
 
     def __len__(self) -> int:
-        return len(self._buffers)
-
-    @contextlib.contextmanager
-    def reserving(self, byte_size: int, purpose: object) -> Iterator[Reservation]:
-        """Set bytes aside before anything is allocated.
-
-        Raises ResourceExhaustedError, with str(purpose), the limit and the use, when there is no
-        room. What was not kept is given back at the end.
-        """
-        reservation = self.reserve(byte_size, purpose)
-        try:
-            yield reservation
-        finally:
-            reservation.release()
+        return len(self.handles)
 
     def reserve(
         self,
@@ -152,13 +138,14 @@ class DataTable:
         is_running: bool = False,
         on_release: Callable[[int], None] | None = None,
     ) -> Reservation:
-        """As `reserving`, for who keeps or releases the reservation by itself.
+        """Set bytes aside before anything is allocated.
 
         `is_running` says that it is for an execution that will give it back; `on_release` is called
         with the bytes that are given back.
 
-        Raises InvalidArgumentError for a negative number of bytes too, which is what a shape of an
-        unbounded dimension takes: it would make room for others until it is refused.
+        Raises ResourceExhaustedError, with str(purpose), the limit and the use, when there is no
+        room. Raises InvalidArgumentError for a negative number of bytes, which is what a shape of
+        an unbounded dimension takes: it would make room for others until it is refused.
         """
         self._charge(byte_size, purpose, is_running=is_running)
         return Reservation(self, byte_size, is_running, on_release)
@@ -208,32 +195,24 @@ class DataTable:
         For the output of an execution that has not ended NotYetError, and the execution's own
         error where it failed.
         """
-        buffer = self._buffers.get(handle)
+        buffer = self.handles.get(handle)
         return buffer.result() if isinstance(buffer, PendingValue) else buffer
 
     def shape(self, handle: int) -> Shape:
         """The shape of a value, known before the value is there; raises as `get`."""
-        entry = self._buffers.get(handle)
+        entry = self.handles.get(handle)
         if isinstance(entry, PendingValue):
             entry.require_no_error()
         return entry.shape
 
     def entry(self, handle: int) -> Buffer | PendingValue:
         """As `get`, but the output of an execution that has not ended as what it is."""
-        return self._buffers.get(handle)
-
-    def has_issued(self, handle: int) -> bool:
-        """Whether this is the handle of a value, live or freed."""
-        return self._buffers.has_issued(handle)
-
-    def handles_after(self, handle: int) -> list[int]:
-        """The live handles given out after one, or all; as `HandleTable.handles_after`."""
-        return self._buffers.handles_after(handle)
+        return self.handles.get(handle)
 
     def keep_all(self, buffers: Sequence[Buffer]) -> list[int]:
         """Keep values whose bytes are set aside elsewhere: all, or none where handles run out."""
         with self._lock:
-            handles = self._buffers.add_all(list(buffers))
+            handles = self.handles.add_all(list(buffers))
             for buffer in buffers:
                 self._count(buffer)
         return handles
@@ -241,12 +220,12 @@ class DataTable:
     def expect(self, shapes: Sequence[Shape]) -> list[tuple[int, PendingValue]]:
         """Handles for values that an execution will give, all or none; see `fulfil`."""
         values = [PendingValue(shape) for shape in shapes]
-        return list(zip(self._buffers.add_all(list(values)), values, strict=True))
+        return list(zip(self.handles.add_all(list(values)), values, strict=True))
 
     def fulfil(self, handle: int, pending: PendingValue, buffer: Buffer) -> None:
         """Put a value in the place that `expect` gave it; a freed handle stays free."""
         with self._lock:
-            for _ in range(pending.users + self._buffers.replace(handle, buffer)):
+            for _ in range(pending.users + self.handles.replace(handle, buffer)):
                 self._count(buffer)
             pending.users = 0
             pending.set(buffer)
@@ -258,7 +237,7 @@ class DataTable:
         Raises as `get`, but for values that are still to come.
         """
         with self._lock:
-            entries = [self._buffers.get(handle) for handle in handles]
+            entries = [self.handles.get(handle) for handle in handles]
             for entry in entries:
                 if isinstance(entry, PendingValue) and not entry.has_value:
                     entry.users += 1
@@ -283,7 +262,7 @@ class DataTable:
     def remove_all(self, handles: Sequence[int]) -> None:
         """Free different handles, all or none; raises as `get`, but for values still to come."""
         with self._lock:
-            for buffer in self._buffers.remove_all(handles):
+            for buffer in self.handles.remove_all(handles):
                 self._discount(buffer)
 
     def deconstruct(self, handle: int) -> list[int]:
@@ -301,28 +280,28 @@ class DataTable:
             )
         elements = list(buffer.elements)
         with self._lock:
-            handles = self._buffers.add_all(list(elements))
+            handles = self.handles.add_all(list(elements))
             for element in elements:
                 self._count(element)
         return handles
 
     def remove(self, handle: int) -> None:
         """Free a handle; raises as `get` does."""
-        buffer = self._buffers.remove(handle)
+        buffer = self.handles.remove(handle)
         with self._lock:
             self._discount(buffer)
 
     def close(self) -> None:
         """Free all handles; nothing can be kept any more."""
         with self._lock:
-            for buffer in self._buffers.close():
+            for buffer in self.handles.close():
                 self._discount(buffer)
 
     def _keep(self, buffer: Buffer, reserved: int, is_running: bool) -> int:
         with self._lock:
             taken = -reserved
             try:
-                handle = self._buffers.add(buffer)
+                handle = self.handles.add(buffer)
                 taken += self._added(buffer)
             finally:
                 running = reserved if is_running else 0

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from xla_contract.errors import InvalidArgumentError, NotFoundError, XlaError
 from xla_contract.shape import ProgramShape, Shape
@@ -52,21 +52,13 @@ class ExecutionDescription:
 Description: TypeAlias = ValueDescription | ExecutableDescription | ExecutionDescription
 
 
-class _Table(Protocol):
-    """The handles of one kind."""
-
-    def has_issued(self, handle: int) -> bool: ...
-
-    def handles_after(self, handle: int) -> list[int]: ...
-
-
 def describe(service: "XlaService", handle: int) -> Description:
     """What a handle names.
 
     Raises InvalidArgumentError for one that was freed and NotFoundError for one that never was;
     an execution that somebody has waited for is NotFoundError too.
     """
-    if service.executables.has_issued(handle):
+    if service.executables.handles.has_issued(handle):
         compiled = service.executables.get(handle)
         return ExecutableDescription(compiled.name, compiled.program_shape)
     if service.handles.was_issued(handle, HandleKind.EXECUTION):
@@ -88,7 +80,7 @@ def described_after(service: "XlaService", after: int) -> Iterator[tuple[int, De
     They begin behind the handle `after`, live or freed, or with the first for 0. Raises
     NotFoundError for a handle that the session never gave to any of them.
     """
-    tables: tuple[_Table, ...] = (service.data, service.executables, executions_of(service))
+    tables = [part.handles for part in (service.data, service.executables, executions_of(service))]
     first = 0
     if after:
         issuers = [number for number, table in enumerate(tables) if table.has_issued(after)]

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from xla_contract.checksum import crc32
 from xla_contract.chunks import CHUNK_BYTES, MAX_ENVELOPE_BYTES, ChunkView
 from xla_contract.errors import (
-    InvalidArgumentError,
     OutOfRangeError,
     UnimplementedError,
 )
@@ -14,7 +13,7 @@ from xla_contract.linear_chunks import LinearReader
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.records import present
+from xla_server.sessions.records import checked_layout, present
 from xla_server.sessions.service import XlaService
 
 
@@ -73,24 +72,12 @@ def downloading(
                 f"only an array is downloaded in chunks, got {buffer.shape}",
                 hint="Take tuples apart with DeconstructTuple.",
             )
-        literal = buffer.to_literal(_checked(shape, buffer.shape))
+        literal = buffer.to_literal(checked_layout(shape, buffer.shape))
         room = service.limits.max_message_bytes - MAX_ENVELOPE_BYTES
         layout = literal.shape.layout_or_default
         # What is padded is laid out whole; all else goes out of the memory it lies in.
         copied = literal.shape.byte_size if layout.is_padded else 0
-        with service.data.reserving(copied, f"a padded copy of {literal.shape}"):
+        with service.data.reserve(copied, f"a padded copy of {literal.shape}"):
             yield Download(literal, offset, min(CHUNK_BYTES, room))
     finally:
         service.data.let_go(held)
-
-
-def _checked(wanted: Shape | None, kept: Shape) -> Shape:
-    if wanted is None:
-        return kept
-    if not wanted.has_layout:
-        raise InvalidArgumentError(f"shape_with_layout must say its layout, got {wanted} without")
-    if not wanted.compatible(kept):
-        raise InvalidArgumentError(
-            f"shape_with_layout must be compatible with the value, got {wanted} for {kept}"
-        )
-    return wanted

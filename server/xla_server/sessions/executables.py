@@ -332,12 +332,12 @@ class ExecutableTable:
         self, handles: HandleFactory, shared: SharedExecutables, *, max_handles: int
     ) -> None:
         self._shared = shared
-        self._compiled: HandleTable[Compiled] = HandleTable(
+        self.handles: HandleTable[Compiled] = HandleTable(
             handles, HandleKind.EXECUTABLE, max_handles
         )
 
     def __len__(self) -> int:
-        return len(self._compiled)
+        return len(self.handles)
 
     def keep(self, compiled: Compiled) -> int:
         """A handle for the executable; the use that `acquire` began lasts until `remove`.
@@ -345,30 +345,22 @@ class ExecutableTable:
         Raises as `HandleTable.add_all`, which ends the use.
         """
         try:
-            return self._compiled.add(compiled)
+            return self.handles.add(compiled)
         except XlaError:
             self._shared.release(compiled)
             raise
 
     def get(self, handle: int) -> Compiled:
         """What `keep` took; InvalidArgumentError when freed, NotFoundError when never given."""
-        return self._compiled.get(handle)
-
-    def has_issued(self, handle: int) -> bool:
-        """Whether this is the handle of an executable, live or freed."""
-        return self._compiled.has_issued(handle)
-
-    def handles_after(self, handle: int) -> list[int]:
-        """The live handles given out after one, or all; as `HandleTable.handles_after`."""
-        return self._compiled.handles_after(handle)
+        return self.handles.get(handle)
 
     def remove(self, handle: int) -> None:
         """Free a handle; raises as `get` does."""
-        self._shared.release(self._compiled.remove(handle))
+        self._shared.release(self.handles.remove(handle))
 
     def close(self) -> None:
         """Free all handles; nothing can be kept any more."""
-        for compiled in self._compiled.close():
+        for compiled in self.handles.close():
             self._shared.release(compiled)
 
 

@@ -105,7 +105,7 @@ class Executions:
         self._service = service
         self._engine = service.engine
         quotas = service.quotas
-        self._table: HandleTable[LaunchedExecution] = HandleTable(
+        self.handles: HandleTable[LaunchedExecution] = HandleTable(
             service.handles, HandleKind.EXECUTION, quotas.handles
         )
         self._launched = Slots(
@@ -142,7 +142,7 @@ class Executions:
             # First, for who asks what there is sees the execution with its outputs.
             self._expect_outputs(execution)
             undo.callback(self._drop_outputs, execution)
-            run.label = execution.handle = self._table.add(execution)
+            run.label = execution.handle = self.handles.add(execution)
             undo.callback(self._forget, execution.handle)
             run.free_donated()
             undo.pop_all()
@@ -157,7 +157,7 @@ class Executions:
         Raises NotYetError for one that has not ended, the error of one that failed,
         NotFoundError for a handle of none.
         """
-        execution = self._get(handle)
+        execution = self.get(handle)
         if not execution.is_done:
             raise NotYetError(execution)
         if self._forget(handle) is None:
@@ -169,22 +169,10 @@ class Executions:
 
     def cancel(self, handle: int) -> bool:
         """Stop an execution; False when it had ended. NotFoundError for a handle of none."""
-        execution = self._get(handle)
+        execution = self.get(handle)
         if execution.is_done:
             return False
         return execution.cancellation.cancel(CancelledError("CancelExecution was called"))
-
-    def get(self, handle: int) -> LaunchedExecution:
-        """An execution that was not forgotten; NotFoundError for a handle of none."""
-        return self._get(handle)
-
-    def has_issued(self, handle: int) -> bool:
-        """Whether this is the handle of an execution, known or forgotten."""
-        return self._table.has_issued(handle)
-
-    def handles_after(self, handle: int) -> list[int]:
-        """The handles given out after one, or all; as `HandleTable.handles_after`."""
-        return self._table.handles_after(handle)
 
     def forget(self, handle: int) -> None:
         """Forget an execution, which goes on; NotFoundError for a handle of none."""
@@ -193,7 +181,7 @@ class Executions:
 
     def close(self) -> None:
         """Cancel all."""
-        for execution in self._table.close():
+        for execution in self.handles.close():
             execution.cancellation.cancel(CancelledError("the session was closed"))
 
     def _expect_outputs(self, execution: LaunchedExecution) -> None:
@@ -207,15 +195,16 @@ class Executions:
         with contextlib.suppress(XlaError):
             self._service.data.remove_all([handle for handle, _ in execution.expected])
 
-    def _get(self, handle: int) -> LaunchedExecution:
+    def get(self, handle: int) -> LaunchedExecution:
+        """An execution that was not forgotten; NotFoundError for a handle of none."""
         try:
-            return self._table.get(handle)
+            return self.handles.get(handle)
         except (InvalidArgumentError, NotFoundError):
             raise _no_execution(handle) from None
 
     def _forget(self, handle: int) -> LaunchedExecution | None:
         try:
-            return self._table.remove(handle)
+            return self.handles.remove(handle)
         except (InvalidArgumentError, NotFoundError):
             return None
 

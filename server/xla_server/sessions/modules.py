@@ -9,8 +9,8 @@ from xla_contract.parsed_size import require_parsable
 from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import hlo_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_server.backends.dump import constant_bytes
 from xla_server.backends.options import DumpFormat
-from xla_server.backends.signature import constant_bytes
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
@@ -65,7 +65,7 @@ def compile_source(
     with service.runner.counted_as_compiling():
         proto = read_source(request.module)
     shapes = [shape_from_proto(shape) for shape in request.input_shape_with_layout]
-    handle = service.compile(proto, request.execution_options, shapes, cancellation)
+    handle = service.runner.compile(proto, request.execution_options, shapes, cancellation)
     return handle, service.executables.get(handle)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from xla_contract.errors import InvalidArgumentError, XlaError
+from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2, xla_pb2
 from xla_server.backends.backend import Profile
 from xla_server.sessions.caller_shares import EVERYTHING, CallerShares
@@ -93,3 +94,19 @@ def part_of_request(part: str) -> Iterator[None]:
         yield
     except XlaError as error:
         raise located(part, error) from error.__cause__
+
+
+def checked_layout(wanted: Shape | None, kept: Shape) -> Shape:
+    """The shape in which a value leaves: the wanted one, or else as it is kept.
+
+    Raises InvalidArgumentError for a wanted shape without a layout, or that does not fit the value.
+    """
+    if wanted is None:
+        return kept
+    if not wanted.has_layout:
+        raise InvalidArgumentError(f"shape_with_layout must say its layout, got {wanted} without")
+    if not wanted.compatible(kept):
+        raise InvalidArgumentError(
+            f"shape_with_layout must be compatible with the value, got {wanted} for {kept}"
+        )
+    return wanted

@@ -83,7 +83,8 @@ class ProgramRunner:
     ) -> int:
         """Compile a program for the default device and give its executable a handle.
 
-        Without `argument_shapes` it takes what the module's host_program_shape says.
+        Without `argument_shapes` it takes what the module's host_program_shape says. Programs and
+        options of equal content share one executable (the reference compiles and keeps each).
 
         Raises as `require_program`, `prepare_program` and `Backend.compile`, and
         InvalidArgumentError for several device handles in the options.

@@ -22,7 +22,7 @@ from xla_contract.layout import Layout
 from xla_contract.literal import Literal
 from xla_contract.literal_decoding import ReceivedLiteral
 from xla_contract.shape import Shape
-from xla_contract.stubs import hlo_pb2, xla_pb2
+from xla_contract.stubs import hlo_pb2
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.cost import Cost, module_cost
@@ -30,7 +30,7 @@ from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
 from xla_server.sessions.answer_memory import SessionAnswers
 from xla_server.sessions.caller import LOCAL, Caller, flow_of
-from xla_server.sessions.channels import ChannelType, ServerChannels
+from xla_server.sessions.channels import ServerChannels
 from xla_server.sessions.constants import compute_constant
 from xla_server.sessions.data import DataTable, Reservation
 from xla_server.sessions.devices import DeviceHandle, Devices
@@ -43,7 +43,7 @@ from xla_server.sessions.handles import HandleFactory, HandleKind
 from xla_server.sessions.memory_account import MemoryAccount
 from xla_server.sessions.programs import require_program
 from xla_server.sessions.quotas import CompileBudget, Quotas, Slots
-from xla_server.sessions.records import Executed, GraphRequest, present
+from xla_server.sessions.records import checked_layout, present
 from xla_server.sessions.runner import ProgramRunner
 
 T = TypeVar("T")
@@ -229,7 +229,7 @@ class XlaService:
         if literal is None:
             raise InvalidArgumentError("the request must hold a literal, got none")
         shape = literal.shape
-        with self.data.reserving(shape.byte_size, f"a literal of {shape}") as reservation:
+        with self.data.reserve(shape.byte_size, f"a literal of {shape}") as reservation:
             value = literal.read(self.limits.max_device_bytes)
             return reservation.keep(self.engine.backend.to_device(value, target))
 
@@ -240,17 +240,7 @@ class XlaService:
         lets that pass), ResourceExhaustedError when no message could hold the value.
         """
         buffer = self.data.get(present(handle))
-        if shape is not None:
-            if not shape.has_layout:
-                raise InvalidArgumentError(
-                    f"shape_with_layout must say its layout, got {shape} without"
-                )
-            if not shape.compatible(buffer.shape):
-                raise InvalidArgumentError(
-                    "shape_with_layout must be compatible with the value, got "
-                    f"{shape} for {buffer.shape}"
-                )
-        self.check_sendable(buffer.shape if shape is None else shape)
+        self.check_sendable(checked_layout(shape, buffer.shape))
         return buffer.to_literal(shape)
 
     def get_shape(self, handle: int | None) -> Shape:
@@ -281,7 +271,7 @@ class XlaService:
             raise first
 
     def _unregister(self, handle: int) -> None:
-        if self.executables.has_issued(handle):
+        if self.executables.handles.has_issued(handle):
             self.executables.remove(handle)
         elif self.handles.was_issued(handle, HandleKind.EXECUTION):
             executions_of(self).forget(handle)
@@ -347,46 +337,7 @@ class XlaService:
         self.devices.reset()
         self.channels.reset()
 
-    # Devices and channels -------------------------------------------------------------------
-
-    def get_device_handles(self, device_count: int) -> tuple[DeviceHandle, ...]:
-        """The handles of a set of devices; raises as `Devices.handles`."""
-        return self.devices.handles(device_count)
-
-    def create_channel_handle(self, channel_type: int) -> tuple[int, ChannelType]:
-        """A new channel; InvalidArgumentError for a type that is none of the three."""
-        return self.channels.create(channel_type)
-
     # Programs -------------------------------------------------------------------------------
-
-    def compile(
-        self,
-        program: hlo_pb2.HloModuleProto | None,
-        options: xla_pb2.ExecutionOptions,
-        argument_shapes: Sequence[Shape],
-        cancellation: Cancellation,
-    ) -> int:
-        """Compile for the default device; raises as `ProgramRunner.compile`.
-
-        Programs and options of equal content share one executable (the reference compiles and
-        keeps each of them).
-        """
-        return self.runner.compile(program, options, argument_shapes, cancellation)
-
-    def execute(
-        self, handle: int | None, arguments: Sequence[int | None], cancellation: Cancellation
-    ) -> Executed:
-        """Run an executable on the default device; raises as `ProgramRunner.execute`."""
-        return self.runner.execute(handle, arguments, cancellation)
-
-    def execute_graph_parallel(
-        self, requests: Sequence[GraphRequest], cancellation: Cancellation
-    ) -> list[Executed]:
-        """Compile and run programs together; raises as `ProgramRunner.execute_together`.
-
-        An empty list is an InvalidArgumentError (the reference does not look).
-        """
-        return self.runner.execute_together(requests, cancellation)
 
     def compute_constant_graph(
         self,

@@ -137,7 +137,7 @@ class SharedMemory:
         checked = _checked(shape)
         with (
             arena.using(offset, checked.byte_size) as memory,
-            self._service.data.reserving(checked.byte_size, f"an upload of {checked}") as place,
+            self._service.data.reserve(checked.byte_size, f"an upload of {checked}") as place,
         ):
             # Padding counts as the value's, so the block is never too small for its elements.
             block = self._service.engine.blocks.take(block_size(checked.byte_size))

@@ -7,9 +7,6 @@ from xla_contract.ops import registry as contract
 from xla_contract.ops.definition import NO_ATTRIBUTES
 from xla_contract.shape import Shape
 from xla_server.ops import registry as server
-from xla_server.ops.communication import COMMUNICATION
-from xla_server.ops.compound import COMPOUND
-from xla_server.ops.elementary import ELEMENTARY
 
 PAIR = [Shape.array(ElementType.F32, [2]), Shape.array(ElementType.F32, [3])]
 
@@ -28,8 +25,6 @@ def test_no_opcode_is_defined_twice() -> None:
 def test_every_opcode_is_evaluated_or_says_why_not() -> None:
     assert set(server.EVALUATORS) | set(server.NOT_EVALUATED) == set(Opcode)
     assert not set(server.EVALUATORS) & set(server.NOT_EVALUATED)
-    assert not set(ELEMENTARY) & set(COMPOUND)
-    assert not set(COMMUNICATION) & {*ELEMENTARY, *COMPOUND}
 
 
 def test_the_reasons_read_as_sentences_of_an_error() -> None:

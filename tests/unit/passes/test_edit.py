@@ -2,10 +2,8 @@
 
 import pytest
 
-from tests.unit.passes.passing import imported, stated
-from xla_contract.opcode import Opcode
-from xla_server.ir.module import HloInstruction
-from xla_server.passes.edit import Editor, rearrange, rewrite_all
+from tests.unit.passes.passing import stated
+from xla_server.passes.edit import rearrange
 
 
 def test_instructions_stand_behind_what_they_read() -> None:
@@ -42,19 +40,3 @@ def test_states_of_random_numbers_come_where_they_are_needed() -> None:
     module.entry.instructions = [parts[name] for name in ("x0", *"acebd", "result")]
     rearrange(module.entry)
     assert [i.name for i in module.entry.instructions] == ["x0", *"acdbe", "result"]
-
-
-def test_a_rule_is_applied_to_every_computation() -> None:
-    module = imported("""HloModule m
-f { a = f32[] parameter(0) ROOT b = f32[] negate(a) }
-g { c = f32[] parameter(0) ROOT d = f32[] negate(c) }
-ENTRY e { x = f32[] parameter(0) y = f32[] call(x), to_apply=f ROOT z = f32[] call(y), to_apply=g }
-""")
-
-    def positive(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-        return editor.add(Opcode.ABS, i.operands) if i.opcode is Opcode.NEGATE else None
-
-    assert rewrite_all(module, positive)
-    roots = [str(part.root.opcode) for part in module.computations]
-    assert sorted(roots) == ["abs", "abs", "call"]
-    assert not rewrite_all(module, positive)

@@ -140,9 +140,9 @@ class TestEditor:
     @pytest.mark.parametrize("opcode", [Opcode.ADD, Opcode.MULTIPLY])
     def test_computations_made_are_no_part_of_what_is_rewritten(self, opcode: Opcode) -> None:
         from xla_contract.element_type import ElementType
-        from xla_server.passes.build import binary_computation, combiner
+        from xla_server.passes.build import combiner
 
         editor = Editor(stated(["f32[]"], "f32[] add(x0, o)"))
-        made = binary_computation(editor, opcode, ElementType.F32)
+        made = editor.binary_computation(opcode, ElementType.F32)
         assert combiner(made) is opcode
         assert editor.take() == []

@@ -63,13 +63,15 @@ def compiled(service: XlaService, what: str | Computation) -> int:
     request = xla_pb2.CompileRequest()
     computation.write_to(request.computation)
     shapes = [shape.with_default_layout() for shape in computation.program_shape.parameters]
-    return service.compile(request.computation, request.execution_options, shapes, Cancellation())
+    return service.runner.compile(
+        request.computation, request.execution_options, shapes, Cancellation()
+    )
 
 
 def kept(service: XlaService, array: object) -> int:
     literal = array if isinstance(array, Literal) else Literal.from_numpy(array)
     device = service.devices.resolve(None)
-    with service.data.reserving(literal.shape.byte_size, "a test") as room:
+    with service.data.reserve(literal.shape.byte_size, "a test") as room:
         return room.keep(service.engine.backend.to_device(literal, device))
 
 

@@ -148,7 +148,7 @@ class Caller:
             memory.disconnect(arena)
 
     def _unregister(self, _: Cancellation) -> None:
-        self._service.unregister(self._service.data.handles_after(0)[:4])
+        self._service.unregister(self._service.data.handles.handles_after(0)[:4])
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -197,5 +197,5 @@ def test_a_service_is_empty_until_it_has_something() -> None:
     compiled(service, DOUBLE)
     assert not service.is_empty
     another = XlaService(engine)
-    another.create_channel_handle(1)
+    another.channels.create(1)
     assert not another.is_empty

@@ -28,7 +28,7 @@ def _table(memory: DeviceMemory | None = None, **limits: int) -> DataTable:
 
 
 def _keep(table: DataTable, buffer: Buffer) -> int:
-    with table.reserving(buffer.byte_size, "a test") as reservation:
+    with table.reserve(buffer.byte_size, "a test") as reservation:
         return reservation.keep(buffer)
 
 
@@ -58,15 +58,15 @@ def test_one_array_twice_in_a_tuple_counts_once():
 def test_room_is_set_aside_before_and_given_back_after():
     table = _table()
     _keep(table, _buffer(np.zeros(10, np.float32)))
-    with table.reserving(50, "a result"):
+    with table.reserve(50, "a result"):
         with (
             pytest.raises(ResourceExhaustedError, match=r"100 bytes.*20 bytes.*a literal.*90"),
-            table.reserving(20, "a literal"),
+            table.reserve(20, "a literal"),
         ):
             pass
-        with table.reserving(10, "a literal"):
+        with table.reserve(10, "a literal"):
             pass
-    with table.reserving(60, "a literal"):
+    with table.reserve(60, "a literal"):
         pass
     assert table.used_bytes == 40
 
@@ -77,7 +77,7 @@ def test_a_value_that_finds_no_handle_leaves_nothing_counted():
     with pytest.raises(ResourceExhaustedError):
         _keep(table, _buffer(np.zeros(5, np.float32)))
     assert table.used_bytes == 20
-    with table.reserving(80, "the rest"):
+    with table.reserve(80, "the rest"):
         pass
 
 
@@ -111,7 +111,7 @@ def test_a_closed_table_frees_all_and_takes_nothing():
     memory = DeviceMemory(100)
     table = _table(memory)
     handle = _keep(table, _buffer(np.zeros(5, np.float32)))
-    with table.reserving(20, "a result") as reservation:
+    with table.reserve(20, "a result") as reservation:
         table.close()
         with pytest.raises(UnauthenticatedError, match="must be open"):
             reservation.keep(_buffer(np.zeros(5, np.float32)))
@@ -133,7 +133,7 @@ def test_a_shape_without_bounds_makes_no_room_for_others():
 def test_a_reservation_shrinks_and_never_grows():
     memory = DeviceMemory(100)
     table = _table(memory)
-    with table.reserving(80, "a test") as reservation:
+    with table.reserve(80, "a test") as reservation:
         reservation.shrink(90)
         assert (table.reserved_bytes, memory.used_bytes) == (80, 80)
         reservation.shrink(30)

@@ -34,7 +34,7 @@ def service() -> XlaService:
 
 def _keep(service: XlaService, value: object) -> int:
     literal = Literal.from_numpy(value)
-    with service.data.reserving(literal.shape.byte_size, "a test") as reservation:
+    with service.data.reserve(literal.shape.byte_size, "a test") as reservation:
         backend = service.engine.backend
         return reservation.keep(backend.to_device(literal, backend.devices[0]))
 

@@ -238,7 +238,7 @@ def test_an_execution_is_described_with_its_outputs_from_the_first_moment(
     service: XlaService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     double = compiled(service, DOUBLE)
-    table = executions_of(service)._table
+    table = executions_of(service).handles
     add = table.add
     seen: list[object] = []
 
@@ -302,7 +302,7 @@ def test_a_handle_of_no_execution_is_not_found(service: XlaService) -> None:
             ):
                 use(handle)
     # One that was forgotten goes on.
-    assert executions.has_issued(loop.handle)
+    assert executions.handles.has_issued(loop.handle)
     assert not loop.is_done
     loop.cancellation.cancel(CancelledError("enough"))
 

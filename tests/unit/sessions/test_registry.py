@@ -214,7 +214,7 @@ def test_a_call_without_token_is_refused_where_its_connection_cannot_be_told(
         sessions.enter(None, over(""))
     assert "OpenSession" in caught.value.hint
     with sessions.using(None, over(""), is_stateless=True) as one:
-        assert one.service.get_device_handles(1)
+        assert one.service.devices.handles(1)
         assert len(sessions) == 0
     assert one.service.is_closed
 

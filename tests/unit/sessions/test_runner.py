@@ -73,7 +73,7 @@ def refused(
     """The requests are refused, and leave nothing behind."""
     before = service.data.used_bytes, len(service.data)
     with pytest.raises(error, match=rule) as caught:
-        service.execute_graph_parallel(requests, Cancellation())
+        service.runner.execute_together(requests, Cancellation())
     assert type(caught.value) is error
     assert (service.data.used_bytes, len(service.data)) == before
     assert service.data.reserved_bytes == service.running.used == 0
@@ -86,7 +86,7 @@ def test_a_program_is_compiled_once_and_run(service: XlaService) -> None:
     first, again = compiled(service, DOUBLE), compiled(service, DOUBLE)
     argument = kept(service, ONES)
     for handle, was_there in ((first, False), (again, True)):
-        executed = service.execute(handle, [argument], Cancellation())
+        executed = service.runner.execute(handle, [argument], Cancellation())
         np.testing.assert_array_equal(read(service, executed), 2 * ONES)
         assert executed.profile.compilation_cache_hit is was_there
         assert executed.profile.compute_time_ns > 0
@@ -125,12 +125,12 @@ def test_a_thread_for_executions_lends_its_place_while_it_compiles(
     work_for(pool)
     try:
         if how == "together":
-            service.execute_graph_parallel([request(DOUBLE, argument)], Cancellation())
+            service.runner.execute_together([request(DOUBLE, argument)], Cancellation())
             assert lent == [1]
         else:
             handle = compiled(service, DOUBLE)
             compiled(service, ADD)
-            service.execute(handle, [argument], Cancellation())
+            service.runner.execute(handle, [argument], Cancellation())
             assert lent == [0, 0, 1]
     finally:
         work_for(before)  # type: ignore[arg-type]
@@ -143,22 +143,22 @@ def test_a_program_is_compiled_for_one_device(service: XlaService) -> None:
     for _ in range(2):
         options.device_handles.add(handle=0, device_count=1)
     with pytest.raises(InvalidArgumentError, match=r"at most one device handle, got 2$"):
-        service.compile(program(DOUBLE).proto, options, [VECTOR], Cancellation())
+        service.runner.compile(program(DOUBLE).proto, options, [VECTOR], Cancellation())
     with pytest.raises(InvalidArgumentError, match="must hold a computation, got none"):
-        service.compile(None, Options(), [VECTOR], Cancellation())
+        service.runner.compile(None, Options(), [VECTOR], Cancellation())
 
 
 def test_an_executable_is_needed(service: XlaService) -> None:
     with pytest.raises(InvalidArgumentError, match=r"must hold an executable's handle, got none$"):
-        service.execute(None, [], Cancellation())
+        service.runner.execute(None, [], Cancellation())
     argument = kept(service, ONES)
     for handle in (12345, argument):
         with pytest.raises(NotFoundError, match=f"of this session is needed, got {handle}"):
-            service.execute(handle, [], Cancellation())
+            service.runner.execute(handle, [], Cancellation())
     gone = compiled(service, DOUBLE)
     service.unregister([gone])
     with pytest.raises(InvalidArgumentError, match="unregistered"):
-        service.execute(gone, [argument], Cancellation())
+        service.runner.execute(gone, [argument], Cancellation())
 
 
 def test_arguments_are_what_the_program_was_compiled_for(service: XlaService) -> None:
@@ -169,12 +169,15 @@ def test_arguments_are_what_the_program_was_compiled_for(service: XlaService) ->
 
     def bad(handle: int, arguments: Sequence[int | None], error: type[XlaError], rule: str) -> None:
         with pytest.raises(error, match=rule):
-            service.execute(handle, arguments, Cancellation())
+            service.runner.execute(handle, arguments, Cancellation())
         assert service.data.reserved_bytes == 0
 
     bad(add, [one], InvalidArgumentError, "one argument per parameter, got 1 for 2 parameters$")
     bad(add, [one, turned], InvalidArgumentError, r"argument 1 must have .*\{0,1\} for f32\[4\]")
-    assert service.data.shape(service.execute(matrix, [turned], Cancellation()).output).rank == 2
+    assert (
+        service.data.shape(service.runner.execute(matrix, [turned], Cancellation()).output).rank
+        == 2
+    )
     bad(add, [one, None], InvalidArgumentError, "^argument 1: .*must hold a data handle, got none")
     bad(add, [one, 12345], NotFoundError, "^argument 1: .*12345")
     service.unregister([one])
@@ -185,7 +188,7 @@ def test_room_for_the_result_is_set_aside_before_it_runs(service: XlaService) ->
     big = compiled(service, "big")
     argument = kept(service, ONES)
     with pytest.raises(ResourceExhaustedError, match=r"1000 bytes.*got 1600 .*with 16 in use"):
-        service.execute(big, [argument], Cancellation())
+        service.runner.execute(big, [argument], Cancellation())
     assert service.data.reserved_bytes == service.running.used == 0
 
 
@@ -196,7 +199,7 @@ def test_only_so_many_run_at_the_same_time(service: XlaService) -> None:
 
     def run() -> None:
         try:
-            service.execute(loop, [argument], cancellation)
+            service.runner.execute(loop, [argument], cancellation)
         except XlaError as error:
             errors.append(error)
 
@@ -205,7 +208,7 @@ def test_only_so_many_run_at_the_same_time(service: XlaService) -> None:
         thread.start()
     until(lambda: service.running.used == 2)
     with pytest.raises(ResourceExhaustedError, match="2 executions at the same time, got one more"):
-        service.execute(loop, [argument], cancellation)
+        service.runner.execute(loop, [argument], cancellation)
     assert service.running.used == 2
     cancellation.cancel(CancelledError("enough"))
     for thread in threads:
@@ -229,7 +232,7 @@ def test_the_memory_of_an_execution_is_free_before_its_place(
 
     monkeypatch.setattr(service.running, "give_back", noted)
     with contextlib.suppress(ZeroDivisionError):
-        service.execute(handle, [argument], Cancellation())
+        service.runner.execute(handle, [argument], Cancellation())
     assert reserved == [0]
     assert service.running.used == 0
 
@@ -249,12 +252,12 @@ def test_who_has_spent_the_time_for_compiling_still_has_what_is_compiled() -> No
 def test_programs_run_each_on_its_device(service: XlaService) -> None:
     one = kept(service, ONES)
     requests = [request(DOUBLE, one, device=2), request(PAIR, one, device=1)]
-    double, pair = service.execute_graph_parallel(requests, Cancellation())
+    double, pair = service.runner.execute_together(requests, Cancellation())
     np.testing.assert_array_equal(read(service, double), 2 * ONES)
     np.testing.assert_array_equal(read(service, pair), [ONES, 2 * ONES])
     assert [service.data.get(each.output).device.ordinal for each in (double, pair)] == [2, 1]
     # Where a value is does not say where it can be used.
-    (again,) = service.execute_graph_parallel([request(DOUBLE, double.output)], Cancellation())
+    (again,) = service.runner.execute_together([request(DOUBLE, double.output)], Cancellation())
     np.testing.assert_array_equal(read(service, again), 4 * ONES)
     assert service.data.get(again.output).device.ordinal == 0
     # Nobody has a handle for what was compiled.
@@ -330,7 +333,7 @@ def test_results_are_kept_all_or_none() -> None:
     requests = [request(DOUBLE, one), request(DOUBLE, one, device=1)]
     refused(service, requests, ResourceExhaustedError, "2 .*handles|handles.* 2")
     assert len(service.data) == 1
-    (executed,) = service.execute_graph_parallel(requests[:1], Cancellation())
+    (executed,) = service.runner.execute_together(requests[:1], Cancellation())
     assert len(service.data) == 2
     service.unregister([executed.output])
     service.close()

@@ -403,7 +403,7 @@ def test_a_value_without_a_handle_frees_its_memory(monkeypatch, case: Case):
     upload = case.begin()
     _write(upload)
 
-    monkeypatch.setattr(case.service.data._buffers, "_limit", 0)
+    monkeypatch.setattr(case.service.data.handles, "_limit", 0)
     with pytest.raises(ResourceExhaustedError, match="0 data handles"):
         upload.finish()
     assert case.service.engine.memory.used_bytes == 0

@@ -1,5 +1,6 @@
 """The options of commands that call a server, with what they have from elsewhere."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, TypeAlias
 
 import typer
@@ -29,3 +30,9 @@ UseTls: TypeAlias = Annotated[
 Insecure: TypeAlias = Annotated[
     bool, typer.Option("--insecure", help="send a token to another machine without TLS")
 ]
+
+
+def credential_flags(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of a command's arguments that are these options, by name."""
+    names = ("token_file", "ca_file", "cert_file", "key_file", "fingerprint", "tls", "insecure")
+    return {name: given[name] for name in names}

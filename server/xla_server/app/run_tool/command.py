@@ -1,20 +1,12 @@
 """The console command xla-run: a program from a file, on numpy's files."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from xla_server.app.calling.options import (
-    CaFile,
-    CertFile,
-    Fingerprint,
-    Insecure,
-    KeyFile,
-    TokenFile,
-    UseTls,
-)
-from xla_server.app.endings import EXIT_FAILED, EXIT_USAGE, fail
+from xla_server.app.calling import options as calling
+from xla_server.app.endings import EXIT_FAILED, EXIT_USAGE, fail, one_line
 from xla_server.app.platform_names import DEFAULT, REFERENCE, Platform
 
 PROGRAM = "xla-run"
@@ -73,19 +65,20 @@ def run(
     is_timed: Annotated[
         bool, typer.Option("--time", help="run it twice and say what it took")
     ] = False,
-    token_file: TokenFile = None,
-    ca_file: CaFile = None,
-    cert_file: CertFile = None,
-    key_file: KeyFile = None,
-    fingerprint: Fingerprint = None,
-    tls: UseTls = False,
-    insecure: Insecure = False,
+    token_file: calling.TokenFile = None,
+    ca_file: calling.CaFile = None,
+    cert_file: calling.CertFile = None,
+    key_file: calling.KeyFile = None,
+    fingerprint: calling.Fingerprint = None,
+    tls: calling.UseTls = False,
+    insecure: calling.Insecure = False,
 ) -> None:
     """Run a program once, here or on a server.
 
     Exits 2 for options, programs and files that are wrong, 1 where the program or the server
     fails, else 0.
     """
+    given = locals()
     if platform not in _PLATFORMS:
         fail(f"--platform must be {' or '.join(_PLATFORMS)}, got {platform}", EXIT_USAGE, PROGRAM)
     if compare is not None and compare not in _REFERENCES:
@@ -94,15 +87,7 @@ def run(
     from xla_contract.errors import XlaError
     from xla_server.app.run_tool.program import Wanted, read_program, run_program
 
-    flags: dict[str, Any] = {
-        "token_file": token_file,
-        "ca_file": ca_file,
-        "cert_file": cert_file,
-        "key_file": key_file,
-        "fingerprint": fingerprint,
-        "tls": tls,
-        "insecure": insecure,
-    }
+    flags = calling.credential_flags(given)
     try:
         wanted = Wanted(target, flags, platform, compare, is_timed, outputs or [])
         program, arguments = read_program(module, inputs or [], outputs or [], random)
@@ -126,9 +111,3 @@ def run(
         fail(f"{error.filename}: {error.strerror}", EXIT_USAGE, PROGRAM)
     if not agrees:
         raise typer.Exit(EXIT_FAILED)
-
-
-def one_line(error: Any) -> str:
-    """Return the message of an XlaError, and its hint, in one line."""
-    hint = f" ({error.hint})" if error.hint else ""
-    return " ".join(f"{error.message}{hint}".split())

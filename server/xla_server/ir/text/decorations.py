@@ -161,32 +161,6 @@ def _read_aliasing(reader: HloReader) -> list[xla_data_pb2.OutputOperandAliasing
     return reader.braced(read_alias)
 
 
-def _read_window(reader: HloReader) -> xla_data_pb2.Window:
-    return window_to_proto(WINDOW.read(reader))
-
-
-def _read_labels(reader: HloReader) -> xla_data_pb2.ConvolutionDimensionNumbers:
-    return convolution_numbers_to_proto(DIM_LABELS.read(reader))
-
-
-def _write_shapes(protos: Any) -> str:
-    return SHAPES.write(map(shape_from_proto, protos))
-
-
-def _read_shapes(reader: HloReader) -> list[xla_data_pb2.ShapeProto]:
-    return [shape_to_proto(shape) for shape in SHAPES.read(reader)]
-
-
-def _write_replication(replication: xla_data_pb2.ParameterReplication) -> str:
-    return in_braces(BOOL).write(replication.replicated_at_leaf_buffers)
-
-
-def _read_replication(reader: HloReader) -> xla_data_pb2.ParameterReplication:
-    return xla_data_pb2.ParameterReplication(
-        replicated_at_leaf_buffers=in_braces(BOOL).read(reader)
-    )
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Decoration:
     """An attribute and the field of the instruction's message that holds its value."""
@@ -201,20 +175,35 @@ def _of_kind(name: str, field: str, kind: Kind) -> _Decoration:
     return _Decoration(name, field, kind.write, kind.read)
 
 
+def _converted(
+    name: str,
+    field: str,
+    kind: Kind,
+    from_proto: Callable[[Any], Any],
+    to_proto: Callable[..., Any],
+) -> _Decoration:
+    """A decoration whose message is converted to what a kind writes, and from what it reads."""
+    return _Decoration(
+        name,
+        field,
+        lambda proto: kind.write(from_proto(proto)),
+        lambda reader: to_proto(kind.read(reader)),
+    )
+
+
 def _enumerated(name: str, field: str, kind: Any) -> _Decoration:
     return _of_kind(name, field, words({number: text for text, number in kind.items()}))
 
 
 _DECORATIONS = (
     # Those of a convolution, on a custom call that computes one.
-    _Decoration(
-        "window", "window", lambda proto: WINDOW.write(window_from_proto(proto)), _read_window
-    ),
-    _Decoration(
+    _converted("window", "window", WINDOW, window_from_proto, window_to_proto),
+    _converted(
         "dim_labels",
         "convolution_dimension_numbers",
-        lambda proto: DIM_LABELS.write(convolution_numbers_from_proto(proto)),
-        _read_labels,
+        DIM_LABELS,
+        convolution_numbers_from_proto,
+        convolution_numbers_to_proto,
     ),
     _of_kind("feature_group_count", "feature_group_count", INTEGER),
     _of_kind("is_composite", "is_composite", BOOL),
@@ -222,14 +211,22 @@ _DECORATIONS = (
     _enumerated("padding_type", "padding_type", xla_data_pb2.PaddingType),
     _enumerated("schedule", "custom_call_schedule", hlo_pb2.CustomCallSchedule),
     _of_kind("cross_program_prefetch_index", "cross_program_prefetch_index", NARROW),
-    _Decoration(
-        "parameter_replication", "parameter_replication", _write_replication, _read_replication
+    _converted(
+        "parameter_replication",
+        "parameter_replication",
+        in_braces(BOOL),
+        lambda proto: proto.replicated_at_leaf_buffers,
+        lambda flags: xla_data_pb2.ParameterReplication(replicated_at_leaf_buffers=flags),
     ),
     _Decoration(
         "output_to_operand_aliasing", "output_operand_aliasing", _aliasing_text, _read_aliasing
     ),
-    _Decoration(
-        "operand_layout_constraints", "operand_shapes_with_layout", _write_shapes, _read_shapes
+    _converted(
+        "operand_layout_constraints",
+        "operand_shapes_with_layout",
+        SHAPES,
+        lambda protos: map(shape_from_proto, protos),
+        lambda shapes: list(map(shape_to_proto, shapes)),
     ),
     _Decoration("result_accuracy", "result_accuracy", _accuracy_text, _read_accuracy),
     _of_kind("sharding", "sharding", SHARDING),

@@ -1,5 +1,6 @@
 """The table of forms: every opcode that has a definition, and how its attributes are written."""
 
+import dataclasses
 from typing import Any
 
 from xla_contract.opcode import Opcode
@@ -18,7 +19,7 @@ from xla_contract.ops.reduce_scatter import ReduceScatterAttributes
 from xla_contract.replica_groups import GroupForm, ReplicaGroups
 from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
-from xla_server.ir.text.form import Attribute, Form, element
+from xla_server.ir.text.form import Attribute, Form, Nested, element, record_form
 from xla_server.ir.text.forms_arrays import ARRAYS
 from xla_server.ir.text.forms_channels import CHANNELS
 from xla_server.ir.text.forms_compound import COMPOUND
@@ -34,26 +35,21 @@ from xla_server.ir.text.kinds import (
 )
 
 _API_VERSIONS = {number: name for name, number in hlo_pb2.CustomCallApiVersion.items()}
-_PARTICIPANTS = (
-    Attribute("channel_id", INTEGER, 0),
-    Attribute("replica_groups", GROUPS, ReplicaGroups(form=GroupForm.LIST), always=True),
-    Attribute("use_global_device_ids", BOOL, False),
-    Attribute("constrain_layout", BOOL, False),
+_PARTICIPANTS = Nested(
+    Participants,
+    (
+        Attribute("channel_id", INTEGER, 0, field="channel_id"),
+        Attribute(
+            "replica_groups",
+            GROUPS,
+            ReplicaGroups(form=GroupForm.LIST),
+            always=True,
+            field="groups",
+        ),
+        Attribute("use_global_device_ids", BOOL, False),
+        Attribute("constrain_layout", BOOL, False),
+    ),
 )
-
-
-def _take_participants(record: Any) -> tuple[Any, ...]:
-    participants: Participants = record.participants
-    return (
-        participants.channel_id,
-        participants.groups,
-        participants.use_global_device_ids,
-        participants.constrain_layout,
-    )
-
-
-def _participants(channel: int, groups: ReplicaGroups, *flags: bool) -> Participants:
-    return Participants(groups, channel, *flags)
 
 
 def _context(shape: Shape) -> tuple[Shape, ...]:
@@ -61,126 +57,74 @@ def _context(shape: Shape) -> tuple[Shape, ...]:
     return tuple(part.without_layout() for part in shape.tuple_shapes[2:])
 
 
-def _make_all_gather(shape: Shape, dimension: int, *values: Any) -> AllGatherAttributes:
-    return AllGatherAttributes(dimension, declared_sizes(shape, dimension), _participants(*values))
+def _of_parts(record: type[Any], position: int | None, *calls: str) -> Form:
+    """The form of a record that has, second, how much of a dimension each operand has.
+
+    `position` is that of the result among what the operation gives; None if it gives nothing else.
+    """
+    alone = record_form(
+        record, Attribute("dimensions", SINGLE), lambda shape: (), _PARTICIPANTS, calls=calls
+    )
+
+    def make(shape: Shape, dimension: int, *values: Any) -> Any:
+        made = alone.make(shape, dimension, *values)
+        given = shape if position is None else element(shape, position)
+        return record(dimension, declared_sizes(given, dimension), made.participants)
+
+    return dataclasses.replace(alone, make=make)
 
 
-def _make_reduce_scatter(shape: Shape, dimension: int, *values: Any) -> ReduceScatterAttributes:
-    sizes = declared_sizes(shape, dimension)
-    return ReduceScatterAttributes(dimension, sizes, _participants(*values))
-
-
-_ALONG = (Attribute("dimensions", SINGLE), *_PARTICIPANTS)
-_ALL_REDUCE = Form(
-    _PARTICIPANTS,
-    _take_participants,
-    lambda shape, *values: AllReduceAttributes(_participants(*values)),
-    ("to_apply",),
-)
+_ALL_REDUCE = record_form(AllReduceAttributes, _PARTICIPANTS, calls=("to_apply",))
 _PERMUTE = (
-    Attribute("channel_id", INTEGER, 0),
-    Attribute("source_target_pairs", INTEGER_PAIRS),
+    Attribute("channel_id", INTEGER, 0, field="channel_id"),
+    Attribute("source_target_pairs", INTEGER_PAIRS, field="pairs"),
 )
-_THREAD = (Attribute("async_execution_thread", STRING, ""),)
+_THREAD = Attribute("async_execution_thread", STRING, "")
 
 _COLLECTIVES: dict[Opcode, Form] = {
-    Opcode.ALL_GATHER: Form(
-        _ALONG,
-        lambda record: (record.dimension, *_take_participants(record)),
-        _make_all_gather,
-    ),
-    Opcode.ALL_GATHER_START: Form(
-        _ALONG,
-        lambda record: (record.dimension, *_take_participants(record)),
-        lambda shape, *values: _make_all_gather(element(shape, 1), *values),
-    ),
+    Opcode.ALL_GATHER: _of_parts(AllGatherAttributes, None),
+    Opcode.ALL_GATHER_START: _of_parts(AllGatherAttributes, 1),
     Opcode.ALL_REDUCE: _ALL_REDUCE,
     Opcode.ALL_REDUCE_START: _ALL_REDUCE,
-    Opcode.ALL_TO_ALL: Form(
-        (Attribute("dimensions", SINGLE, None), *_PARTICIPANTS),
-        lambda record: (record.split_dimension, *_take_participants(record)),
-        lambda shape, dimension, *values: AllToAllAttributes(dimension, _participants(*values)),
+    Opcode.ALL_TO_ALL: record_form(
+        AllToAllAttributes, Attribute("dimensions", SINGLE, None), _PARTICIPANTS
     ),
-    Opcode.COLLECTIVE_BROADCAST: Form(
-        _PARTICIPANTS,
-        _take_participants,
-        lambda shape, *values: CollectiveBroadcastAttributes(_participants(*values)),
+    Opcode.COLLECTIVE_BROADCAST: record_form(CollectiveBroadcastAttributes, _PARTICIPANTS),
+    Opcode.COLLECTIVE_REDUCE: record_form(
+        CollectiveReduceAttributes, _PARTICIPANTS, calls=("to_apply",)
     ),
-    Opcode.COLLECTIVE_REDUCE: Form(
-        _PARTICIPANTS,
-        _take_participants,
-        lambda shape, *values: CollectiveReduceAttributes(_participants(*values)),
-        ("to_apply",),
-    ),
-    Opcode.COLLECTIVE_PERMUTE: Form(
-        _PERMUTE,
-        lambda record: (record.channel_id, record.pairs),
-        lambda shape, channel, pairs: CollectivePermuteAttributes(pairs, channel),
-    ),
-    Opcode.COLLECTIVE_PERMUTE_START: Form(
-        _PERMUTE,
-        lambda record: (record.channel_id, record.pairs),
-        lambda shape, channel, pairs: CollectivePermuteAttributes(pairs, channel, _context(shape)),
-    ),
-    Opcode.RAGGED_ALL_TO_ALL: Form(
-        _PARTICIPANTS,
-        _take_participants,
-        lambda shape, *values: RaggedAllToAllAttributes(_participants(*values)),
-    ),
-    Opcode.REDUCE_SCATTER: Form(
-        _ALONG,
-        lambda record: (record.dimension, *_take_participants(record)),
-        _make_reduce_scatter,
-        ("to_apply",),
-    ),
+    Opcode.COLLECTIVE_PERMUTE: record_form(CollectivePermuteAttributes, *_PERMUTE),
+    Opcode.COLLECTIVE_PERMUTE_START: record_form(CollectivePermuteAttributes, *_PERMUTE, _context),
+    Opcode.RAGGED_ALL_TO_ALL: record_form(RaggedAllToAllAttributes, _PARTICIPANTS),
+    Opcode.REDUCE_SCATTER: _of_parts(ReduceScatterAttributes, None, "to_apply"),
 }
 
 _CALLS: dict[Opcode, Form] = {
-    Opcode.ASYNC_START: Form(
-        _THREAD,
-        lambda record: (record.execution_thread,),
-        lambda shape, thread: AsyncAttributes(thread, _context(shape)),
-        ("calls",),
-    ),
-    **{
-        opcode: Form(
-            _THREAD,
-            lambda record: (record.execution_thread,),
-            lambda shape, thread: AsyncAttributes(thread),
-            ("calls",),
-        )
-        for opcode in (Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE)
-    },
+    Opcode.ASYNC_START: record_form(AsyncAttributes, _THREAD, _context, calls=("calls",)),
+    Opcode.ASYNC_UPDATE: record_form(AsyncAttributes, _THREAD, calls=("calls",)),
+    Opcode.ASYNC_DONE: record_form(AsyncAttributes, _THREAD, calls=("calls",)),
     Opcode.CALL: Form(calls=("to_apply",)),
     Opcode.CONDITIONAL: Form(
         call_list="branch_computations",
         call_aliases=("true_computation", "false_computation"),
     ),
-    Opcode.CUSTOM_CALL: Form(
-        (
+    Opcode.CUSTOM_CALL: dataclasses.replace(
+        record_form(
+            CustomCallAttributes,
             Attribute("custom_call_target", STRING),
+            Shape.without_layout,
             Attribute("backend_config", JSON_OR_STRING, b""),
             Attribute("custom_call_has_side_effect", BOOL, False),
             # What is not said is the original interface, in text only.
             Attribute("api_version", words(_API_VERSIONS), hlo_pb2.API_VERSION_ORIGINAL),
         ),
-        lambda record: (
-            record.target,
-            record.opaque,
-            record.has_side_effect,
-            record.api_version,
-        ),
-        lambda shape, target, *values: CustomCallAttributes(
-            target, shape.without_layout(), *values
-        ),
         call_list="called_computations",
         call_aliases=("to_apply",),
     ),
-    Opcode.FUSION: Form(
-        (Attribute("kind", words({kind: kind.value for kind in FusionKind})),),
-        lambda record: (record.kind,),
-        lambda shape, kind: FusionAttributes(kind),
-        ("calls",),
+    Opcode.FUSION: record_form(
+        FusionAttributes,
+        Attribute("kind", words({kind: kind.value for kind in FusionKind})),
+        calls=("calls",),
     ),
     Opcode.WHILE: Form(calls=("body", "condition")),
 }

@@ -1,5 +1,7 @@
 """The forms of the operations that make and move arrays, and of those element by element."""
 
+import operator
+
 from xla_contract.dimension_numbers import PaddingConfig
 from xla_contract.opcode import Opcode
 from xla_contract.ops.bitcast import BitcastAttributes
@@ -26,7 +28,7 @@ from xla_contract.ops.transpose import TransposeAttributes
 from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_contract.shape import Shape
 from xla_contract.stubs import xla_data_pb2
-from xla_server.ir.text.form import Attribute, Form, element
+from xla_server.ir.text.form import Attribute, Form, element, record_form
 from xla_server.ir.text.kinds import (
     BYTES,
     INTEGER,
@@ -66,6 +68,10 @@ def _read_domain(reader: HloReader) -> _Shardings:
 
 _DOMAIN = Kind(_write_domain, _read_domain)
 
+_TYPE = operator.attrgetter("element_type")
+_DIMENSIONS = operator.attrgetter("dimensions")
+_DYNAMIC = operator.attrgetter("dynamic_dimensions")
+
 
 def _make_set_dimension_size(shape: Shape, dimension: int) -> SetDimensionSizeAttributes:
     inside = 0 <= dimension < shape.rank
@@ -73,88 +79,57 @@ def _make_set_dimension_size(shape: Shape, dimension: int) -> SetDimensionSizeAt
 
 
 ARRAYS: dict[Opcode, Form] = {
-    Opcode.BITCAST: Form(make=lambda shape: BitcastAttributes(shape.without_layout())),
-    Opcode.BITCAST_CONVERT: Form(make=lambda shape: BitcastConvertAttributes(shape.element_type)),
-    Opcode.BROADCAST: Form(
-        (Attribute("dimensions", INTEGERS),),
-        lambda record: (record.dimensions,),
-        lambda shape, dimensions: BroadcastAttributes(dimensions, shape.dimensions),
+    Opcode.BITCAST: record_form(BitcastAttributes, Shape.without_layout),
+    Opcode.BITCAST_CONVERT: record_form(BitcastConvertAttributes, _TYPE),
+    Opcode.BROADCAST: record_form(
+        BroadcastAttributes, Attribute("dimensions", INTEGERS), _DIMENSIONS
     ),
-    Opcode.COMPARE: Form(
-        (
-            Attribute("direction", members(ComparisonDirection)),
-            Attribute("type", members(ComparisonType), None),
-        ),
-        lambda record: (record.direction, record.type),
-        lambda shape, direction, order: CompareAttributes(direction, order),
+    Opcode.COMPARE: record_form(
+        CompareAttributes,
+        Attribute("direction", members(ComparisonDirection)),
+        Attribute("type", members(ComparisonType), None),
     ),
-    Opcode.CONCATENATE: Form(
-        (Attribute("dimensions", SINGLE),),
-        lambda record: (record.dimension,),
-        lambda shape, dimension: ConcatenateAttributes(dimension),
-    ),
-    Opcode.CONVERT: Form(make=lambda shape: ConvertAttributes(shape.element_type)),
+    Opcode.CONCATENATE: record_form(ConcatenateAttributes, Attribute("dimensions", SINGLE)),
+    Opcode.CONVERT: record_form(ConvertAttributes, _TYPE),
     Opcode.DOMAIN: Form(
         (Attribute("domain", _DOMAIN, (None, None)),),
         lambda record: ((record.entry_sharding, record.exit_sharding),),
         lambda shape, shardings: DomainAttributes(*shardings),
     ),
-    Opcode.DYNAMIC_SLICE: Form(
-        (Attribute("dynamic_slice_sizes", INTEGERS),),
-        lambda record: (record.sizes,),
-        lambda shape, sizes: DynamicSliceAttributes(sizes),
+    Opcode.DYNAMIC_SLICE: record_form(
+        DynamicSliceAttributes, Attribute("dynamic_slice_sizes", INTEGERS)
     ),
-    Opcode.DYNAMIC_RESHAPE: Form(
-        make=lambda shape: DynamicReshapeAttributes(shape.dimensions, shape.dynamic_dimensions)
-    ),
+    Opcode.DYNAMIC_RESHAPE: record_form(DynamicReshapeAttributes, _DIMENSIONS, _DYNAMIC),
     Opcode.SET_DIMENSION_SIZE: Form(
         (Attribute("dimensions", SINGLE),),
         lambda record: (record.dimension,),
         _make_set_dimension_size,
     ),
-    Opcode.GET_DIMENSION_SIZE: Form(
-        (Attribute("dimensions", SINGLE),),
-        lambda record: (record.dimension,),
-        lambda shape, dimension: GetDimensionSizeAttributes(dimension),
+    Opcode.GET_DIMENSION_SIZE: record_form(
+        GetDimensionSizeAttributes, Attribute("dimensions", SINGLE)
     ),
-    Opcode.GET_TUPLE_ELEMENT: Form(
-        (Attribute("index", INTEGER),),
-        lambda record: (record.index,),
-        lambda shape, index: GetTupleElementAttributes(index),
+    Opcode.GET_TUPLE_ELEMENT: record_form(GetTupleElementAttributes, Attribute("index", INTEGER)),
+    Opcode.INFEED: record_form(
+        InfeedAttributes,
+        lambda shape: element(shape, 0).without_layout(),
+        Attribute("infeed_config", BYTES, b""),
     ),
-    Opcode.INFEED: Form(
-        (Attribute("infeed_config", BYTES, b""),),
-        lambda record: (record.config,),
-        lambda shape, config: InfeedAttributes(element(shape, 0).without_layout(), config),
+    Opcode.IOTA: record_form(
+        IotaAttributes, Shape.without_layout, Attribute("iota_dimension", INTEGER)
     ),
-    Opcode.IOTA: Form(
-        (Attribute("iota_dimension", INTEGER),),
-        lambda record: (record.iota_dimension,),
-        lambda shape, dimension: IotaAttributes(shape.without_layout(), dimension),
+    Opcode.OUTFEED: record_form(
+        OutfeedAttributes,
+        Attribute("outfeed_shape", SHAPE),
+        Attribute("outfeed_config", BYTES, b""),
     ),
-    Opcode.OUTFEED: Form(
-        (Attribute("outfeed_shape", SHAPE), Attribute("outfeed_config", BYTES, b"")),
-        lambda record: (record.shape, record.config),
-        lambda shape, sent, config: OutfeedAttributes(sent, config),
+    Opcode.PAD: record_form(PadAttributes, Attribute("padding", PADDING, PaddingConfig())),
+    Opcode.REDUCE_PRECISION: record_form(
+        ReducePrecisionAttributes,
+        Attribute("exponent_bits", INTEGER),
+        Attribute("mantissa_bits", INTEGER),
     ),
-    Opcode.PAD: Form(
-        (Attribute("padding", PADDING, PaddingConfig()),),
-        lambda record: (record.config,),
-        lambda shape, config: PadAttributes(config),
-    ),
-    Opcode.REDUCE_PRECISION: Form(
-        (Attribute("exponent_bits", INTEGER), Attribute("mantissa_bits", INTEGER)),
-        lambda record: (record.exponent_bits, record.mantissa_bits),
-        lambda shape, exponent, mantissa: ReducePrecisionAttributes(exponent, mantissa),
-    ),
-    Opcode.RESHAPE: Form(
-        make=lambda shape: ReshapeAttributes(shape.dimensions, shape.dynamic_dimensions)
-    ),
-    Opcode.REVERSE: Form(
-        (Attribute("dimensions", INTEGERS),),
-        lambda record: (record.dimensions,),
-        lambda shape, dimensions: ReverseAttributes(dimensions),
-    ),
+    Opcode.RESHAPE: record_form(ReshapeAttributes, _DIMENSIONS, _DYNAMIC),
+    Opcode.REVERSE: record_form(ReverseAttributes, Attribute("dimensions", INTEGERS)),
     Opcode.SLICE: Form(
         (Attribute("slice", SLICES),),
         lambda record: (tuple(zip(record.starts, record.limits, record.strides, strict=True)),),
@@ -164,13 +139,7 @@ ARRAYS: dict[Opcode, Form] = {
             tuple(box[2] for box in boxes),
         ),
     ),
-    Opcode.STOCHASTIC_CONVERT: Form(
-        make=lambda shape: StochasticConvertAttributes(shape.element_type)
-    ),
-    Opcode.TRANSPOSE: Form(
-        (Attribute("dimensions", INTEGERS),),
-        lambda record: (record.permutation,),
-        lambda shape, permutation: TransposeAttributes(permutation),
-    ),
+    Opcode.STOCHASTIC_CONVERT: record_form(StochasticConvertAttributes, _TYPE),
+    Opcode.TRANSPOSE: record_form(TransposeAttributes, Attribute("dimensions", INTEGERS)),
 }
 """Those with attributes; all other opcodes of these kinds have none."""

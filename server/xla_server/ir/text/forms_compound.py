@@ -1,6 +1,6 @@
 """The forms of the operations that contract, fold, move by index or draw random numbers."""
 
-from typing import Any
+import operator
 
 from xla_contract.dimension_numbers import (
     DotDimensionNumbers,
@@ -30,7 +30,7 @@ from xla_contract.ops.topk import TopKAttributes
 from xla_contract.ops.triangular_solve import Transpose, TriangularSolveAttributes
 from xla_contract.shape import Shape
 from xla_contract.stubs import xla_data_pb2
-from xla_server.ir.text.form import Attribute, Form, element
+from xla_server.ir.text.form import Attribute, Form, Nested, element, record_form
 from xla_server.ir.text.kinds import (
     BOOL,
     DIM_LABELS,
@@ -56,253 +56,136 @@ _PRECISION = (
     Attribute("operand_precision", in_braces(words(_PRECISIONS)), (0, 0)),
     Attribute("algorithm", words(_ALGORITHMS), 0),
 )
-_CONTRACTION = (
-    Attribute("lhs_contracting_dims", INTEGERS, ()),
-    Attribute("rhs_contracting_dims", INTEGERS, ()),
-    Attribute("lhs_batch_dims", INTEGERS, ()),
-    Attribute("rhs_batch_dims", INTEGERS, ()),
-)
-
-
-def _contraction(numbers: DotDimensionNumbers) -> tuple[Any, ...]:
-    return (
-        numbers.lhs_contracting_dimensions,
-        numbers.rhs_contracting_dimensions,
-        numbers.lhs_batch_dimensions,
-        numbers.rhs_batch_dimensions,
-    )
-
-
-def _make_dot(shape: Shape, *values: Any) -> DotAttributes:
-    return DotAttributes(DotDimensionNumbers(*values[:4]), shape.element_type, *values[4:])
-
-
-def _make_ragged_dot(shape: Shape, *values: Any) -> RaggedDotAttributes:
-    numbers = DotDimensionNumbers(*values[:4])
-    return RaggedDotAttributes(numbers, values[4], values[5], shape.element_type, *values[6:])
-
-
-def _make_convolution(shape: Shape, *values: Any) -> ConvolutionAttributes:
-    window, numbers, features, batches, precision, algorithm = values
-    return ConvolutionAttributes(
-        window, numbers, features, batches, shape.element_type, precision, algorithm
-    )
-
-
-def _take_gather(record: GatherAttributes) -> tuple[Any, ...]:
-    numbers = record.dimension_numbers
-    return (
-        numbers.offset_dims,
-        numbers.collapsed_slice_dims,
-        numbers.start_index_map,
-        numbers.index_vector_dim,
-        numbers.operand_batching_dims,
-        numbers.start_indices_batching_dims,
-        record.slice_sizes,
-        record.indices_are_sorted,
-    )
-
-
-def _take_scatter(record: ScatterAttributes) -> tuple[Any, ...]:
-    numbers = record.dimension_numbers
-    return (
-        numbers.update_window_dims,
-        numbers.inserted_window_dims,
-        numbers.scatter_dims_to_operand_dims,
-        numbers.index_vector_dim,
-        numbers.input_batching_dims,
-        numbers.scatter_indices_batching_dims,
-        record.indices_are_sorted,
-        record.unique_indices,
-    )
-
-
-_BATCH_NORM = Form(
-    (Attribute("epsilon", FLOAT), Attribute("feature_index", INTEGER)),
-    lambda record: (record.epsilon, record.feature_index),
-    lambda shape, epsilon, index: BatchNormAttributes(epsilon, index),
-)
-
-_DOT = Form(
-    (*_CONTRACTION, *_PRECISION),
-    lambda record: (
-        *_contraction(record.dimension_numbers),
-        record.precision,
-        record.algorithm,
+_CONTRACTION = Nested(
+    DotDimensionNumbers,
+    (
+        Attribute("lhs_contracting_dims", INTEGERS, ()),
+        Attribute("rhs_contracting_dims", INTEGERS, ()),
+        Attribute("lhs_batch_dims", INTEGERS, ()),
+        Attribute("rhs_batch_dims", INTEGERS, ()),
     ),
-    _make_dot,
 )
+_TYPE = operator.attrgetter("element_type")
+
+_BATCH_NORM = record_form(
+    BatchNormAttributes, Attribute("epsilon", FLOAT), Attribute("feature_index", INTEGER)
+)
+_DOT = record_form(DotAttributes, _CONTRACTION, _TYPE, *_PRECISION)
 
 
 COMPOUND: dict[Opcode, Form] = {
     Opcode.BATCH_NORM_GRAD: _BATCH_NORM,
     Opcode.BATCH_NORM_INFERENCE: _BATCH_NORM,
     Opcode.BATCH_NORM_TRAINING: _BATCH_NORM,
-    Opcode.CHOLESKY: Form(
-        (Attribute("lower", BOOL, False),),
-        lambda record: (record.lower,),
-        lambda shape, lower: CholeskyAttributes(lower),
-    ),
-    Opcode.CONVOLUTION: Form(
-        (
-            Attribute("window", WINDOW, Window()),
-            Attribute("dim_labels", DIM_LABELS),
-            Attribute("feature_group_count", INTEGER, 1),
-            Attribute("batch_group_count", INTEGER, 1),
-            *_PRECISION,
-        ),
-        lambda record: (
-            record.window,
-            record.dimension_numbers,
-            record.feature_group_count,
-            record.batch_group_count,
-            record.precision,
-            record.algorithm,
-        ),
-        _make_convolution,
+    Opcode.CHOLESKY: record_form(CholeskyAttributes, Attribute("lower", BOOL, False)),
+    Opcode.CONVOLUTION: record_form(
+        ConvolutionAttributes,
+        Attribute("window", WINDOW, Window()),
+        Attribute("dim_labels", DIM_LABELS),
+        Attribute("feature_group_count", INTEGER, 1),
+        Attribute("batch_group_count", INTEGER, 1),
+        _TYPE,
+        *_PRECISION,
     ),
     Opcode.DOT: _DOT,
     Opcode.SCALED_DOT: _DOT,
-    Opcode.FFT: Form(
-        (Attribute("fft_type", members(FftType)), Attribute("fft_length", INTEGERS)),
-        lambda record: (record.type, record.length),
-        lambda shape, kind, length: FftAttributes(kind, length),
+    Opcode.FFT: record_form(
+        FftAttributes, Attribute("fft_type", members(FftType)), Attribute("fft_length", INTEGERS)
     ),
-    Opcode.GATHER: Form(
-        (
-            Attribute("offset_dims", INTEGERS),
-            Attribute("collapsed_slice_dims", INTEGERS),
-            Attribute("start_index_map", INTEGERS),
-            Attribute("index_vector_dim", INTEGER),
-            Attribute("operand_batching_dims", INTEGERS, ()),
-            Attribute("start_indices_batching_dims", INTEGERS, ()),
-            Attribute("slice_sizes", INTEGERS),
-            Attribute("indices_are_sorted", BOOL, False),
-        ),
-        _take_gather,
-        lambda shape, *values: GatherAttributes(GatherDimensionNumbers(*values[:6]), *values[6:]),
-    ),
-    Opcode.MAP: Form(
-        (Attribute("dimensions", INTEGERS, ()),),
-        lambda record: (record.dimensions,),
-        lambda shape, dimensions: MapAttributes(dimensions),
-        ("to_apply",),
-    ),
-    Opcode.RAGGED_DOT: Form(
-        (
-            *_CONTRACTION,
-            Attribute("lhs_ragged_dims", SINGLE),
-            Attribute("rhs_group_dims", SINGLE, None),
-            *_PRECISION,
-        ),
-        lambda record: (
-            *_contraction(record.dimension_numbers),
-            record.lhs_ragged_dimension,
-            record.rhs_group_dimension,
-            record.precision,
-            record.algorithm,
-        ),
-        _make_ragged_dot,
-    ),
-    Opcode.REDUCE: Form(
-        (Attribute("dimensions", INTEGERS),),
-        lambda record: (record.dimensions,),
-        lambda shape, dimensions: ReduceAttributes(dimensions),
-        ("to_apply",),
-    ),
-    Opcode.REDUCE_WINDOW: Form(
-        (Attribute("window", WINDOW, Window()),),
-        lambda record: (record.window,),
-        lambda shape, window: ReduceWindowAttributes(window),
-        ("to_apply",),
-    ),
-    Opcode.RNG: Form(
-        (
-            Attribute(
-                "distribution",
-                words({kind: f"rng_{kind.name.lower()}" for kind in RandomDistribution}),
+    Opcode.GATHER: record_form(
+        GatherAttributes,
+        Nested(
+            GatherDimensionNumbers,
+            (
+                Attribute("offset_dims", INTEGERS),
+                Attribute("collapsed_slice_dims", INTEGERS),
+                Attribute("start_index_map", INTEGERS),
+                Attribute("index_vector_dim", INTEGER),
+                Attribute("operand_batching_dims", INTEGERS, ()),
+                Attribute("start_indices_batching_dims", INTEGERS, ()),
             ),
         ),
-        lambda record: (record.distribution,),
-        lambda shape, distribution: RngAttributes(distribution, shape.without_layout()),
+        Attribute("slice_sizes", INTEGERS),
+        Attribute("indices_are_sorted", BOOL, False),
     ),
-    Opcode.RNG_BIT_GENERATOR: Form(
-        (
-            Attribute(
-                "algorithm", words({kind: f"rng_{kind.name.lower()}" for kind in RandomAlgorithm})
+    Opcode.MAP: record_form(
+        MapAttributes, Attribute("dimensions", INTEGERS, ()), calls=("to_apply",)
+    ),
+    Opcode.RAGGED_DOT: record_form(
+        RaggedDotAttributes,
+        _CONTRACTION,
+        Attribute("lhs_ragged_dims", SINGLE),
+        Attribute("rhs_group_dims", SINGLE, None),
+        _TYPE,
+        *_PRECISION,
+    ),
+    Opcode.REDUCE: record_form(
+        ReduceAttributes, Attribute("dimensions", INTEGERS), calls=("to_apply",)
+    ),
+    Opcode.REDUCE_WINDOW: record_form(
+        ReduceWindowAttributes, Attribute("window", WINDOW, Window()), calls=("to_apply",)
+    ),
+    Opcode.RNG: record_form(
+        RngAttributes,
+        Attribute(
+            "distribution", words({kind: f"rng_{kind.name.lower()}" for kind in RandomDistribution})
+        ),
+        Shape.without_layout,
+    ),
+    Opcode.RNG_BIT_GENERATOR: record_form(
+        RngBitGeneratorAttributes,
+        Attribute(
+            "algorithm", words({kind: f"rng_{kind.name.lower()}" for kind in RandomAlgorithm})
+        ),
+        lambda shape: element(shape, 1).without_layout(),
+    ),
+    Opcode.RNG_GET_AND_UPDATE_STATE: record_form(
+        RngGetAndUpdateStateAttributes, Attribute("delta", INTEGER)
+    ),
+    Opcode.SCAN: record_form(
+        ScanAttributes,
+        Attribute("dimensions", SINGLE),
+        Attribute("num_carries", INTEGER),
+        Attribute("is_reverse", BOOL, False),
+        Attribute("is_associative", BOOL, None),
+        calls=("to_apply",),
+    ),
+    Opcode.SCATTER: record_form(
+        ScatterAttributes,
+        Nested(
+            ScatterDimensionNumbers,
+            (
+                Attribute("update_window_dims", INTEGERS),
+                Attribute("inserted_window_dims", INTEGERS),
+                Attribute("scatter_dims_to_operand_dims", INTEGERS),
+                Attribute("index_vector_dim", INTEGER),
+                Attribute("input_batching_dims", INTEGERS, ()),
+                Attribute("scatter_indices_batching_dims", INTEGERS, ()),
             ),
         ),
-        lambda record: (record.algorithm,),
-        lambda shape, algorithm: RngBitGeneratorAttributes(
-            algorithm, element(shape, 1).without_layout()
-        ),
+        Attribute("indices_are_sorted", BOOL, False),
+        Attribute("unique_indices", BOOL, False),
+        calls=("to_apply",),
     ),
-    Opcode.RNG_GET_AND_UPDATE_STATE: Form(
-        (Attribute("delta", INTEGER),),
-        lambda record: (record.delta,),
-        lambda shape, delta: RngGetAndUpdateStateAttributes(delta),
+    Opcode.SELECT_AND_SCATTER: record_form(
+        SelectAndScatterAttributes,
+        Attribute("window", WINDOW, Window()),
+        calls=("select", "scatter"),
     ),
-    Opcode.SCAN: Form(
-        (
-            Attribute("dimensions", SINGLE),
-            Attribute("num_carries", INTEGER),
-            Attribute("is_reverse", BOOL, False),
-            Attribute("is_associative", BOOL, None),
-        ),
-        lambda record: (
-            record.dimension,
-            record.carries,
-            record.is_reverse,
-            record.is_associative,
-        ),
-        lambda shape, *values: ScanAttributes(*values),
-        ("to_apply",),
+    Opcode.SORT: record_form(
+        SortAttributes,
+        Attribute("dimensions", SINGLE),
+        Attribute("is_stable", BOOL, False),
+        calls=("to_apply",),
     ),
-    Opcode.SCATTER: Form(
-        (
-            Attribute("update_window_dims", INTEGERS),
-            Attribute("inserted_window_dims", INTEGERS),
-            Attribute("scatter_dims_to_operand_dims", INTEGERS),
-            Attribute("index_vector_dim", INTEGER),
-            Attribute("input_batching_dims", INTEGERS, ()),
-            Attribute("scatter_indices_batching_dims", INTEGERS, ()),
-            Attribute("indices_are_sorted", BOOL, False),
-            Attribute("unique_indices", BOOL, False),
-        ),
-        _take_scatter,
-        lambda shape, *values: ScatterAttributes(ScatterDimensionNumbers(*values[:6]), *values[6:]),
-        ("to_apply",),
+    Opcode.TOPK: record_form(
+        TopKAttributes, Attribute("k", INTEGER), Attribute("largest", BOOL, True, always=True)
     ),
-    Opcode.SELECT_AND_SCATTER: Form(
-        (Attribute("window", WINDOW, Window()),),
-        lambda record: (record.window,),
-        lambda shape, window: SelectAndScatterAttributes(window),
-        ("select", "scatter"),
-    ),
-    Opcode.SORT: Form(
-        (Attribute("dimensions", SINGLE), Attribute("is_stable", BOOL, False)),
-        lambda record: (record.dimension, record.is_stable),
-        lambda shape, dimension, is_stable: SortAttributes(dimension, is_stable),
-        ("to_apply",),
-    ),
-    Opcode.TOPK: Form(
-        (Attribute("k", INTEGER), Attribute("largest", BOOL, True, always=True)),
-        lambda record: (record.k, record.largest),
-        lambda shape, count, largest: TopKAttributes(count, largest),
-    ),
-    Opcode.TRIANGULAR_SOLVE: Form(
-        (
-            Attribute("left_side", BOOL, False),
-            Attribute("lower", BOOL, False),
-            Attribute("unit_diagonal", BOOL, False),
-            Attribute("transpose_a", members(Transpose), Transpose.NO_TRANSPOSE, always=True),
-        ),
-        lambda record: (
-            record.left_side,
-            record.lower,
-            record.unit_diagonal,
-            record.transpose_a,
-        ),
-        lambda shape, *values: TriangularSolveAttributes(*values),
+    Opcode.TRIANGULAR_SOLVE: record_form(
+        TriangularSolveAttributes,
+        Attribute("left_side", BOOL, False),
+        Attribute("lower", BOOL, False),
+        Attribute("unit_diagonal", BOOL, False),
+        Attribute("transpose_a", members(Transpose), Transpose.NO_TRANSPOSE, always=True),
     ),
 }
