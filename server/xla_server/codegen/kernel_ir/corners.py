@@ -7,7 +7,7 @@ found is one that the kernel does.
 
 import dataclasses
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
 from xla_server.codegen.kernel_ir.expressions import (
     START,
@@ -62,9 +62,13 @@ class Access:
     item: int | None
 
 
-def accesses(kernel: Kernel) -> list[Access]:
-    """Return accesses that a call for all work items does."""
-    execution = _Execution({START: 0, STOP: kernel.items})
+def accesses(kernel: Kernel, *, is_clamped: bool = True) -> list[Access]:
+    """Return accesses that a call for all work items does.
+
+    Without `is_clamped` those whose index depends on a minimum are left out.
+    """
+    unknown = frozenset() if is_clamped else frozenset({"minimum"})
+    execution = _Execution({START: 0, STOP: kernel.items}, unknown)
     execution.run(kernel.body, None)
     return execution.found
 
@@ -99,9 +103,9 @@ _OF_ADDRESSES = {("add", 0), ("add", 1), ("sub", 0), ("select", 1, 2)}
 class _Execution:
     """Executes statements as far as they are known."""
 
-    def __init__(self, names: dict[Value | Cell, Known]) -> None:
+    def __init__(self, names: dict[Value | Cell, Known], unknown: Set[str]) -> None:
         self.found: list[Access] = []
-        self._names = names
+        self._names, self._unknown = names, unknown
         self._left = _MOST_STATEMENTS
 
     def run(self, statements: Sequence[Statement], item: int | None) -> None:
@@ -185,7 +189,7 @@ class _Execution:
         return None
 
     def _applied(self, function: str, operands: Sequence[Known]) -> Known:
-        if None in operands:
+        if None in operands or function in self._unknown:
             return 0 if function == "bit_and" and 0 in operands else None
         addresses = [number for number, each in enumerate(operands) if isinstance(each, Place)]
         if addresses and (function, *addresses) not in _OF_ADDRESSES:

@@ -164,9 +164,13 @@ def _inside(kernel: Kernel, sizes: Sizes) -> Iterator[str]:
 
 
 def _unshared(kernel: Kernel) -> Iterator[str]:
-    """Work items load and store nothing that another one stores: the first two and the last."""
+    """Work items load and store nothing that another one stores: the first two and the last.
+
+    A last tile that begins earlier to be whole stores what the one before stores, too.
+    """
     owners: dict[tuple[Buffer, int], int] = {}
-    found = [each for each in accesses(kernel) if isinstance(each.place.memory, Buffer)]
+    of_own = accesses(kernel, is_clamped=False)
+    found = [each for each in of_own if isinstance(each.place.memory, Buffer)]
     for access in sorted(found, key=lambda each: not each.is_store):
         memory, item = access.place.memory, access.item
         if item is None or not isinstance(memory, Buffer):
