@@ -85,7 +85,7 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
     ),
     "passes/sized_operations.py": (SHAPE, {"_literal"}),
     "passes/storage.py": (SHAPE, {"_fresh", "_tree_of", "leaves"}),
-    "passes/transpose_folding.py": (SIZE, {"_before_transpose"}),
+    "passes/transposed.py": (SIZE, {"before_transpose"}),
     "fusion/index_maps.py": (NESTED, {"_terms"}),
     "codegen/compiler/direct_compiler.py": (
         KERNEL,

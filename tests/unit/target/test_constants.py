@@ -33,6 +33,7 @@ CANCELLATION = {
 """Bounds on what an execution does after it is cancelled."""
 
 LIMITS = {
+    "codegen/kernel_ir/corners.py": {"_MOST_STATEMENTS"},
     "codegen/kernel_ir/unrolling.py": {"LOOP_COPIES", "MAX_COPIES", "MAX_LOOP_STATEMENTS"},
     "codegen/kernel_ir/verify.py": {"MAX_STACK_BYTES"},
     "codegen/lower/fft_plan.py": {"MAX_CONVOLUTION"},

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.processors import HOST
+from tests.processors import TARGET
 from tests.unit.codegen.compiled import on_cpu
 from xla_server.buffers.code import Branch, Code, CopyThunk, Jump, KernelThunk, Label, Switch
 from xla_server.codegen.lower.lowering import lower
@@ -46,7 +46,7 @@ ARRAYS = [np.full(9, number, np.float32) for number in (2, 3, 4)]
 
 
 def _code(text: str) -> Code:
-    return lower(parse_module(text), LOWERINGS, HOST)
+    return lower(parse_module(text), LOWERINGS, TARGET)
 
 
 def _kinds(code: Code) -> list[type[Any]]:

@@ -22,6 +22,7 @@ from xla_server.codegen.lower.convolution_phases import (
 )
 from xla_server.codegen.routines.product_tiles import tallest
 from xla_server.target.machine import Machine
+from xla_server.target.target import Target
 
 WINDOWS = st.builds(
     WindowDimension,
@@ -78,7 +79,7 @@ def _phase(machine: Machine, rows: int = 40, outputs: int = 24, shared: int | No
     window = WindowDimension(3, padding_low=1, padding_high=1)
     each = [phases(window, size, size) or [] for size in (rows, 30)]
     lines: tuple[Line, ...] = tuple(line for (line,) in each)
-    return Phase(machine, "f32", 4, 2, 1, 16, outputs, lines, shared=shared)
+    return Phase(Target.of(machine), "f32", 4, 2, 1, 16, outputs, lines, shared=shared)
 
 
 @pytest.mark.parametrize("cores", [1, 2, 128])
@@ -87,12 +88,12 @@ def test_there_are_blocks_for_every_core(name: str, cores: int) -> None:
     machine = dataclasses.replace(MACHINES[name], cores=cores)
     phase = _phase(machine)
     assert phase.tasks >= min(phase.tuning.min_blocks, 2 * 40)
-    assert phase.trips <= phase.tuning.work_items
+    assert phase.work_items <= phase.tuning.work_items
     assert phase.box[1] == 32
     assert phase.room == phase.box[0] * 32 * 16
     # Boxes that leave the cache are not on the stack.
     small = _phase(dataclasses.replace(machine, l2_bytes=2 << 10))
-    assert scratch([small]) == small.trips * small.room
+    assert scratch([small]) == small.work_items * small.room
     assert scratch([phase]) == 0
 
 
@@ -124,7 +125,7 @@ def test_joined_phases_share_the_smallest_block() -> None:
 def test_blocks_overlap_where_the_last_one_of_a_row_is_short() -> None:
     machine = MACHINES["avx2"]
     window = phases(WindowDimension(1), 10, 10) or []
-    even = Phase(machine, "f32", 4, 1, 1, 1, 1, tuple(window), shared=5)
+    even = Phase(Target.of(machine), "f32", 4, 1, 1, 1, 1, tuple(window), shared=5)
     assert not do_overlap([even])
     assert do_overlap([dataclasses.replace(even, shared=4)])
     # Blocks of whole rows do not overlap.

@@ -8,6 +8,7 @@ from tests.processors import MACHINES
 from xla_server.codegen.lower.lowering import kernels_of, lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.ir.text.parser import parse_module
+from xla_server.target.target import Target
 
 MATRICES = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
 TEXT = """HloModule m
@@ -23,7 +24,7 @@ DOT = f"p = f32[40,40] dot(a, b), {MATRICES}\n  ROOT r = f32[40,40] tanh(p)"
 def _source(body: str, kind: str, result: str = "f32[40,40]") -> str:
     """Return the kernels of a fusion."""
     module = parse_module(TEXT.format(body=body, kind=kind, result=result))
-    code = lower(module, LOWERINGS, MACHINES["avx2"])
+    code = lower(module, LOWERINGS, Target.of(MACHINES["avx2"]))
     return "\n".join(row.source for row in kernels_of(code))
 
 

@@ -6,8 +6,9 @@ import pytest
 
 from tests.processors import MACHINES
 from tests.unit.passes.passing import stated
-from xla_server.codegen.lower.im2col_plan import BLOCK_ELEMENTS, BLOCK_ROWS, SHORTEST_DEPTH, Plan
+from xla_server.codegen.lower.im2col_plan import Plan
 from xla_server.target.machine import Machine
+from xla_server.target.target import Target
 from xla_server.target.tuning import tuning_of
 
 LAST = "b01f_01io->b01f"
@@ -18,7 +19,7 @@ def _plan(
     operands: list[str], result: str, attributes: str, machine: Machine = MACHINES["avx2"]
 ) -> Plan:
     module = stated(operands, f"{result} convolution(x0, x1), {attributes}")
-    return Plan.of(machine, module.entry.root)
+    return Plan.of(Target.of(machine), module.entry.root)
 
 
 def test_a_window_of_one_element_reads_the_input_where_it_is() -> None:
@@ -76,10 +77,11 @@ def test_blocks_are_for_every_core_and_stay_in_its_cache(name: str, cores: int) 
     )
     blocks = -(-plan.rows // plan.block_rows)
     # Rows are cut into multiples of eight, and none shorter than 64.
-    wanted = min(tuning_of(machine).convolutions.min_im2col_blocks, plan.rows // 64)
+    tuned = tuning_of(machine).convolutions
+    wanted = min(tuned.min_im2col_blocks, plan.rows // 64)
     assert plan.block_rows % 8 == 0
     assert blocks >= wanted * 64 // 72
-    assert plan.block_rows <= BLOCK_ROWS + 8
+    assert plan.block_rows <= tuned.im2col_rows + 8
     assert plan.block_rows * plan.block_depth <= max(
-        BLOCK_ELEMENTS, SHORTEST_DEPTH * plan.block_rows
+        tuned.im2col_elements, tuned.min_im2col_depth * plan.block_rows
     )

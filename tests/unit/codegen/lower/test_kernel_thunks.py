@@ -20,7 +20,7 @@ def test_what_is_read_and_written_are_the_buffers_roles() -> None:
     thunk = kernel_thunk("t", _scheduled(*ROLES), VALUES, in_place=((b, a),), updates=(b,))
     assert (thunk.arguments, thunk.reads, thunk.writes) == ((a, b, c), (a,), (b, c))
     assert (thunk.in_place, thunk.updates) == (((b, a),), (b,))
-    assert (thunk.work, thunk.prologue, thunk.trips) == (7, 3, 1)
+    assert (thunk.work, thunk.prologue, thunk.work_items) == (7, 3, 1)
 
 
 def test_the_cancellation_flag_is_the_last_argument_of_kernels_that_test_it() -> None:

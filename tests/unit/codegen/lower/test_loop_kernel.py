@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.processors import HOST
+from tests.processors import TARGET
 from tests.unit.passes.passing import stated
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.kernel_ir.effort import Effort
@@ -13,7 +13,7 @@ from xla_server.codegen.lower.lowerings import LOWERINGS
 
 def _thunk(parameters: list[str], root: str, *before: str) -> KernelThunk:
     """Return the last kernel of a program without fusions."""
-    return kernels_of(lower(stated(parameters, root, *before), LOWERINGS, HOST))[-1]
+    return kernels_of(lower(stated(parameters, root, *before), LOWERINGS, TARGET))[-1]
 
 
 @pytest.mark.parametrize(

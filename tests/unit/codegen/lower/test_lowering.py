@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.processors import HOST
+from tests.processors import TARGET
 from xla_contract.errors import InternalError, UnimplementedError
 from xla_contract.opcode import Opcode
 from xla_contract.shape_text import parse_shape
@@ -33,7 +33,7 @@ def _copies(lowering: Lowering, i: HloInstruction) -> Tree:
 
 def test_rows_are_in_the_order_of_instructions_and_name_them() -> None:
     module = parse_module(TEXT)
-    code = lower(module, {Opcode.EXPONENTIAL: _copies, Opcode.NEGATE: _copies}, HOST)
+    code = lower(module, {Opcode.EXPONENTIAL: _copies, Opcode.NEGATE: _copies}, TARGET)
     assert [code.origins[row].name for row in code.rows] == ["y", "z"]
     assert [value.name for value in (*code.parameters, *code.results)] == ["x", "z"]
 
@@ -41,18 +41,18 @@ def test_rows_are_in_the_order_of_instructions_and_name_them() -> None:
 def test_an_operation_without_a_row_is_refused_by_name() -> None:
     rule = r"^negate %z: this platform must have a kernel, got opcode negate$"
     with pytest.raises(UnimplementedError, match=rule):
-        lower(parse_module(TEXT), {Opcode.EXPONENTIAL: _copies}, HOST)
+        lower(parse_module(TEXT), {Opcode.EXPONENTIAL: _copies}, TARGET)
 
 
 def test_the_arrays_of_a_tree_are_in_order_and_tokens_have_none() -> None:
-    lowering = Lowering(LOWERINGS, HOST)
+    lowering = Lowering(LOWERINGS, TARGET)
     tree = lowering.fresh(parse_shape("(f32[4], (token[], s32[2]))"), "t")
     assert [value.name for value in leaves(tree)] == ["t.0", "t.1.1"]
     assert leaves(lowering.fresh(parse_shape("token[]"), "t")) == []
 
 
 def test_a_copy_has_no_row_for_what_is_in_its_place() -> None:
-    lowering, one = Lowering(LOWERINGS, HOST), Value(SHAPE, "a")
+    lowering, one = Lowering(LOWERINGS, TARGET), Value(SHAPE, "a")
     other = Value(SHAPE, "b")
     lowering.copy((one, other), (one, one))
     (row,) = lowering.rows
@@ -63,7 +63,7 @@ def test_a_copy_has_no_row_for_what_is_in_its_place() -> None:
 @pytest.mark.fusion_faults
 def test_an_attempt_that_fails_leaves_nothing_behind() -> None:
     module = parse_module(FUSION)
-    lowering, before = Lowering(LOWERINGS, HOST), FUSION_FAULTS.count
+    lowering, before = Lowering(LOWERINGS, TARGET), FUSION_FAULTS.count
     first = CopyThunk(Value(SHAPE, "a"), Value(SHAPE, "b"))
     lowering.add(first)
 
@@ -79,6 +79,6 @@ def test_an_attempt_that_fails_leaves_nothing_behind() -> None:
 
 
 def test_nothing_is_attempted_where_fusions_are_not_wanted() -> None:
-    lowering = Lowering(LOWERINGS, HOST, fuses=False)
+    lowering = Lowering(LOWERINGS, TARGET, fuses=False)
     assert lowering.attempt(parse_module(TEXT).entry.root, lambda: 1) is None
-    assert Lowering(LOWERINGS, HOST).attempt(parse_module(TEXT).entry.root, lambda: 1) == 1
+    assert Lowering(LOWERINGS, TARGET).attempt(parse_module(TEXT).entry.root, lambda: 1) == 1

@@ -1,19 +1,19 @@
 """The loop variables that scalars depend on."""
 
 from xla_contract.element_type import ElementType
-from xla_server.codegen.trace.affine import Computed, Variable, variable
 from xla_server.codegen.trace.graph import (
     Accumulator,
     Apply,
-    Fold,
-    Folded,
     Literal,
     Load,
     Node,
     Position,
+    Reduction,
+    ReductionResult,
     nodes_of,
 )
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.ir.affine import Computed, Variable, variable
 
 F32 = KERNEL_TYPE[ElementType.F32]
 ROW, COLUMN = Variable(4, "i"), Variable(6, "k")
@@ -37,8 +37,8 @@ def test_an_index_that_is_computed_varies_with_its_computation() -> None:
 def test_a_reduction_does_not_vary_with_its_own_loops() -> None:
     total = Accumulator("f32", (ROW, COLUMN))
     added = Apply("add", (total, ELEMENT), "f32")
-    fold = Fold((COLUMN,), (Literal.of("f32", 0),), (total,), (added,))
-    assert Folded(fold, 0).variables == {ROW}
+    fold = Reduction((COLUMN,), (Literal.of("f32", 0),), (total,), (added,))
+    assert ReductionResult(fold, 0).variables == {ROW}
     assert added.variables == {ROW, COLUMN}
 
 

@@ -5,13 +5,13 @@ from xla_server.codegen.trace.calls import CALL_RULES
 from xla_server.codegen.trace.convolution import CONVOLUTION_RULES
 from xla_server.codegen.trace.dot import DOT_RULES
 from xla_server.codegen.trace.elementwise import ELEMENTWISE_RULES
-from xla_server.codegen.trace.folding import FOLDING_RULES
 from xla_server.codegen.trace.movement import MOVEMENT_RULES
+from xla_server.codegen.trace.reductions import REDUCTION_RULES
 from xla_server.codegen.trace.rules import RULES
 
 TABLES = (
     *(BIT_RULES, CALL_RULES, CONVOLUTION_RULES, DOT_RULES),
-    *(ELEMENTWISE_RULES, FOLDING_RULES, MOVEMENT_RULES),
+    *(ELEMENTWISE_RULES, REDUCTION_RULES, MOVEMENT_RULES),
 )
 
 

@@ -5,18 +5,18 @@ from collections.abc import Sequence
 from tests.unit.passes.passing import stated
 from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.loops.scalar_builder import Named
-from xla_server.codegen.trace.affine import Affine, Computed, Modulus, Quotient, Variable, variable
 from xla_server.codegen.trace.graph import (
     Accumulator,
     Apply,
-    Folded,
     Literal,
     Load,
     Node,
     Position,
+    ReductionResult,
 )
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Tracer
+from xla_server.ir.affine import Affine, Computed, Modulus, Quotient, Variable, variable
 
 
 def traced(parameters: Sequence[str], root: str, *before: str) -> Node:
@@ -44,9 +44,9 @@ def expression(node: Node) -> str:
             return "a"
         case Named(name=name):
             return name
-        case Folded(fold=fold, number=number):
-            loops = " ".join(f"{loop.name}<{loop.size}" for loop in fold.loops)
-            return f"[{loops}: {expression(fold.combined[number])}]"
+        case ReductionResult(reduction=reduction, number=number):
+            loops = " ".join(f"{loop.name}<{loop.size}" for loop in reduction.loops)
+            return f"[{loops}: {expression(reduction.combined[number])}]"
     raise AssertionError(node)
 
 
