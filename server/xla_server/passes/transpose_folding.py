@@ -1,4 +1,4 @@
-"""Transposes of operands folded into the dimension numbers of dots, convolutions and reductions.
+"""Dots, convolutions and reductions that read what their operands are transposes of.
 
 These operations name the role of each operand dimension, so an operand can be read in the order in
 which it is stored. XLA's TransposeFolding does the same for dots of matrices, its algebraic

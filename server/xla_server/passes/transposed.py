@@ -1,4 +1,4 @@
-"""What an operand is before the transpose that it is computed from."""
+"""Operands followed back to the transpose that they are computed from."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -112,7 +112,7 @@ def _common_factors(
 ) -> list[tuple[list[int], list[int]]] | None:
     """Return the smallest groups of dimensions with equal element counts, without size 1.
 
-    None where there are no elements.
+    The result is None where there are no elements.
     """
     if 0 in before:
         return None

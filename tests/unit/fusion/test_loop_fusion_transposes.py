@@ -50,7 +50,7 @@ def test_others_compute_what_they_move(name: str) -> None:
 
 
 READERS = {
-    # Of t = f32[20000,3], what lies behind it, and whether a kernel that reads t computes it.
+    # (readers of t = f32[20000,3], whether their kernel computes t)
     "elements": (["r = f32[20000,3] add(t, t)"], True),
     "a_slice": (["r = f32[19999,3] slice(t), slice={[1:20000], [0:3]}"], True),
     "reductions_of_rows": (

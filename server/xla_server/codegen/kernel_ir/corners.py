@@ -1,8 +1,8 @@
 """Accesses of a kernel at the first and the last iterations of its loops.
 
-Bounds, tests and indices are computed as one call for all work items computes them. What depends
-on data is not known, and what is under a test that is not known is left out: each access that is
-found is one that the kernel does.
+Bounds, tests and indices are computed as one call for all work items computes them. Values that
+depend on data are not known, and statements under a test that is not known are left out: each
+access that is found is one that the kernel does.
 """
 
 import dataclasses

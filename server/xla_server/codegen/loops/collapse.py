@@ -14,7 +14,7 @@ Make = Callable[[Index], Sequence[Store]]
 
 
 Divide = Callable[[Sequence[Variable], Sequence[Store]], int]
-"""From loops and the stores inside to the equal parts of the last loop but one."""
+"""Function from loops and their stores to the number of equal parts of the last loop but one."""
 
 
 def _undivided(_: Sequence[Variable], __: Sequence[Store]) -> int:

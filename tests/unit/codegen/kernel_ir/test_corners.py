@@ -91,7 +91,7 @@ def stored(*statements: Statement) -> list[int]:
         ([loop(K, 0, 8, store(Index(0, ((Quotient(K, 3), 4), (Remainder(K, 3), 1)))))], [0, 9]),
         ([store(integer_op("select", compared("eq", 1, 1), 5, 6))], [5]),
         ([store(Const(Type.I64, (7,)))], [7]),
-        # What depends on data, or may be left, is not known.
+        # An access that depends on data, or on a test, is not looked at.
         ([store(SEEN)], []),
         ([loop(K, 0, SEEN, store(K))], []),
         ([loop(K, 0, 9, If(UNKNOWN, (Break(),)), store(K))], []),

@@ -45,7 +45,7 @@ def test_short_loops_are_inside_of_a_work_item(sizes: tuple[int, ...], count: in
         ((3, 400, 3), 1),
         ((3, 4400, 3), 22),
         ((2, 5, 400, 3), 8),
-        # None of the few parts are equal.
+        # The divisors of 401 are 1 and 401.
         ((TUNED.min_items // 2, 401, 3), 1),
         ((TUNED.min_items, 400, 3), 1),
         ((2, 400, TUNED.item_elements), 1),

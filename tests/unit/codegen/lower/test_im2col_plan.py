@@ -37,7 +37,7 @@ def test_features_first_are_products_of_each_image() -> None:
     operands = ["f32[2,16,8,8]", "f32[4,16,3,3]"]
     window = "window={size=3x3 pad=1_1x1_1}"
     plan = _plan(operands, "f32[2,4,8,8]", f"{window}, dim_labels={FIRST}")
-    assert not plan.features_last
+    assert not plan.is_nhwc
     assert (plan.rows, plan.depth, plan.columns, plan.batches) == (64, 144, 4, 2)
     assert plan.kernel_is_transposed
     assert plan.repacked is None
