@@ -47,7 +47,7 @@ def run_loop(
 ) -> None:
     """Do all work items of a kernel, with the helpers' help where a slot is free.
 
-    Once the word at `cancelled` says STOP, chunks that have not begun are left out.
+    Once the cancellation flag is set, chunks that have not begun are left out.
     """
     slot = -1
     if chunk < work_items and board != 0 and read(board, _HELPERS) > 0:
