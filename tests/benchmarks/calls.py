@@ -31,7 +31,7 @@ def calls(client: xla_client.Client, echo: grpc.Channel) -> Iterator[Comparison]
     transport = client._session.transport
     rpc = next(rpc for rpc in RPCS if rpc.name == "Execute")
     unary = transport._channel.unary_unary(rpc.path)
-    metadata = transport._metadata
+    metadata = transport._headers()
 
     def null_unary() -> None:
         xla_pb2.ExecuteResponse.FromString(unary(request, metadata=metadata))
