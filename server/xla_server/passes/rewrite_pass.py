@@ -29,7 +29,7 @@ class RewritePass:
         return self._rewrite(module, self._rule_in)
 
     def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
-        raise NotImplementedError
+        raise AssertionError(f"the pass {self.name} defines no rule for {i.opcode}")
 
     def _rule_in(self, computation: HloComputation, editor: Editor) -> Rule | None:
         """The rule for one computation, as it is before anything is replaced; None for none."""
