@@ -18,9 +18,9 @@ from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from xla_server.backends.compilation import steps_of
 from xla_server.backends.options import CompileOptions
 from xla_server.ir.importer import import_module
-from xla_server.passes.fixpoint import Fixpoint, Pass
+from xla_server.passes.framework.fixpoint import Fixpoint, Pass
+from xla_server.passes.framework.selection import PassOptions
 from xla_server.passes.pipeline import NEEDED
-from xla_server.passes.selection import PassOptions
 
 STEPS, _ = steps_of(TARGET)
 

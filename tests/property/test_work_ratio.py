@@ -16,7 +16,7 @@ from xla_server.backends.compilation import compile_module
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
-from xla_server.passes.selection import PassOptions
+from xla_server.passes.framework.selection import PassOptions
 
 GRAPHS, CHUNK = 300, 25
 

@@ -64,12 +64,15 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
         {"_Reader._array", "_Reader._dictionary", "_Reader._value"},
     ),
     "evaluator/run.py": (SHAPE, {"describe", "has_shape"}),
-    "passes/edit.py": (SHAPE, {"Editor.zeros"}),
-    "passes/dot_canonicaliser.py": (ONCE, {"_canonical", "_widened"}),
-    "passes/element_calls.py": (APPLIED, {"Formulas._is_traced", "Formulas.fits_loops"}),
-    "passes/fixpoint.py": (ONCE, {"run_once.run"}),
-    "passes/selection.py": (ONCE, {"_names", "selected.chosen"}),
-    "passes/size_specialisation.py": (
+    "passes/framework/editor.py": (SHAPE, {"Editor.zeros"}),
+    "passes/canonicalize/dot_canonicaliser.py": (ONCE, {"_canonical", "_widened"}),
+    "passes/scalar_loops/element_calls.py": (
+        APPLIED,
+        {"Formulas._is_traced", "Formulas.fits_loops"},
+    ),
+    "passes/framework/fixpoint.py": (ONCE, {"run_once.run"}),
+    "passes/framework/selection.py": (ONCE, {"_names", "selected.chosen"}),
+    "passes/dynamic_sizes/size_specialisation.py": (
         SHAPE,
         {
             "SizeSpecialiser._bounded",
@@ -79,13 +82,13 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
             "_static",
         },
     ),
-    "passes/sized.py": (
+    "passes/dynamic_sizes/sized_values.py": (
         SHAPE,
         {"arrays_of", "extents_of", "packed", "unpacked", "value_of", "whole_shape", "wholes"},
     ),
-    "passes/sized_operations.py": (SHAPE, {"_literal"}),
-    "passes/storage.py": (SHAPE, {"_fresh", "_tree_of", "leaves"}),
-    "passes/transposed.py": (SIZE, {"before_transpose"}),
+    "passes/dynamic_sizes/sized_operations.py": (SHAPE, {"_literal"}),
+    "passes/scheduling/alias_analysis.py": (SHAPE, {"_fresh", "_tree_of", "leaves"}),
+    "passes/canonicalize/transposed_operands.py": (SIZE, {"before_transpose"}),
     "fusion/index_maps.py": (NESTED, {"_terms"}),
     "codegen/compiler/direct_compiler.py": (
         KERNEL,

@@ -16,11 +16,11 @@ from xla_server.custom_calls.builtin import BUILTIN
 from xla_server.custom_calls.registry import Registry
 from xla_server.fusion.pipeline import fusions
 from xla_server.ir.module import HloModule
-from xla_server.passes.call_inliner import require_inlinable
-from xla_server.passes.edit import copy_module
-from xla_server.passes.fixpoint import Pass, Watcher, run_once
+from xla_server.passes.framework.editor import copy_module
+from xla_server.passes.framework.fixpoint import Pass, Watcher, run_once
+from xla_server.passes.framework.selection import PassOptions, selected
 from xla_server.passes.pipeline import NEEDED, pipeline
-from xla_server.passes.selection import PassOptions, selected
+from xla_server.passes.simplify.call_inliner import require_inlinable
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 

@@ -38,9 +38,9 @@ from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.ir.verifier import check_signature, verify
-from xla_server.passes.edit import copy_module
-from xla_server.passes.rng_expander import RngExpander
-from xla_server.passes.selection import PassOptions
+from xla_server.passes.expand.rng_expander import RngExpander
+from xla_server.passes.framework.editor import copy_module
+from xla_server.passes.framework.selection import PassOptions
 from xla_server.target.target import Target
 
 

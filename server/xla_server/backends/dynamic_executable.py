@@ -39,8 +39,8 @@ from xla_server.ops.evaluation import Evaluator, Frame, Value
 from xla_server.ops.registry import evaluator
 from xla_server.ops.rng_get_and_update_state import RandomStates
 from xla_server.ops.subnormals import subnormals_as_zeros
-from xla_server.passes.size_specialisation import HOST
-from xla_server.passes.sized import extents_of
+from xla_server.passes.dynamic_sizes.size_specialisation import HOST
+from xla_server.passes.dynamic_sizes.sized_values import extents_of
 from xla_server.runtime.host import HostRun
 
 _AT_ONCE = (

@@ -6,7 +6,7 @@ import enum
 from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema
 
 from xla_contract.errors import InvalidArgumentError
-from xla_server.passes.selection import PassOptions
+from xla_server.passes.framework.selection import PassOptions
 
 
 class Pattern:

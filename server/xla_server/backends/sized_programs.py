@@ -12,9 +12,9 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.plan import Step
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.ops.evaluation import Value
-from xla_server.passes.known_sizes import Place
-from xla_server.passes.size_segments import Segment, first_segment
-from xla_server.passes.sized import arrays_of, extents_of, value_of
+from xla_server.passes.dynamic_sizes.known_sizes import Place
+from xla_server.passes.dynamic_sizes.sized_values import arrays_of, extents_of, value_of
+from xla_server.passes.dynamic_sizes.static_segments import Segment, first_segment
 from xla_server.runtime.host import HostRun
 from xla_server.runtime.row_times import RowTimes
 

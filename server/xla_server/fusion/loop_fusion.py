@@ -26,7 +26,7 @@ from xla_server.fusion.index_maps import Evaluation, IndexMaps, copies
 from xla_server.fusion.windows import has_free_order, is_short_window
 from xla_server.ir.index_maps import MAPPED
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.edit import Editor, rearrange, rewrite, users
+from xla_server.passes.framework.editor import Editor, rearrange, rewrite, users
 from xla_server.target.target import Target
 
 Set = frozenset[HloInstruction]

@@ -11,8 +11,8 @@ from xla_server.fusion.fusible import ONE_TO_ONE
 from xla_server.fusion.levels import levels_from_parameters
 from xla_server.fusion.row_maps import maps_rows
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.call_inliner import drop_unused
-from xla_server.passes.edit import Editor, users
+from xla_server.passes.framework.editor import Editor, users
+from xla_server.passes.simplify.call_inliner import drop_unused
 from xla_server.target.target import Target
 
 

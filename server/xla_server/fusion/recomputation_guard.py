@@ -12,8 +12,8 @@ from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.fusion.fusible import is_scalar_constant
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.call_inliner import drop_unused
-from xla_server.passes.edit import Editor, users
+from xla_server.passes.framework.editor import Editor, users
+from xla_server.passes.simplify.call_inliner import drop_unused
 
 _LOOPS = frozenset({FusionKind.LOOP, FusionKind.INPUT})
 

@@ -3,7 +3,7 @@
 A value of dynamic shape is an array of its actual size. What lies between that and the bounds is
 padding: no operation reads it, but set-dimension-size may bring it back, so what it gives
 remembers the whole. `cut`, `filled` and `stretched` have a second meaning for what stands for an
-array in a program that is being written (xla_server.passes.sized).
+array in a program that is being written (xla_server.passes.dynamic_sizes.sized_values).
 """
 
 from collections.abc import Sequence

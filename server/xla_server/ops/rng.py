@@ -1,7 +1,7 @@
 """rng: random numbers that are a function of the words a Philox generator gives.
 
 Each instruction that runs draws a state for the generator from the source of the execution.
-passes/rng_expander.py states the same function in HLO; the two are changed together.
+passes/expand/rng_expander.py states the same function in HLO; the two are changed together.
 """
 
 from collections.abc import Sequence

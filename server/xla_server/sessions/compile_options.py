@@ -7,7 +7,7 @@ from xla_server.backends.options import (
     DumpOptions,
     Pattern,
 )
-from xla_server.passes.selection import HIGHEST_LEVEL, PassOptions
+from xla_server.passes.framework.selection import HIGHEST_LEVEL, PassOptions
 
 _EFFORTS = {
     xla_pb2.ExecutionOptions.EFFORT_UNKNOWN: HIGHEST_LEVEL,

@@ -31,8 +31,8 @@ from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
 from xla_server.ir.text.printer import print_module
+from xla_server.passes.framework.selection import PassOptions
 from xla_server.passes.pipeline import NEEDED
-from xla_server.passes.selection import PassOptions
 
 STEPS, _ = steps_of(TARGET)
 

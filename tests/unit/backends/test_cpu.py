@@ -31,7 +31,7 @@ from xla_server.evaluator.channels import NoChannels
 from xla_server.evaluator.feeds import NoFeeds
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.text.parser import parse_module
-from xla_server.passes.selection import PassOptions
+from xla_server.passes.framework.selection import PassOptions
 
 SUM = """HloModule sums
 add {

@@ -37,8 +37,8 @@ from xla_server.evaluator.feeds import NoFeeds
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ops.registry import evaluator
-from xla_server.passes import size_specialisation
-from xla_server.passes.size_specialisation import HOST
+from xla_server.passes.dynamic_sizes import size_specialisation
+from xla_server.passes.dynamic_sizes.size_specialisation import HOST
 
 SIX = Shape.parse("f32[<=6]")
 

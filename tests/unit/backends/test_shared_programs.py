@@ -9,7 +9,7 @@ from xla_server.backends.cpu import Cpu
 from xla_server.backends.dump_directory import DumpDirectory
 from xla_server.backends.options import CompileOptions, DumpOptions
 from xla_server.ir.text.parser import parse_module
-from xla_server.passes.selection import PassOptions
+from xla_server.passes.framework.selection import PassOptions
 
 FIRST = """HloModule first
 ENTRY e {

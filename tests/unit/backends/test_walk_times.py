@@ -22,7 +22,7 @@ from xla_server.backends.walk_times import WalkTimes
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels
 from xla_server.evaluator.feeds import NoFeeds
-from xla_server.passes.selection import PassOptions
+from xla_server.passes.framework.selection import PassOptions
 
 
 def in_two(c: Example) -> Op:

@@ -23,7 +23,7 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels
 from xla_server.evaluator.feeds import NoFeeds
 from xla_server.ops.registry import EVALUATORS
-from xla_server.passes.selection import PassOptions
+from xla_server.passes.framework.selection import PassOptions
 
 WAITING = {Opcode.INFEED, Opcode.OUTFEED, Opcode.SEND, Opcode.SEND_DONE, Opcode.RECV}
 WAITING |= {Opcode.RECV_DONE, Opcode.RNG_GET_AND_UPDATE_STATE}

@@ -14,8 +14,8 @@ from xla_server.fusion.update_barriers import UpdateBarriers
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
 from xla_server.ir.verifier import verify
-from xla_server.passes.edit import copy_module
-from xla_server.passes.selection import PassOptions
+from xla_server.passes.framework.editor import copy_module
+from xla_server.passes.framework.selection import PassOptions
 
 SIZE = 1 << 15
 

@@ -15,8 +15,8 @@ from xla_server.evaluator.run import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloComputation, HloModule
 from xla_server.ir.verifier import verify
-from xla_server.passes.edit import copy_module
-from xla_server.passes.fixpoint import Pass
+from xla_server.passes.framework.editor import copy_module
+from xla_server.passes.framework.fixpoint import Pass
 
 SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-30, 1e30, 1e-42, 2.5, -3.75)
 """Floats that identities like x + 0 = x have to hold for."""

@@ -15,7 +15,7 @@ from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ir.verifier import verify
-from xla_server.passes.edit import copy_module
+from xla_server.passes.framework.editor import copy_module
 from xla_server.passes.pipeline import optimise
 
 _RANDOM = np.random.default_rng(0)

@@ -40,17 +40,17 @@ LIMITS = {
     "codegen/trace/convolution.py": {"MAX_TESTED_COPIES"},
     "codegen/trace/tracer.py": {"MOST_COPIES"},
     "fusion/update_barriers.py": {"MAX_UPDATES"},
-    "passes/algebraic_simplifier.py": {"_MOST_STEPS"},
-    "passes/call_inliner.py": {"MOST_INSTRUCTIONS"},
-    "passes/constant_folding.py": {"LARGEST_RESULT", "LONGEST_WORK"},
-    "passes/cse.py": {"_LARGEST_CONSTANT"},
-    "passes/in_place_order.py": {"MAX_PEAK_GROWTH", "_SET_SIZE"},
-    "passes/known_sizes.py": {"LARGEST", "_LONGEST"},
-    "passes/lifting.py": {"LONGEST"},
-    "passes/rules_slices.py": {"MOST_PARTS"},
-    "passes/size_specialisation.py": {"MOST_INSTRUCTIONS", "MOST_REPETITIONS"},
-    "passes/transposed.py": {"_MAX_CHAIN"},
-    "passes/transpose_mover.py": {"_MOST_STEPS"},
+    "passes/simplify/algebraic_simplifier.py": {"_MOST_STEPS"},
+    "passes/simplify/call_inliner.py": {"MOST_INSTRUCTIONS"},
+    "passes/simplify/constant_folding.py": {"LARGEST_RESULT", "LONGEST_WORK"},
+    "passes/simplify/cse.py": {"_LARGEST_CONSTANT"},
+    "passes/scheduling/in_place_order.py": {"MAX_PEAK_GROWTH", "_SET_SIZE"},
+    "passes/dynamic_sizes/known_sizes.py": {"LARGEST", "_LONGEST"},
+    "passes/simplify/map_inliner.py": {"LONGEST"},
+    "passes/simplify/rules/slices.py": {"MOST_PARTS"},
+    "passes/dynamic_sizes/size_specialisation.py": {"MOST_INSTRUCTIONS", "MOST_REPETITIONS"},
+    "passes/canonicalize/transposed_operands.py": {"_MAX_CHAIN"},
+    "passes/canonicalize/transpose_mover.py": {"_MOST_STEPS"},
 }
 """Bounds on memory, and on the time and size of a compilation."""
 
@@ -58,10 +58,10 @@ FACTS = {
     "codegen/loops/pieces.py": {"_LINE"},
     "codegen/lower/exact_sums.py": {"_ALL"},
     "codegen/lower/fft_plan.py": {"_CALL", "_COST"},
-    "passes/collective_expander.py": {"ME"},
-    "passes/rules_reductions.py": {"_LARGEST_EXACT"},
-    "passes/selection.py": {"HIGHEST_LEVEL"},
-    "passes/window_loops.py": {"NOWHERE"},
+    "passes/expand/collective_expander.py": {"ME"},
+    "passes/simplify/rules/reductions.py": {"_LARGEST_EXACT"},
+    "passes/framework/selection.py": {"HIGHEST_LEVEL"},
+    "passes/scalar_loops/window_loops.py": {"NOWHERE"},
 }
 """Sizes, positions and counts of instructions that are no choices."""
 

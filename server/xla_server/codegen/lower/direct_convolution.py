@@ -21,7 +21,7 @@ from xla_server.codegen.lower.transpose import transposition, transposition_kern
 from xla_server.codegen.lower.winograd import Tiled, fits, tiled_kernel, weights_kernel
 from xla_server.codegen.routines.winograd_transforms import SIDE
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.features_last import has_one_place
+from xla_server.passes.canonicalize.channels_last import has_one_place
 from xla_server.target.target import Target
 
 

@@ -32,7 +32,7 @@ from xla_server.codegen.routines.gemm_tiles import KINDS
 from xla_server.codegen.routines.matrix_blocks import PIECE_WORK
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.thin_dots import ThinDot, thin_dot
+from xla_server.passes.canonicalize.thin_dots import ThinDot, thin_dot
 from xla_server.target.capability import Capability
 from xla_server.target.target import Target
 from xla_server.target.tuning import BlasProducts

@@ -24,7 +24,7 @@ from xla_server.codegen.trace.tracer import Index, Rule, Tracer
 from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.build import combiner
+from xla_server.passes.framework.queries import combiner
 from xla_server.target.capability import Capability
 
 _FREE_ORDER = {Opcode.ADD: "add_in_any_order", Opcode.MULTIPLY: "mul_in_any_order"}

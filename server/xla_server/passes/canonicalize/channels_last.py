@@ -17,8 +17,8 @@ from xla_contract.ops.reduce import ReduceAttributes
 from xla_contract.ops.reduce_window import ReduceWindowAttributes
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.edit import Editor, users
-from xla_server.passes.rewrite_pass import Rule, TargetRewritePass
+from xla_server.passes.framework.editor import Editor, users
+from xla_server.passes.framework.rewrite_pass import Rule, TargetRewritePass
 from xla_server.target.target import Target
 
 

@@ -9,9 +9,9 @@ from xla_contract.ops.reduce import ReduceAttributes
 from xla_contract.ops.reverse import ReverseAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.edit import Editor
-from xla_server.passes.lifting import applied
-from xla_server.passes.rewrite_pass import RewritePass
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.rewrite_pass import RewritePass
+from xla_server.passes.simplify.map_inliner import applied
 
 Squeezed = Callable[[HloInstruction, Editor], HloInstruction]
 

@@ -9,11 +9,15 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import free_dimensions
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.build import count
-from xla_server.passes.dot_types import has_packing_kernel, is_in_order, is_narrow_product
-from xla_server.passes.edit import Editor
-from xla_server.passes.rewrite_pass import TargetRewritePass
-from xla_server.passes.thin_dots import thin_dot
+from xla_server.passes.canonicalize.dot_types import (
+    has_packing_kernel,
+    is_in_order,
+    is_narrow_product,
+)
+from xla_server.passes.canonicalize.thin_dots import thin_dot
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import count
+from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 from xla_server.target.capability import Capability
 from xla_server.target.pass_tuning import ThinDots
 from xla_server.target.target import Target

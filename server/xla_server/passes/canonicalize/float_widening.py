@@ -8,9 +8,9 @@ from xla_contract.ops.convolution import ConvolutionAttributes
 from xla_contract.ops.dot import DotAttributes
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.wide_reducer import widened
-from xla_server.passes.build import combiner
-from xla_server.passes.edit import Editor
-from xla_server.passes.rewrite_pass import RewritePass
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import combiner
+from xla_server.passes.framework.rewrite_pass import RewritePass
 
 _SUMS = frozenset({Opcode.ADD, Opcode.MULTIPLY})
 _PRODUCTS = frozenset({Opcode.DOT, Opcode.CONVOLUTION})

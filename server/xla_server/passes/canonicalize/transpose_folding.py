@@ -12,11 +12,15 @@ from xla_contract.dimension_numbers import DotDimensionNumbers
 from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import free_dimensions
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.passes.dot_types import has_packing_kernel, is_in_order
-from xla_server.passes.edit import Editor, users
-from xla_server.passes.features_last import input_numbers, is_worth_it, kernel_numbers
-from xla_server.passes.rewrite_pass import Rule, TargetRewritePass
-from xla_server.passes.transposed import Readers, are_reductions, before_transpose
+from xla_server.passes.canonicalize.channels_last import input_numbers, is_worth_it, kernel_numbers
+from xla_server.passes.canonicalize.dot_types import has_packing_kernel, is_in_order
+from xla_server.passes.canonicalize.transposed_operands import (
+    Readers,
+    are_reductions,
+    before_transpose,
+)
+from xla_server.passes.framework.editor import Editor, users
+from xla_server.passes.framework.rewrite_pass import Rule, TargetRewritePass
 from xla_server.target.target import Target
 
 

@@ -8,8 +8,8 @@ transposed once, or not at all where the two cancel.
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.edit import Editor, users
-from xla_server.passes.rewrite_pass import RewritePass, Rule
+from xla_server.passes.framework.editor import Editor, users
+from xla_server.passes.framework.rewrite_pass import RewritePass, Rule
 
 _KNOWN = frozenset({Opcode.BROADCAST, Opcode.CONSTANT, Opcode.IOTA})
 """Opcodes whose results are transposed without work at run time."""

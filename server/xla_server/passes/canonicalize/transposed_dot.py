@@ -6,8 +6,8 @@ from xla_contract.dimension_numbers import DotDimensionNumbers
 from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import free_dimensions
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.passes.edit import Editor, users
-from xla_server.passes.rewrite_pass import RewritePass, Rule
+from xla_server.passes.framework.editor import Editor, users
+from xla_server.passes.framework.rewrite_pass import RewritePass, Rule
 
 
 class TransposedDot(RewritePass):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.edit import Editor
+from xla_server.passes.framework.editor import Editor
 
 _MAX_CHAIN = 8
 """Elementwise operations and reshapes between a transpose and its reader, at most."""

@@ -25,10 +25,14 @@ from xla_server.ir.effects import SIDE_EFFECTS
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.evaluation import TOKEN, Array, Token
-from xla_server.passes.call_inliner import drop_unused
-from xla_server.passes.edit import Editor
-from xla_server.passes.known_sizes import KnownSizes
-from xla_server.passes.sized import (
+from xla_server.passes.dynamic_sizes.known_sizes import KnownSizes
+from xla_server.passes.dynamic_sizes.sized_operations import (
+    SIZED_OPERATIONS,
+    Operation,
+    UnspecialisedError,
+    updated,
+)
+from xla_server.passes.dynamic_sizes.sized_values import (
     Extents,
     Known,
     Sized,
@@ -38,12 +42,8 @@ from xla_server.passes.sized import (
     unpacked,
     whole_shape,
 )
-from xla_server.passes.sized_operations import (
-    SIZED_OPERATIONS,
-    Operation,
-    UnspecialisedError,
-    updated,
-)
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.simplify.call_inliner import drop_unused
 
 _CONTROL = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.FUSION, Opcode.WHILE})
 

@@ -13,9 +13,9 @@ from xla_contract.ops.set_dimension_size import SetDimensionSizeAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.bounds import cut, filled
 from xla_server.ops.evaluation import TOKEN
-from xla_server.passes.edit import Editor
-from xla_server.passes.known_sizes import KnownSizes
-from xla_server.passes.sized import Known, Sized, array_of
+from xla_server.passes.dynamic_sizes.known_sizes import KnownSizes
+from xla_server.passes.dynamic_sizes.sized_values import Known, Sized, array_of
+from xla_server.passes.framework.editor import Editor
 
 
 class UnspecialisedError(Exception):

@@ -17,7 +17,7 @@ from xla_contract.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.bounds import cut, filled, part_of, stretched, whole_of
 from xla_server.ops.evaluation import TOKEN, Array, Token, Value
-from xla_server.passes.edit import Editor
+from xla_server.passes.framework.editor import Editor
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -8,10 +8,16 @@ from xla_contract.errors import XlaError
 from xla_server.evaluator.plan import Step
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.ops.evaluation import Value
-from xla_server.passes.known_sizes import KnownSizes, Place
-from xla_server.passes.size_specialisation import SizeSpecialiser, has_effect
-from xla_server.passes.sized import Extents, Known, arrays_of, extents_of, wholes
-from xla_server.passes.sized_operations import UnspecialisedError
+from xla_server.passes.dynamic_sizes.known_sizes import KnownSizes, Place
+from xla_server.passes.dynamic_sizes.size_specialisation import SizeSpecialiser, has_effect
+from xla_server.passes.dynamic_sizes.sized_operations import UnspecialisedError
+from xla_server.passes.dynamic_sizes.sized_values import (
+    Extents,
+    Known,
+    arrays_of,
+    extents_of,
+    wholes,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

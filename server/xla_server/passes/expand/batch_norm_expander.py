@@ -3,8 +3,8 @@
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.edit import Editor
-from xla_server.passes.rewrite_pass import RewritePass
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.rewrite_pass import RewritePass
 
 
 class BatchNormExpander(RewritePass):

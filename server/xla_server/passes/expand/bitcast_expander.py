@@ -6,8 +6,8 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.bitcast_convert import BitcastConvertAttributes
 from xla_contract.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.passes.edit import Editor
-from xla_server.passes.rewrite_pass import RewritePass, Rule
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.rewrite_pass import RewritePass, Rule
 
 
 class BitcastExpander(RewritePass):

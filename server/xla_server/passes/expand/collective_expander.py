@@ -9,8 +9,8 @@ from xla_contract.ops.collective import Participants
 from xla_contract.replica_groups import group_mode
 from xla_contract.shape import Shape
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.edit import Editor
-from xla_server.passes.rewrite_pass import EditorRule, RewritePass
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.rewrite_pass import EditorRule, RewritePass
 
 ME = 0
 """The number of the only replica, of the only partition and of both flattened."""

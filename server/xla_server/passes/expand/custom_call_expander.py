@@ -7,8 +7,8 @@ from xla_contract.ops.topk import TopKAttributes
 from xla_server.custom_calls import approximate_topk, markers
 from xla_server.custom_calls.builtin import BUILTIN
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.edit import Editor
-from xla_server.passes.rewrite_pass import RewritePass
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.rewrite_pass import RewritePass
 
 _EXPANDED = frozenset({"TopK", approximate_topk.TARGET.name, *markers.NAMES})
 

@@ -12,8 +12,8 @@ from xla_contract.ops.iota import IotaAttributes
 from xla_contract.ops.ragged_dot import RaggedMode
 from xla_contract.shape import Shape
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.edit import Editor
-from xla_server.passes.rewrite_pass import RewritePass
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.rewrite_pass import RewritePass
 
 
 class RaggedDotExpander(RewritePass):

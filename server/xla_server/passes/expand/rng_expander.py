@@ -18,8 +18,8 @@ from xla_server.ops.rng import (
     step_below,
     words_of,
 )
-from xla_server.passes.edit import Editor
-from xla_server.passes.rewrite_pass import RewritePass
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.rewrite_pass import RewritePass
 
 _Made = HloInstruction
 

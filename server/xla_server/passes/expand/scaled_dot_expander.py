@@ -6,8 +6,8 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import DotAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.scaled_dot import wider_type
-from xla_server.passes.edit import Editor
-from xla_server.passes.rewrite_pass import RewritePass
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.rewrite_pass import RewritePass
 
 
 class ScaledDotExpander(RewritePass):

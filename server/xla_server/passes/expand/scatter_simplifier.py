@@ -5,10 +5,10 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.build import count
-from xla_server.passes.edit import Editor
-from xla_server.passes.lifting import applied
-from xla_server.passes.rewrite_pass import RewritePass
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import count
+from xla_server.passes.framework.rewrite_pass import RewritePass
+from xla_server.passes.simplify.map_inliner import applied
 
 
 class SingleScatter(RewritePass):

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.framework.editor import Editor, rewrite
 from xla_server.target.target import Target
 
 EditorRule = Callable[[HloInstruction, Editor], HloInstruction | None]

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from xla_contract.errors import InvalidArgumentError
-from xla_server.passes.fixpoint import Fixpoint, Pass
+from xla_server.passes.framework.fixpoint import Fixpoint, Pass
 
 HIGHEST_LEVEL = 3
 

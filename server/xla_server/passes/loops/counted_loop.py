@@ -8,7 +8,7 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.edit import Editor
+from xla_server.passes.framework.editor import Editor
 
 Values: TypeAlias = Sequence[HloInstruction]
 Turn: TypeAlias = Callable[[HloInstruction, Values, Values], Values]

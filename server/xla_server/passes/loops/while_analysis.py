@@ -7,8 +7,8 @@ from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_contract.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.build import splat
-from xla_server.passes.edit import Editor, rearrange, renew_operands
+from xla_server.passes.framework.editor import Editor, rearrange, renew_operands
+from xla_server.passes.framework.queries import splat
 
 _D = ComparisonDirection
 _SWAPPED = {_D.LT: _D.GT, _D.GT: _D.LT, _D.LE: _D.GE, _D.GE: _D.LE, _D.EQ: _D.EQ, _D.NE: _D.NE}

@@ -7,9 +7,9 @@ from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_contract.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.edit import Editor, users
-from xla_server.passes.loops import Loop, callers, is_element, loop_of, resize
-from xla_server.passes.rewrite_pass import TargetRewritePass
+from xla_server.passes.framework.editor import Editor, users
+from xla_server.passes.framework.rewrite_pass import TargetRewritePass
+from xla_server.passes.loops.while_analysis import Loop, callers, is_element, loop_of, resize
 
 _FREE = frozenset({Opcode.BROADCAST, Opcode.IOTA, Opcode.RESHAPE, Opcode.REVERSE, Opcode.SLICE})
 """Moved along with what reads them, but not worth memory of their own."""

@@ -3,10 +3,10 @@
 from xla_contract.opcode import Opcode
 from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloInstruction, HloModule
-from xla_server.passes.call_inliner import copied, drop_unused
-from xla_server.passes.edit import Editor
-from xla_server.passes.loops import Loop, loop_of, trip_count
-from xla_server.passes.rewrite_pass import TargetRewritePass
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.rewrite_pass import TargetRewritePass
+from xla_server.passes.loops.while_analysis import Loop, loop_of, trip_count
+from xla_server.passes.simplify.call_inliner import copied, drop_unused
 from xla_server.target.pass_tuning import ControlFlow
 
 

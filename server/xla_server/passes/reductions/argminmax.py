@@ -10,10 +10,10 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import ComparisonDirection, ComparisonType
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.passes.build import count, splat
-from xla_server.passes.edit import Editor, users
-from xla_server.passes.rewrite_pass import RewritePass, Rule
-from xla_server.passes.tree_reduction import neutral_of
+from xla_server.passes.framework.editor import Editor, users
+from xla_server.passes.framework.queries import count, splat
+from xla_server.passes.framework.rewrite_pass import RewritePass, Rule
+from xla_server.passes.reductions.tree_reduction import neutral_of
 
 _EXTREMUM = {ComparisonDirection.GT: Opcode.MAXIMUM, ComparisonDirection.LT: Opcode.MINIMUM}
 

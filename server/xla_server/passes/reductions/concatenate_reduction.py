@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.passes.build import combiner
-from xla_server.passes.edit import Editor, users
-from xla_server.passes.lifting import applied
-from xla_server.passes.rewrite_pass import Rule, TargetRewritePass
-from xla_server.passes.tree_reduction import neutral_of
+from xla_server.passes.framework.editor import Editor, users
+from xla_server.passes.framework.queries import combiner
+from xla_server.passes.framework.rewrite_pass import Rule, TargetRewritePass
+from xla_server.passes.reductions.tree_reduction import neutral_of
+from xla_server.passes.simplify.map_inliner import applied
 
 
 class ConcatenateReduction(TargetRewritePass):

@@ -5,8 +5,8 @@ import math
 from xla_contract.dimension_numbers import WindowDimension
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.edit import Editor
-from xla_server.passes.rewrite_pass import TargetRewritePass
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 
 
 class DisjointWindows(TargetRewritePass):

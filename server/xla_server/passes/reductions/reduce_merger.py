@@ -6,10 +6,10 @@ import numpy as np
 
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.passes.build import combiner, splat
-from xla_server.passes.edit import Editor, users
-from xla_server.passes.rewrite_pass import RewritePass, Rule
-from xla_server.passes.tree_reduction import neutral_of
+from xla_server.passes.framework.editor import Editor, users
+from xla_server.passes.framework.queries import combiner, splat
+from xla_server.passes.framework.rewrite_pass import RewritePass, Rule
+from xla_server.passes.reductions.tree_reduction import neutral_of
 
 
 class ReduceMerger(RewritePass):

@@ -9,9 +9,9 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.concatenate import ConcatenateAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.build import combiner, count
-from xla_server.passes.edit import Editor
-from xla_server.passes.rewrite_pass import TargetRewritePass
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import combiner, count
+from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 from xla_server.target.pass_tuning import Reductions
 
 FREE_ORDER = frozenset(

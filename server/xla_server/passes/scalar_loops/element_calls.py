@@ -8,10 +8,10 @@ from xla_contract.shape import Shape
 from xla_server.evaluator.lifted import can_lift
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.build import count
-from xla_server.passes.call_inliner import copied
-from xla_server.passes.counted_loop import Values, counted_loop, read_slice, write_slice
-from xla_server.passes.edit import Editor
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import count
+from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice, write_slice
+from xla_server.passes.simplify.call_inliner import copied
 
 TRACED = ELEMENTWISE | {
     Opcode.BITCAST_CONVERT,

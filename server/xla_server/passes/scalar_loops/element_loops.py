@@ -7,14 +7,14 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.concatenate import ConcatenateAttributes
 from xla_contract.shape import Shape
 from xla_server.ir.module import HloInstruction, HloModule
-from xla_server.passes.build import count
-from xla_server.passes.counted_loop import Values, counted_loop, read_slice
-from xla_server.passes.edit import Editor, rewrite
-from xla_server.passes.element_calls import ElementCaller, Formulas
-from xla_server.passes.rewrite_pass import RewritePass
-from xla_server.passes.scatter_loop import scattered
-from xla_server.passes.sort_loop import sorted_by_insertion
-from xla_server.passes.window_loops import folded_under_windows, selected_and_scattered
+from xla_server.passes.framework.editor import Editor, rewrite
+from xla_server.passes.framework.queries import count
+from xla_server.passes.framework.rewrite_pass import RewritePass
+from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice
+from xla_server.passes.scalar_loops.element_calls import ElementCaller, Formulas
+from xla_server.passes.scalar_loops.scatter_loop import scattered
+from xla_server.passes.scalar_loops.sort_loop import sorted_by_insertion
+from xla_server.passes.scalar_loops.window_loops import folded_under_windows, selected_and_scattered
 
 
 def _without_wrappings(module: HloModule) -> bool:

@@ -8,10 +8,10 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.build import count
-from xla_server.passes.counted_loop import Values, counted_loop, read_slice
-from xla_server.passes.edit import Editor
-from xla_server.passes.element_calls import ElementCaller
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import count
+from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice
+from xla_server.passes.scalar_loops.element_calls import ElementCaller
 
 
 def scattered(i: HloInstruction, callers: Sequence[ElementCaller]) -> Values:

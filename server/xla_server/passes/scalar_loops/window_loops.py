@@ -14,10 +14,10 @@ from xla_contract.ops.iota import IotaAttributes
 from xla_contract.ops.pad import PadAttributes
 from xla_contract.shape import Shape
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.build import count
-from xla_server.passes.counted_loop import Values, counted_loop, read_slice, write_slice
-from xla_server.passes.edit import Editor
-from xla_server.passes.element_calls import ElementCaller
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import count
+from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice, write_slice
+from xla_server.passes.scalar_loops.element_calls import ElementCaller
 
 NOWHERE = -1
 """The place of padding."""

@@ -7,13 +7,8 @@ from collections.abc import Mapping, Sequence
 from xla_contract.opcode import Opcode
 from xla_server.ir.effects import acts
 from xla_server.ir.module import SEQUENTIAL_CALLERS, HloComputation, HloInstruction, HloModule
-from xla_server.passes.list_scheduling import SoftDependence, schedule
-from xla_server.passes.storage import (
-    Buffer,
-    Overwrite,
-    Storage,
-    storage_of,
-)
+from xla_server.passes.scheduling.alias_analysis import Buffer, Overwrite, Storage, storage_of
+from xla_server.passes.scheduling.list_scheduling import SoftDependence, schedule
 
 MAX_PEAK_GROWTH = 1 / 8
 """Largest growth of the estimated peak memory, as a fraction of it. The growth in bytes may also

@@ -6,11 +6,11 @@ from types import MappingProxyType
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.edit import Editor
-from xla_server.passes.rewrite_pass import EditorRule, RewritePass
-from xla_server.passes.rules_arithmetic import ARITHMETIC_RULES, hoist_broadcast
-from xla_server.passes.rules_shapes import SHAPE_RULES
-from xla_server.passes.rules_slices import SLICE_RULES
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.rewrite_pass import EditorRule, RewritePass
+from xla_server.passes.simplify.rules.arithmetic import ARITHMETIC_RULES, hoist_broadcast
+from xla_server.passes.simplify.rules.shapes import SHAPE_RULES
+from xla_server.passes.simplify.rules.slices import SLICE_RULES
 
 _OF_ELEMENTWISE = {
     opcode: (*ARITHMETIC_RULES.get(opcode, ()), hoist_broadcast) for opcode in ELEMENTWISE

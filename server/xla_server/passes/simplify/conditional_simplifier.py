@@ -6,10 +6,10 @@ from xla_contract.ops.compare import ComparisonDirection
 from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.build import splat
-from xla_server.passes.call_inliner import copied, drop_unused
-from xla_server.passes.edit import Editor
-from xla_server.passes.rewrite_pass import TargetRewritePass
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import splat
+from xla_server.passes.framework.rewrite_pass import TargetRewritePass
+from xla_server.passes.simplify.call_inliner import copied, drop_unused
 from xla_server.target.pass_tuning import ControlFlow
 
 _PLAIN = ELEMENTWISE | {

@@ -7,9 +7,9 @@ from xla_contract.ops.constant import ConstantAttributes
 from xla_server.evaluator.run import evaluate
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.build import count
-from xla_server.passes.edit import Editor
-from xla_server.passes.rewrite_pass import RewritePass
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import count
+from xla_server.passes.framework.rewrite_pass import RewritePass
 
 LARGEST_RESULT = 1 << 16
 """Bytes of a result that may be larger than what it is made of."""

@@ -8,7 +8,7 @@ import numpy as np
 from xla_contract.opcode import Opcode
 from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.edit import Editor, rewrite
+from xla_server.passes.framework.editor import Editor, rewrite
 
 _NEVER = frozenset({Opcode.PARAMETER, Opcode.RNG, Opcode.CUSTOM_CALL})
 _LARGEST_CONSTANT = 4096

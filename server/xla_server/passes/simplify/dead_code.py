@@ -3,8 +3,8 @@
 import dataclasses
 
 from xla_server.ir.module import HloModule
-from xla_server.passes.call_inliner import drop_unused
-from xla_server.passes.edit import rearrange
+from xla_server.passes.framework.editor import rearrange
+from xla_server.passes.simplify.call_inliner import drop_unused
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,9 +6,9 @@ from types import MappingProxyType
 from xla_contract.opcode import Opcode
 from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloInstruction, HloModule
-from xla_server.passes.build import is_empty
-from xla_server.passes.edit import Editor
-from xla_server.passes.rewrite_pass import EditorRule, RewritePass
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import is_empty
+from xla_server.passes.framework.rewrite_pass import EditorRule, RewritePass
 
 _KEPT = frozenset({Opcode.CONSTANT, Opcode.PARAMETER, Opcode.CUSTOM_CALL, Opcode.TUPLE})
 

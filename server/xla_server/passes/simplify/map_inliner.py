@@ -6,9 +6,9 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.map import MapAttributes
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.build import literal_of
-from xla_server.passes.edit import Editor
-from xla_server.passes.rewrite_pass import RewritePass
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import literal_of
+from xla_server.passes.framework.rewrite_pass import RewritePass
 
 _SAME = frozenset({Opcode.BROADCAST, Opcode.COPY, Opcode.RESHAPE, Opcode.TRANSPOSE})
 LONGEST = 64

@@ -21,7 +21,7 @@ from xla_server.codegen.lower.epilogue import NO_EPILOGUE, Epilogue, EpilogueKer
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.fusion.output_fusion import OutputFusion
 from xla_server.ir.module import HloModule
-from xla_server.passes.selection import PassOptions
+from xla_server.passes.framework.selection import PassOptions
 
 _RANDOM = np.random.default_rng(0)
 

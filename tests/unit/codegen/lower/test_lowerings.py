@@ -4,7 +4,7 @@ from xla_contract.opcode import Opcode
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import EXPANDED, LOWERINGS, NOT_LOWERED
 from xla_server.ir.importer import import_module
-from xla_server.passes.fixpoint import Fixpoint
+from xla_server.passes.framework.fixpoint import Fixpoint
 from xla_server.passes.pipeline import pipeline
 
 

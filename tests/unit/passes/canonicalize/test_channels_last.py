@@ -6,9 +6,9 @@ from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloModule
-from xla_server.passes.algebraic_simplifier import AlgebraicSimplifier
-from xla_server.passes.dead_code import DeadCode
-from xla_server.passes.features_last import FeaturesLast
+from xla_server.passes.canonicalize.channels_last import FeaturesLast
+from xla_server.passes.simplify.algebraic_simplifier import AlgebraicSimplifier
+from xla_server.passes.simplify.dead_code import DeadCode
 
 WINDOW = "window={size=3x3 pad=1_1x1_1}"
 FIRST = "dim_labels=bf01_oi01->bf01"

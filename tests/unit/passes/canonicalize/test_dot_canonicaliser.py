@@ -9,7 +9,7 @@ from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_contract.opcode import Opcode
 from xla_server.codegen.lower.dot import is_canonical
-from xla_server.passes.dot_canonicaliser import DotCanonicaliser
+from xla_server.passes.canonicalize.dot_canonicaliser import DotCanonicaliser
 
 FORMS = {
     "batch_behind": (

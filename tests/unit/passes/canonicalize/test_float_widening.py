@@ -17,7 +17,7 @@ from tests.unit.passes.passing import imported, opcodes, passed
 from xla_contract.stubs import hlo_pb2
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
-from xla_server.passes.float_widening import FloatWidening
+from xla_server.passes.canonicalize.float_widening import FloatWidening
 
 DTYPE = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
 

@@ -3,10 +3,10 @@
 import pytest
 
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
-from xla_server.passes.algebraic_simplifier import AlgebraicSimplifier
-from xla_server.passes.cse import CommonSubexpressions
-from xla_server.passes.dead_code import DeadCode
-from xla_server.passes.transpose_mover import TransposeMover
+from xla_server.passes.canonicalize.transpose_mover import TransposeMover
+from xla_server.passes.simplify.algebraic_simplifier import AlgebraicSimplifier
+from xla_server.passes.simplify.cse import CommonSubexpressions
+from xla_server.passes.simplify.dead_code import DeadCode
 
 T = "t = f32[4,3,2] transpose(x0), dimensions={2,1,0}"
 FIRES = {

@@ -21,9 +21,9 @@ from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
 from xla_server.ops.bounds import cut, filled, part_of, stretched
 from xla_server.ops.evaluation import TOKEN, Value
-from xla_server.passes.size_segments import Segment, first_segment
-from xla_server.passes.size_specialisation import has_effect
-from xla_server.passes.sized import Extent, arrays_of, extents_of, value_of
+from xla_server.passes.dynamic_sizes.size_specialisation import has_effect
+from xla_server.passes.dynamic_sizes.sized_values import Extent, arrays_of, extents_of, value_of
+from xla_server.passes.dynamic_sizes.static_segments import Segment, first_segment
 
 SIX = Shape.parse("f32[<=6]")
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, stated
 from xla_server.custom_calls import markers
-from xla_server.passes.custom_call_expander import CustomCallExpander
+from xla_server.passes.expand.custom_call_expander import CustomCallExpander
 
 PASS = CustomCallExpander()
 

@@ -17,17 +17,17 @@ from xla_contract.ops.ragged_dot import RaggedDotAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_server.evaluator.run import evaluate
 from xla_server.ir.importer import import_module
-from xla_server.passes.batch_norm_expander import BatchNormExpander
-from xla_server.passes.bitcast_expander import BitcastExpander
-from xla_server.passes.call_inliner import CallInliner
-from xla_server.passes.collective_expander import CollectiveExpander
-from xla_server.passes.dead_code import DeadCode
-from xla_server.passes.edit import Editor
-from xla_server.passes.float_widening import FloatWidening
-from xla_server.passes.lifting import MapInliner
-from xla_server.passes.ragged_dot_expander import RaggedDotExpander
-from xla_server.passes.scan_expander import ScanExpander
-from xla_server.passes.tuple_simplifier import TupleSimplifier
+from xla_server.passes.canonicalize.float_widening import FloatWidening
+from xla_server.passes.expand.batch_norm_expander import BatchNormExpander
+from xla_server.passes.expand.bitcast_expander import BitcastExpander
+from xla_server.passes.expand.collective_expander import CollectiveExpander
+from xla_server.passes.expand.ragged_dot_expander import RaggedDotExpander
+from xla_server.passes.expand.scan_expander import ScanExpander
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.simplify.call_inliner import CallInliner
+from xla_server.passes.simplify.dead_code import DeadCode
+from xla_server.passes.simplify.map_inliner import MapInliner
+from xla_server.passes.simplify.tuple_simplifier import TupleSimplifier
 
 
 @pytest.mark.parametrize("name", ["training", "inference", "grad"])

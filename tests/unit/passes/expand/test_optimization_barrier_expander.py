@@ -1,7 +1,7 @@
 """opt-barrier after the passes that it restricts."""
 
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
-from xla_server.passes.optimization_barrier_expander import OptimizationBarrierExpander
+from xla_server.passes.expand.optimization_barrier_expander import OptimizationBarrierExpander
 
 
 def test_a_barrier_is_replaced_with_its_operand() -> None:

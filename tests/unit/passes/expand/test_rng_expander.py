@@ -18,7 +18,7 @@ from xla_server.evaluator.feeds import NoFeeds
 from xla_server.evaluator.run import evaluate
 from xla_server.ir.module import HloModule
 from xla_server.ops.rng import words_of
-from xla_server.passes.rng_expander import RngExpander
+from xla_server.passes.expand.rng_expander import RngExpander
 
 SEED = 11
 COUNT = 40_000

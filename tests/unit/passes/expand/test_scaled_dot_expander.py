@@ -13,7 +13,7 @@ from xla_contract.dimension_numbers import DotDimensionNumbers
 from xla_contract.element_type import ElementType as E
 from xla_contract.shape import Shape
 from xla_server.ir.importer import import_module
-from xla_server.passes.scaled_dot_expander import ScaledDotExpander
+from xla_server.passes.expand.scaled_dot_expander import ScaledDotExpander
 
 PLAIN = DotDimensionNumbers((1,), (0,))
 BATCHED = DotDimensionNumbers((2,), (2,), (0,), (0,))

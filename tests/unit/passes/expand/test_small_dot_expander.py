@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 
 from tests.processors import TARGET
+from tests.unit.passes.canonicalize.test_dot_canonicaliser import dots
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
-from tests.unit.passes.test_dot_canonicaliser import dots
-from xla_server.passes.small_dot_expander import SmallDotExpander
+from xla_server.passes.expand.small_dot_expander import SmallDotExpander
 
 TUNING = TARGET.tuning.small_dots
 

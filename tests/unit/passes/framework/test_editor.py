@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.passes.passing import stated
-from xla_server.passes.edit import rearrange
+from xla_server.passes.framework.editor import rearrange
 
 
 def test_instructions_stand_behind_what_they_read() -> None:

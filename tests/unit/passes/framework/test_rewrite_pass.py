@@ -3,8 +3,8 @@
 from tests.unit.passes.passing import imported
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.edit import Editor
-from xla_server.passes.rewrite_pass import RewritePass
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.rewrite_pass import RewritePass
 
 
 def test_a_rule_is_applied_to_every_computation() -> None:

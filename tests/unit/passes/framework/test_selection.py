@@ -4,11 +4,11 @@ from tests.processors import TARGET
 from xla_contract.errors import InvalidArgumentError
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
-from xla_server.passes.cse import CommonSubexpressions
-from xla_server.passes.dead_code import DeadCode
-from xla_server.passes.fixpoint import Fixpoint, Pass, run_once
+from xla_server.passes.framework.fixpoint import Fixpoint, Pass, run_once
+from xla_server.passes.framework.selection import PassOptions, selected
 from xla_server.passes.pipeline import NEEDED, pipeline
-from xla_server.passes.selection import PassOptions, selected
+from xla_server.passes.simplify.cse import CommonSubexpressions
+from xla_server.passes.simplify.dead_code import DeadCode
 
 TWICE = """HloModule m
 ENTRY e {

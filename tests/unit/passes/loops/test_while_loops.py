@@ -9,13 +9,13 @@ from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, imported, opcodes, passed
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloInstruction, HloModule
-from xla_server.passes.conditional_simplifier import ConditionalSimplifier
-from xla_server.passes.constant_folding import ConstantFolding
-from xla_server.passes.loops import loop_of, trip_count
-from xla_server.passes.tuple_simplifier import TupleSimplifier
-from xla_server.passes.while_hoisting import WhileHoisting
-from xla_server.passes.while_simplifier import WhileSimplifier
-from xla_server.passes.while_state import WhileState
+from xla_server.passes.loops.while_analysis import loop_of, trip_count
+from xla_server.passes.loops.while_hoisting import WhileHoisting
+from xla_server.passes.loops.while_simplifier import WhileSimplifier
+from xla_server.passes.loops.while_state import WhileState
+from xla_server.passes.simplify.conditional_simplifier import ConditionalSimplifier
+from xla_server.passes.simplify.constant_folding import ConstantFolding
+from xla_server.passes.simplify.tuple_simplifier import TupleSimplifier
 
 
 def _loop(

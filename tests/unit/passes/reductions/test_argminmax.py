@@ -11,10 +11,10 @@ from tests.processors import TARGET
 from tests.unit.codegen.compiled import imported
 from tests.unit.passes.passing import assert_kept, opcodes, passed
 from xla_server.ir.module import HloModule
-from xla_server.passes.argument_of_extremum import ArgumentOfExtremum
-from xla_server.passes.call_inliner import CallInliner
-from xla_server.passes.dead_code import DeadCode
 from xla_server.passes.pipeline import pipeline
+from xla_server.passes.reductions.argminmax import ArgumentOfExtremum
+from xla_server.passes.simplify.call_inliner import CallInliner
+from xla_server.passes.simplify.dead_code import DeadCode
 
 _RANDOM = np.random.default_rng(0)
 ROWS = np.round(_RANDOM.standard_normal((30, 17)), 1).astype(np.float32)

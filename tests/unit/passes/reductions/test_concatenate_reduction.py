@@ -6,7 +6,7 @@ import pytest
 from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, imported, opcodes, passed
 from xla_server.ir.module import HloModule
-from xla_server.passes.concatenate_reduction import ConcatenateReduction
+from xla_server.passes.reductions.concatenate_reduction import ConcatenateReduction
 
 MAX_OPERANDS = TARGET.tuning.reductions.max_concatenated_operands
 

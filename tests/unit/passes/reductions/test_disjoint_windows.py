@@ -5,7 +5,7 @@ import pytest
 from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_server.ir.module import HloModule
-from xla_server.passes.disjoint_windows import DisjointWindows
+from xla_server.passes.reductions.disjoint_windows import DisjointWindows
 
 
 def _windows(operand: str, result: str, window: str, operation: str = "max") -> HloModule:

@@ -11,7 +11,7 @@ from xla_contract.opcode import Opcode
 from xla_contract.stubs import hlo_pb2
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
-from xla_server.passes.variadic_reduction import VariadicReduction
+from xla_server.passes.reductions.variadic_reduction import VariadicReduction
 
 X = np.ones((3, 40), np.float32)
 N = np.ones((3, 40), np.int32)

@@ -9,8 +9,8 @@ from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, st
 from xla_contract.opcode import Opcode
 from xla_server.codegen.trace.rules import RULES
 from xla_server.ir.module import HloModule
-from xla_server.passes.element_calls import TRACED, Formulas
-from xla_server.passes.element_loops import ElementLoops
+from xla_server.passes.scalar_loops.element_calls import TRACED, Formulas
+from xla_server.passes.scalar_loops.element_loops import ElementLoops
 
 CALLERS = {"map", "reduce", "reduce-window", "scatter", "select-and-scatter", "sort"}
 

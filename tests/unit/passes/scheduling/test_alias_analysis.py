@@ -3,7 +3,7 @@
 from tests.unit.passes.passing import imported
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloModule
-from xla_server.passes.storage import Storage, storage_of
+from xla_server.passes.scheduling.alias_analysis import Storage, storage_of
 
 
 def storages(module: HloModule) -> dict[str, Storage]:

@@ -1,9 +1,9 @@
 """How often the order of updates looks at what reads an array."""
 
-from tests.unit.passes.test_in_place_order import entry
+from tests.unit.passes.scheduling.test_in_place_order import entry
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.in_place_order import _Order
-from xla_server.passes.storage import storage_of
+from xla_server.passes.scheduling.alias_analysis import storage_of
+from xla_server.passes.scheduling.in_place_order import _Order
 
 
 class Counted(dict[HloInstruction, int]):

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from xla_server.passes.list_scheduling import SoftDependence, schedule
+from xla_server.passes.scheduling.list_scheduling import SoftDependence, schedule
 
 
 def test_an_order_that_is_topological_stays() -> None:

@@ -10,13 +10,13 @@ from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, stated
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloModule
-from xla_server.passes.algebraic_simplifier import AlgebraicSimplifier
-from xla_server.passes.constant_folding import ConstantFolding
-from xla_server.passes.cse import CommonSubexpressions
-from xla_server.passes.empty_arrays import EmptyArrays
-from xla_server.passes.fixpoint import Fixpoint
-from xla_server.passes.squeeze import Squeeze
-from xla_server.passes.tree_reduction import TreeReduction
+from xla_server.passes.canonicalize.degenerate_dimensions import Squeeze
+from xla_server.passes.framework.fixpoint import Fixpoint
+from xla_server.passes.reductions.tree_reduction import TreeReduction
+from xla_server.passes.simplify.algebraic_simplifier import AlgebraicSimplifier
+from xla_server.passes.simplify.constant_folding import ConstantFolding
+from xla_server.passes.simplify.cse import CommonSubexpressions
+from xla_server.passes.simplify.empty_arrays import EmptyArrays
 
 Programs = dict[str, tuple[Any, ...]]
 

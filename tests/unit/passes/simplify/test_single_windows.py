@@ -9,10 +9,10 @@ from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.depth import paired
 from tests.unit.codegen.compiled import interpreted, on_cpu
 from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, stated
-from xla_server.passes.algebraic_simplifier import AlgebraicSimplifier
-from xla_server.passes.convolution_canonicaliser import ConvolutionCanonicaliser
-from xla_server.passes.reduce_merger import ReduceMerger
-from xla_server.passes.single_scatter import SingleScatter
+from xla_server.passes.canonicalize.convolution_canonicaliser import ConvolutionCanonicaliser
+from xla_server.passes.expand.scatter_simplifier import SingleScatter
+from xla_server.passes.reductions.reduce_merger import ReduceMerger
+from xla_server.passes.simplify.algebraic_simplifier import AlgebraicSimplifier
 
 _X = np.arange(40, dtype=np.float32).reshape(5, 8)
 

@@ -1,7 +1,7 @@
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_contract.opcode import Opcode
 from xla_server.ir.text.parser import parse_module
-from xla_server.passes.static_sizes import StaticSizes
+from xla_server.passes.simplify.static_sizes import StaticSizes
 
 
 def test_a_size_that_is_known_is_a_constant() -> None:

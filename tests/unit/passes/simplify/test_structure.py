@@ -6,16 +6,16 @@ from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, st
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.opcode import Opcode
 from xla_server.ir.verifier import verify
-from xla_server.passes.call_inliner import (
+from xla_server.passes.framework.editor import Editor, copy_module, rewrite, users
+from xla_server.passes.framework.fixpoint import Pass
+from xla_server.passes.simplify.call_inliner import (
     MOST_INSTRUCTIONS,
     CallInliner,
     FusionInliner,
     require_inlinable,
 )
-from xla_server.passes.dead_code import DeadCode
-from xla_server.passes.edit import Editor, copy_module, rewrite, users
-from xla_server.passes.fixpoint import Pass
-from xla_server.passes.tuple_simplifier import TupleSimplifier
+from xla_server.passes.simplify.dead_code import DeadCode
+from xla_server.passes.simplify.tuple_simplifier import TupleSimplifier
 
 NESTED = """HloModule m
 inner { a = f32[4] parameter(0)
@@ -140,7 +140,7 @@ class TestEditor:
     @pytest.mark.parametrize("opcode", [Opcode.ADD, Opcode.MULTIPLY])
     def test_computations_made_are_no_part_of_what_is_rewritten(self, opcode: Opcode) -> None:
         from xla_contract.element_type import ElementType
-        from xla_server.passes.build import combiner
+        from xla_server.passes.framework.queries import combiner
 
         editor = Editor(stated(["f32[]"], "f32[] add(x0, o)"))
         made = editor.binary_computation(opcode, ElementType.F32)

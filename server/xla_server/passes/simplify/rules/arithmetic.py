@@ -13,9 +13,9 @@ from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.convert import ConvertAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.build import splat
-from xla_server.passes.edit import Editor
-from xla_server.passes.rewrite_pass import EditorRule
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import splat
+from xla_server.passes.framework.rewrite_pass import EditorRule
 
 
 def _is_whole(i: HloInstruction) -> bool:

@@ -7,9 +7,9 @@ import numpy as np
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.build import combiner, count, splat
-from xla_server.passes.edit import Editor
-from xla_server.passes.lifting import applied
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import combiner, count, splat
+from xla_server.passes.simplify.map_inliner import applied
 
 _IDEMPOTENT = frozenset({Opcode.AND, Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.OR})
 """Operations that change nothing when a value is combined again."""

@@ -8,11 +8,11 @@ from xla_contract.dimension_numbers import WindowDimension
 from xla_contract.opcode import Opcode
 from xla_contract.ops.iota import IotaAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.build import combiner, splat
-from xla_server.passes.edit import Editor
-from xla_server.passes.lifting import applied, results_applied
-from xla_server.passes.rewrite_pass import EditorRule
-from xla_server.passes.rules_reductions import reduce_repeated
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import combiner, splat
+from xla_server.passes.framework.rewrite_pass import EditorRule
+from xla_server.passes.simplify.map_inliner import applied, results_applied
+from xla_server.passes.simplify.rules.reductions import reduce_repeated
 
 
 def simplify_reshape(i: HloInstruction, editor: Editor) -> HloInstruction | None:

@@ -10,9 +10,9 @@ from xla_contract.ops.concatenate import ConcatenateAttributes
 from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
 from xla_contract.ops.pad import PadAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.build import literal_of, splat
-from xla_server.passes.edit import Editor
-from xla_server.passes.rewrite_pass import EditorRule
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import literal_of, splat
+from xla_server.passes.framework.rewrite_pass import EditorRule
 
 MOST_PARTS = 256
 """Operands up to which concatenations are joined."""

@@ -11,8 +11,8 @@ from tests.unit.codegen.compiled import interpreted, on_cpu
 from tests.unit.passes.passing import assert_kept, imported, opcodes, passed
 from xla_contract.element_type import ElementType as E
 from xla_server.ir.module import HloModule
-from xla_server.passes.algebraic_simplifier import AlgebraicSimplifier
-from xla_server.passes.fixpoint import Fixpoint
+from xla_server.passes.framework.fixpoint import Fixpoint
+from xla_server.passes.simplify.algebraic_simplifier import AlgebraicSimplifier
 
 SIMPLIFY = Fixpoint("simplify", (AlgebraicSimplifier(),))
 
