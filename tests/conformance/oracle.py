@@ -12,7 +12,7 @@ import numpy as np
 
 from xla_contract.element_type import ElementType
 from xla_contract.stubs import hlo_pb2
-from xla_server.evaluator.run import evaluate
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
 

@@ -11,7 +11,7 @@ from xla_contract.ops.definition import NO_ATTRIBUTES
 from xla_contract.ops.registry import definition, infer_shape
 from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
-from xla_server.evaluator.run import evaluate, has_shape
+from xla_server.evaluator.interpret import evaluate, has_shape
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import TOKEN, Token, Value
 

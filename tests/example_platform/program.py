@@ -23,7 +23,7 @@ from xla_server.buffers.code import (
     Value,
 )
 from xla_server.buffers.work import ProgramWork
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.runtime.blocks import Block, BlockPool, block_size
 from xla_server.runtime.host import HostRun, array_at
 from xla_server.runtime.row_times import RowTimes

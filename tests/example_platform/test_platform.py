@@ -25,10 +25,10 @@ from xla_server.backends.compiled import CompiledBackend
 from xla_server.backends.cpu import Cpu
 from xla_server.buffers.assignment import assign
 from xla_server.buffers.code import Code, KernelThunk
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
-from xla_server.evaluator.feeds import NoFeeds
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
 from xla_server.runtime.blocks import BlockPool

@@ -54,7 +54,7 @@ from xla_server.codegen.kernel_ir.statements import (
 )
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import read_by, walk
-from xla_server.evaluator import run_word
+from xla_server.execution import cancellation_flag
 from xla_server.ops.subnormals import subnormals_as_zeros
 
 Scalar: TypeAlias = Any
@@ -202,7 +202,7 @@ def _break(_: Break, frame: Frame) -> None:
 
 
 def _stop(node: Stop, frame: Frame) -> None:
-    if frame.arrays[node.word].load(Type.I64, 0, None) == run_word.STOP:
+    if frame.arrays[node.word].load(Type.I64, 0, None) == cancellation_flag.STOP:
         raise _Stopped
 
 

@@ -17,7 +17,7 @@ from xla_contract.ops.transpose import TransposeAttributes
 from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
-from xla_server.evaluator.run import evaluate
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule

@@ -14,9 +14,9 @@ from xla_server.backends.compiled_executable import CompiledExecutable
 from xla_server.backends.dump import Dump
 from xla_server.backends.dump_directory import DumpFiles
 from xla_server.backends.options import DumpOptions
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.module import HloModule
 
 SEED = 0

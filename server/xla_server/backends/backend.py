@@ -10,9 +10,9 @@ from xla_server.backends.dump_directory import DumpFiles
 from xla_server.backends.options import DEFAULTS, CompileOptions
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.buffers.work import ProgramWork
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import Channels
-from xla_server.evaluator.feeds import Feeds
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import Channels
+from xla_server.execution.feed_protocol import Feeds
 from xla_server.ir.module import HloModule
 
 

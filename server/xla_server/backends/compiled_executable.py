@@ -13,10 +13,10 @@ from xla_server.backends.dump import Dump
 from xla_server.backends.loaded_program import LoadedProgram
 from xla_server.backends.profile import measured_rows, write_profile
 from xla_server.backends.signature import argument_buffer, relaid_bytes
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import Channels, OwnChannels, channel_ends
-from xla_server.evaluator.feeds import Feeds
-from xla_server.evaluator.memory import LARGE, require_bytes
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import Channels, OwnChannels, channel_ends
+from xla_server.execution.feed_protocol import Feeds
+from xla_server.execution.memory_check import LARGE, require_bytes
 from xla_server.ir.module import HloComputation
 from xla_server.ops.evaluation import TOKEN
 from xla_server.ops.rng_get_and_update_state import RandomStates

@@ -25,13 +25,13 @@ from xla_server.backends.sized_programs import SizedProgram, SizedPrograms
 from xla_server.backends.walk_times import WalkTimes
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.custom_calls.registry import Registry
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import Channels, OwnChannels, channel_ends
 from xla_server.evaluator.dynamic_shapes import ANY_SIZE, has_dynamic_shapes
-from xla_server.evaluator.environment import Surroundings
-from xla_server.evaluator.feeds import Feeds
+from xla_server.evaluator.interpret import Run
 from xla_server.evaluator.plan import Plan, Plans, Step
-from xla_server.evaluator.run import Run
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import Channels, OwnChannels, channel_ends
+from xla_server.execution.environment import Surroundings
+from xla_server.execution.feed_protocol import Feeds
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule

@@ -21,13 +21,13 @@ from xla_server.backends.support import require_supported
 from xla_server.buffers.assignment import MemoryUse, require_fit
 from xla_server.custom_calls.builtin import BUILTIN
 from xla_server.custom_calls.registry import Registry
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import Channels, channel_ends
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
-from xla_server.evaluator.feeds import Feeds
+from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.peak_memory import temporary_bytes
 from xla_server.evaluator.plan import Plans
-from xla_server.evaluator.run import evaluate
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import Channels, channel_ends
+from xla_server.execution.feed_protocol import Feeds
 from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloModule
 from xla_server.ir.verifier import check_signature, verify

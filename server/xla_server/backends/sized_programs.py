@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
 from xla_server.backends.loaded_program import LoadedProgram
-from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.plan import Step
+from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.ops.evaluation import Value
 from xla_server.passes.dynamic_sizes.known_sizes import Place

@@ -8,7 +8,7 @@ import dataclasses
 from typing import Any, Protocol, TypeAlias
 
 from xla_contract.shape import Shape
-from xla_server.evaluator.cost import Cost
+from xla_server.evaluator.cost_analysis import Cost
 from xla_server.ir.module import HloInstruction
 from xla_server.target.loop_tuning import Chunks
 

@@ -12,14 +12,14 @@ from xla_contract.errors import (
     XlaError,
 )
 from xla_contract.shape import Shape
-from xla_server.evaluator import lifted
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import Channels, NoChannels, OwnChannels
+from xla_server.evaluator import vectorized_scalars
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
-from xla_server.evaluator.environment import Environment, Surroundings
-from xla_server.evaluator.feeds import Feeds, NoFeeds
-from xla_server.evaluator.memory import require_room
 from xla_server.evaluator.plan import Plans, Step
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import Channels, NoChannels, OwnChannels
+from xla_server.execution.environment import Environment, Surroundings
+from xla_server.execution.feed_protocol import Feeds, NoFeeds
+from xla_server.execution.memory_check import require_room
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloModule
 from xla_server.ops.evaluation import Array, Token, Value
@@ -110,7 +110,7 @@ class Run(Environment):
 
     def call_lifted(self, computation: HloComputation, arguments: Sequence[Array]) -> Value:
         """Evaluate a computation on scalars for whole arrays of scalars at once."""
-        return lifted.call(self, computation, arguments)
+        return vectorized_scalars.call(self, computation, arguments)
 
     def _evaluate(self, step: Step, operands: Sequence[Value]) -> Deep[Value]:
         instruction = step.instruction

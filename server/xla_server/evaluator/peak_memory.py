@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
-from xla_server.evaluator.memory import NO_MEMORY_OF_THEIR_OWN
 from xla_server.evaluator.plan import Plan, Plans, Step
+from xla_server.execution.memory_check import NO_MEMORY_OF_THEIR_OWN
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 
 _WORKSPACE: Mapping[Opcode, float] = {

@@ -7,7 +7,7 @@ from xla_contract.opcode import Opcode
 from xla_server.custom_calls.builtin import BUILTIN
 from xla_server.custom_calls.registry import Registry
 from xla_server.evaluator.dynamic_shapes import at_actual_sizes
-from xla_server.evaluator.memory import is_large
+from xla_server.execution.memory_check import is_large
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import Evaluator
 from xla_server.ops.registry import evaluator

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 from xla_contract.errors import CancelledError, XlaError
-from xla_server.evaluator.run_word import FUTEX, GO, STOP, WAIT, wake
+from xla_server.execution.cancellation_flag import FUTEX, GO, STOP, WAIT, wake
 
 
 class Cancellation:
@@ -60,7 +60,8 @@ class Cancellation:
 
     @property
     def word(self) -> int:
-        """The address of an int64: what `run_word` has for a run that is to go on, stop or wait.
+        """The address of an int64: the value of `cancellation_flag` for a run that goes on, stops or
+        waits.
 
         Native code reads it; it lives as long as this object.
         """

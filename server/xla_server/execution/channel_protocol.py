@@ -15,7 +15,7 @@ from xla_contract.errors import (
 )
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import Value
 

@@ -5,9 +5,9 @@ from typing import NotRequired, TypedDict
 import numpy as np
 
 from xla_contract.shape import Shape
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import Channels
-from xla_server.evaluator.feeds import Feeds
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import Channels
+from xla_server.execution.feed_protocol import Feeds
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Value
 from xla_server.ops.rng_get_and_update_state import RandomStates

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from xla_contract.errors import FailedPreconditionError
 from xla_contract.shape import Shape
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.ops.evaluation import Value
 
 

@@ -11,7 +11,7 @@ from xla_contract.errors import (
     UnavailableError,
     XlaError,
 )
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 
 
 class Calls:

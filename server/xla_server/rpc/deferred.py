@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import grpc
 
 from xla_contract.descriptors import Rpc
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.arrivals import Arrivals
 from xla_server.rpc.ending import SendResponse, answer_call, end_call
 from xla_server.rpc.handlers import Boundary, Decode, session_token

@@ -24,7 +24,7 @@ from xla_contract.errors import (
     XlaError,
 )
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls import shutting_down
 from xla_server.rpc.conversation_watch import ConversationWatch
 from xla_server.rpc.deferred import Answer

@@ -19,7 +19,7 @@ from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.deferred import Answer
 from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.held_answers import Response

@@ -9,7 +9,7 @@ from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.options import DumpFormat, Pattern
 from xla_server.buffers.work import Work
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.held_answers import Response, held
 from xla_server.rpc.methods import Row, Unary
 from xla_server.rpc.pools import Pool

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.extension_session import SERVER_NAME, quotas_proto
 from xla_server.rpc.memory_pressure import resident_bytes
 from xla_server.rpc.methods import Row, Unary

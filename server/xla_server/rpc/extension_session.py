@@ -8,7 +8,7 @@ from types import MappingProxyType
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.shape_proto import program_shape_to_proto, shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.messages import data_handles
 from xla_server.rpc.methods import Row, Unary

@@ -10,7 +10,7 @@ from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.messages import shape_in
 from xla_server.rpc.methods import Row, Streaming, Unary
 from xla_server.rpc.pools import Pool

@@ -20,7 +20,7 @@ from xla_contract.errors import (
     XlaError,
 )
 from xla_contract.parsed_size import SMALL_BYTES, require_parsable
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.callers import Callers
 from xla_server.rpc.calls import Calls
 from xla_server.rpc.errors import as_xla_error, status_of, status_proto_of

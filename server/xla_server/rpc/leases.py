@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import grpc
 
 from xla_contract.errors import XlaError
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.identity.authorise import authorise
 from xla_server.identity.identity import Identity
 from xla_server.rpc.gate import Gate

@@ -9,7 +9,7 @@ import grpc
 
 from xla_contract.descriptors import Rpc
 from xla_contract.errors import CancelledError, InvalidArgumentError, XlaError
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.ending import SendResponse, end_call
 from xla_server.rpc.handlers import Boundary, session_token
 from xla_server.rpc.held_answers import Response

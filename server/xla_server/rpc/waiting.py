@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.deferred import Answer, DeferredMethod
 from xla_server.rpc.handlers import Method
 from xla_server.rpc.held_answers import Response

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from xla_contract.shape import Shape
-from xla_server.evaluator.environment import Environment
+from xla_server.execution.environment import Environment
 from xla_server.ir.module import HloInstruction
 
 Array = Any

@@ -11,7 +11,7 @@ from xla_server.buffers.assignment import Assignment, MemoryUse, assign, memory_
 from xla_server.buffers.code import Code, HostThunk, Row, Value
 from xla_server.buffers.work import ProgramWork
 from xla_server.codegen.kernel import Kernels
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.runtime import executor
 from xla_server.runtime.blocks import Block, BlockPool, block_size
 from xla_server.runtime.encoding import encode

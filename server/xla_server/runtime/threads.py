@@ -12,7 +12,7 @@ import numpy as np
 
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel import Kernels
-from xla_server.evaluator.run_word import STOP
+from xla_server.execution.cancellation_flag import STOP
 from xla_server.runtime.native import (
     atomic_add,
     call_kernel,

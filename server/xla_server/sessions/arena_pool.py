@@ -6,7 +6,7 @@ import threading
 import time
 
 from xla_contract.errors import ResourceExhaustedError, XlaError
-from xla_server.evaluator.memory import LARGE, require_bytes
+from xla_server.execution.memory_check import LARGE, require_bytes
 from xla_server.sessions.arena import Arena
 from xla_server.sessions.caller import LOCAL, Caller
 from xla_server.sessions.caller_shares import EVERYTHING, CallerShares, CallerUse, Level, levels

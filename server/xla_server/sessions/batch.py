@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.executions import as_told
 from xla_server.sessions.pending import NotYetError, PendingValue
 from xla_server.sessions.steps import MAX_RUNS

@@ -17,8 +17,8 @@ import numpy as np
 
 from xla_contract.errors import AbortedError, FailedPreconditionError, InvalidArgumentError
 from xla_contract.shape import Shape
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import Channels, require_shape
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import Channels, require_shape
 from xla_server.ops.evaluation import Value
 from xla_server.sessions.handles import HandleFactory, HandleKind
 from xla_server.sessions.lending import lent_place
@@ -191,7 +191,7 @@ class ServerChannels:
     """The channels that CreateChannelHandle makes; between any two runs on the server.
 
     Nobody can guess the channel of another (the reference counts from 1, but there a channel only
-    marks programs). Implements xla_server.evaluator.channels.Channels.
+    marks programs). Implements xla_server.execution.channel_protocol.Channels.
     """
 
     def __init__(self, handles: HandleFactory, *, max_items: int, max_bytes: int) -> None:
@@ -245,7 +245,7 @@ class CallChannels:
     """The channels of programs that run together: those they have both ends of, then the server's.
 
     `ends` are, program by program, the channels it sends on and those it receives on. Implements
-    xla_server.evaluator.channels.Channels.
+    xla_server.execution.channel_protocol.Channels.
     """
 
     def __init__(

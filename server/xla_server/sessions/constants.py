@@ -12,11 +12,11 @@ from xla_contract.shape_proto import program_shape_from_proto
 from xla_contract.stubs import hlo_pb2
 from xla_server.backends.host_buffer import literal_of
 from xla_server.buffers.assignment import MemoryUse
-from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
+from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.peak_memory import temporary_bytes
 from xla_server.evaluator.plan import Plans
-from xla_server.evaluator.run import evaluate
+from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.effects import SIDE_EFFECTS
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule

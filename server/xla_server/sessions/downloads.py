@@ -12,7 +12,7 @@ from xla_contract.errors import (
 from xla_contract.linear_chunks import LinearReader
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.records import checked_layout, present
 from xla_server.sessions.service import XlaService
 

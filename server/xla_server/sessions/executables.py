@@ -12,7 +12,7 @@ from xla_contract.shape import ProgramShape
 from xla_server.backends.backend import Executable
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.buffers.work import ProgramWork
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.caller import LOCAL, Caller
 from xla_server.sessions.caller_shares import EVERYTHING, CallerShares, CallerUse, Level, levels
 from xla_server.sessions.code_cache import Code, CodeCache

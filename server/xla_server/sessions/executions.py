@@ -23,7 +23,7 @@ from xla_contract.errors import (
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.backend import Profile
 from xla_server.backends.incidents import new_incident
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.data import Reservation
 from xla_server.sessions.handles import HandleKind, HandleTable
 from xla_server.sessions.memory_queue import Waiter

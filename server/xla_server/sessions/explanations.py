@@ -10,7 +10,7 @@ from xla_server.backends.dump_directory import MAX_MODULE_BYTES, DumpInMemory
 from xla_server.backends.options import CompileOptions, DumpFormat, DumpOptions, Pattern
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.buffers.work import Work, work_once
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 
 if TYPE_CHECKING:
     from xla_server.sessions.service import XlaService

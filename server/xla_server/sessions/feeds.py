@@ -13,7 +13,7 @@ from typing import TypeVar
 from xla_contract.errors import AbortedError, XlaError
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.ops.evaluation import Value
 from xla_server.sessions.feed_queue import FeedQueue
 from xla_server.sessions.feed_values import (

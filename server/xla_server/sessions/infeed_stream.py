@@ -21,7 +21,7 @@ from xla_contract.errors import (
 )
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.feed_queue import FeedQueue
 from xla_server.sessions.feed_values import infeed_arrays, items_of_literal
 from xla_server.sessions.feed_waiters import FeedUser, Item, Waiting

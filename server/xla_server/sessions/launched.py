@@ -3,7 +3,7 @@
 import threading
 
 from xla_contract.errors import XlaError
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 
 
 class Launched:

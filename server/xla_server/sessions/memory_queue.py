@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from xla_contract.errors import ResourceExhaustedError, XlaError
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.data import DataTable, Reservation
 from xla_server.sessions.device_memory import DeviceMemory
 from xla_server.sessions.lending import lent_place

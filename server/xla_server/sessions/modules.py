@@ -11,7 +11,7 @@ from xla_contract.stubs import hlo_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.dump import constant_bytes
 from xla_server.backends.options import DumpFormat
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule

@@ -19,7 +19,7 @@ from xla_contract.errors import (
 )
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.feed_queue import MAX_FRONT, FeedQueue
 from xla_server.sessions.feed_values import literal_of, outfeed_arrays
 from xla_server.sessions.feed_waiters import FeedUser, Item

@@ -22,7 +22,7 @@ from xla_contract.errors import (
 )
 from xla_contract.literal import Array
 from xla_contract.piece_line import wait_for_bytes
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 
 MAX_LINES = 16
 """Lines of one arena."""

@@ -24,8 +24,8 @@ from xla_contract.literal_decoding import ReceivedLiteral
 from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
 from xla_server.buffers.assignment import MemoryUse
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.cost import Cost, module_cost
+from xla_server.evaluator.cost_analysis import Cost, module_cost
+from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
 from xla_server.sessions.answer_memory import SessionAnswers

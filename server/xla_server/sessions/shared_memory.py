@@ -20,7 +20,7 @@ from xla_contract.linear_memory import (
     write_linear_memory,
 )
 from xla_contract.shape import UNBOUNDED, Shape
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.runtime.blocks import block_size
 from xla_server.sessions.arena import Arena
 from xla_server.sessions.devices import DeviceHandle

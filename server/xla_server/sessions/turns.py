@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.caller import LOCAL_FLOW, Flow
 from xla_server.sessions.lending import this_worker
 from xla_server.sessions.rotation import Rotation

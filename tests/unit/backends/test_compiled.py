@@ -14,9 +14,9 @@ from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.preparation import Preparation
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.lower.lowerings import LOWERINGS
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.text.parser import parse_module
 from xla_server.runtime.blocks import BlockPool
 from xla_server.runtime.program import Program

@@ -25,10 +25,10 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.lowerings import LOWERINGS
-from xla_server.evaluator import memory
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
+from xla_server.execution import memory_check
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.text.parser import parse_module
 from xla_server.passes.framework.selection import PassOptions
@@ -131,12 +131,14 @@ def test_what_cannot_fit_is_refused_when_compiled_with_the_figures() -> None:
 
 
 def test_memory_that_is_not_there_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    size = memory.LARGE // 4
+    size = memory_check.LARGE // 4
     text = f"HloModule m\nENTRY e {{ x = f32[] parameter(0) ROOT r = f32[{size}] broadcast(x) }}"
     text = text.replace("broadcast(x)", "broadcast(x), dimensions={}")
     execute(Cpu(threads=1), text, [np.float32(1)])
-    monkeypatch.setattr(memory, "free_memory", lambda: memory.RESERVE + memory.LARGE - 1)
-    with pytest.raises(ResourceExhaustedError, match=f"{memory.LARGE} of results"):
+    monkeypatch.setattr(
+        memory_check, "free_memory", lambda: memory_check.RESERVE + memory_check.LARGE - 1
+    )
+    with pytest.raises(ResourceExhaustedError, match=f"{memory_check.LARGE} of results"):
         execute(Cpu(threads=1), text, [np.float32(1)])
 
 

@@ -12,9 +12,9 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.literal import Literal
 from xla_server.backends.compiled_executable import CompiledExecutable
 from xla_server.backends.host_buffer import HostBuffer
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 
 X = np.arange(1000, dtype=np.float32)
 DEVICE = CPU.devices[0]

@@ -30,10 +30,10 @@ from xla_server.backends.cpu import Cpu
 from xla_server.backends.dynamic_executable import DynamicExecutable
 from xla_server.backends.interpreter import Interpreter
 from xla_server.codegen import kernel
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
 from xla_server.evaluator.dynamic_shapes import ANY_SIZE
-from xla_server.evaluator.feeds import NoFeeds
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ops.registry import evaluator

@@ -10,9 +10,9 @@ from tests.unit.codegen.compiled import laid
 from xla_contract.literal import Literal
 from xla_contract.shape import ProgramShape
 from xla_server.backends.cpu import Cpu
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.text.parser import parse_module
 
 TEXT = """HloModule m

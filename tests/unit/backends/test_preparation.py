@@ -23,9 +23,9 @@ from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.namespace import vocabulary
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.text.parser import parse_module
 from xla_server.target.machine import Machine
 

@@ -19,9 +19,9 @@ from xla_server.backends.cpu import Cpu
 from xla_server.backends.dump_directory import DumpDirectory
 from xla_server.backends.options import CompileOptions, DumpOptions
 from xla_server.backends.walk_times import WalkTimes
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.passes.framework.selection import PassOptions
 
 

@@ -9,7 +9,7 @@ from xla_client import Builder, Computation, Shape, ops
 from xla_client.embedding import Embedding, Names
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import hlo_pb2
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
 from xla_server.sessions.constants import compute_constant

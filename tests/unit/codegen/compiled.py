@@ -15,10 +15,10 @@ from xla_server.backends.cpu import Cpu
 from xla_server.backends.options import DEFAULTS, CompileOptions
 from xla_server.buffers.assignment import Assignment
 from xla_server.buffers.code import Code, CopyThunk
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
-from xla_server.evaluator.run import evaluate
+from xla_server.evaluator.interpret import evaluate
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 

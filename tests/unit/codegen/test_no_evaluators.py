@@ -19,9 +19,9 @@ from xla_server.backends.compilation import compile_module
 from xla_server.buffers.code import HostThunk
 from xla_server.codegen.lower.host import HOST_OPCODES, lower_host
 from xla_server.codegen.lower.lowerings import LOWERINGS
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ops.registry import EVALUATORS
 from xla_server.passes.framework.selection import PassOptions
 

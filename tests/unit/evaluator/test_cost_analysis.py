@@ -10,7 +10,7 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.elementwise import ELEMENTWISE
 from xla_contract.stubs import hlo_pb2
-from xla_server.evaluator.cost import Cost, _valid_positions, module_cost
+from xla_server.evaluator.cost_analysis import Cost, _valid_positions, module_cost
 from xla_server.ir.importer import import_module
 
 

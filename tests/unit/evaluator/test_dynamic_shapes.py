@@ -19,7 +19,7 @@ from xla_contract.errors import InvalidArgumentError, ShapeError, UnimplementedE
 from xla_contract.literal import Literal
 from xla_server.evaluator import plan
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
-from xla_server.evaluator.run import has_shape
+from xla_server.evaluator.interpret import has_shape
 from xla_server.ir.importer import import_module
 from xla_server.ops.registry import evaluator
 

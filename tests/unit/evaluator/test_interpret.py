@@ -18,9 +18,9 @@ from xla_contract.errors import (
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.evaluator import plan as plan_module
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.evaluator.interpret import evaluate, has_shape
 from xla_server.evaluator.plan import Plans
-from xla_server.evaluator.run import evaluate, has_shape
+from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.ir.verifier import MAX_CALL_DEPTH, verify

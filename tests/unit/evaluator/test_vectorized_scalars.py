@@ -7,9 +7,9 @@ import pytest
 
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import CancelledError
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.lifted import can_lift
-from xla_server.evaluator.run import evaluate
+from xla_server.evaluator.interpret import evaluate
+from xla_server.evaluator.vectorized_scalars import can_lift
+from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.importer import import_module
 
 MAPPED = """

@@ -4,8 +4,8 @@ import threading
 import pytest
 
 from xla_contract.errors import CancelledError, DeadlineExceededError
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.run_word import GO, STOP, WAIT
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.cancellation_flag import GO, STOP, WAIT
 
 
 def test_the_first_cancel_decides_the_error() -> None:

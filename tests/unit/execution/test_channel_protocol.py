@@ -7,10 +7,10 @@ from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import FailedPreconditionError, ResourceExhaustedError
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import MAX_ITEMS, NoChannels, OwnChannels, channel_ends
+from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.plan import make_plan
-from xla_server.evaluator.run import evaluate
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import MAX_ITEMS, NoChannels, OwnChannels, channel_ends
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloComputation
 from xla_server.ops.evaluation import Value

@@ -5,8 +5,8 @@ from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
-from xla_server.evaluator import memory
-from xla_server.evaluator.run import evaluate
+from xla_server.evaluator.interpret import evaluate
+from xla_server.execution import memory_check
 from xla_server.ir.importer import import_module
 
 SUM = """
@@ -19,7 +19,7 @@ ENTRY main { x = f32[] parameter(0)
 
 
 def test_the_system_says_how_much_is_free() -> None:
-    free = memory.free_memory()
+    free = memory_check.free_memory()
     assert free is not None
     assert free > 0
 
@@ -31,22 +31,22 @@ def test_a_container_s_limit_counts(
     (folder / "max").write_text("1000\n")
     (folder / "current").write_text("300\n")
     (folder / "memory.stat").write_text("anon 100\ninactive_file 50\n")
-    monkeypatch.setattr(memory, "_CGROUPS", ((folder, "max", "current", "inactive_file"),))
-    assert memory.free_memory() == 750
+    monkeypatch.setattr(memory_check, "_CGROUPS", ((folder, "max", "current", "inactive_file"),))
+    assert memory_check.free_memory() == 750
     (folder / "max").write_text("max\n")
-    assert (memory.free_memory() or 0) > 750
+    assert (memory_check.free_memory() or 0) > 750
 
 
 def test_views_need_no_room() -> None:
     shape = Shape.parse("f32[4096,4096]")
-    assert memory.is_large(Opcode.ADD, shape)
-    assert not memory.is_large(Opcode.BROADCAST, shape)
-    assert not memory.is_large(Opcode.ADD, Shape.parse("f32[4096]"))
+    assert memory_check.is_large(Opcode.ADD, shape)
+    assert not memory_check.is_large(Opcode.BROADCAST, shape)
+    assert not memory_check.is_large(Opcode.ADD, Shape.parse("f32[4096]"))
 
 
 def test_a_program_that_needs_the_last_memory_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     module = import_module(parse_hlo(SUM))
     assert evaluate(module, [np.array(2, np.float32)]) == 4
-    monkeypatch.setattr(memory, "free_memory", lambda: memory.RESERVE + 2**20)
+    monkeypatch.setattr(memory_check, "free_memory", lambda: memory_check.RESERVE + 2**20)
     with pytest.raises(ResourceExhaustedError, match=r"^add %more: memory must suffice"):
         evaluate(module, [np.array(2, np.float32)])

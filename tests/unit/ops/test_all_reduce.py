@@ -13,7 +13,7 @@ from xla_contract.ops.definition import NO_ATTRIBUTES
 from xla_contract.ops.registry import infer_shape
 from xla_contract.replica_groups import ReplicaGroups
 from xla_contract.shape import ProgramShape, Shape
-from xla_server.evaluator.run import evaluate
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
 

@@ -7,7 +7,7 @@ from xla_contract.errors import ShapeError
 from xla_contract.opcode import Opcode
 from xla_contract.ops.bitcast import BitcastAttributes
 from xla_contract.shape import Shape
-from xla_server.evaluator.run import evaluate
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 
 

@@ -9,7 +9,7 @@ from xla_contract.element_type import ElementType
 from xla_contract.errors import ShapeError
 from xla_contract.ops.dot import DotAttributes, infer_dot
 from xla_contract.shape import Shape
-from xla_server.evaluator.run import evaluate
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 
 

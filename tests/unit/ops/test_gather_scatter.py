@@ -8,7 +8,7 @@ from xla_contract.errors import ShapeError
 from xla_contract.ops.gather import GatherAttributes, infer_gather
 from xla_contract.ops.scatter import ScatterAttributes, infer_scatter
 from xla_contract.shape import ProgramShape, Shape
-from xla_server.evaluator.run import evaluate
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 
 ROWS = GatherDimensionNumbers((1,), (0,), (0,), 1)

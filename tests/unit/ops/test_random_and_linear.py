@@ -17,7 +17,7 @@ from xla_contract.ops.topk import TopKAttributes
 from xla_contract.ops.triangular_solve import TriangularSolveAttributes
 from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
-from xla_server.evaluator.run import evaluate
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 
 

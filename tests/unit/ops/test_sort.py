@@ -11,7 +11,7 @@ from xla_contract.ops.registry import definition, infer_shape
 from xla_contract.ops.sort import SortAttributes
 from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
-from xla_server.evaluator.run import evaluate
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 
 F32 = Shape.parse("f32[]")

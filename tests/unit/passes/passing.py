@@ -11,7 +11,7 @@ from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.element_type import ElementType
 from xla_contract.shape import Shape
-from xla_server.evaluator.run import evaluate
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloComputation, HloModule
 from xla_server.ir.verifier import verify

@@ -17,7 +17,7 @@ from tests.unit.passes.passing import drawn, leaves, tame
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import hlo_pb2
 from xla_server.backends.compilation import steps_of
-from xla_server.evaluator.run import evaluate
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ir.verifier import verify

@@ -24,7 +24,7 @@ from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.interpreter import Interpreter
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc import draining as draining_module
 from xla_server.rpc.calls import Calls
 from xla_server.rpc.draining import Draining

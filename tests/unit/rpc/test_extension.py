@@ -7,7 +7,7 @@ import pytest
 from xla_contract.descriptors import EXTENSION_RPCS
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.interpreter import Interpreter
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc import extension_feeds, extension_run, extension_shared, extension_transfers
 from xla_server.rpc.extension import CAPABILITIES, extension_rows
 from xla_server.rpc.methods import Row, Unary

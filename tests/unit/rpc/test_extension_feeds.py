@@ -18,7 +18,7 @@ from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_to_proto
 from xla_server.backends.interpreter import Interpreter
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.extension_feeds import ROWS
 from xla_server.rpc.methods import Deferred, Streaming, Unary
 from xla_server.sessions.engine import Engine

@@ -9,7 +9,7 @@ from tests.unit.sessions.runs import DOUBLE, PAIR, compiled, run_request, step, 
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_from_proto
 from xla_server.backends.interpreter import Interpreter
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.extension_run import ROWS
 from xla_server.rpc.methods import Unary
 from xla_server.sessions.engine import Engine

@@ -21,7 +21,7 @@ from tests.unit.sessions.runs import (
 )
 from xla_contract.errors import DeadlineExceededError, InvalidArgumentError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.deferred import Answer
 from xla_server.rpc.extension_run import ROWS
 from xla_server.rpc.methods import Deferred

@@ -11,7 +11,7 @@ from xla_contract.literal_decoding import ReceivedLiteral
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.extension_server import ServerRpcs
 from xla_server.rpc.methods import Unary
 from xla_server.rpc.pools import Pools, PoolSizes

@@ -27,7 +27,7 @@ from xla_contract.shape import Shape
 from xla_contract.shape_proto import program_shape_from_proto, shape_from_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.interpreter import Interpreter
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc import extension_session
 from xla_server.rpc.extension_session import SessionRpcs
 from xla_server.rpc.methods import Row, Unary

@@ -16,7 +16,7 @@ from xla_contract.errors import ResourceExhaustedError
 from xla_contract.literal import Literal
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.interpreter import Interpreter
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc import held_answers
 from xla_server.rpc.answer_turns import AnswerTurns
 from xla_server.rpc.arrivals import Arrivals, Expected

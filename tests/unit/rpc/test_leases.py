@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.rpc.test_gate import TOKEN, with_token
 from xla_contract.errors import PermissionDeniedError, UnauthenticatedError, XlaError
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.identity.authenticator import Authenticator, Sources
 from xla_server.identity.tokens import parse_tokens
 from xla_server.identity.watched_file import WatchedFile

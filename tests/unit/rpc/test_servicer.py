@@ -15,7 +15,7 @@ from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.interpreter import Interpreter
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.deferred import Answer
 from xla_server.rpc.methods import Deferred
 from xla_server.rpc.servicer import ROWS

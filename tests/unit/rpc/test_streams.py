@@ -15,7 +15,7 @@ from xla_contract.errors import AbortedError, NotBegunError, UnavailableError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.interpreter import Interpreter
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls import Calls
 from xla_server.rpc.deferred import Answer
 from xla_server.rpc.handlers import Boundary

@@ -9,7 +9,7 @@ import pytest
 from tests.fault.plain import until
 from xla_contract.errors import CancelledError, InvalidArgumentError
 from xla_server.backends.interpreter import Interpreter
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.deferred import Answer
 from xla_server.rpc.threads import Threads
 from xla_server.rpc.waiting import deferring, wait

@@ -11,7 +11,7 @@ from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_to_proto
 from xla_server.backends.interpreter import Interpreter
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.executions import LaunchedExecution, executions_of
 from xla_server.sessions.quotas import Quotas

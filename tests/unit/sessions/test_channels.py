@@ -11,8 +11,8 @@ from xla_contract.errors import (
     InvalidArgumentError,
 )
 from xla_contract.shape import Shape
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
 from xla_server.sessions.channels import CallChannels, ChannelQueues, ChannelType, ServerChannels
 from xla_server.sessions.handles import HandleFactory
 

@@ -19,7 +19,7 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.rng_get_and_update_state import RngGetAndUpdateStateAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_server.buffers.assignment import MemoryUse
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.constants import compute_constant
 
 MATRIX = np.float32([[1, 2, 3], [4, 5, 6]])

@@ -17,7 +17,7 @@ from xla_contract.layout import Layout
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_server.backends.interpreter import Interpreter
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.downloads import downloading
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.records import Limits

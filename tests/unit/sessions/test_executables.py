@@ -16,7 +16,7 @@ from xla_contract.errors import (
 from xla_contract.shape import ProgramShape, Shape
 from xla_server.backends.options import DEFAULTS
 from xla_server.buffers.assignment import MemoryUse
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.caller import LOCAL, Caller
 from xla_server.sessions.caller_shares import CallerShares
 from xla_server.sessions.executables import Compiled, ExecutableTable, SharedExecutables

@@ -18,7 +18,7 @@ from xla_contract.literal import Literal
 from xla_contract.literal_decoding import ReceivedLiteral
 from xla_contract.shape import Shape
 from xla_server.backends.interpreter import Interpreter
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.ops.evaluation import Value
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.feeds import DeviceFeeds, LentLiteral, ProgramFeeds

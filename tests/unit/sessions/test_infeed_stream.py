@@ -14,7 +14,7 @@ from xla_contract.errors import (
 )
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.feed_waiters import FeedUser
 from xla_server.sessions.feeds import DeviceFeeds
 from xla_server.sessions.infeed_stream import Arrival, InfeedStream, Progress, Refused, Report

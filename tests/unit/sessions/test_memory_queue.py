@@ -12,7 +12,7 @@ from xla_contract.errors import (
     InvalidArgumentError,
     ResourceExhaustedError,
 )
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.data import DataTable, Reservation
 from xla_server.sessions.device_memory import DeviceMemory
 from xla_server.sessions.handles import HandleFactory

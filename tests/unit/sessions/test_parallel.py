@@ -3,7 +3,7 @@ import threading
 import pytest
 
 from xla_contract.errors import AbortedError, UnavailableError
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.parallel import run_together
 
 

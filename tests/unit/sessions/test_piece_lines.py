@@ -12,7 +12,7 @@ from xla_contract.errors import (
     InvalidArgumentError,
     ResourceExhaustedError,
 )
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions import piece_lines
 from xla_server.sessions.piece_lines import MAX_LINES, PieceLines, receive_pieces
 

@@ -12,7 +12,7 @@ from xla_contract.errors import (
 from xla_contract.literal import Literal
 from xla_contract.literal_decoding import ReceivedLiteral
 from xla_server.backends.interpreter import Interpreter
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.caller import Caller
 from xla_server.sessions.caller_shares import CallerShares
 from xla_server.sessions.engine import Engine

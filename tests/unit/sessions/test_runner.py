@@ -24,7 +24,7 @@ from xla_contract.errors import (
 from xla_contract.literal import Literal
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.interpreter import Interpreter
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.devices import DeviceHandle
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.lending import this_worker, work_for

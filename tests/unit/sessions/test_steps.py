@@ -35,7 +35,7 @@ from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_to_proto
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.quotas import Quotas
 from xla_server.sessions.records import Limits
 from xla_server.sessions.service import XlaService

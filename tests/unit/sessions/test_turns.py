@@ -6,7 +6,7 @@ import pytest
 
 from tests.fault.plain import until
 from xla_contract.errors import CancelledError
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions import turns as turns_module
 from xla_server.sessions.caller import Flow
 from xla_server.sessions.lending import lent_place, this_worker, work_for

@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import types
 
 from xla_server.codegen.instructions.instruction import instruction
-from xla_server.evaluator.run_word import FUTEX, FUTEX_WAIT, STOP, WAIT
+from xla_server.execution.cancellation_flag import FUTEX, FUTEX_WAIT, STOP, WAIT
 
 COMPUTED: dict[str, Any] = {
     "b1": types.boolean,

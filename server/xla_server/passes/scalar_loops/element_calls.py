@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
-from xla_server.evaluator.lifted import can_lift
+from xla_server.evaluator.vectorized_scalars import can_lift
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor

@@ -23,10 +23,10 @@ from xla_server.codegen.kernel_ir.builder import Body
 from xla_server.codegen.kernel_ir.expressions import Buffer, Index, Role
 from xla_server.codegen.kernel_ir.numba_text import NumbaText
 from xla_server.codegen.loops.stopping import SPAN, span_of, watched_loop
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
-from xla_server.evaluator.run_word import STOP
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.cancellation_flag import STOP
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.runtime.native import callable_at
 
 CPU = Cpu(threads=2)

@@ -14,9 +14,9 @@ from tests.unit.codegen.compiled import on_cpu
 from tests.unit.passes.passing import imported
 from xla_contract.literal import Literal
 from xla_server.backends.cpu import Cpu
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.module import HloModule
 from xla_server.target.target import Target
 

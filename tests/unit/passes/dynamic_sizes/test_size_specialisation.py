@@ -15,8 +15,8 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.rng import RandomDistribution, RngAttributes
 from xla_contract.ops.rng_get_and_update_state import RngGetAndUpdateStateAttributes
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
+from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.plan import make_plan
-from xla_server.evaluator.run import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
 from xla_server.ops.bounds import cut, filled, part_of, stretched

@@ -15,7 +15,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.opcode import Opcode
 from xla_contract.ops.ragged_dot import RaggedDotAttributes
 from xla_contract.stubs import hlo_pb2
-from xla_server.evaluator.run import evaluate
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.passes.canonicalize.float_widening import FloatWidening
 from xla_server.passes.expand.batch_norm_expander import BatchNormExpander

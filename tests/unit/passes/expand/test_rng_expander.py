@@ -12,10 +12,10 @@ from xla_contract.element_type import ElementType as E
 from xla_contract.literal import Literal
 from xla_contract.ops.rng import RandomDistribution
 from xla_contract.shape import Shape
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
-from xla_server.evaluator.run import evaluate
+from xla_server.evaluator.interpret import evaluate
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.module import HloModule
 from xla_server.ops.rng import words_of
 from xla_server.passes.expand.rng_expander import RngExpander

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
-from xla_server.evaluator.run import evaluate
+from xla_server.evaluator.interpret import evaluate
 from xla_server.passes.framework.fixpoint import Fixpoint
 from xla_server.passes.simplify.algebraic_simplifier import AlgebraicSimplifier
 from xla_server.passes.simplify.constant_folding import ConstantFolding
