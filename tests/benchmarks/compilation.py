@@ -10,8 +10,8 @@ from tests.benchmarks.workloads.workload import Workload
 from tests.corpus.jax_programs import lower
 from xla_contract.shape_proto import program_shape_from_proto
 from xla_contract.stubs import hlo_pb2, xla_pb2
-from xla_server.backends.backend import Executable
-from xla_server.backends.cpu import Cpu
+from xla_server.backends.compiled.cpu import Cpu
+from xla_server.backends.platform import Executable
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.importer import import_module
 from xla_server.sessions.executables import SharedExecutables

@@ -11,8 +11,8 @@ import numpy as np
 import xla_client
 from tests.benchmarks.workloads.workload import Workload
 from xla_contract.literal import Literal
-from xla_server.backends.backend import Executable
-from xla_server.backends.cpu import Cpu
+from xla_server.backends.compiled.cpu import Cpu
+from xla_server.backends.platform import Executable
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
 from xla_server.execution.feed_protocol import NoFeeds

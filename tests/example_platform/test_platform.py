@@ -21,8 +21,8 @@ from xla_contract.errors import CancelledError, UnimplementedError
 from xla_contract.literal import Literal
 from xla_server.app.config import Settings
 from xla_server.app.wiring import create_server
-from xla_server.backends.compiled import CompiledBackend
-from xla_server.backends.cpu import Cpu
+from xla_server.backends.compiled.backend import CompiledBackend
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.buffers.assignment import assign
 from xla_server.buffers.code import Code, KernelThunk
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes

@@ -20,7 +20,7 @@ from tests.kernels.corpora import CORPORA
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import imported
 from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, WORD, WRITE, ZERO, kernel_of, parallel
-from xla_server.backends.compilation import compile_module
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.counts import evaluations

@@ -8,7 +8,7 @@ from tests.unit.passes.passing import stated
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.elementwise import ELEMENTWISE as RULES
-from xla_server.backends.compilation import compile_module
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen import kernel
 from xla_server.codegen.kernel_ir.expressions import STOP, Buffer, Index, Role, Value
 from xla_server.codegen.kernel_ir.kernel import Kernel

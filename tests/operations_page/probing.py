@@ -15,7 +15,7 @@ from xla_contract.literal_decoding import ReceivedLiteral
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_contract.stubs import xla_pb2
-from xla_server.backends.backend import Backend
+from xla_server.backends.platform import Backend
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.records import Limits

@@ -173,7 +173,7 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
     ),
     "codegen/trace/elementwise.py": (ONCE, {"converted"}),
     "runtime/host.py": (SHAPE, {"_copied"}),
-    "backends/compiled_executable.py": (SHAPE, {"_add_leaves", "_assembled"}),
+    "backends/compiled/executable.py": (SHAPE, {"_add_leaves", "_assembled"}),
     "backends/host_buffer.py": (SHAPE, {"HostBuffer.placed", "literal_of", "value_of"}),
     "backends/signature.py": (SHAPE, {"_laid_out", "owned"}),
     "xla_client/coercion/checked.py": (ONCE, {"_taker_of"}),

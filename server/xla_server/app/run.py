@@ -15,7 +15,7 @@ from xla_server.app.config import Settings
 from xla_server.app.events import Events
 from xla_server.app.platforms import create_backend
 from xla_server.app.wiring import create_server
-from xla_server.backends.backend import Backend
+from xla_server.backends.platform import Backend
 from xla_server.identity.policy import Reach, reach_of
 from xla_server.rpc.server import RpcServer
 

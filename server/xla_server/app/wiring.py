@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from xla_server.app.access import Access, prepare_access
 from xla_server.app.config import Settings
 from xla_server.app.platforms import create_backend
-from xla_server.backends.backend import Backend
+from xla_server.backends.platform import Backend
 from xla_server.rpc.places import PlaceLimits
 from xla_server.rpc.pools import PoolSizes
 from xla_server.rpc.server import RpcOptions, RpcServer, serving

@@ -6,8 +6,8 @@ from typing import NamedTuple, Protocol
 
 from xla_contract.literal import Literal
 from xla_contract.shape import ProgramShape, Shape
-from xla_server.backends.dump_directory import DumpFiles
-from xla_server.backends.options import DEFAULTS, CompileOptions
+from xla_server.backends.compile_options import DEFAULTS, CompileOptions
+from xla_server.backends.diagnostics.dump_directory import DumpFiles
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.buffers.work import ProgramWork
 from xla_server.execution.cancellation import Cancellation

@@ -2,20 +2,22 @@
 
 from collections.abc import Iterator
 
-from xla_server.custom_calls import (
-    approximate_topk,
+from xla_server.custom_calls.linear_algebra import (
     factorizations,
-    markers,
-    perturbed,
-    portable,
-    random_state,
+    perturbed_tridiagonal,
     solvers,
     spectral,
 )
-from xla_server.custom_calls.batched import ELEMENTS
-from xla_server.custom_calls.lapack import PREFIX
-from xla_server.custom_calls.registry import Registry
+from xla_server.custom_calls.linear_algebra.batched import ELEMENTS
+from xla_server.custom_calls.linear_algebra.lapack import PREFIX
 from xla_server.custom_calls.target import CustomCallTarget
+from xla_server.custom_calls.target_registry import Registry
+from xla_server.custom_calls.targets import (
+    approximate_topk,
+    partitioning_markers,
+    portable,
+    random_state,
+)
 
 
 def builtin_targets() -> Iterator[CustomCallTarget]:
@@ -24,10 +26,10 @@ def builtin_targets() -> Iterator[CustomCallTarget]:
         for family in (factorizations, solvers, spectral):
             for name, kernel in family.kernels(element).items():
                 yield kernel.target(f"lapack_{PREFIX[element]}{name}_ffi")
-    yield perturbed.TARGET
+    yield perturbed_tridiagonal.TARGET
     yield approximate_topk.TARGET
     yield from portable.TARGETS
-    yield from markers.TARGETS
+    yield from partitioning_markers.TARGETS
     yield random_state.TARGET
 
 

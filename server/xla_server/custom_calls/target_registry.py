@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from xla_contract.errors import UnimplementedError, XlaError
-from xla_server.custom_calls import callbacks
-from xla_server.custom_calls.foreign import Signature, function_target, symbol_target
+from xla_server.custom_calls import unsupported_targets
 from xla_server.custom_calls.target import CustomCallTarget
+from xla_server.custom_calls.user_functions import Signature, function_target, symbol_target
 from xla_server.ir.module import HloInstruction
 
 _NAMES_SHOWN = 3
@@ -91,8 +91,8 @@ class Registry:
         """
         name: str = instruction.attributes.target
         target = self._targets.get(name)
-        if target is None and name in callbacks.TARGETS:
-            raise UnimplementedError(f'target "{name}" {callbacks.REASON}').at(
+        if target is None and name in unsupported_targets.TARGETS:
+            raise UnimplementedError(f'target "{name}" {unsupported_targets.REASON}').at(
                 instruction.opcode, instruction.name
             )
         if target is None:

@@ -1,7 +1,8 @@
 """The cost of a program that evaluates each instruction once: the measure of recomputation.
 
-It differs from `cost.py`, which counts as XLA's HLO cost analysis does, in reductions alone: a loop
-combines every element with an accumulator, so n elements are n combinations and not n - 1.
+It differs from `cost_analysis.py`, which counts as XLA's HLO cost analysis does, in reductions
+alone: a loop combines every element with an accumulator, so n elements are n
+combinations and not n - 1.
 """
 
 import math

@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from xla_contract.opcode import Opcode
-from xla_server.custom_calls.builtin import BUILTIN
-from xla_server.custom_calls.registry import Registry
+from xla_server.custom_calls.builtin_targets import BUILTIN
+from xla_server.custom_calls.target_registry import Registry
 from xla_server.evaluator.dynamic_shapes import at_actual_sizes
 from xla_server.execution.memory_check import is_large
 from xla_server.ir.module import HloComputation, HloInstruction

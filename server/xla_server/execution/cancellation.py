@@ -60,10 +60,10 @@ class Cancellation:
 
     @property
     def word(self) -> int:
-        """The address of an int64: the value of `cancellation_flag` for a run that goes on, stops or
-        waits.
+        """The address of an int64 with a value of `cancellation_flag`.
 
-        Native code reads it; it lives as long as this object.
+        It says whether the run goes on, stops or waits. Native code reads it; it lives as long as
+        this object.
         """
         word = self._word
         if word is None:

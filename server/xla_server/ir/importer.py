@@ -14,8 +14,8 @@ from xla_contract.ops.registry import definition
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import program_shape_from_proto, shape_from_proto
 from xla_contract.stubs import hlo_pb2, xla_data_pb2
-from xla_server.ir.decoration import decoration_of, present_fields
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.unmodelled_fields import decoration_of, present_fields
 
 MAX_COMPUTATION_ID = 2**31 - 1
 """Computation ids are the upper half of instruction ids in the writing of today's XLA."""

@@ -12,7 +12,7 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 from xla_contract.errors import InternalError, ResourceExhaustedError, XlaError
-from xla_server.backends.incidents import new_incident
+from xla_server.backends.diagnostics.incidents import new_incident
 
 DOMAIN = "xla-service"
 """Of google.rpc.ErrorInfo."""

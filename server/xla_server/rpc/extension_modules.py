@@ -7,7 +7,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.shape_proto import program_shape_to_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_server.backends.options import DumpFormat, Pattern
+from xla_server.backends.compile_options import DumpFormat, Pattern
 from xla_server.buffers.work import Work
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.held_answers import Response, held

@@ -6,7 +6,7 @@ from typing import Any
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import xla_data_pb2
-from xla_server.backends.backend import Profile
+from xla_server.backends.platform import Profile
 
 
 def profile_to_proto(profile: Profile) -> xla_data_pb2.ExecutionProfile:

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.backends.backend import Executable
+from xla_server.backends.platform import Executable
 from xla_server.sessions.caller import Caller
 from xla_server.sessions.caller_shares import CallerShares, CallerUse, Level, levels
 

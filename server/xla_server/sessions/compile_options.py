@@ -1,12 +1,7 @@
 """ExecutionOptions, as clients write them -> what a platform is told."""
 
 from xla_contract.stubs import xla_pb2
-from xla_server.backends.options import (
-    CompileOptions,
-    DumpFormat,
-    DumpOptions,
-    Pattern,
-)
+from xla_server.backends.compile_options import CompileOptions, DumpFormat, DumpOptions, Pattern
 from xla_server.passes.framework.selection import HIGHEST_LEVEL, PassOptions
 
 _EFFORTS = {

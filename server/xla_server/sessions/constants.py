@@ -17,9 +17,9 @@ from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.peak_memory import temporary_bytes
 from xla_server.evaluator.plan import Plans
 from xla_server.execution.cancellation import Cancellation
-from xla_server.ir.effects import SIDE_EFFECTS
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
+from xla_server.ir.side_effects import SIDE_EFFECTS
 from xla_server.ir.verifier import verify
 
 _NOT_CONSTANT = SIDE_EFFECTS | {Opcode.REPLICA_ID, Opcode.PARTITION_ID}

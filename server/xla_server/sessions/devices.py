@@ -11,7 +11,7 @@ from xla_contract.errors import (
     InvalidArgumentError,
     ResourceExhaustedError,
 )
-from xla_server.backends.backend import Device
+from xla_server.backends.platform import Device
 from xla_server.sessions.feeds import DeviceFeeds
 
 REPLICA_COUNT = 1

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
-from xla_server.backends.backend import Backend
+from xla_server.backends.platform import Backend
 from xla_server.runtime.blocks import BlockPool
 from xla_server.sessions.answer_memory import AnswerMemory
 from xla_server.sessions.arena_pool import ArenaPool

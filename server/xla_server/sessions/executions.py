@@ -21,8 +21,8 @@ from xla_contract.errors import (
     XlaError,
 )
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_server.backends.backend import Profile
-from xla_server.backends.incidents import new_incident
+from xla_server.backends.diagnostics.incidents import new_incident
+from xla_server.backends.platform import Profile
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.data import Reservation
 from xla_server.sessions.handles import HandleKind, HandleTable

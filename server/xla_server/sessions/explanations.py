@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from xla_contract.errors import InvalidArgumentError
-from xla_server.backends.backend import Buffer, Executable
-from xla_server.backends.dump_directory import MAX_MODULE_BYTES, DumpInMemory
-from xla_server.backends.options import CompileOptions, DumpFormat, DumpOptions, Pattern
+from xla_server.backends.compile_options import CompileOptions, DumpFormat, DumpOptions, Pattern
+from xla_server.backends.diagnostics.dump_directory import MAX_MODULE_BYTES, DumpInMemory
+from xla_server.backends.platform import Buffer, Executable
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.buffers.work import Work, work_once
 from xla_server.execution.cancellation import Cancellation

@@ -9,14 +9,14 @@ from xla_contract.parsed_size import require_parsable
 from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import hlo_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_server.backends.dump import constant_bytes
-from xla_server.backends.options import DumpFormat
+from xla_server.backends.compile_options import DumpFormat
+from xla_server.backends.diagnostics.dump import constant_bytes
 from xla_server.execution.cancellation import Cancellation
+from xla_server.ir.drawings.graphviz import print_dot
+from xla_server.ir.drawings.html import print_html
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
-from xla_server.ir.text.dot import print_dot
-from xla_server.ir.text.html import print_html
 from xla_server.ir.text.parser import parse_module
 from xla_server.ir.text.printer import print_module
 from xla_server.ir.verifier import verify

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from xla_contract.errors import XlaError
 from xla_contract.shape import Shape
-from xla_server.backends.backend import Buffer
+from xla_server.backends.platform import Buffer
 
 
 class Awaitable(Protocol):

@@ -8,8 +8,8 @@ from xla_contract.errors import InvalidArgumentError, UnimplementedError, XlaErr
 from xla_contract.shape import ProgramShape, Shape
 from xla_contract.shape_proto import program_shape_from_proto, shape_from_proto
 from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_pb2
-from xla_server.backends.backend import Device
-from xla_server.backends.options import CompileOptions, DumpOptions
+from xla_server.backends.compile_options import CompileOptions, DumpOptions
+from xla_server.backends.platform import Device
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.sessions.compile_options import compile_options

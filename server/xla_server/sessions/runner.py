@@ -14,9 +14,9 @@ from xla_contract.errors import (
 )
 from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2, xla_pb2
-from xla_server.backends.backend import Buffer, Device, Executable, Execution, Profile
-from xla_server.backends.dump_directory import DumpFiles
-from xla_server.backends.options import CompileOptions
+from xla_server.backends.compile_options import CompileOptions
+from xla_server.backends.diagnostics.dump_directory import DumpFiles
+from xla_server.backends.platform import Buffer, Device, Executable, Execution, Profile
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels
 from xla_server.sessions.caller import LOCAL, LOCAL_FLOW, Caller, Flow

@@ -14,7 +14,7 @@ from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_from_proto
-from xla_server.backends.backend import Buffer, Device, Profile
+from xla_server.backends.platform import Buffer, Device, Profile
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.data import Reservation
 from xla_server.sessions.devices import checked_device

@@ -14,7 +14,7 @@ from xla_contract.errors import (
 )
 from xla_contract.linear_chunks import LinearWriter
 from xla_contract.shape import Shape
-from xla_server.backends.backend import Device
+from xla_server.backends.platform import Device
 from xla_server.sessions.data import Reservation
 from xla_server.sessions.service import XlaService
 

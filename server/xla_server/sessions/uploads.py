@@ -27,7 +27,7 @@ from xla_contract.errors import (
 )
 from xla_contract.linear_chunks import LinearWriter
 from xla_contract.shape import Shape
-from xla_server.backends.backend import Device
+from xla_server.backends.platform import Device
 from xla_server.execution.memory_check import LARGE, require_bytes
 from xla_server.runtime.blocks import block_size
 from xla_server.sessions.devices import DeviceHandle

@@ -18,7 +18,7 @@ from tests.benchmarks.sweep.comparing import verdict
 from tests.benchmarks.sweep.program import Program
 from xla_contract.errors import XlaError
 from xla_contract.literal import Literal
-from xla_server.backends.cpu import Cpu
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
 from xla_server.execution.feed_protocol import NoFeeds

@@ -10,7 +10,7 @@ from tests.fuzz.answers.judge import Judgement, judge
 from xla_contract.opcode import Opcode
 from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_contract.stubs import hlo_pb2
-from xla_server.custom_calls.builtin import BUILTIN
+from xla_server.custom_calls.builtin_targets import BUILTIN
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.evaluator.interpret import Run
 from xla_server.evaluator.plan import Plans

@@ -11,8 +11,8 @@ from xla_contract.element_type import ElementType
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
-from xla_server.backends.cpu import Cpu
-from xla_server.backends.options import DEFAULTS, CompileOptions
+from xla_server.backends.compile_options import DEFAULTS, CompileOptions
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.buffers.assignment import Assignment
 from xla_server.buffers.code import Code, CopyThunk
 from xla_server.evaluator.interpret import evaluate

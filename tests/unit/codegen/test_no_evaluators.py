@@ -15,7 +15,7 @@ from tests.corpus.jax_vocabulary import GROUPS, Group
 from tests.unit.codegen.compiled import CPU, imported
 from xla_contract.literal import Literal
 from xla_contract.opcode import Opcode
-from xla_server.backends.compilation import compile_module
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import HostThunk
 from xla_server.codegen.lower.host import HOST_OPCODES, lower_host
 from xla_server.codegen.lower.lowerings import LOWERINGS

@@ -13,8 +13,8 @@ from xla_contract.errors import InternalError, ShapeError, UnimplementedError
 from xla_contract.opcode import Opcode
 from xla_contract.ops.custom_call import CustomCallAttributes
 from xla_contract.shape import Shape
-from xla_server.custom_calls.builtin import BUILTIN, builtin_registry
-from xla_server.custom_calls.registry import Registry
+from xla_server.custom_calls.builtin_targets import BUILTIN, builtin_registry
+from xla_server.custom_calls.target_registry import Registry
 from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.plan import Plans
 from xla_server.ir.module import HloComputation, HloInstruction

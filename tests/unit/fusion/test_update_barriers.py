@@ -7,7 +7,7 @@ import pytest
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import copied_bytes
 from tests.unit.passes.passing import assert_kept, passed
-from xla_server.backends.compilation import compile_module
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.assignment import assign
 from xla_server.buffers.code import KernelThunk
 from xla_server.fusion.update_barriers import UpdateBarriers

@@ -16,7 +16,7 @@ from tests.processors import TARGET
 from tests.unit.passes.passing import drawn, leaves, tame
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import hlo_pb2
-from xla_server.backends.compilation import steps_of
+from xla_server.backends.compiled.compilation import steps_of
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule

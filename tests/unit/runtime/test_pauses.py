@@ -11,7 +11,7 @@ from tests.fault.programs import endless as endless_loops
 from tests.unit.sessions import runs
 from xla_client import Computation
 from xla_contract.errors import CancelledError
-from xla_server.backends.cpu import Cpu
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.records import Limits

@@ -8,8 +8,8 @@ from xla_client import Shape, ops
 from xla_client.builder import Builder, Op
 from xla_contract.errors import CancelledError
 from xla_contract.literal import Literal
-from xla_server.backends.compiled_executable import CompiledExecutable
-from xla_server.backends.cpu import Cpu
+from xla_server.backends.compiled.cpu import Cpu
+from xla_server.backends.compiled.executable import CompiledExecutable
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
 from xla_server.execution.feed_protocol import NoFeeds

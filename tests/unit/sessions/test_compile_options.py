@@ -2,7 +2,7 @@ import pytest
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_pb2
-from xla_server.backends.options import DEFAULTS, DumpFormat, DumpOptions, Pattern
+from xla_server.backends.compile_options import DEFAULTS, DumpFormat, DumpOptions, Pattern
 from xla_server.passes.framework.selection import PassOptions
 from xla_server.sessions.compile_options import compile_options
 

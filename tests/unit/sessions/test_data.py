@@ -9,8 +9,8 @@ from xla_contract.errors import (
 )
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
-from xla_server.backends.backend import Buffer
 from xla_server.backends.interpreter import Interpreter
+from xla_server.backends.platform import Buffer
 from xla_server.sessions.data import DataTable
 from xla_server.sessions.device_memory import DeviceMemory
 from xla_server.sessions.handles import HandleFactory

@@ -9,7 +9,7 @@ from xla_contract.errors import (
     ResourceExhaustedError,
 )
 from xla_contract.stubs import xla_data_pb2, xla_pb2
-from xla_server.backends.backend import Device
+from xla_server.backends.platform import Device
 from xla_server.sessions.devices import DeviceHandle, Devices, checked_device
 from xla_server.sessions.feeds import DeviceFeeds
 

@@ -14,7 +14,7 @@ from xla_contract.errors import (
     UnauthenticatedError,
 )
 from xla_contract.shape import ProgramShape, Shape
-from xla_server.backends.options import DEFAULTS
+from xla_server.backends.compile_options import DEFAULTS
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.caller import LOCAL, Caller

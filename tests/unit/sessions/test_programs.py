@@ -10,7 +10,7 @@ from xla_contract.errors import InternalError, InvalidArgumentError, Unimplement
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_pb2
-from xla_server.backends.backend import Device
+from xla_server.backends.platform import Device
 from xla_server.sessions.programs import Program, prepare_program, require_program
 
 DEVICE = Device(0, "interpreter")

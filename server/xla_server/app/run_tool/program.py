@@ -21,7 +21,7 @@ from xla_server.app.run_tool.array_files import (
 )
 from xla_server.app.run_tool.comparison import compared
 from xla_server.app.run_tool.runners import Outcome, run_on_backend, run_on_jax, run_on_server
-from xla_server.backends.backend import Backend
+from xla_server.backends.platform import Backend
 from xla_server.ir.module import HloModule
 
 _PRINTED_ELEMENTS = 100

@@ -13,7 +13,7 @@ from xla_contract.literal_proto import literal_from_proto, literal_to_proto
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_pb2
 from xla_server.app.calling.remote import Remote
-from xla_server.backends.backend import Backend
+from xla_server.backends.platform import Backend
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
 from xla_server.execution.feed_protocol import NoFeeds

@@ -14,26 +14,26 @@ from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.literal import Literal
 from xla_contract.opcode import Opcode
 from xla_contract.shape import ProgramShape
-from xla_server.backends.backend import Buffer, Device
-from xla_server.backends.compilation import Compilation, compile_module
-from xla_server.backends.compiled_executable import CompiledExecutable
+from xla_server.backends.compile_options import DEFAULTS, CompileOptions
+from xla_server.backends.compiled.compilation import Compilation, compile_module
+from xla_server.backends.compiled.dynamic_executable import DynamicExecutable
+from xla_server.backends.compiled.executable import CompiledExecutable
+from xla_server.backends.compiled.precompilation import Preparation
+from xla_server.backends.compiled.size_variants import SizedPrograms
 from xla_server.backends.device_buffer import DeviceBuffer
-from xla_server.backends.dump import Dump
-from xla_server.backends.dump_directory import DumpDirectory, DumpFiles
-from xla_server.backends.dynamic_executable import DynamicExecutable
-from xla_server.backends.incidents import Incidents
+from xla_server.backends.diagnostics.dump import Dump
+from xla_server.backends.diagnostics.dump_directory import DumpDirectory, DumpFiles
+from xla_server.backends.diagnostics.incidents import Incidents
 from xla_server.backends.loaded_program import LoadedProgram
-from xla_server.backends.options import DEFAULTS, CompileOptions
-from xla_server.backends.preparation import Preparation
+from xla_server.backends.platform import Buffer, Device
 from xla_server.backends.signature import has_state, laid_out, relaid_bytes
-from xla_server.backends.sized_programs import SizedPrograms
 from xla_server.backends.support import require_supported
 from xla_server.buffers.assignment import memory_use, require_fit
 from xla_server.buffers.code import Code, KernelCode, KernelError, KernelThunk
 from xla_server.codegen.lower.fusion_faults import FUSED, FUSION_FAULTS
 from xla_server.codegen.lower.lowering import Lower
-from xla_server.custom_calls.builtin import BUILTIN
-from xla_server.custom_calls.registry import Registry
+from xla_server.custom_calls.builtin_targets import BUILTIN
+from xla_server.custom_calls.target_registry import Registry
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloInstruction, HloModule
@@ -61,7 +61,7 @@ class PlatformOptions(TypedDict, total=False):
 class CompiledBackend(abc.ABC):
     """A platform of `device_count` devices that compiles programs for one target.
 
-    Implements xla_server.backends.backend.Backend but for `to_device`. Instructions are lowered by
+    Implements xla_server.backends.platform.Backend but for `to_device`. Instructions are lowered by
     `lowerings`, and `preparation` compiles what programs share.
     """
 

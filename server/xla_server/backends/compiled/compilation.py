@@ -12,8 +12,8 @@ from xla_server.buffers.work import ProgramWork, work_of, work_once
 from xla_server.codegen.lower.lowering import Lower, lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.codegen.lower.recomputation import LoopNestCosts
-from xla_server.custom_calls.builtin import BUILTIN
-from xla_server.custom_calls.registry import Registry
+from xla_server.custom_calls.builtin_targets import BUILTIN
+from xla_server.custom_calls.target_registry import Registry
 from xla_server.fusion.pipeline import fusions
 from xla_server.ir.module import HloModule
 from xla_server.passes.framework.editor import copy_module

@@ -6,11 +6,11 @@ from typing import Unpack
 
 from xla_contract.literal import Literal
 from xla_contract.opcode import Opcode
-from xla_server.backends.backend import Device
-from xla_server.backends.compilation import Compilation
-from xla_server.backends.compiled import CompiledBackend, PlatformOptions
+from xla_server.backends.compiled.backend import CompiledBackend, PlatformOptions
+from xla_server.backends.compiled.compilation import Compilation
+from xla_server.backends.compiled.precompilation import preparation
 from xla_server.backends.host_buffer import HostBuffer
-from xla_server.backends.preparation import preparation
+from xla_server.backends.platform import Device
 from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.lower.lowering import Lower

@@ -16,15 +16,15 @@ import numpy as np
 from xla_contract.errors import InternalError, XlaError
 from xla_contract.opcode import Opcode
 from xla_contract.shape import ProgramShape
-from xla_server.backends.backend import Buffer, Device, Execution, Profile
+from xla_server.backends.compiled.size_variants import SizedProgram, SizedPrograms
 from xla_server.backends.device_buffer import DeviceBuffer
-from xla_server.backends.dump import Dump, constant_bytes
-from xla_server.backends.profile import write_profile
+from xla_server.backends.diagnostics.dump import Dump, constant_bytes
+from xla_server.backends.diagnostics.profile import write_profile
+from xla_server.backends.diagnostics.walk_times import WalkTimes
+from xla_server.backends.platform import Buffer, Device, Execution, Profile
 from xla_server.backends.signature import argument_values, has_state, owned
-from xla_server.backends.sized_programs import SizedProgram, SizedPrograms
-from xla_server.backends.walk_times import WalkTimes
 from xla_server.buffers.assignment import MemoryUse
-from xla_server.custom_calls.registry import Registry
+from xla_server.custom_calls.target_registry import Registry
 from xla_server.evaluator.dynamic_shapes import ANY_SIZE, has_dynamic_shapes
 from xla_server.evaluator.interpret import Run
 from xla_server.evaluator.plan import Plan, Plans, Step
@@ -65,7 +65,7 @@ LARGEST_CONSTANT = 1 << 16
 
 
 class DynamicExecutable:
-    """A program of dynamic shape. Implements xla_server.backends.backend.Executable.
+    """A program of dynamic shape. Implements xla_server.backends.platform.Executable.
 
     The times of each execution's steps and rows are written to `dump`, if there is one.
     """

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.shape import ProgramShape, Shape
-from xla_server.backends.backend import Buffer, Device, Execution, Profile
 from xla_server.backends.device_buffer import DeviceBuffer, Memory
-from xla_server.backends.dump import Dump
+from xla_server.backends.diagnostics.dump import Dump
+from xla_server.backends.diagnostics.profile import measured_rows, write_profile
 from xla_server.backends.loaded_program import LoadedProgram
-from xla_server.backends.profile import measured_rows, write_profile
+from xla_server.backends.platform import Buffer, Device, Execution, Profile
 from xla_server.backends.signature import argument_buffer, relaid_bytes
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels, OwnChannels, channel_ends
@@ -28,7 +28,7 @@ _DONATING = 4
 
 
 class CompiledExecutable:
-    """A compiled program. Implements xla_server.backends.backend.Executable.
+    """A compiled program. Implements xla_server.backends.platform.Executable.
 
     Its arguments and results are `buffers`. The times of each execution's rows are written to
     `dump`, if there is one.

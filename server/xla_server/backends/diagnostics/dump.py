@@ -5,15 +5,15 @@ import logging
 
 from xla_contract.opcode import Opcode
 from xla_contract.stubs import hlo_pb2
-from xla_server.backends.dump_directory import DumpFiles
-from xla_server.backends.options import DumpFormat, DumpOptions
+from xla_server.backends.compile_options import DumpFormat, DumpOptions
+from xla_server.backends.diagnostics.dump_directory import DumpFiles
 from xla_server.buffers.assignment import Assignment
 from xla_server.buffers.code import Code, KernelThunk
 from xla_server.buffers.listing import buffer_listing, row_listing
+from xla_server.ir.drawings.graphviz import print_dot
+from xla_server.ir.drawings.html import print_html
 from xla_server.ir.exporter import export_module
 from xla_server.ir.module import HloModule
-from xla_server.ir.text.dot import print_dot
-from xla_server.ir.text.html import print_html
 from xla_server.ir.text.printer import print_module
 
 _LOG = logging.getLogger(__name__)

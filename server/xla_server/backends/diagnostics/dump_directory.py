@@ -11,8 +11,8 @@ from xla_contract.errors import (
     InvalidArgumentError,
     ResourceExhaustedError,
 )
-from xla_server.backends.options import DumpOptions
-from xla_server.backends.private_files import (
+from xla_server.backends.compile_options import DumpOptions
+from xla_server.backends.diagnostics.private_files import (
     make_directory,
     make_or_close_directory,
     write_file,

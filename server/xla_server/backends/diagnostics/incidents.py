@@ -8,10 +8,10 @@ from pathlib import Path
 
 from xla_contract.errors import InternalError
 from xla_contract.stubs import hlo_pb2
-from xla_server.backends.dump import constant_bytes
-from xla_server.backends.dump_directory import DumpFiles
-from xla_server.backends.options import CompileOptions
-from xla_server.backends.private_files import make_directories, make_directory
+from xla_server.backends.compile_options import CompileOptions
+from xla_server.backends.diagnostics.dump import constant_bytes
+from xla_server.backends.diagnostics.dump_directory import DumpFiles
+from xla_server.backends.diagnostics.private_files import make_directories, make_directory
 from xla_server.ir.exporter import export_module
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.ir.text.printer import print_module

@@ -4,7 +4,7 @@ import dataclasses
 import json
 from collections.abc import Sequence
 
-from xla_server.backends.dump import Dump
+from xla_server.backends.diagnostics.dump import Dump
 from xla_server.buffers.code import (
     Branch,
     Code,

@@ -4,8 +4,8 @@ import contextlib
 import time
 from collections.abc import Iterator
 
+from xla_server.backends.diagnostics.profile import Event, Measured, Timed, measured_rows
 from xla_server.backends.loaded_program import LoadedProgram
-from xla_server.backends.profile import Event, Measured, Timed, measured_rows
 from xla_server.runtime.row_times import MAX_SPANS, RowTimes
 
 _SPANS = MAX_SPANS // 16

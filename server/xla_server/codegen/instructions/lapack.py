@@ -16,7 +16,7 @@ from xla_server.codegen.instructions.blas import (
     routine,
     routine_address,
 )
-from xla_server.custom_calls.lapack import asked
+from xla_server.custom_calls.linear_algebra.lapack import asked
 
 LETTER = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 """The first letter of the routines of each type."""

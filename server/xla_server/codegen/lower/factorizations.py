@@ -1,6 +1,7 @@
 """Lowering of LAPACK's calls for Cholesky, LU and QR factors.
 
-Semantics: xla_server.custom_calls.factorizations, and portable for the names of all platforms.
+Semantics: xla_server.custom_calls.linear_algebra.factorizations, and targets.portable for the
+names of all platforms.
 """
 
 from collections.abc import Mapping

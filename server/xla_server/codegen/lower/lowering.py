@@ -8,8 +8,8 @@ from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Row, Value
 from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS, is_fault
-from xla_server.custom_calls.builtin import BUILTIN
-from xla_server.custom_calls.registry import Registry
+from xla_server.custom_calls.builtin_targets import BUILTIN
+from xla_server.custom_calls.target_registry import Registry
 from xla_server.evaluator.cost_analysis import Cost
 from xla_server.evaluator.plan import in_order
 from xla_server.ir.explicit_stack import Deep, result_of

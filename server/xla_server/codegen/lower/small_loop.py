@@ -22,9 +22,9 @@ from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, TooManyCopiesError, Tracer, integer
 from xla_server.ir.affine import Affine, linear
-from xla_server.ir.effects import has_side_effect
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ir.side_effects import has_side_effect
 from xla_server.target.kernel_tuning import SmallLoops
 
 

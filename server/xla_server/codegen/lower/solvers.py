@@ -1,6 +1,6 @@
 """Lowering of LAPACK's calls for systems that need no factors.
 
-Semantics: xla_server.custom_calls.solvers and perturbed.
+Semantics: xla_server.custom_calls.linear_algebra.solvers and perturbed.
 """
 
 from collections.abc import Mapping

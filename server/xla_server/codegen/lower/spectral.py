@@ -1,7 +1,7 @@
 """Lowering of LAPACK's calls for eigenvalues, singular values and what leads to them.
 
-Semantics: xla_server.custom_calls.spectral, and portable for Eigh. A result that LAPACK leaves
-unset because it found none is zero, as in LAPACK's Python wrappers.
+Semantics: xla_server.custom_calls.linear_algebra.spectral, and targets.portable for Eigh. A
+result that LAPACK leaves unset because it found none is zero, as in LAPACK's Python wrappers.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from xla_server.codegen.lower.matrix_kernel import (
     real,
 )
 from xla_server.custom_calls.attributes import parse_attributes
-from xla_server.custom_calls.spectral import NOT_FINITE
+from xla_server.custom_calls.linear_algebra.spectral import NOT_FINITE
 from xla_server.ir.module import HloInstruction
 
 _S32 = ElementType.S32

@@ -1,6 +1,6 @@
 """Tridiagonal systems that may be singular, solved by kernels.
 
-Semantics: xla_server.custom_calls.perturbed, step by step.
+Semantics: xla_server.custom_calls.linear_algebra.perturbed_tridiagonal, step by step.
 """
 
 from typing import Any

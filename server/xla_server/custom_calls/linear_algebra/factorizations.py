@@ -10,9 +10,17 @@ import numpy as np
 
 from xla_contract.element_type import ElementType
 from xla_contract.shape import Shape
-from xla_server.custom_calls.batched import MATRIX, PIVOTS, STATUS, VECTOR, Call, Kernel, Matrix
-from xla_server.custom_calls.lapack import routine, work
-from xla_server.custom_calls.pivoted import factored
+from xla_server.custom_calls.linear_algebra.batched import (
+    MATRIX,
+    PIVOTS,
+    STATUS,
+    VECTOR,
+    Call,
+    Kernel,
+    Matrix,
+)
+from xla_server.custom_calls.linear_algebra.lapack import routine, work
+from xla_server.custom_calls.linear_algebra.pivoted import factored
 
 
 def cholesky_shapes(call: Call) -> Shape:

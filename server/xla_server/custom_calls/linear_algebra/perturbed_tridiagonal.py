@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from xla_contract.shape import Shape
-from xla_server.custom_calls.batched import MATRIX, VECTOR, Call, Kernel, Matrix
-from xla_server.custom_calls.solvers import tridiagonal_shapes
+from xla_server.custom_calls.linear_algebra.batched import MATRIX, VECTOR, Call, Kernel, Matrix
+from xla_server.custom_calls.linear_algebra.solvers import tridiagonal_shapes
 
 
 def solution_shape(call: Call) -> Shape:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from xla_contract.element_type import ElementType
-from xla_server.custom_calls.lapack import PREFIX, asked
+from xla_server.custom_calls.linear_algebra.lapack import PREFIX, asked
 
 
 def _address(capsule: Any) -> int:

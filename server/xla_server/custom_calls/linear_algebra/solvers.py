@@ -10,8 +10,15 @@ import numpy as np
 
 from xla_contract.element_type import ElementType
 from xla_contract.shape import Shape
-from xla_server.custom_calls.batched import MATRIX, STATUS, VECTOR, Call, Kernel, Matrix
-from xla_server.custom_calls.lapack import blas_routine, routine
+from xla_server.custom_calls.linear_algebra.batched import (
+    MATRIX,
+    STATUS,
+    VECTOR,
+    Call,
+    Kernel,
+    Matrix,
+)
+from xla_server.custom_calls.linear_algebra.lapack import blas_routine, routine
 
 _TRANSPOSE = {"N": 0, "T": 1, "C": 2}
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from xla_contract.element_type import ElementType
 from xla_contract.shape import Shape
-from xla_server.custom_calls.batched import MATRIX, STATUS, Call, Kernel, Matrix
-from xla_server.custom_calls.lapack import asked, routine
+from xla_server.custom_calls.linear_algebra.batched import MATRIX, STATUS, Call, Kernel, Matrix
+from xla_server.custom_calls.linear_algebra.lapack import asked, routine
 
 NOT_FINITE = -4
 """The status JAX's kernels give where LAPACK would not stop on NaN or infinity."""

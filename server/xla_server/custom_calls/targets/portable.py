@@ -14,8 +14,8 @@ from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.shape import Shape
 from xla_server.custom_calls.attributes import Attribute
-from xla_server.custom_calls.batched import MATRIX, VECTOR, Call, Kernel, Matrix
-from xla_server.custom_calls.factorizations import (
+from xla_server.custom_calls.linear_algebra.batched import MATRIX, VECTOR, Call, Kernel, Matrix
+from xla_server.custom_calls.linear_algebra.factorizations import (
     lu,
     no_reflectors,
     qr,
@@ -23,7 +23,7 @@ from xla_server.custom_calls.factorizations import (
     reflectors,
     reflectors_shapes,
 )
-from xla_server.custom_calls.spectral import hermitian_parts
+from xla_server.custom_calls.linear_algebra.spectral import hermitian_parts
 from xla_server.custom_calls.target import CustomCallTarget, require_result, require_static
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value

@@ -15,7 +15,7 @@ from xla_contract.dimension_numbers import (
     Window,
     WindowDimension,
 )
-from xla_server.ir.text.reader import HloReader, quoted
+from xla_server.ir.text.scanner import HloReader, quoted
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
 from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ir.text.attribute_kinds import Kind
 from xla_server.ir.text.decorations import IGNORED, read_decoration
-from xla_server.ir.text.form import REQUIRED, Form
-from xla_server.ir.text.kinds import Kind
-from xla_server.ir.text.reader import HloReader
+from xla_server.ir.text.forms.form import REQUIRED, Form
+from xla_server.ir.text.scanner import HloReader
 
 
 @dataclasses.dataclass(slots=True)

@@ -6,9 +6,9 @@ from typing import Any
 
 from xla_contract.shape import ProgramShape
 from xla_contract.stubs import hlo_pb2
+from xla_server.ir.text.attribute_kinds import INTEGERS, STRING
 from xla_server.ir.text.decorations import frontend_text, read_frontend
-from xla_server.ir.text.kinds import INTEGERS, STRING
-from xla_server.ir.text.reader import HloReader
+from xla_server.ir.text.scanner import HloReader
 
 _IGNORED = frozenset(
     {

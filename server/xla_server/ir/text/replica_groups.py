@@ -13,8 +13,8 @@ from xla_contract.replica_groups import (
     mesh_axes_groups,
 )
 from xla_contract.stubs import xla_data_pb2
-from xla_server.ir.text.kinds import INTEGER_PAIRS, Kind
-from xla_server.ir.text.reader import HloReader
+from xla_server.ir.text.attribute_kinds import INTEGER_PAIRS, Kind
+from xla_server.ir.text.scanner import HloReader
 
 T = TypeVar("T")
 

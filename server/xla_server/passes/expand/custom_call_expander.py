@@ -4,13 +4,13 @@ from xla_contract.errors import XlaError
 from xla_contract.opcode import Opcode
 from xla_contract.ops.sort import SortAttributes
 from xla_contract.ops.topk import TopKAttributes
-from xla_server.custom_calls import approximate_topk, markers
-from xla_server.custom_calls.builtin import BUILTIN
+from xla_server.custom_calls.builtin_targets import BUILTIN
+from xla_server.custom_calls.targets import approximate_topk, partitioning_markers
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import RewritePass
 
-_EXPANDED = frozenset({"TopK", approximate_topk.TARGET.name, *markers.NAMES})
+_EXPANDED = frozenset({"TopK", approximate_topk.TARGET.name, *partitioning_markers.NAMES})
 
 
 class CustomCallExpander(RewritePass):
@@ -29,7 +29,7 @@ class CustomCallExpander(RewritePass):
             BUILTIN.resolve(i)
         except XlaError:
             return None
-        if i.attributes.target in markers.NAMES:
+        if i.attributes.target in partitioning_markers.NAMES:
             return i.operands[0]
         if i.attributes.target == "TopK":
             count = i.shape.tuple_shapes[0].dimensions[-1]

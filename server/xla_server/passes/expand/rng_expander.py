@@ -8,7 +8,7 @@ from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.custom_call import CustomCallAttributes
 from xla_contract.ops.rng import RandomDistribution
 from xla_contract.ops.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
-from xla_server.custom_calls import random_state
+from xla_server.custom_calls.targets import random_state
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.rng import (
     LOW_WORD,

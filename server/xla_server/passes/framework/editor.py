@@ -23,9 +23,9 @@ from xla_contract.ops.slice import SliceAttributes
 from xla_contract.ops.transpose import TransposeAttributes
 from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_contract.shape import Shape
-from xla_server.custom_calls import random_state
-from xla_server.ir.effects import has_side_effect
+from xla_server.custom_calls.targets import random_state
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.side_effects import has_side_effect
 
 
 class Editor:

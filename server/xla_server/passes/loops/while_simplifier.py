@@ -1,8 +1,8 @@
 """Loops that never turn, turn once or a few times, written without a loop."""
 
 from xla_contract.opcode import Opcode
-from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloInstruction, HloModule
+from xla_server.ir.side_effects import has_side_effect
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 from xla_server.passes.loops.while_analysis import Loop, loop_of, trip_count

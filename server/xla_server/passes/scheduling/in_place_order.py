@@ -5,8 +5,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from xla_contract.opcode import Opcode
-from xla_server.ir.effects import acts
 from xla_server.ir.module import SEQUENTIAL_CALLERS, HloComputation, HloInstruction, HloModule
+from xla_server.ir.side_effects import acts
 from xla_server.passes.scheduling.alias_analysis import Buffer, Overwrite, Storage, storage_of
 from xla_server.passes.scheduling.list_scheduling import SoftDependence, schedule
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.opcode import Opcode
-from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloInstruction, HloModule
+from xla_server.ir.side_effects import has_side_effect
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import is_empty
 from xla_server.passes.framework.rewrite_pass import EditorRule, RewritePass

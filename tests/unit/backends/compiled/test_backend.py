@@ -7,11 +7,11 @@ from tests.corpus.hlo_text import VECTOR_LOOP
 from tests.processors import HOST, TARGET
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.literal import Literal
-from xla_server.backends.backend import Device
-from xla_server.backends.compilation import Compilation
-from xla_server.backends.compiled import CompiledBackend
+from xla_server.backends.compiled.backend import CompiledBackend
+from xla_server.backends.compiled.compilation import Compilation
+from xla_server.backends.compiled.precompilation import Preparation
 from xla_server.backends.host_buffer import HostBuffer
-from xla_server.backends.preparation import Preparation
+from xla_server.backends.platform import Device
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.execution.cancellation import Cancellation

@@ -16,9 +16,9 @@ from xla_contract.element_type import ElementType
 from xla_contract.errors import XlaError
 from xla_contract.literal import Literal
 from xla_contract.stubs import hlo_pb2
-from xla_server.backends.compilation import compile_module, steps_of
-from xla_server.backends.cpu import Cpu
-from xla_server.backends.options import CompileOptions
+from xla_server.backends.compile_options import CompileOptions
+from xla_server.backends.compiled.compilation import compile_module, steps_of
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.buffers.assignment import Assignment
 from xla_server.buffers.code import Code, KernelThunk
 from xla_server.codegen.lower.lowerings import EXPANDED, NOT_LOWERED

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from xla_server.backends.compilation import compile_module
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.assignment import assign
 from xla_server.ir.text.parser import parse_module
 

@@ -15,11 +15,11 @@ from xla_contract.errors import InternalError, InvalidArgumentError, ResourceExh
 from xla_contract.literal import Literal
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
-from xla_server.backends.backend import Execution, Profile
-from xla_server.backends.cpu import Cpu
-from xla_server.backends.dump_directory import DumpDirectory
-from xla_server.backends.incidents import Incidents
-from xla_server.backends.options import CompileOptions, DumpFormat, DumpOptions, Pattern
+from xla_server.backends.compile_options import CompileOptions, DumpFormat, DumpOptions, Pattern
+from xla_server.backends.compiled.cpu import Cpu
+from xla_server.backends.diagnostics.dump_directory import DumpDirectory
+from xla_server.backends.diagnostics.incidents import Incidents
+from xla_server.backends.platform import Execution, Profile
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Call

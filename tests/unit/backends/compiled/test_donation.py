@@ -10,7 +10,7 @@ from xla_client import ops
 from xla_client.builder import Op
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.literal import Literal
-from xla_server.backends.compiled_executable import CompiledExecutable
+from xla_server.backends.compiled.executable import CompiledExecutable
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels

@@ -25,9 +25,9 @@ from xla_contract.errors import (
 from xla_contract.literal import Literal
 from xla_contract.opcode import Opcode
 from xla_contract.ops.rng_get_and_update_state import RngGetAndUpdateStateAttributes
-from xla_server.backends import dynamic_executable, sized_programs
-from xla_server.backends.cpu import Cpu
-from xla_server.backends.dynamic_executable import DynamicExecutable
+from xla_server.backends.compiled import dynamic_executable, size_variants
+from xla_server.backends.compiled.cpu import Cpu
+from xla_server.backends.compiled.dynamic_executable import DynamicExecutable
 from xla_server.backends.interpreter import Interpreter
 from xla_server.codegen import kernel
 from xla_server.evaluator.dynamic_shapes import ANY_SIZE
@@ -420,7 +420,7 @@ def test_calls_that_double_and_double_can_be_stopped(monkeypatch: pytest.MonkeyP
 def test_programs_of_other_sizes_are_forgotten_with_their_machine_code(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sized_programs, "KEPT", 2)
+    monkeypatch.setattr(size_variants, "KEPT", 2)
     monkeypatch.setattr(kernel, "LOADED_TOGETHER", 1)
     builder = Builder("doubled")
     module = import_module(builder.build(builder.parameter(0, SIX) * 2).proto)

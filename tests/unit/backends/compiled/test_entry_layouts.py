@@ -9,7 +9,7 @@ import pytest
 from tests.unit.codegen.compiled import laid
 from xla_contract.literal import Literal
 from xla_contract.shape import ProgramShape
-from xla_server.backends.cpu import Cpu
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
 from xla_server.execution.feed_protocol import NoFeeds

@@ -9,7 +9,7 @@ import pytest
 from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import copied_bytes, imported
 from tests.unit.codegen.from_jax import assert_same_as_jax
-from xla_server.backends.compilation import compile_module
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.assignment import assign
 
 LAYERS = 12

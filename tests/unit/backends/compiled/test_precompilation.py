@@ -15,9 +15,9 @@ import pytest
 
 from tests.processors import HOST
 from xla_contract.literal import Literal
-from xla_server.backends.cpu import Cpu
+from xla_server.backends.compiled.cpu import Cpu
+from xla_server.backends.compiled.precompilation import Preparation, by_likelihood
 from xla_server.backends.interpreter import Interpreter
-from xla_server.backends.preparation import Preparation, by_likelihood
 from xla_server.codegen import kernel
 from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.compiler.shared_functions import SharedFunction

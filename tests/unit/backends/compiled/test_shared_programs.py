@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from xla_server.backends import compiled as backend
-from xla_server.backends.cpu import Cpu
-from xla_server.backends.dump_directory import DumpDirectory
-from xla_server.backends.options import CompileOptions, DumpOptions
+from xla_server.backends.compile_options import CompileOptions, DumpOptions
+from xla_server.backends.compiled import backend
+from xla_server.backends.compiled.cpu import Cpu
+from xla_server.backends.diagnostics.dump_directory import DumpDirectory
 from xla_server.ir.text.parser import parse_module
 from xla_server.passes.framework.selection import PassOptions
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from xla_client import Builder
-from xla_server.backends.dump import Dump, constant_bytes
-from xla_server.backends.dump_directory import DumpFiles, safe_name
-from xla_server.backends.options import DumpFormat, DumpOptions
+from xla_server.backends.compile_options import DumpFormat, DumpOptions
+from xla_server.backends.diagnostics.dump import Dump, constant_bytes
+from xla_server.backends.diagnostics.dump_directory import DumpFiles, safe_name
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 

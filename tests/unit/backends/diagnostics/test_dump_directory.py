@@ -8,8 +8,8 @@ from xla_contract.errors import (
     InvalidArgumentError,
     ResourceExhaustedError,
 )
-from xla_server.backends.dump_directory import Budget, DumpDirectory, DumpFiles
-from xla_server.backends.options import DumpOptions, Pattern
+from xla_server.backends.compile_options import DumpOptions, Pattern
+from xla_server.backends.diagnostics.dump_directory import Budget, DumpDirectory, DumpFiles
 
 
 def test_no_name_is_no_dump(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from tests.corpus.hlo_text import VECTOR_LOOP
 from xla_contract.errors import InternalError
-from xla_server.backends.incidents import Incidents, new_incident
-from xla_server.backends.options import DEFAULTS
+from xla_server.backends.compile_options import DEFAULTS
+from xla_server.backends.diagnostics.incidents import Incidents, new_incident
 from xla_server.ir.text.parser import parse_module
 
 

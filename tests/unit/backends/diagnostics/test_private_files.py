@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from xla_server.backends.private_files import (
+from xla_server.backends.diagnostics.private_files import (
     make_directories,
     make_directory,
     make_or_close_directory,

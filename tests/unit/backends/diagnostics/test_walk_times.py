@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from tests.conformance.examples import ADD, Example
-from tests.unit.backends.test_dynamic_executable import executed, module_of
+from tests.unit.backends.compiled.test_dynamic_executable import executed, module_of
 from tests.unit.evaluator.test_dynamic_shapes import LINE, zero
 from xla_client import Op, ops
 from xla_contract.element_type import ElementType as E
 from xla_contract.literal import Literal
-from xla_server.backends import walk_times
-from xla_server.backends.cpu import Cpu
-from xla_server.backends.dump_directory import DumpDirectory
-from xla_server.backends.options import CompileOptions, DumpOptions
-from xla_server.backends.walk_times import WalkTimes
+from xla_server.backends.compile_options import CompileOptions, DumpOptions
+from xla_server.backends.compiled.cpu import Cpu
+from xla_server.backends.diagnostics import walk_times
+from xla_server.backends.diagnostics.dump_directory import DumpDirectory
+from xla_server.backends.diagnostics.walk_times import WalkTimes
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
 from xla_server.execution.feed_protocol import NoFeeds

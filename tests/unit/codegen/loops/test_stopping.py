@@ -15,8 +15,8 @@ from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import imported
 from xla_contract.errors import CancelledError
 from xla_contract.literal import Literal
-from xla_server.backends.compiled_executable import CompiledExecutable
-from xla_server.backends.cpu import Cpu
+from xla_server.backends.compiled.cpu import Cpu
+from xla_server.backends.compiled.executable import CompiledExecutable
 from xla_server.buffers.code import CANCELLATION, KernelThunk
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.builder import Body

@@ -9,9 +9,9 @@ import pytest
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
-from xla_server.backends.compilation import compile_module
-from xla_server.backends.cpu import Cpu
-from xla_server.backends.options import CompileOptions
+from xla_server.backends.compile_options import CompileOptions
+from xla_server.backends.compiled.compilation import compile_module
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import Buffer, Index, Role, Value

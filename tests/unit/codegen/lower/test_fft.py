@@ -16,8 +16,8 @@ from xla_client import ops
 from xla_client.builder import Op
 from xla_contract.element_type import ElementType as E
 from xla_contract.ops.fft import FftType
-from xla_server.backends.compilation import compile_module
-from xla_server.backends.cpu import Cpu
+from xla_server.backends.compiled.compilation import compile_module
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.verify import verify
 from xla_server.codegen.loops.stopping import is_long

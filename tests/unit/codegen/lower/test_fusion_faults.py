@@ -9,7 +9,7 @@ import pytest
 from tests.unit.codegen.compiled import on_cpu
 from xla_contract.errors import InternalError, UnimplementedError
 from xla_contract.opcode import Opcode
-from xla_server.backends.cpu import Cpu
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Call

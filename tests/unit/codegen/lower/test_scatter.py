@@ -14,7 +14,7 @@ from xla_client.computation import Computation
 from xla_contract.dimension_numbers import ScatterDimensionNumbers
 from xla_contract.element_type import ElementType
 from xla_contract.shape import Shape
-from xla_server.backends.cpu import Cpu
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS

@@ -1,7 +1,7 @@
 import re
 
 from tests.corpus.hlo_text import VECTOR_LOOP
-from xla_server.ir.text.dot import print_dot
+from xla_server.ir.drawings.graphviz import print_dot
 from xla_server.ir.text.parser import parse_module
 
 STRING = r'"(?:[^"\\\n]|\\.)*"'

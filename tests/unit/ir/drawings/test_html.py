@@ -1,8 +1,8 @@
 import html.parser
 
 from tests.corpus.hlo_text import VECTOR_LOOP
-from xla_server.ir.text import html as page
-from xla_server.ir.text.html import print_html
+from xla_server.ir.drawings import html as page
+from xla_server.ir.drawings.html import print_html
 from xla_server.ir.text.parser import parse_module
 
 

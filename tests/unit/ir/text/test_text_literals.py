@@ -13,7 +13,7 @@ from xla_contract.literal import Literal, storage
 from xla_contract.literal_proto import literal_from_proto
 from xla_contract.shape import Shape
 from xla_server.ir.text.literals import print_literal, read_literal
-from xla_server.ir.text.reader import HloReader
+from xla_server.ir.text.scanner import HloReader
 
 TYPES = [element_type for element_type in ElementType if element_type.is_array]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, stated
-from xla_server.custom_calls import markers
+from xla_server.custom_calls.targets import partitioning_markers
 from xla_server.passes.expand.custom_call_expander import CustomCallExpander
 
 PASS = CustomCallExpander()
@@ -13,7 +13,7 @@ def called(result: str, operands: str, target: str, rest: str = "") -> str:
     return f'{result} custom-call({operands}), custom_call_target="{target}"{rest}'
 
 
-@pytest.mark.parametrize("target", markers.NAMES)
+@pytest.mark.parametrize("target", partitioning_markers.NAMES)
 def test_a_marked_value_is_the_value(target: str) -> None:
     before = stated(["f32[2,3]"], "f32[2,3] negate(m)", f"m = {called('f32[2,3]', 'x0', target)}")
     after = passed(before, PASS)

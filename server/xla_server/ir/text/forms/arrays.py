@@ -28,8 +28,7 @@ from xla_contract.ops.transpose import TransposeAttributes
 from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_contract.shape import Shape
 from xla_contract.stubs import xla_data_pb2
-from xla_server.ir.text.form import Attribute, Form, element, record_form
-from xla_server.ir.text.kinds import (
+from xla_server.ir.text.attribute_kinds import (
     BYTES,
     INTEGER,
     INTEGERS,
@@ -40,7 +39,8 @@ from xla_server.ir.text.kinds import (
     Kind,
     members,
 )
-from xla_server.ir.text.reader import HloReader
+from xla_server.ir.text.forms.form import Attribute, Form, element, record_form
+from xla_server.ir.text.scanner import HloReader
 from xla_server.ir.text.shardings import SHARDING
 
 _Shardings = tuple[bytes | None, bytes | None]

@@ -2,8 +2,8 @@
 
 from xla_contract.opcode import Opcode
 from xla_contract.ops.send_recv import ChannelAttributes, RecvAttributes
-from xla_server.ir.text.form import Attribute, Form, element, record_form
-from xla_server.ir.text.kinds import BOOL, INTEGER
+from xla_server.ir.text.attribute_kinds import BOOL, INTEGER
+from xla_server.ir.text.forms.form import Attribute, Form, element, record_form
 
 _CHANNEL = (Attribute("channel_id", INTEGER, 0), Attribute("is_host_transfer", BOOL, False))
 

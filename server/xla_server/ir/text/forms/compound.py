@@ -30,8 +30,7 @@ from xla_contract.ops.topk import TopKAttributes
 from xla_contract.ops.triangular_solve import Transpose, TriangularSolveAttributes
 from xla_contract.shape import Shape
 from xla_contract.stubs import xla_data_pb2
-from xla_server.ir.text.form import Attribute, Form, Nested, element, record_form
-from xla_server.ir.text.kinds import (
+from xla_server.ir.text.attribute_kinds import (
     BOOL,
     DIM_LABELS,
     FLOAT,
@@ -43,6 +42,7 @@ from xla_server.ir.text.kinds import (
     members,
     words,
 )
+from xla_server.ir.text.forms.form import Attribute, Form, Nested, element, record_form
 
 _PRECISIONS = {
     number: name.lower() for name, number in xla_data_pb2.PrecisionConfig.Precision.items()

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.definition import NO_ATTRIBUTES
 from xla_contract.shape import Shape
-from xla_server.ir.text.kinds import Kind
+from xla_server.ir.text.attribute_kinds import Kind
 
 REQUIRED: Any = object()
 """The default of an attribute that must be said."""

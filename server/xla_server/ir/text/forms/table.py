@@ -19,12 +19,7 @@ from xla_contract.ops.reduce_scatter import ReduceScatterAttributes
 from xla_contract.replica_groups import GroupForm, ReplicaGroups
 from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
-from xla_server.ir.text.form import Attribute, Form, Nested, element, record_form
-from xla_server.ir.text.forms_arrays import ARRAYS
-from xla_server.ir.text.forms_channels import CHANNELS
-from xla_server.ir.text.forms_compound import COMPOUND
-from xla_server.ir.text.groups import GROUPS
-from xla_server.ir.text.kinds import (
+from xla_server.ir.text.attribute_kinds import (
     BOOL,
     INTEGER,
     INTEGER_PAIRS,
@@ -33,6 +28,11 @@ from xla_server.ir.text.kinds import (
     STRING,
     words,
 )
+from xla_server.ir.text.forms.arrays import ARRAYS
+from xla_server.ir.text.forms.channels import CHANNELS
+from xla_server.ir.text.forms.compound import COMPOUND
+from xla_server.ir.text.forms.form import Attribute, Form, Nested, element, record_form
+from xla_server.ir.text.replica_groups import GROUPS
 
 _API_VERSIONS = {number: name for name, number in hlo_pb2.CustomCallApiVersion.items()}
 _PARTICIPANTS = Nested(
