@@ -1,0 +1,1 @@
+"""The order of instructions in which arrays are updated in place instead of copied."""

@@ -1,0 +1,1 @@
+"""Passes that keep every bit of the results: identities, folding, inlining, dead code."""
