@@ -69,7 +69,7 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
     "passes/canonicalize/dot_canonicaliser.py": (ONCE, {"_canonical", "_widened"}),
     "passes/scalar_loops/element_calls.py": (
         APPLIED,
-        {"Formulas._is_traced", "Formulas.fits_loops"},
+        {"ScalarComputations._is_traced", "ScalarComputations.fits_loops"},
     ),
     "passes/framework/fixpoint.py": (ONCE, {"run_once.run"}),
     "passes/framework/selection.py": (ONCE, {"_names", "selected.chosen"}),

@@ -35,11 +35,11 @@ _STATIC_ONLY = frozenset(
 Fitted: TypeAlias = tuple[list[Array], Any]
 """The operands, and the attributes with the sizes of the run."""
 
-Place: TypeAlias = tuple[int, int]
+OperandDim: TypeAlias = tuple[int, int]
 """An operand and one of its dimensions."""
 
 
-def fitted(instruction: HloInstruction, operands: list[Array]) -> Fitted:
+def fit_operands(instruction: HloInstruction, operands: list[Array]) -> Fitted:
     """Operands that fit each other, and the attributes at these sizes.
 
     Raises InvalidArgumentError where dynamic sizes meet that are not the same, and
@@ -56,7 +56,7 @@ def fitted(instruction: HloInstruction, operands: list[Array]) -> Fitted:
 def _agree(
     instruction: HloInstruction,
     operands: list[Array],
-    places: Iterable[Place],
+    places: Iterable[OperandDim],
     *,
     stretch: bool = False,
 ) -> None:

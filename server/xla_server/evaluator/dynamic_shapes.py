@@ -14,7 +14,7 @@ import numpy as np
 from xla_contract.opcode import Opcode
 from xla_contract.ops.registry import definition
 from xla_contract.shape import Shape
-from xla_server.evaluator.dynamic_operands import UPDATED_IN_PLACE, fitted
+from xla_server.evaluator.dynamic_operands import UPDATED_IN_PLACE, fit_operands
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.bounds import cut, filled, plain
@@ -56,7 +56,9 @@ _MAKES_SIZES = frozenset({Opcode.DYNAMIC_RESHAPE, Opcode.SET_DIMENSION_SIZE})
 
 def has_dynamic_shapes(program: HloModule | HloComputation) -> bool:
     """Whether a value of the program may be smaller than the bounds of its shape."""
-    computations = program.computations if isinstance(program, HloModule) else reached(program)
+    computations = (
+        program.computations if isinstance(program, HloModule) else reachable_computations(program)
+    )
     return any(
         instruction.opcode in _MAKES_SIZES or not instruction.shape.is_static
         for computation in computations
@@ -64,7 +66,7 @@ def has_dynamic_shapes(program: HloModule | HloComputation) -> bool:
     )
 
 
-def reached(computation: HloComputation) -> list[HloComputation]:
+def reachable_computations(computation: HloComputation) -> list[HloComputation]:
     """The computation and all that it calls, each once."""
     found = [computation]
     known = {computation}
@@ -95,7 +97,7 @@ def at_actual_sizes(opcode: Opcode, evaluate: Evaluator) -> Evaluator:
         if opcode in UPDATED_IN_PLACE:
             return _updated(instruction, operands, frame, evaluate)
         arrays = [cast(Array, operand) for operand in operands]
-        arrays, attributes = fitted(instruction, arrays)
+        arrays, attributes = fit_operands(instruction, arrays)
         actual = dataclasses.replace(
             instruction,
             attributes=attributes,

@@ -14,7 +14,7 @@ from xla_contract.errors import (
 from xla_contract.shape import Shape
 from xla_server.evaluator import vectorized_scalars
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
-from xla_server.evaluator.plan import Plans, Step
+from xla_server.evaluator.plan import PlannedInstruction, Plans
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels, NoChannels, OwnChannels
 from xla_server.execution.environment import Environment, Surroundings
@@ -112,7 +112,7 @@ class Run(Environment):
         """Evaluate a computation on scalars for whole arrays of scalars at once."""
         return vectorized_scalars.call(self, computation, arguments)
 
-    def _evaluate(self, step: Step, operands: Sequence[Value]) -> Deep[Value]:
+    def _evaluate(self, step: PlannedInstruction, operands: Sequence[Value]) -> Deep[Value]:
         instruction = step.instruction
         try:
             if step.is_large:

@@ -15,7 +15,7 @@ from xla_server.ops.send_recv import require_evaluated
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Step:
+class PlannedInstruction:
     """One instruction: values are read from slots and written to one.
 
     `frees` are the slots that nothing reads after this step, its own where nothing reads it.
@@ -35,7 +35,7 @@ class Plan:
     """The steps of a computation, the slots its arguments go to and the slot of its root."""
 
     parameters: tuple[int, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[PlannedInstruction, ...]
     root: int
     slot_count: int
 
@@ -97,7 +97,7 @@ def make_plan(
         if instruction is not computation.root:
             frees.setdefault(reader, []).append(slot)
     steps = tuple(
-        Step(
+        PlannedInstruction(
             instruction,
             _evaluator(instruction, custom_calls, is_dynamic, evaluator_of),
             tuple(slots[operand] for operand in instruction.operands),

@@ -3,7 +3,7 @@
 import functools
 
 from xla_server.ir.module import HloModule
-from xla_server.passes.canonicalize.channels_last import FeaturesLast
+from xla_server.passes.canonicalize.channels_last import ChannelsLast
 from xla_server.passes.canonicalize.convolution_canonicaliser import ConvolutionCanonicaliser
 from xla_server.passes.canonicalize.degenerate_dimensions import Squeeze
 from xla_server.passes.canonicalize.dot_canonicaliser import DotCanonicaliser
@@ -109,7 +109,7 @@ def pipeline(target: Target) -> tuple[Pass, ...]:
         # After reductions were merged, one of which may be along the dimension of a concatenation.
         ConcatenateReduction(target),
         # Before convolutions with windows of one element become products if channels are last.
-        FeaturesLast(target),
+        ChannelsLast(target),
         ConvolutionCanonicaliser(),
         # Before they are brought into the forms of routines.
         SmallDotExpander(target),

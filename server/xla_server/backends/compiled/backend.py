@@ -19,7 +19,7 @@ from xla_server.backends.compiled.compilation import Compilation, compile_module
 from xla_server.backends.compiled.dynamic_executable import DynamicExecutable
 from xla_server.backends.compiled.executable import CompiledExecutable
 from xla_server.backends.compiled.precompilation import Preparation
-from xla_server.backends.compiled.size_variants import SizedPrograms
+from xla_server.backends.compiled.size_variants import SizeVariants
 from xla_server.backends.device_buffer import DeviceBuffer
 from xla_server.backends.diagnostics.dump import Dump
 from xla_server.backends.diagnostics.dump_directory import DumpDirectory, DumpFiles
@@ -176,7 +176,7 @@ class CompiledBackend(abc.ABC):
             with self._preparation.interrupted():
                 return self._program(written, options, part)
 
-        programs = SizedPrograms(module, program)
+        programs = SizeVariants(module, program)
         return DynamicExecutable(
             module,
             program_shape,

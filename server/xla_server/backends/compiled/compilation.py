@@ -17,7 +17,7 @@ from xla_server.custom_calls.target_registry import Registry
 from xla_server.fusion.pipeline import fusions
 from xla_server.ir.module import HloModule
 from xla_server.passes.framework.editor import copy_module
-from xla_server.passes.framework.fixpoint import Pass, Watcher, run_once
+from xla_server.passes.framework.fixpoint import Pass, PassObserver, run_once
 from xla_server.passes.framework.selection import PassOptions, selected
 from xla_server.passes.pipeline import NEEDED, pipeline
 from xla_server.passes.simplify.call_inliner import require_inlinable
@@ -32,7 +32,7 @@ def steps_of(target: Target) -> tuple[tuple[Pass, ...], frozenset[str]]:
     return (*pipeline(target), *fusing), frozenset(step.name for step in fusing)
 
 
-class Observer(Watcher, Protocol):
+class Observer(PassObserver, Protocol):
     """Whoever looks on while a program is compiled. It must not change what it is shown."""
 
     def begin(self, module: HloModule) -> None:

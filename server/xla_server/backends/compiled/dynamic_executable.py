@@ -16,7 +16,7 @@ import numpy as np
 from xla_contract.errors import InternalError, XlaError
 from xla_contract.opcode import Opcode
 from xla_contract.shape import ProgramShape
-from xla_server.backends.compiled.size_variants import SizedProgram, SizedPrograms
+from xla_server.backends.compiled.size_variants import SizeVariant, SizeVariants
 from xla_server.backends.device_buffer import DeviceBuffer
 from xla_server.backends.diagnostics.dump import Dump, constant_bytes
 from xla_server.backends.diagnostics.profile import write_profile
@@ -27,7 +27,7 @@ from xla_server.buffers.assignment import MemoryUse
 from xla_server.custom_calls.target_registry import Registry
 from xla_server.evaluator.dynamic_shapes import ANY_SIZE, has_dynamic_shapes
 from xla_server.evaluator.interpret import Run
-from xla_server.evaluator.plan import Plan, Plans, Step
+from xla_server.evaluator.plan import Plan, PlannedInstruction, Plans
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels, OwnChannels, channel_ends
 from xla_server.execution.environment import Surroundings
@@ -74,7 +74,7 @@ class DynamicExecutable:
         self,
         module: HloModule,
         program_shape: ProgramShape,
-        programs: SizedPrograms,
+        programs: SizeVariants,
         buffers: type[DeviceBuffer],
         *,
         custom_calls: Registry,
@@ -154,7 +154,7 @@ class SizedRun(Run):
         self,
         *,
         plans: Plans,
-        programs: SizedPrograms,
+        programs: SizeVariants,
         times: WalkTimes | None = None,
         **environment: Unpack[Surroundings],
     ) -> None:
@@ -190,7 +190,7 @@ class SizedRun(Run):
     def loop(self, instruction: HloInstruction, carried: Value) -> Deep[Value]:
         """A while loop: trip after trip, and all that remain at once when sizes stay the same."""
         body, condition = instruction.called
-        step = Step(instruction, _evaluate_while, (0,), 1, (), is_large=False)
+        step = PlannedInstruction(instruction, _evaluate_while, (0,), 1, (), is_large=False)
         sizes: object = None
         while True:
             if (now := extents_of(carried)) != sizes:
@@ -205,16 +205,16 @@ class SizedRun(Run):
 
     def _sized(
         self,
-        steps: Sequence[Step],
+        steps: Sequence[PlannedInstruction],
         values: Mapping[int, Value],
         constants: Mapping[int, HloInstruction],
         wanted: int,
-    ) -> SizedProgram:
+    ) -> SizeVariant:
         """The program of the first of these steps; it is made if there is none for these sizes."""
         with self._timed("choose a program", "", "walk"):
             return self._programs.of(steps, values, constants, {wanted})
 
-    def _run(self, sized: SizedProgram, values: Mapping[int, Value]) -> dict[int, Value]:
+    def _run(self, sized: SizeVariant, values: Mapping[int, Value]) -> dict[int, Value]:
         """The values that come from a program."""
         program = sized.program
         assert program is not None
@@ -228,7 +228,7 @@ class SizedRun(Run):
             self.byte_sizes[sized.name] = program.byte_size
         return given
 
-    def _evaluate(self, step: Step, operands: Sequence[Value]) -> Deep[Value]:
+    def _evaluate(self, step: PlannedInstruction, operands: Sequence[Value]) -> Deep[Value]:
         i = step.instruction
         with self._timed(f"step {i.opcode}", f"{i.opcode} %{i.name}", "step"):
             value: Value = yield super()._evaluate(step, operands)
@@ -270,21 +270,21 @@ class _Walk:
                     self.constants[step.result] = i
             else:
                 left.append(step)
-        self.left: Sequence[Step] = tuple(left)
+        self.left: Sequence[PlannedInstruction] = tuple(left)
 
-    def has_operands(self, step: Step) -> bool:
+    def has_operands(self, step: PlannedInstruction) -> bool:
         """Whether the values that a step reads are there."""
         return all(slot in self.values for slot in step.operands)
 
-    def operands(self, step: Step) -> list[Value]:
+    def operands(self, step: PlannedInstruction) -> list[Value]:
         """The values that a step reads."""
         return [self.values[slot] for slot in step.operands]
 
-    def put(self, step: Step, value: Value) -> None:
+    def put(self, step: PlannedInstruction, value: Value) -> None:
         """The first step left is done."""
         self.go_on({step.result: value}, self.left[1:])
 
-    def go_on(self, values: dict[int, Value], left: Sequence[Step]) -> None:
+    def go_on(self, values: dict[int, Value], left: Sequence[PlannedInstruction]) -> None:
         """More values are there, and only these steps left: what they do not read is dropped."""
         self.values.update(values)
         if len(left) < len(self.left):

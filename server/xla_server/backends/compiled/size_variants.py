@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
 from xla_server.backends.loaded_program import LoadedProgram
-from xla_server.evaluator.plan import Step
+from xla_server.evaluator.plan import PlannedInstruction
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.ops.evaluation import Value
-from xla_server.passes.dynamic_sizes.known_sizes import Place
+from xla_server.passes.dynamic_sizes.known_sizes import ArgumentIndex
 from xla_server.passes.dynamic_sizes.sized_values import arrays_of, extents_of, value_of
 from xla_server.passes.dynamic_sizes.static_segments import Segment, first_segment
 from xla_server.runtime.host import HostRun
@@ -26,7 +26,7 @@ Compile: TypeAlias = Callable[[HloModule, str], LoadedProgram]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class SizedProgram:
+class SizeVariant:
     """A segment as a program that can run; None where there was no step to take.
 
     Its `name` is that in dumps.
@@ -57,7 +57,7 @@ class SizedProgram:
         return {slot: value_of(extents, given) for slot, extents in segment.outputs}, cycles
 
 
-class SizedPrograms:
+class SizeVariants:
     """Makes the program of some steps at some sizes when it is first needed.
 
     The last used are kept. Any thread may ask; two that ask for the same at once both make it.
@@ -67,19 +67,19 @@ class SizedPrograms:
         self._module = module
         self._compile = compile_program
         self._made = itertools.count(1)
-        self._asked: LastUsed[tuple[Hashable, ...], tuple[Place, ...]] = LastUsed(KEPT)
-        self._programs: LastUsed[tuple[Hashable, ...], SizedProgram] = LastUsed(KEPT)
+        self._asked: LastUsed[tuple[Hashable, ...], tuple[ArgumentIndex, ...]] = LastUsed(KEPT)
+        self._programs: LastUsed[tuple[Hashable, ...], SizeVariant] = LastUsed(KEPT)
 
     def __len__(self) -> int:
         return len(self._programs)
 
     def of(
         self,
-        steps: Sequence[Step],
+        steps: Sequence[PlannedInstruction],
         values: Mapping[int, Value],
         constants: Mapping[int, HloInstruction],
         wanted: Collection[int],
-    ) -> SizedProgram:
+    ) -> SizeVariant:
         """The program of the first of these steps, for values of these sizes.
 
         The arguments are those of `first_segment`. Raises what compiling it raises.
@@ -100,14 +100,14 @@ class SizedPrograms:
         self._programs.put((structure, places, _numbers(places, values)), made)
         return made
 
-    def _made_of(self, segment: Segment) -> SizedProgram:
+    def _made_of(self, segment: Segment) -> SizeVariant:
         if segment.module is None:
-            return SizedProgram(segment, None, "")
+            return SizeVariant(segment, None, "")
         name = f"program_{next(self._made):03}"
-        return SizedProgram(segment, self._compile(segment.module, name), name)
+        return SizeVariant(segment, self._compile(segment.module, name), name)
 
 
-def _numbers(places: Sequence[Place], values: Mapping[int, Value]) -> tuple[bytes, ...]:
+def _numbers(places: Sequence[ArgumentIndex], values: Mapping[int, Value]) -> tuple[bytes, ...]:
     """The values that decided about sizes."""
     return tuple(list(arrays_of(values[slot]))[number].tobytes() for slot, number in places)
 

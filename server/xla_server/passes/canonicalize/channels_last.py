@@ -238,7 +238,7 @@ _TAKEN = frozenset({*_RULES, Opcode.CONVOLUTION, Opcode.TRANSPOSE})
 """What may read an array before its transpose."""
 
 
-class FeaturesLast(TargetRewritePass):
+class ChannelsLast(TargetRewritePass):
     """Transposes what convolutions read, and their results back, as late as possible."""
 
     name = "features-last"

@@ -104,7 +104,7 @@ def _convolution(
 ) -> HloInstruction | None:
     """Return the convolution of the operands before their transposes.
 
-    The result is None if there are none, or if `FeaturesLast` would transpose them again.
+    The result is None if there are none, or if `ChannelsLast` would transpose them again.
     """
     operands, numbers = list(i.operands), i.attributes.dimension_numbers
     for number, renumbered in enumerate((input_numbers, kernel_numbers)):

@@ -24,7 +24,7 @@ _FOLLOWED = ELEMENTWISE | {
     Opcode.TRANSPOSE,
 }
 
-Place: TypeAlias = tuple[int, int]
+ArgumentIndex: TypeAlias = tuple[int, int]
 """An argument: the slot of its value, and its number among the value's arrays."""
 
 
@@ -35,10 +35,10 @@ class KnownSizes:
     """
 
     def __init__(self) -> None:
-        self.asked: set[Place] = set()
-        self._arguments: dict[HloInstruction, tuple[Place, Array]] = {}
+        self.asked: set[ArgumentIndex] = set()
+        self._arguments: dict[HloInstruction, tuple[ArgumentIndex, Array]] = {}
 
-    def bind(self, parameter: HloInstruction, place: Place, array: Array) -> None:
+    def bind(self, parameter: HloInstruction, place: ArgumentIndex, array: Array) -> None:
         """Let a parameter of the program have a value that sizes may be computed from."""
         if array.size <= LARGEST and parameter.shape.element_type.is_integer:
             self._arguments[parameter] = place, array

@@ -13,12 +13,12 @@ from xla_contract.errors import XlaError
 from xla_contract.opcode import Opcode
 from xla_contract.ops.parameter import ParameterAttributes
 from xla_contract.shape import Shape
-from xla_server.evaluator.dynamic_operands import UPDATED_IN_PLACE, fitted
+from xla_server.evaluator.dynamic_operands import UPDATED_IN_PLACE, fit_operands
 from xla_server.evaluator.dynamic_shapes import (
     ANY_SIZE,
     actual_shape,
     has_dynamic_shapes,
-    reached,
+    reachable_computations,
 )
 from xla_server.evaluator.plan import in_order
 from xla_server.ir.explicit_stack import Deep, result_of
@@ -33,9 +33,9 @@ from xla_server.passes.dynamic_sizes.sized_operations import (
     updated,
 )
 from xla_server.passes.dynamic_sizes.sized_values import (
-    Extents,
     Known,
-    Sized,
+    PaddedArray,
+    PaddedExtents,
     array_of,
     extents_of,
     packed,
@@ -83,7 +83,7 @@ class SizeSpecialiser:
         self._most = max(MOST_INSTRUCTIONS, MOST_REPETITIONS * count)
         self._keeps_hidden = any(map(_may_show_hidden, _all_of(module)))
 
-    def parameter(self, shape: Shape, extents: Extents) -> Known:
+    def parameter(self, shape: Shape, extents: PaddedExtents) -> Known:
         """The next parameters of the program: the whole arrays of a value of this shape."""
         if isinstance(extents, tuple):
             pairs = zip(shape.tuple_shapes, extents, strict=True)
@@ -92,7 +92,7 @@ class SizeSpecialiser:
             return TOKEN
         made = self._parameter(len(self._parameters), whole_shape(shape, extents))
         self._parameters.append(made)
-        return Sized(self.editor, made, extents.sizes)
+        return PaddedArray(self.editor, made, extents.sizes)
 
     def value(self, i: HloInstruction, operands: Sequence[Known]) -> Known:
         """The value of an instruction for these operands.
@@ -197,8 +197,8 @@ class SizeSpecialiser:
         return unpacked(self.editor, made, extents)
 
     def _computation(
-        self, computation: HloComputation, extents: Extents
-    ) -> Deep[tuple[HloComputation, Extents]]:
+        self, computation: HloComputation, extents: PaddedExtents
+    ) -> Deep[tuple[HloComputation, PaddedExtents]]:
         """A computation of one parameter at these sizes, and the sizes of its result."""
         outside = self.editor.take()
         try:
@@ -230,7 +230,7 @@ class SizeSpecialiser:
     def _computed(self, i: HloInstruction, operands: Sequence[Known]) -> Deep[Known]:
         if i.opcode in HOST or any(map(has_dynamic_shapes, i.called)):
             raise UnspecialisedError
-        arrays = [operand.plain for operand in operands if isinstance(operand, Sized)]
+        arrays = [operand.plain for operand in operands if isinstance(operand, PaddedArray)]
         if len(arrays) < len(operands):
             raise UnspecialisedError
         attributes, shape = i.attributes, i.shape
@@ -238,9 +238,9 @@ class SizeSpecialiser:
             if i.opcode in UPDATED_IN_PLACE:
                 return updated(i, arrays)
             # What stands for arrays has the functions of bounds.py that this asks for.
-            fitting, attributes = fitted(i, cast(list[Array], arrays))
+            fitting, attributes = fit_operands(i, cast(list[Array], arrays))
             shape = actual_shape(i, fitting, attributes)
-            arrays = cast(list[Sized], fitting)
+            arrays = cast(list[PaddedArray], fitting)
         inside = [array.whole for array in arrays]
         if i.opcode is Opcode.BITCAST:
             # The only operation to which it matters how its operand lies.
@@ -333,7 +333,7 @@ def _is_seen(i: HloInstruction) -> bool:
 def _inside(i: HloInstruction) -> Iterator[HloInstruction]:
     """The instructions of all that an instruction calls."""
     for called in i.called:
-        for computation in reached(called):
+        for computation in reachable_computations(called):
             yield from computation.instructions
 
 

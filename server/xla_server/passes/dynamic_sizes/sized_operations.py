@@ -14,7 +14,7 @@ from xla_server.ir.module import HloInstruction
 from xla_server.ops.bounds import cut, filled
 from xla_server.ops.evaluation import TOKEN
 from xla_server.passes.dynamic_sizes.known_sizes import KnownSizes
-from xla_server.passes.dynamic_sizes.sized_values import Known, Sized, array_of
+from xla_server.passes.dynamic_sizes.sized_values import Known, PaddedArray, array_of
 from xla_server.passes.framework.editor import Editor
 
 
@@ -67,13 +67,13 @@ def _literal(literal: Literal, editor: Editor) -> Known:
 
 
 def _dimension_size(o: Operation) -> Known:
-    size = cast(Sized, o.operands[0]).shape[o.i.attributes.dimension]
+    size = cast(PaddedArray, o.operands[0]).shape[o.i.attributes.dimension]
     return array_of(o.editor, o.editor.constant(size, o.i.shape.element_type))
 
 
 def _set_dimension_size(o: Operation) -> Known:
     attributes: SetDimensionSizeAttributes = o.i.attributes
-    operand, dimension = cast(Sized, o.operands[0]), attributes.dimension
+    operand, dimension = cast(PaddedArray, o.operands[0]), attributes.dimension
     bound = o.i.shape.dimensions[dimension]
     size = _number(o.operands[1], o.numbers)
     if not 0 <= size <= bound:
@@ -81,11 +81,11 @@ def _set_dimension_size(o: Operation) -> Known:
     whole: Any = array_of(o.editor, operand.whole)
     if size > whole.shape[dimension]:
         whole = filled(whole, _with_size(whole.shape, dimension, bound))
-    return Sized(o.editor, whole.whole, _with_size(operand.shape, dimension, size))
+    return PaddedArray(o.editor, whole.whole, _with_size(operand.shape, dimension, size))
 
 
 def _dynamic_reshape(o: Operation) -> Known:
-    operand, shape = cast(Sized, o.operands[0]).plain.whole, o.i.shape
+    operand, shape = cast(PaddedArray, o.operands[0]).plain.whole, o.i.shape
     sizes = [
         _number(part, o.numbers) if shape.is_dynamic(number) else shape.dimensions[number]
         for number, part in enumerate(o.operands[1:])
@@ -99,7 +99,7 @@ def _dynamic_reshape(o: Operation) -> Known:
 
 
 def _number(size: Known, numbers: KnownSizes) -> int:
-    found = numbers.of(cast(Sized, size).plain.whole)
+    found = numbers.of(cast(PaddedArray, size).plain.whole)
     if found is None:
         raise UnspecialisedError
     return found
@@ -127,7 +127,7 @@ SIZED_OPERATIONS: Mapping[Opcode, _Rule] = MappingProxyType(
 """What is done to sizes and to values of any size while the program is written."""
 
 
-def updated(i: HloInstruction, arrays: Sequence[Sized]) -> Sized:
+def updated(i: HloInstruction, arrays: Sequence[PaddedArray]) -> PaddedArray:
     """dynamic-update-slice of arrays that may be smaller than their bounds.
 
     As in evaluator/dynamic_shapes.py: what counts of the update, where its bounds fit.
@@ -147,10 +147,10 @@ def updated(i: HloInstruction, arrays: Sequence[Sized]) -> Sized:
         new if replacing.is_dynamic(number) and box[number] == bounds[number] else old
         for number, (old, new) in enumerate(zip(operand.shape, update.shape, strict=True))
     ]
-    return cast(Sized, cut(array_of(editor, whole), sizes))
+    return cast(PaddedArray, cut(array_of(editor, whole), sizes))
 
 
-def _scalars(array: Sized) -> list[HloInstruction]:
+def _scalars(array: PaddedArray) -> list[HloInstruction]:
     if not array.ndim:
         return [array.whole]
     editor, (count,) = array.editor, array.shape

@@ -21,19 +21,19 @@ from xla_server.passes.framework.editor import Editor
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Extent:
+class PaddedExtent:
     """How large an array is in memory, and how much of it counts."""
 
     whole: tuple[int, ...]
     sizes: tuple[int, ...]
 
 
-Extents: TypeAlias = "Extent | tuple[Extents, ...] | None"
+PaddedExtents: TypeAlias = "PaddedExtent | tuple[PaddedExtents, ...] | None"
 """The extents of a value: one for an array, None for a token, a tuple for a tuple."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Sized:
+class PaddedArray:
     """An array: the elements of `whole` within `shape`."""
 
     editor: Editor
@@ -46,12 +46,12 @@ class Sized:
         return len(self.shape)
 
     @property
-    def extent(self) -> Extent:
+    def extent(self) -> PaddedExtent:
         """The sizes of the whole and of the part."""
-        return Extent(self.whole.shape.dimensions, self.shape)
+        return PaddedExtent(self.whole.shape.dimensions, self.shape)
 
     @property
-    def plain(self) -> "Sized":
+    def plain(self) -> "PaddedArray":
         """The part that counts as an array of its own."""
         if self.whole.shape.dimensions == self.shape:
             return self
@@ -59,23 +59,23 @@ class Sized:
         return array_of(self.editor, self.editor.sliced(self.whole, starts, self.shape))
 
 
-Known: TypeAlias = "Sized | Token | tuple[Known, ...]"
+Known: TypeAlias = "PaddedArray | Token | tuple[Known, ...]"
 """A value of a program that is being written."""
 
 
-def array_of(editor: Editor, instruction: HloInstruction) -> Sized:
+def array_of(editor: Editor, instruction: HloInstruction) -> PaddedArray:
     """The array that an instruction gives, all of it."""
-    return Sized(editor, instruction, instruction.shape.dimensions)
+    return PaddedArray(editor, instruction, instruction.shape.dimensions)
 
 
 @cut.register
-def _(array: Sized, sizes: Sequence[int]) -> Any:
+def _(array: PaddedArray, sizes: Sequence[int]) -> Any:
     sizes = tuple(map(min, sizes, array.shape))
-    return Sized(array.editor, array.plain.whole, sizes).plain
+    return PaddedArray(array.editor, array.plain.whole, sizes).plain
 
 
 @filled.register
-def _(array: Sized, sizes: Sequence[int]) -> Any:
+def _(array: PaddedArray, sizes: Sequence[int]) -> Any:
     if array.shape == tuple(sizes):
         return array
     editor, operand = array.editor, array.plain.whole
@@ -86,22 +86,22 @@ def _(array: Sized, sizes: Sequence[int]) -> Any:
 
 
 @stretched.register
-def _(array: Sized, sizes: Sequence[int]) -> Any:
+def _(array: PaddedArray, sizes: Sequence[int]) -> Any:
     editor, operand = array.editor, array.plain.whole
     kept = [n for n, (old, new) in enumerate(zip(array.shape, sizes, strict=True)) if old == new]
     narrow = editor.reshape(operand, [array.shape[n] for n in kept])
     return array_of(editor, editor.broadcast(narrow, kept, sizes))
 
 
-def extents_of(value: "Value | Known") -> Extents:
+def extents_of(value: "Value | Known") -> PaddedExtents:
     """The extents of a value of a run, or of a program that is being written."""
     if isinstance(value, tuple):
         return tuple(map(extents_of, value))
     if isinstance(value, Token):
         return None
-    if isinstance(value, Sized):
+    if isinstance(value, PaddedArray):
         return value.extent
-    return Extent(whole_of(value).shape, value.shape)
+    return PaddedExtent(whole_of(value).shape, value.shape)
 
 
 def arrays_of(value: Value) -> Iterator[Array]:
@@ -115,7 +115,7 @@ def arrays_of(value: Value) -> Iterator[Array]:
         yield np.ascontiguousarray(whole).reshape(whole.shape)
 
 
-def value_of(extents: Extents, arrays: Iterator[Array]) -> Value:
+def value_of(extents: PaddedExtents, arrays: Iterator[Array]) -> Value:
     """The value of these extents whose whole arrays come next."""
     if extents is None:
         return TOKEN
@@ -124,7 +124,7 @@ def value_of(extents: Extents, arrays: Iterator[Array]) -> Value:
     return part_of(next(arrays), extents.sizes)
 
 
-def whole_shape(shape: Shape, extents: Extents) -> Shape:
+def whole_shape(shape: Shape, extents: PaddedExtents) -> Shape:
     """The static shape of the whole arrays of a value of this shape."""
     if isinstance(extents, tuple):
         pairs = zip(shape.tuple_shapes, extents, strict=True)
@@ -132,7 +132,7 @@ def whole_shape(shape: Shape, extents: Extents) -> Shape:
     return Shape.token() if extents is None else shape.with_dimensions(extents.whole)
 
 
-def unpacked(editor: Editor, packed: HloInstruction, extents: Extents) -> Known:
+def unpacked(editor: Editor, packed: HloInstruction, extents: PaddedExtents) -> Known:
     """The value whose whole arrays an instruction gives."""
     if extents is None:
         return TOKEN
@@ -141,7 +141,7 @@ def unpacked(editor: Editor, packed: HloInstruction, extents: Extents) -> Known:
             unpacked(editor, editor.element(packed, number), part)
             for number, part in enumerate(extents)
         )
-    return Sized(editor, packed, extents.sizes)
+    return PaddedArray(editor, packed, extents.sizes)
 
 
 def packed(editor: Editor, value: Known) -> HloInstruction:
@@ -155,4 +155,4 @@ def wholes(value: Known) -> list[HloInstruction]:
     """The whole arrays of a value, in order."""
     if isinstance(value, tuple):
         return [instruction for part in value for instruction in wholes(part)]
-    return [value.whole] if isinstance(value, Sized) else []
+    return [value.whole] if isinstance(value, PaddedArray) else []

@@ -5,15 +5,15 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
 from xla_contract.errors import XlaError
-from xla_server.evaluator.plan import Step
+from xla_server.evaluator.plan import PlannedInstruction
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.ops.evaluation import Value
-from xla_server.passes.dynamic_sizes.known_sizes import KnownSizes, Place
+from xla_server.passes.dynamic_sizes.known_sizes import ArgumentIndex, KnownSizes
 from xla_server.passes.dynamic_sizes.size_specialisation import SizeSpecialiser, has_effect
 from xla_server.passes.dynamic_sizes.sized_operations import UnspecialisedError
 from xla_server.passes.dynamic_sizes.sized_values import (
-    Extents,
     Known,
+    PaddedExtents,
     arrays_of,
     extents_of,
     wholes,
@@ -32,14 +32,14 @@ class Segment:
 
     module: HloModule | None
     inputs: tuple[int, ...]
-    outputs: tuple[tuple[int, Extents], ...]
-    asked: frozenset[Place]
-    left: tuple[Step, ...]
+    outputs: tuple[tuple[int, PaddedExtents], ...]
+    asked: frozenset[ArgumentIndex]
+    left: tuple[PlannedInstruction, ...]
 
 
 def first_segment(
     module: HloModule,
-    steps: Sequence[Step],
+    steps: Sequence[PlannedInstruction],
     values: Mapping[int, Value],
     constants: Mapping[int, HloInstruction],
     wanted: Collection[int],
@@ -71,8 +71,8 @@ def first_segment(
         known[slot] = found
         return found
 
-    left: list[Step] = []
-    taken: list[Step] = []
+    left: list[PlannedInstruction] = []
+    taken: list[PlannedInstruction] = []
     for step in steps:
         i = step.instruction
         is_there = all(

@@ -18,7 +18,7 @@ class Pass(Protocol):
         """Transform in place; whether anything changed."""
 
 
-class Watcher(Protocol):
+class PassObserver(Protocol):
     """Whoever looks on while passes run."""
 
     def before_pass(self, name: str, module: HloModule) -> None:
@@ -58,20 +58,22 @@ class Fixpoint:
         return changed
 
 
-def run_once(passes: Sequence[Pass], module: HloModule, watcher: Watcher | None = None) -> bool:
+def run_once(
+    passes: Sequence[Pass], module: HloModule, observer: PassObserver | None = None
+) -> bool:
     """Every pass once, in order; whether any of them changed anything.
 
-    A watcher is told of the passes inside of fixpoints, and of each time they run.
+    An observer is told of the passes inside of fixpoints, and of each time they run.
     """
 
     def run(step: Pass) -> bool:
         if isinstance(step, Fixpoint):
             return step.repeat(run)
-        if watcher is None:
+        if observer is None:
             return step.apply(module)
-        watcher.before_pass(step.name, module)
+        observer.before_pass(step.name, module)
         changed = step.apply(module)
-        watcher.after_pass(step.name, module, changed)
+        observer.after_pass(step.name, module, changed)
         return changed
 
     results = [run(step) for step in passes]

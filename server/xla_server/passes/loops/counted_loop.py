@@ -11,7 +11,7 @@ from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
 
 Values: TypeAlias = Sequence[HloInstruction]
-Turn: TypeAlias = Callable[[HloInstruction, Values, Values], Values]
+LoopBody: TypeAlias = Callable[[HloInstruction, Values, Values], Values]
 """From the number of the turn, what stays the same and what changes to what it has changed to."""
 
 
@@ -21,7 +21,7 @@ def counted_loop(
     count: int,
     given: Values,
     initial: Values,
-    turn: Turn,
+    turn: LoopBody,
 ) -> list[HloInstruction]:
     """What `initial` has become after `count` turns, numbered from 0 in s64.
 

@@ -40,7 +40,7 @@ TRACED = ELEMENTWISE | {
 """Operations each element of whose results a loop nest computes from elements of operands."""
 
 
-class Formulas:
+class ScalarComputations:
     """Which computations are formulas that kernels can hold.
 
     What is known of a computation is kept: each may call the next one twice.
@@ -68,7 +68,7 @@ class Formulas:
 
 
 @dataclasses.dataclass(frozen=True)
-class ElementCaller:
+class ScalarCallEmitter:
     """Writes calls of a computation into what `editor` makes."""
 
     editor: Editor

@@ -11,7 +11,7 @@ from xla_server.passes.framework.editor import Editor, rewrite
 from xla_server.passes.framework.queries import count
 from xla_server.passes.framework.rewrite_pass import RewritePass
 from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice
-from xla_server.passes.scalar_loops.element_calls import ElementCaller, Formulas
+from xla_server.passes.scalar_loops.element_calls import ScalarCallEmitter, ScalarComputations
 from xla_server.passes.scalar_loops.scatter_loop import scattered
 from xla_server.passes.scalar_loops.sort_loop import sorted_by_insertion
 from xla_server.passes.scalar_loops.window_loops import folded_under_windows, selected_and_scattered
@@ -35,13 +35,15 @@ def _unwrapped(i: HloInstruction) -> HloInstruction | None:
     return None
 
 
-def _written_out(i: HloInstruction, editor: Editor, formulas: Formulas) -> HloInstruction | None:
+def _written_out(
+    i: HloInstruction, editor: Editor, scalars: ScalarComputations
+) -> HloInstruction | None:
     if any(shape.dynamic_dimensions for shape in _arrays(i)):
         return None
-    fits = formulas.fits_loops if i.opcode in _TRACED else formulas.fits_text
+    fits = scalars.fits_loops if i.opcode in _TRACED else scalars.fits_text
     if all(map(fits, i.called)):
         return None
-    results = _WRITTEN[i.opcode](i, [ElementCaller(editor, called) for called in i.called])
+    results = _WRITTEN[i.opcode](i, [ScalarCallEmitter(editor, called) for called in i.called])
     shapes = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
     found = [
         editor.convert(result, shape.element_type)
@@ -54,11 +56,11 @@ def _arrays(i: HloInstruction) -> list[Shape]:
     return [leaf for part in (i, *i.operands) for leaf in part.shape.leaves()]
 
 
-def _map(i: HloInstruction, callers: list[ElementCaller]) -> Values:
+def _map(i: HloInstruction, callers: list[ScalarCallEmitter]) -> Values:
     return callers[0].each(i.operands)
 
 
-def _reduce(i: HloInstruction, callers: list[ElementCaller]) -> Values:
+def _reduce(i: HloInstruction, callers: list[ScalarCallEmitter]) -> Values:
     """Neighbours are combined, then pairs of pairs, and the initial value last from the left."""
     (caller,) = callers
     editor = caller.editor
@@ -110,7 +112,7 @@ def _rows(
     return editor.sliced(array, starts, (limit, *sizes[1:]), (step, *(1 for _ in sizes[1:])))
 
 
-_WRITTEN: Mapping[Opcode, Callable[[HloInstruction, list[ElementCaller]], Values]] = (
+_WRITTEN: Mapping[Opcode, Callable[[HloInstruction, list[ScalarCallEmitter]], Values]] = (
     MappingProxyType(
         {
             Opcode.MAP: _map,
@@ -138,7 +140,7 @@ class ElementLoops(RewritePass):
 
     def apply(self, module: HloModule) -> bool:
         """Write out everywhere; whether anything was."""
-        formulas = Formulas()
+        scalars = ScalarComputations()
         unwrapped = _without_wrappings(module)
-        written = self._rewrite(module, lambda _, e: lambda i: _written_out(i, e, formulas))
+        written = self._rewrite(module, lambda _, e: lambda i: _written_out(i, e, scalars))
         return unwrapped or written

@@ -11,10 +11,10 @@ from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import count
 from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice
-from xla_server.passes.scalar_loops.element_calls import ElementCaller
+from xla_server.passes.scalar_loops.element_calls import ScalarCallEmitter
 
 
-def scattered(i: HloInstruction, callers: Sequence[ElementCaller]) -> Values:
+def scattered(i: HloInstruction, callers: Sequence[ScalarCallEmitter]) -> Values:
     """Boxes that do not fit are left as they are, and the combiner is not called for them."""
     (caller,) = callers
     editor = caller.editor

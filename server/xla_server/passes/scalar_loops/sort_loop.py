@@ -12,10 +12,10 @@ from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import count
 from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice, write_slice
-from xla_server.passes.scalar_loops.element_calls import ElementCaller
+from xla_server.passes.scalar_loops.element_calls import ScalarCallEmitter
 
 
-def sorted_by_insertion(i: HloInstruction, callers: Sequence[ElementCaller]) -> Values:
+def sorted_by_insertion(i: HloInstruction, callers: Sequence[ScalarCallEmitter]) -> Values:
     """Line after line; each element comes behind those it does not come before."""
     (caller,) = callers
     editor = caller.editor
@@ -44,7 +44,7 @@ def sorted_by_insertion(i: HloInstruction, callers: Sequence[ElementCaller]) -> 
     ]
 
 
-def _sorted_line(caller: ElementCaller, name: str, line: Values, length: int) -> Values:
+def _sorted_line(caller: ScalarCallEmitter, name: str, line: Values, length: int) -> Values:
     editor = caller.editor
 
     def turn(number: HloInstruction, given: Values, found: Values) -> Values:
@@ -56,7 +56,7 @@ def _sorted_line(caller: ElementCaller, name: str, line: Values, length: int) ->
 
 
 def _place(
-    caller: ElementCaller,
+    caller: ScalarCallEmitter,
     name: str,
     new: Values,
     found: Values,

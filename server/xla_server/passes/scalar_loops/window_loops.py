@@ -17,13 +17,13 @@ from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import count
 from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice, write_slice
-from xla_server.passes.scalar_loops.element_calls import ElementCaller
+from xla_server.passes.scalar_loops.element_calls import ScalarCallEmitter
 
 NOWHERE = -1
 """The place of padding."""
 
 
-def folded_under_windows(i: HloInstruction, callers: Sequence[ElementCaller]) -> Values:
+def folded_under_windows(i: HloInstruction, callers: Sequence[ScalarCallEmitter]) -> Values:
     """A reduce-window. Padding is no element: the reducer is not called with it."""
     (caller,) = callers
     editor = caller.editor
@@ -57,7 +57,7 @@ def folded_under_windows(i: HloInstruction, callers: Sequence[ElementCaller]) ->
     return counted_loop(editor, i.name, size, padded, totals, turn)
 
 
-def selected_and_scattered(i: HloInstruction, callers: Sequence[ElementCaller]) -> Values:
+def selected_and_scattered(i: HloInstruction, callers: Sequence[ScalarCallEmitter]) -> Values:
     """A select-and-scatter: the place that each window keeps, then the source values there."""
     select, scatter = callers
     editor = select.editor
@@ -81,7 +81,7 @@ def selected_and_scattered(i: HloInstruction, callers: Sequence[ElementCaller]) 
     return [editor.reshape(result, sizes)]
 
 
-def _kept_places(i: HloInstruction, select: ElementCaller) -> HloInstruction:
+def _kept_places(i: HloInstruction, select: ScalarCallEmitter) -> HloInstruction:
     """The flat place of the element that each window keeps; NOWHERE of windows of padding.
 
     A window keeps its first element, until select(kept, later) is false for a later one.

@@ -6,7 +6,7 @@ from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloModule
-from xla_server.passes.canonicalize.channels_last import FeaturesLast
+from xla_server.passes.canonicalize.channels_last import ChannelsLast
 from xla_server.passes.simplify.algebraic_simplifier import AlgebraicSimplifier
 from xla_server.passes.simplify.dead_code import DeadCode
 
@@ -20,7 +20,7 @@ ZEROS = ["zero = f32[] constant(0)", "zeros = f32[2,8,5,6] broadcast(zero), dime
 
 def moved(module: HloModule) -> HloModule:
     """The module after the pass, without what it left over."""
-    after = passed(module, FeaturesLast(TARGET), AlgebraicSimplifier(), DeadCode())
+    after = passed(module, ChannelsLast(TARGET), AlgebraicSimplifier(), DeadCode())
     assert_kept(module, after, relative=1e-5)
     return after
 
@@ -151,4 +151,4 @@ LEFT = {
 def test_others_are_left(name: str) -> None:
     shape, operands, window, labels = LEFT[name]
     module = stated(operands, f"{shape} convolution(x0, x1), {window}, {labels}")
-    passed(module, FeaturesLast(TARGET), fires=False)
+    passed(module, ChannelsLast(TARGET), fires=False)

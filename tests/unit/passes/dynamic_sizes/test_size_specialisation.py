@@ -22,7 +22,12 @@ from xla_server.ir.verifier import verify
 from xla_server.ops.bounds import cut, filled, part_of, stretched
 from xla_server.ops.evaluation import TOKEN, Value
 from xla_server.passes.dynamic_sizes.size_specialisation import has_effect
-from xla_server.passes.dynamic_sizes.sized_values import Extent, arrays_of, extents_of, value_of
+from xla_server.passes.dynamic_sizes.sized_values import (
+    PaddedExtent,
+    arrays_of,
+    extents_of,
+    value_of,
+)
 from xla_server.passes.dynamic_sizes.static_segments import Segment, first_segment
 
 SIX = Shape.parse("f32[<=6]")
@@ -199,7 +204,7 @@ def test_a_static_call_that_draws_is_taken_and_keeps_its_place() -> None:
 
 def test_extents_of_values() -> None:
     value = (part_of(LINE, (2,)), TOKEN, LINE)
-    assert extents_of(value) == (Extent((6,), (2,)), None, Extent((6,), (6,)))
+    assert extents_of(value) == (PaddedExtent((6,), (2,)), None, PaddedExtent((6,), (6,)))
     back: Any = value_of(extents_of(value), iter([-LINE, LINE]))
     np.testing.assert_array_equal(back[0], -LINE[:2])
     assert back[1] is TOKEN

@@ -9,7 +9,7 @@ from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, st
 from xla_contract.opcode import Opcode
 from xla_server.codegen.trace.rules import RULES
 from xla_server.ir.module import HloModule
-from xla_server.passes.scalar_loops.element_calls import TRACED, Formulas
+from xla_server.passes.scalar_loops.element_calls import TRACED, ScalarComputations
 from xla_server.passes.scalar_loops.element_loops import ElementLoops
 
 CALLERS = {"map", "reduce", "reduce-window", "scatter", "select-and-scatter", "sort"}
@@ -73,7 +73,7 @@ def test_results_are_those_of_the_evaluators(name: str, monkeypatch: pytest.Monk
     parameters, root, *before = PROGRAMS[name]
     module = stated(parameters, root, *before)
     passed(module, ElementLoops(), fires=False)
-    monkeypatch.setattr(Formulas, "fits_loops", lambda self, called: False)
+    monkeypatch.setattr(ScalarComputations, "fits_loops", lambda self, called: False)
     after = passed(module, ElementLoops())
     assert not CALLERS & opcodes(after).keys()
     # Evaluators sum known reducers in more digits.
