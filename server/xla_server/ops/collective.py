@@ -59,6 +59,12 @@ def alone_or_tuple(values: tuple[Value, ...]) -> Value:
     return values[0] if len(values) == 1 else values
 
 
+def evaluate_alone(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+    """The operands of a reduction between replicas: one has nothing to combine them with."""
+    require_alone(instruction.attributes.participants, frame)
+    return alone_or_tuple(tuple(operands))
+
+
 def evaluate_done(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
     """The result of an operation in halves: its first half gave the operands, and that."""
     return cast(tuple[Value, ...], operands[0])[1]

@@ -8,7 +8,6 @@ from xla_contract.opcode import Opcode
 from xla_contract.ops.registry import UNDEFINED
 from xla_server.ops import elementwise
 from xla_server.ops.all_gather import evaluate_all_gather, evaluate_all_gather_start
-from xla_server.ops.all_reduce import evaluate_all_reduce
 from xla_server.ops.all_to_all import evaluate_all_to_all
 from xla_server.ops.asynchronous import evaluate_async_start
 from xla_server.ops.batch_norm import (
@@ -21,13 +20,12 @@ from xla_server.ops.bitcast_convert import evaluate_bitcast_convert
 from xla_server.ops.broadcast import evaluate_broadcast
 from xla_server.ops.call import evaluate_call
 from xla_server.ops.cholesky import evaluate_cholesky
-from xla_server.ops.collective import evaluate_done
+from xla_server.ops.collective import evaluate_alone, evaluate_done
 from xla_server.ops.collective_broadcast import evaluate_collective_broadcast
 from xla_server.ops.collective_permute import (
     evaluate_collective_permute,
     evaluate_collective_permute_start,
 )
-from xla_server.ops.collective_reduce import evaluate_collective_reduce
 from xla_server.ops.compare import evaluate_compare
 from xla_server.ops.concatenate import evaluate_concatenate
 from xla_server.ops.conditional import evaluate_conditional
@@ -147,9 +145,9 @@ EVALUATORS: Mapping[Opcode, Evaluator] = MappingProxyType(
         Opcode.ALL_GATHER: evaluate_all_gather,
         Opcode.ALL_GATHER_DONE: evaluate_done,
         Opcode.ALL_GATHER_START: evaluate_all_gather_start,
-        Opcode.ALL_REDUCE: evaluate_all_reduce,
+        Opcode.ALL_REDUCE: evaluate_alone,
         Opcode.ALL_REDUCE_DONE: evaluate_first_operand,
-        Opcode.ALL_REDUCE_START: evaluate_all_reduce,
+        Opcode.ALL_REDUCE_START: evaluate_alone,
         Opcode.ALL_TO_ALL: evaluate_all_to_all,
         Opcode.ASYNC_DONE: evaluate_done,
         Opcode.ASYNC_START: evaluate_async_start,
@@ -158,7 +156,7 @@ EVALUATORS: Mapping[Opcode, Evaluator] = MappingProxyType(
         Opcode.COLLECTIVE_PERMUTE: evaluate_collective_permute,
         Opcode.COLLECTIVE_PERMUTE_DONE: evaluate_done,
         Opcode.COLLECTIVE_PERMUTE_START: evaluate_collective_permute_start,
-        Opcode.COLLECTIVE_REDUCE: evaluate_collective_reduce,
+        Opcode.COLLECTIVE_REDUCE: evaluate_alone,
         Opcode.COPY_DONE: evaluate_copy_done,
         Opcode.COPY_START: evaluate_copy_start,
         Opcode.RAGGED_ALL_TO_ALL: evaluate_ragged_all_to_all,
