@@ -11,7 +11,7 @@ from xla_contract.literal import Literal
 from xla_contract.opcode import Opcode
 from xla_contract.ops.set_dimension_size import SetDimensionSizeAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.bounds import cut, filled
+from xla_server.ops.bounds import cut, filled, replaced_sizes, with_size
 from xla_server.ops.evaluation import TOKEN
 from xla_server.passes.dynamic_sizes.known_sizes import KnownSizes
 from xla_server.passes.dynamic_sizes.sized_values import Known, PaddedArray, array_of
@@ -80,8 +80,8 @@ def _set_dimension_size(o: Operation) -> Known:
         raise UnspecialisedError
     whole: Any = array_of(o.editor, operand.whole)
     if size > whole.shape[dimension]:
-        whole = filled(whole, _with_size(whole.shape, dimension, bound))
-    return PaddedArray(o.editor, whole.whole, _with_size(operand.shape, dimension, size))
+        whole = filled(whole, with_size(whole.shape, dimension, bound))
+    return PaddedArray(o.editor, whole.whole, with_size(operand.shape, dimension, size))
 
 
 def _dynamic_reshape(o: Operation) -> Known:
@@ -103,10 +103,6 @@ def _number(size: Known, numbers: KnownSizes) -> int:
     if found is None:
         raise UnspecialisedError
     return found
-
-
-def _with_size(sizes: Sequence[int], dimension: int, size: int) -> tuple[int, ...]:
-    return (*sizes[:dimension], size, *sizes[dimension + 1 :])
 
 
 SIZED_OPERATIONS: Mapping[Opcode, _Rule] = MappingProxyType(
@@ -142,11 +138,8 @@ def updated(i: HloInstruction, arrays: Sequence[PaddedArray]) -> PaddedArray:
     ]
     full: Any = filled(operand, bounds)
     whole = editor.add(i.opcode, [full.whole, update.whole, *moved], i.attributes)
-    replacing = i.operands[1].shape
-    sizes = [
-        new if replacing.is_dynamic(number) and box[number] == bounds[number] else old
-        for number, (old, new) in enumerate(zip(operand.shape, update.shape, strict=True))
-    ]
+    operands = (part.shape for part in i.operands[:2])
+    sizes = replaced_sizes(operand.shape, update.shape, *operands)
     return cast(PaddedArray, cut(array_of(editor, whole), sizes))
 
 
