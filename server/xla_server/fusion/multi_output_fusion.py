@@ -14,8 +14,7 @@ from xla_server.fusion.index_maps import scalars
 from xla_server.fusion.levels import ALIASES, levels_from_parameters, levels_from_root
 from xla_server.fusion.row_maps import maps_rows
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.framework.editor import Editor, users
-from xla_server.passes.simplify.call_inliner import drop_unused
+from xla_server.passes.framework.editor import Editor, drop_uncalled, users
 from xla_server.passes.simplify.cse import CommonSubexpressions
 from xla_server.target.fusion_tuning import Fusions
 from xla_server.target.target import Target
@@ -46,7 +45,7 @@ class MultiOutputFusion:
                     break
                 changed = True
         if changed:
-            drop_unused(module)
+            drop_uncalled(module)
             # Both parts of a kernel may have computed the same values.
             CommonSubexpressions().apply(module)
         return changed

@@ -62,6 +62,16 @@ class HloComputation:
             tuple(parameter.name for parameter in self.parameters),
         )
 
+    def reachable(self) -> list["HloComputation"]:
+        """Return the computation and all that it calls, directly or not, each once."""
+        found, known = [self], {self}
+        for each in found:
+            for instruction in each.instructions:
+                new = dict.fromkeys(called for called in instruction.called if called not in known)
+                known.update(new)
+                found += new
+        return found
+
     def __repr__(self) -> str:
         return f"%{self.name} {self.program_shape}"
 

@@ -18,7 +18,6 @@ from xla_server.evaluator.dynamic_shapes import (
     ANY_SIZE,
     actual_shape,
     has_dynamic_shapes,
-    reachable_computations,
 )
 from xla_server.evaluator.plan import in_order
 from xla_server.ir.explicit_stack import Deep, result_of
@@ -42,8 +41,7 @@ from xla_server.passes.dynamic_sizes.sized_values import (
     unpacked,
     whole_shape,
 )
-from xla_server.passes.framework.editor import Editor
-from xla_server.passes.simplify.call_inliner import drop_unused
+from xla_server.passes.framework.editor import Editor, drop_uncalled
 
 _CONTROL = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.FUSION, Opcode.WHILE})
 
@@ -120,7 +118,7 @@ class SizeSpecialiser:
             entry=entry,
             entry_program_shape=entry.program_shape,
         )
-        drop_unused(written)
+        drop_uncalled(written)
         for number, computation in enumerate(written.computations):
             computation.id = number
         return written
@@ -333,7 +331,7 @@ def _is_seen(i: HloInstruction) -> bool:
 def _inside(i: HloInstruction) -> Iterator[HloInstruction]:
     """The instructions of all that an instruction calls."""
     for called in i.called:
-        for computation in reachable_computations(called):
+        for computation in called.reachable():
             yield from computation.instructions
 
 

@@ -354,6 +354,12 @@ def rearrange(computation: HloComputation) -> None:
     computation.instructions = list(order)
 
 
+def drop_uncalled(module: HloModule) -> None:
+    """Drop computations that the entry does not lead to."""
+    needed = set(module.entry.reachable())
+    module.computations = [part for part in module.computations if part in needed]
+
+
 def _is_late(i: HloInstruction) -> bool:
     """Return whether an instruction with a side effect only draws a random state."""
     if i.operands or i.control_predecessors:

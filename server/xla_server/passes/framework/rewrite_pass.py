@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from xla_contract.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.framework.editor import Editor, rewrite
+from xla_server.passes.framework.editor import Editor, drop_uncalled, rewrite
 from xla_server.target.target import Target
 
 EditorRule = Callable[[HloInstruction, Editor], HloInstruction | None]
@@ -17,6 +17,8 @@ Rule = Callable[[HloInstruction], HloInstruction | None]
 @dataclasses.dataclass(frozen=True)
 class RewritePass:
     """Applies a rule to the instructions of the `opcodes`, in every computation of a module.
+
+    Computations that nothing calls any more are dropped.
 
     A pass defines `_rule`, or `_rule_in` where the rule depends on the rest of a computation.
     """
@@ -51,6 +53,8 @@ class RewritePass:
                 module.computations[place:place] = editor.inner
                 editor.inner = []
         module.computations[:0] = editor.shared.values()
+        if changed:
+            drop_uncalled(module)
         return changed
 
     def _restricted(self, rule: Rule) -> Rule:

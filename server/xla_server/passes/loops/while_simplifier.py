@@ -1,12 +1,12 @@
 """Loops that never turn, turn once or a few times, written without a loop."""
 
 from xla_contract.opcode import Opcode
-from xla_server.ir.module import HloInstruction, HloModule
+from xla_server.ir.module import HloInstruction
 from xla_server.ir.side_effects import has_side_effect
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 from xla_server.passes.loops.while_analysis import Loop, loop_of, trip_count
-from xla_server.passes.simplify.call_inliner import copied, drop_unused
+from xla_server.passes.simplify.call_inliner import copied
 from xla_server.target.pass_tuning import ControlFlow
 
 
@@ -15,13 +15,6 @@ class WhileSimplifier(TargetRewritePass):
 
     name = "while-simplifier"
     opcodes = (Opcode.WHILE,)
-
-    def apply(self, module: HloModule) -> bool:
-        """Simplify everywhere; whether anything was."""
-        changed = super().apply(module)
-        if changed:
-            drop_unused(module)
-        return changed
 
     def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
         loop = loop_of(i)

@@ -10,14 +10,8 @@ from xla_server.passes.framework.rewrite_pass import RewritePass
 class _Inliner(RewritePass):
     """Replaces instructions that call one computation by the instructions of that computation."""
 
-    def apply(self, module: HloModule) -> bool:
-        """Inline everywhere; whether anything was."""
-        # Callees come before callers, so what is inlined has been treated itself.
-        changed = super().apply(module)
-        drop_unused(module)
-        return changed
-
     def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction:
+        # Callees come before callers, so what is inlined has been treated itself.
         return copied(i.called[0], i.operands, editor)
 
 
@@ -73,16 +67,3 @@ def copied(
                 copies[before] for before in part.control_predecessors
             )
     return copies[computation.root]
-
-
-def drop_unused(module: HloModule) -> None:
-    """Drop computations that the entry does not lead to."""
-    needed: set[HloComputation] = set()
-    waiting = [module.entry]
-    while waiting:
-        computation = waiting.pop()
-        if computation not in needed:
-            needed.add(computation)
-            for instruction in computation.instructions:
-                waiting += instruction.called
-    module.computations = [part for part in module.computations if part in needed]

@@ -3,13 +3,13 @@
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import ComparisonDirection
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ir.side_effects import has_side_effect
 from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import splat
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
-from xla_server.passes.simplify.call_inliner import copied, drop_unused
+from xla_server.passes.simplify.call_inliner import copied
 from xla_server.target.pass_tuning import ControlFlow
 
 _PLAIN = ELEMENTWISE | {
@@ -27,13 +27,6 @@ class ConditionalSimplifier(TargetRewritePass):
 
     name = "conditional-simplifier"
     opcodes = (Opcode.CONDITIONAL,)
-
-    def apply(self, module: HloModule) -> bool:
-        """Simplify everywhere; whether anything was."""
-        changed = super().apply(module)
-        if changed:
-            drop_unused(module)
-        return changed
 
     def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
         tuning = self.target.tuning.control_flow

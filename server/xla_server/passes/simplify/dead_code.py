@@ -3,8 +3,7 @@
 import dataclasses
 
 from xla_server.ir.module import HloModule
-from xla_server.passes.framework.editor import rearrange
-from xla_server.passes.simplify.call_inliner import drop_unused
+from xla_server.passes.framework.editor import drop_uncalled, rearrange
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +19,6 @@ class DeadCode:
         for computation in module.computations:
             rearrange(computation)
         # Last, as what was dropped may have been the only caller.
-        drop_unused(module)
+        drop_uncalled(module)
         after = sum(len(computation.instructions) for computation in module.computations)
         return (before, count) != (after, len(module.computations))
