@@ -16,7 +16,7 @@ from xla_contract.ops.rng import RandomDistribution, RngAttributes
 from xla_contract.ops.rng_get_and_update_state import RngGetAndUpdateStateAttributes
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.evaluator.interpret import evaluate
-from xla_server.evaluator.plan import make_plan
+from xla_server.evaluator.plan import Plans
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
 from xla_server.ops.bounds import cut, filled, part_of, stretched
@@ -40,7 +40,7 @@ class Segmented:
         example = Example()
         self.module = import_module(example.build(program(example)).proto)
         self.arguments: list[Value] = list(replaced) or example.arguments
-        self.plan = make_plan(self.module.entry, is_dynamic=True)
+        self.plan = Plans(is_dynamic=True).of(self.module.entry)
         constants = {
             step.result: step.instruction
             for step in self.plan.steps
