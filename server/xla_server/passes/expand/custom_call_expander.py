@@ -37,10 +37,6 @@ class CustomCallExpander(RewritePass):
         return _first(i, editor)
 
 
-def _is_known(i: HloInstruction) -> bool:
-    return i.opcode is Opcode.CUSTOM_CALL and i.attributes.target in _EXPANDED
-
-
 def _first(i: HloInstruction, editor: Editor) -> HloInstruction:
     """The first of the arrays, which are the first half of the operands, by the comparator."""
     count = len(i.operands) // 2
