@@ -1,1 +1,1 @@
-"""The order of instructions in which arrays are updated in place instead of copied."""
+"""Scheduling of instructions so that updates of arrays need no copies."""

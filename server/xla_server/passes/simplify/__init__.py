@@ -1,1 +1,1 @@
-"""Passes that keep every bit of the results: identities, folding, inlining, dead code."""
+"""Passes that keep results to the bit: identities, constants, inlining, dead code."""
