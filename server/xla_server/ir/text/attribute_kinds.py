@@ -29,16 +29,8 @@ class Kind:
 def words(values: Mapping[Any, str]) -> Kind:
     """A kind with a word for each value."""
     found = {word: value for value, word in values.items()}
-
-    def read(reader: HloReader) -> Any:
-        reader.space()
-        start = reader.at
-        word = reader.word("a word")
-        if word not in found:
-            reader.refuse(f"the value must be one of {', '.join(found)}", repr(word), start)
-        return found[word]
-
-    return Kind(values.__getitem__, read)
+    rule = f"the value must be one of {', '.join(found)}"
+    return Kind(values.__getitem__, lambda reader: reader.known(reader.word, "a word", found, rule))
 
 
 def members(kind: type[enum.Enum]) -> Kind:

@@ -112,12 +112,9 @@ def _read_alias(reader: HloReader, proto: hlo_pb2.HloModuleProto) -> None:
     if reader.skip(","):
         entry.parameter_shape_index.extend(INTEGERS.read(reader))
     if reader.skip(","):
-        start = reader.at
-        word = reader.word("may-alias or must-alias")
         kinds = {text: kind for kind, text in _ALIAS_KINDS.items()}
-        if word not in kinds:
-            reader.refuse("an alias must be a may-alias or a must-alias", repr(word), start)
-        entry.kind = kinds[word]
+        rule = "an alias must be a may-alias or a must-alias"
+        entry.kind = reader.known(reader.word, "may-alias or must-alias", kinds, rule)
     reader.expect(")")
 
 

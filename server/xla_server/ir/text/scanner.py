@@ -4,7 +4,7 @@ Semantics: XLA's HLO text form.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NoReturn, TypeVar
 
 from xla_contract.errors import InvalidArgumentError
@@ -79,6 +79,18 @@ class HloReader(ShapeReader):
     def word(self, what: str) -> str:
         """A word: an opcode, the name of an attribute."""
         return self.match(_WORD, what)[0]
+
+    def known(self, read: Callable[[str], str], what: str, known: Mapping[str, T], rule: str) -> T:
+        """The value of the name or word that `read` gives.
+
+        Raises InvalidArgumentError with the rule where `known` has none.
+        """
+        self.space()
+        start = self.at
+        name = read(what)
+        if name not in known:
+            self.refuse(rule, repr(name), start)
+        return known[name]
 
     def signed(self, what: str = "a number") -> int:
         """A number of 64 bits, with or without sign."""
