@@ -16,7 +16,7 @@ COMPILE_SOURCES = $(BIN)/python -m compileall -q $(SOURCES) tests
 DEMO_OUTPUT ?= build/digits.png
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs serve test soak storms transfer-large examples programs depth conformance conformance-cpu work-ratio fuzz fuzz-answers golden operations ulps lint baseline types layers bench bench-cpu bench-sweep fmt clean
+.PHONY: help setup demo docs serve test soak storms transfer-large examples programs depth conformance conformance-cpu work-ratio fuzz fuzz-answers golden options operations ulps lint baseline types layers bench bench-cpu bench-sweep fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
@@ -112,6 +112,9 @@ fuzz: $(STAMP) ## mutated modules on servers of both platforms for SECONDS=600; 
 golden: $(STAMP) ## write tests/golden and docs/KERNELS.md: the kernels of a few programs, to see what a change changes
 	$(BIN)/python -m tests.golden
 	$(BIN)/python -m tests.kernels_page
+
+options: $(STAMP) ## write the table of options on docs/SERVER.md
+	$(BIN)/python -m tests.server_page
 
 operations: $(STAMP) ## write docs/OPERATIONS.md: operations, element types, platforms
 	$(BIN)/python -m tests.operations_page

@@ -7,7 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from xla_contract.errors import InvalidArgumentError
-from xla_server.app.config import ConfigurationError, Settings, incident_directory
+from xla_server.app.config import Settings, incident_directory
+from xla_server.app.endings import ConfigurationError
 from xla_server.app.platform_names import Platform
 from xla_server.backends.backend import Backend
 from xla_server.backends.deferred import DeferredBackend

@@ -58,8 +58,8 @@ def run_program(
 ) -> Iterator[tuple[str, bool]]:
     """Run a program; gives lines to print, and False with those of results that do not fit.
 
-    Raises XlaError where the program or the server fails, CredentialsOptionError and
-    ConfigurationError for options, OSError for outputs.
+    Raises XlaError where the program or the server fails, ConfigurationError for
+    options, OSError for outputs.
     """
     outcome = _run(module, arguments, wanted)
     if wanted.is_timed:
