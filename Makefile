@@ -16,7 +16,7 @@ COMPILE_SOURCES = $(BIN)/python -m compileall -q $(SOURCES) tests
 DEMO_OUTPUT ?= build/digits.png
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs serve test soak storms transfer-large examples programs depth conformance conformance-cpu work-ratio fuzz fuzz-answers golden options operations ulps lint baseline types layers bench bench-cpu bench-sweep fmt clean
+.PHONY: help setup demo docs serve test soak storms transfer-large examples programs depth conformance conformance-cpu work-ratio fuzz fuzz-answers golden options operations ulps lint prose baseline types layers bench bench-cpu bench-sweep fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
@@ -122,11 +122,15 @@ operations: $(STAMP) ## write docs/OPERATIONS.md: operations, element types, pla
 ulps: $(STAMP) ## write docs/FUNCTIONS.md: errors of functions; FUNCTIONS=exp,tanh TYPES=f32 narrow it, WHOLE=1 takes every f32
 	$(BIN)/python -m tests.ulps --functions "$(FUNCTIONS)" --types "$(TYPES)" $(if $(WHOLE),--whole)
 
-lint: $(STAMP) ## ruff and buf: style and formatting, and that no client of the protos breaks
+lint: $(STAMP) ## ruff, prose and buf: style, formatting, words, and that no client of the protos breaks
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m tests.prose
 	$(BIN)/buf lint protos
 	$(BIN)/buf breaking protos --against protos/baseline.binpb
+
+prose: $(STAMP) ## lower the counts of tests/prose/counts.json to the faults of docstrings and comments that are left
+	$(BIN)/python -m tests.prose --write
 
 baseline: $(STAMP) ## write protos/baseline.binpb: what protos/ must stay compatible with
 	$(BIN)/buf build protos --exclude-source-info -o protos/baseline.binpb

@@ -25,8 +25,10 @@ def value_to_proto(literal: Literal) -> xla_extension_pb2.Value:
 
 
 def fill_value(value: xla_extension_pb2.Value, literal: Literal) -> None:
-    """Make an empty message that of a literal: one in another message, into which it need not be
-    copied then."""
+    """Fill an empty message with a literal.
+
+    The message may be a field of another one, which saves a copy.
+    """
     shape = literal.shape
     if not shape.is_array:
         value.shape.CopyFrom(shape_to_proto(shape))
