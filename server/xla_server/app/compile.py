@@ -23,7 +23,7 @@ from xla_server.ir.text.dot import print_dot
 from xla_server.ir.text.html import print_html
 
 EVERY_PASS = DumpOptions("dump", passes=Pattern(""))
-"""A dump of everything; the name is nobody's directory, as the command names its own."""
+"""A dump of everything. The name is not used: the command names a directory."""
 
 
 def compile_file(

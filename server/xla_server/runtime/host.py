@@ -1,4 +1,4 @@
-"""What rows that only Python can do may ask of the run they are part of."""
+"""The interface of a run to its rows for Python."""
 
 import ctypes
 from typing import Any

@@ -55,7 +55,7 @@ class Program:
         self.work = work
         """The static count of its code, where it was counted."""
         self.results = assignment.results
-        """The place of each result: in its own memory, in a parameter's or in a constant's."""
+        """The memory of each result: its own, a parameter's or a constant's."""
         arrays = list(code.constants.values())
         self.constants = {n: _block_of(arrays[n], blocks) for n in self._encoded.constants}
         """The memory of the constants that a run needs, by their numbers."""
@@ -156,7 +156,7 @@ class Program:
 
     @property
     def code(self) -> Code:
-        """What was made ready to run."""
+        """The thunks of the program."""
         return self._code
 
     def _finish(self, run: "_Run", cancellation: Cancellation, host: Callable[[], HostRun]) -> None:

@@ -44,7 +44,7 @@ class Remote:
 
         Args:
             target: HOST:PORT or unix:PATH.
-            credentials: Who calls, and how.
+            credentials: The caller's token, certificates and options of TLS.
             timeout: Seconds until DeadlineExceededError, for each call; None for no deadline.
 
         Raises ConfigurationError for files that cannot be read, and UnavailableError where the
