@@ -1,21 +1,22 @@
-"""Makes coefficients.py: `python -m xla_server.codegen.functions.minimax > coefficients.py`.
+"""`python -m tests.ulps.polynomials`: write the coefficients of elementary functions.
 
-Every polynomial is the minimax one by Remez's exchange in 50 decimal digits, for the error
-weighted as its function needs; nothing comes from another library.
+Every polynomial is the minimax one, for the error weighted as its function needs; nothing comes
+from another library.
 """
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
-from decimal import Decimal, getcontext
+import textwrap
+from collections.abc import Callable, Iterable
+from decimal import Decimal, localcontext
+from pathlib import Path
 
 import numpy as np
 
-_DIGITS = 50
-_GRID = 600
-_ROUNDS = 12
+import xla_server
+from tests.ulps.minimax import DIGITS, Function, remez, rounded_in_turn
 
-Function = Callable[[Decimal], Decimal]
+PATH = Path(xla_server.__file__).parent / "codegen" / "functions" / "coefficients.py"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,99 +37,35 @@ class Fit:
     terms: tuple[int, int]
     rounded_in_turn: bool = False
 
-
-def remez(
-    function: Function,
-    weight: Function,
-    low: float,
-    high: float,
-    terms: int,
-    known: Sequence[Decimal] = (),
-) -> tuple[list[Decimal], float]:
-    """The coefficients, constant first, and the largest weighted error.
-
-    The first coefficients are those that are `known`.
-    """
-    left, right = Decimal(low), Decimal(high)
-    middle, half = (left + right) / 2, (right - left) / 2
-    angles = [Decimal(math.cos(math.pi * k / (_GRID - 1))) for k in range(_GRID)]
-    grid = sorted({middle + half * angle for angle in angles})
-    if known and not grid[0]:
-        del grid[0]  # Terms of higher powers change nothing there.
-    values = [function(x) - _horner(known, x) for x in grid]
-    weights = [weight(x) for x in grid]
-    powers = range(len(known), terms)
-    count = len(powers) + 1
-    chosen = [round((len(grid) - 1) * k / (count - 1)) for k in range(count)]
-    coefficients: list[Decimal] = []
-    errors: list[Decimal] = []
-    for _ in range(_ROUNDS):
-        rows = []
-        for sign, k in enumerate(chosen):
-            row = [grid[k] ** power if power else Decimal(1) for power in powers]
-            level = (-1) ** sign / weights[k] if weights[k] else Decimal(0)
-            rows.append([*row, level, values[k]])
-        coefficients = [Decimal(0)] * len(known) + _solved(rows)[:-1]
-        errors = [
-            (_horner(coefficients, x) - value) * w
-            for x, value, w in zip(grid, values, weights, strict=True)
-        ]
-        exchanged = _extremes(errors, count)
-        if exchanged == chosen:
-            break
-        chosen = exchanged
-    return [*known, *coefficients[len(known) :]], float(max(abs(error) for error in errors))
+    def text(self) -> str:
+        """Return the table of the coefficients as a statement of Python."""
+        rows, achieved = [], []
+        for index, name in enumerate(("f32", "f64")):
+            if terms := self.terms[index]:
+                high = self.high[index] if isinstance(self.high, tuple) else self.high
+                problem = self.function, self.weight, self.low, high, terms
+                found, error = remez(*problem)
+                if self.rounded_in_turn and name == "f32":
+                    found = rounded_in_turn(*problem)
+                numbers = map(float, found)
+                if name == "f32":
+                    numbers = (float(np.float32(number)) for number in numbers)
+                achieved.append(f"{name} 2^{math.log2(error):.1f}")
+                rows.append(f'    "{name}": (\n{_filled(numbers)}\n    ),')
+        told = f"{self.says}\n\nError before rounding: {', '.join(achieved)}.\n"
+        return "\n".join([f"{self.name}: Coefficients = {{", *rows, "}", f'"""{told}"""', ""])
 
 
-def rounded_in_turn(fit: Fit, high: float, terms: int) -> list[Decimal]:
-    """The coefficients for f32 of a fit that rounds them in turn."""
-    known: list[Decimal] = []
-    while len(known) < terms:
-        found, _ = remez(fit.function, fit.weight, fit.low, high, terms, known)
-        known.append(Decimal(float(np.float32(float(found[len(known)])))))
-    return known
-
-
-def _extremes(errors: list[Decimal], count: int) -> list[int]:
-    runs: list[int] = []
-    for k, error in enumerate(errors):
-        if runs and (errors[runs[-1]] >= 0) == (error >= 0):
-            if abs(error) > abs(errors[runs[-1]]):
-                runs[-1] = k
-        else:
-            runs.append(k)
-    while len(runs) > count:
-        runs.pop(0 if abs(errors[runs[0]]) < abs(errors[runs[-1]]) else -1)
-    while len(runs) < count:
-        free = [k for k in range(len(errors)) if k not in runs]
-        runs = sorted([*runs, free[len(free) // 2]])
-    return runs
-
-
-def _horner(coefficients: Sequence[Decimal], x: Decimal) -> Decimal:
-    total = Decimal(0)
-    for coefficient in reversed(coefficients):
-        total = total * x + coefficient
-    return total
-
-
-def _solved(rows: list[list[Decimal]]) -> list[Decimal]:
-    size = len(rows)
-    for k in range(size):
-        pivot = max(range(k, size), key=lambda row: abs(rows[row][k]))
-        rows[k], rows[pivot] = rows[pivot], rows[k]
-        for row in range(size):
-            if row != k:
-                factor = rows[row][k] / rows[k][k]
-                rows[row] = [a - factor * b for a, b in zip(rows[row], rows[k], strict=True)]
-    return [rows[k][size] / rows[k][k] for k in range(size)]
+def _filled(numbers: Iterable[float]) -> str:
+    words = " ".join(f"{number!r}," for number in numbers)
+    return textwrap.fill(words, 100, initial_indent=" " * 8, subsequent_indent=" " * 8)
 
 
 def _series(first: Decimal, ratio: Callable[[int], Decimal], start: int = 0) -> Decimal:
     """The sum of terms, each `ratio(k)` times the one before."""
     total = term = first
     k = start
-    while abs(term) > abs(total) * Decimal(10) ** -(_DIGITS + 2):
+    while abs(term) > abs(total) * Decimal(10) ** -(DIGITS + 2):
         k += 1
         term = term * ratio(k)
         total += term
@@ -212,10 +149,8 @@ def _erf_ratio(z: Decimal) -> Decimal:
 
 
 def _erfc(a: Decimal) -> Decimal:
-    getcontext().prec = 2 * _DIGITS
-    value = 1 - a * _erf_ratio(a * a)
-    getcontext().prec = _DIGITS + 10
-    return value
+    with localcontext(prec=2 * DIGITS):
+        return 1 - a * _erf_ratio(a * a)
 
 
 def _one(x: Decimal) -> Decimal:
@@ -368,33 +303,23 @@ FITS = (
 )
 """Every polynomial that the functions use."""
 
+HEAD = '''"""Minimax polynomials, constant term first, by `python -m tests.ulps.polynomials`."""
+
+from collections.abc import Mapping
+
+Coefficients = Mapping[str, tuple[float, ...]]
+"""Coefficients by element type."""
+
+# Several numbers a line.
+# fmt: off
+
+'''
+
 
 def main() -> None:
-    """Print coefficients.py."""
-    getcontext().prec = _DIGITS + 10
-    print('"""Minimax polynomials, constant term first. Made by minimax.py; do not edit."""\n')
-    print("from collections.abc import Mapping\n")
-    print("Coefficients = Mapping[str, tuple[float, ...]]")
-    print('"""By the type they are for."""')
-    for fit in FITS:
-        print(f"\n{fit.name}: Coefficients = {{")
-        achieved = []
-        for index, name in enumerate(("f32", "f64")):
-            if not fit.terms[index]:
-                continue
-            high = fit.high[index] if isinstance(fit.high, tuple) else fit.high
-            terms = fit.terms[index]
-            found, error = remez(fit.function, fit.weight, fit.low, high, terms)
-            if fit.rounded_in_turn and name == "f32":
-                found = rounded_in_turn(fit, high, terms)
-            achieved.append(f"{name} 2^{math.log2(error):.1f}")
-            print(f'    "{name}": (')
-            for coefficient in found:
-                value = float(coefficient)
-                print(f"        {float(np.float32(value)) if name == 'f32' else value!r},")
-            print("    ),")
-        print("}")
-        print(f'"""{fit.says}\n\nError before rounding: {", ".join(achieved)}.\n"""')
+    """Write the coefficients."""
+    with localcontext(prec=DIGITS + 10):
+        PATH.write_text(HEAD + "\n".join(fit.text() for fit in FITS), encoding="utf-8")
 
 
 if __name__ == "__main__":
