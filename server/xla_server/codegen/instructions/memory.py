@@ -128,14 +128,11 @@ def _cast(target: str) -> Any:
 
     @instruction
     def cast(typing_context, x):  # type: ignore[no-untyped-def]
-        source = types.unliteral(x)
-
         def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-            if isinstance(computed, types.Complex):
-                return _complex(builder, args[0], source, target)
-            return _converted(builder, args[0], source, target)
+            convert = _complex if isinstance(computed, types.Complex) else _converted
+            return convert(builder, args[0], x, target)
 
-        return computed(source), generate
+        return computed(x), generate
 
     return cast
 
@@ -187,7 +184,7 @@ def _bits(target: str) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
             return builder.bitcast(args[0], form)
 
-        return computed(types.unliteral(x)), generate
+        return computed(x), generate
 
     return bits
 
