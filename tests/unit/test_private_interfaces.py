@@ -21,7 +21,7 @@ import pytest
 from numba.core.registry import cpu_target
 
 from xla_server.codegen.compiler.kernel_compiler import target_machine
-from xla_server.rpc.arrivals import _FUNCTIONS, _VALUES
+from xla_server.rpc.threads.request_threads import _FUNCTIONS, _VALUES
 from xla_server.target.machine import Machine
 
 ROOT = Path(__file__).parents[2]

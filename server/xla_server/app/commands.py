@@ -113,7 +113,7 @@ def health(
     """Exit 0 when the server at the target serves, else 1. No token is needed."""
     from xla_server.app.calling.credentials import CredentialsOptionError, checked_target
     from xla_server.rpc.health_check import health_fault
-    from xla_server.rpc.tls import channel_credentials
+    from xla_server.rpc.peers.tls import channel_credentials
 
     try:
         target = checked_target(target)

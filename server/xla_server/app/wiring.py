@@ -7,10 +7,10 @@ from xla_server.app.access import Access, prepare_access
 from xla_server.app.config import Settings
 from xla_server.app.platforms import create_backend
 from xla_server.backends.backend import Backend
-from xla_server.rpc.places import PlaceLimits
-from xla_server.rpc.pools import PoolSizes
+from xla_server.rpc.limits.concurrency_limit import PlaceLimits
 from xla_server.rpc.server import RpcOptions, RpcServer, serving
-from xla_server.rpc.threads import Threads
+from xla_server.rpc.threads.pools import PoolSizes
+from xla_server.rpc.threads.thread_pool import Threads
 from xla_server.sessions.caller_shares import CallerShares
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.quotas import COMPILE_WINDOW_SECONDS, Quotas

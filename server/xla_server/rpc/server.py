@@ -13,27 +13,27 @@ import grpc
 from xla_contract.descriptors import EXTENSION_NAME, EXTENSION_RPCS, RPCS, SERVICE_NAME
 from xla_server.identity.authenticator import Authenticator
 from xla_server.identity.certificates import ReloadedKeyPair
-from xla_server.rpc.arrivals import known_server
-from xla_server.rpc.call_places import CallPlaces
-from xla_server.rpc.callers import Callers
-from xla_server.rpc.calls import Calls, shutting_down
-from xla_server.rpc.connections import connected_server
-from xla_server.rpc.discovery import Discovery
-from xla_server.rpc.draining import Draining
-from xla_server.rpc.event_loop import start_server
-from xla_server.rpc.extension import extension_rows
-from xla_server.rpc.extension_converse import Conversations
-from xla_server.rpc.gate import Gate
-from xla_server.rpc.handlers import Boundary
+from xla_server.rpc.calls.active_calls import Calls, shutting_down
+from xla_server.rpc.calls.boundary import Boundary
+from xla_server.rpc.calls.draining import Draining
+from xla_server.rpc.calls.method_table import ServiceHandler, Streaming
+from xla_server.rpc.limits.call_admission import CallPlaces
+from xla_server.rpc.limits.concurrency_limit import CALL_LIMITS, STREAM_LIMITS, PlaceLimits
+from xla_server.rpc.limits.liveness import Presence
+from xla_server.rpc.limits.memory_pressure import MemoryPressure
 from xla_server.rpc.listeners import PRIVATE_MODE, Listeners, is_socket
-from xla_server.rpc.memory_pressure import MemoryPressure
-from xla_server.rpc.methods import ServiceHandler, Streaming
-from xla_server.rpc.places import CALL_LIMITS, STREAM_LIMITS, PlaceLimits
-from xla_server.rpc.pools import Pools, PoolSizes
-from xla_server.rpc.presence import Presence
-from xla_server.rpc.servicer import ROWS
+from xla_server.rpc.methods.extension_service import extension_rows
+from xla_server.rpc.methods.health_and_reflection import Discovery
+from xla_server.rpc.methods.multiplexing import Conversations
+from xla_server.rpc.methods.xla_service import ROWS
+from xla_server.rpc.peers.callers import Callers
+from xla_server.rpc.peers.connections import connected_server
+from xla_server.rpc.peers.gate import Gate
+from xla_server.rpc.peers.tls import server_credentials
 from xla_server.rpc.shared_memory_socket import SharedMemorySocket
-from xla_server.rpc.tls import server_credentials
+from xla_server.rpc.threads.event_loop import start_server
+from xla_server.rpc.threads.pools import Pools, PoolSizes
+from xla_server.rpc.threads.request_threads import known_server
 from xla_server.sessions.registry import SessionRegistry
 
 _LOG = logging.getLogger(__name__)

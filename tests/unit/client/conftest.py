@@ -10,12 +10,12 @@ import pytest
 import xla_client as xc
 from xla_contract.descriptors import RPCS, SERVICE_NAME
 from xla_server.backends.interpreter import Interpreter
-from xla_server.rpc.calls import Calls
-from xla_server.rpc.handlers import Boundary
-from xla_server.rpc.methods import ServiceHandler
-from xla_server.rpc.pools import Pools, PoolSizes
+from xla_server.rpc.calls.active_calls import Calls
+from xla_server.rpc.calls.boundary import Boundary
+from xla_server.rpc.calls.method_table import ServiceHandler
+from xla_server.rpc.methods.xla_service import ROWS
 from xla_server.rpc.server import RpcOptions, serving
-from xla_server.rpc.servicer import ROWS
+from xla_server.rpc.threads.pools import Pools, PoolSizes
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.quotas import Quotas
 from xla_server.sessions.records import Limits

@@ -22,7 +22,7 @@ from tests.unit.sessions.runs import (
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.interpreter import Interpreter
-from xla_server.rpc.places import PlaceLimits
+from xla_server.rpc.limits.concurrency_limit import PlaceLimits
 from xla_server.rpc.server import RpcOptions, RpcServer
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.records import Limits

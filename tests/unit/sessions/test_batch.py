@@ -22,7 +22,7 @@ from xla_contract.errors import CancelledError, InvalidArgumentError, XlaError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_from_proto
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.extension_run import run_in_place
+from xla_server.rpc.methods.runs import run_in_place
 from xla_server.sessions.batch import Batch, RunOne
 from xla_server.sessions.executions import executions_of
 from xla_server.sessions.pending import NotYetError

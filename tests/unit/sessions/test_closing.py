@@ -26,7 +26,7 @@ from xla_contract.literal_decoding import ReceivedLiteral
 from xla_contract.shape import Shape
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.extension_run import run_in_place
+from xla_server.rpc.methods.runs import run_in_place
 from xla_server.sessions import shared_memory, uploads
 from xla_server.sessions.batch import Batch
 from xla_server.sessions.downloads import downloading

@@ -21,10 +21,16 @@ from xla_contract.errors import (
 )
 from xla_contract.parsed_size import SMALL_BYTES, require_parsable
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.callers import Callers
-from xla_server.rpc.calls import Calls
+from xla_server.rpc.calls.active_calls import Calls
+from xla_server.rpc.calls.response_memory import (
+    LARGE_BYTES,
+    Response,
+    discard,
+    release_at_end,
+    room_of,
+)
 from xla_server.rpc.errors import as_xla_error, status_of, status_proto_of
-from xla_server.rpc.held_answers import LARGE_BYTES, Response, discard, release_at_end, room_of
+from xla_server.rpc.peers.callers import Callers
 from xla_server.sessions.registry import SessionRegistry
 
 _LOG = logging.getLogger(__name__)

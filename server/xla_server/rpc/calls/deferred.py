@@ -16,10 +16,16 @@ import grpc
 
 from xla_contract.descriptors import Rpc
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.arrivals import Arrivals
-from xla_server.rpc.ending import SendResponse, answer_call, end_call
-from xla_server.rpc.handlers import Boundary, Decode, session_token
-from xla_server.rpc.held_answers import LARGE_BYTES, Response, discard, release_at_end, room_of
+from xla_server.rpc.calls.boundary import Boundary, Decode, session_token
+from xla_server.rpc.calls.completion import SendResponse, answer_call, end_call
+from xla_server.rpc.calls.response_memory import (
+    LARGE_BYTES,
+    Response,
+    discard,
+    release_at_end,
+    room_of,
+)
+from xla_server.rpc.threads.request_threads import Arrivals
 from xla_server.sessions.service import XlaService
 
 _LOG = logging.getLogger(__name__)

@@ -14,10 +14,10 @@ from typing import Any
 import grpc
 
 from xla_contract.descriptors import EXTENSION_RPCS, RPCS, Rpc
-from xla_server.rpc.calls import Calls, shutting_down
-from xla_server.rpc.ending import SendResponse, end_call
+from xla_server.rpc.calls.active_calls import Calls, shutting_down
+from xla_server.rpc.calls.completion import SendResponse, end_call
 from xla_server.rpc.errors import status_of
-from xla_server.rpc.pools import Pool, Pools
+from xla_server.rpc.threads.pools import Pool, Pools
 from xla_server.sessions.launched import Launched
 
 _ROUND_SECONDS = 0.02

@@ -7,12 +7,12 @@ from typing import Any, TypeAlias
 import grpc
 
 from xla_contract.descriptors import Rpc
-from xla_server.rpc.deferred import DeferredHandler, DeferredMethod
-from xla_server.rpc.draining import Refusal
-from xla_server.rpc.handlers import Boundary, Decode, Handler, Method
-from xla_server.rpc.pools import Pool, Pools
-from xla_server.rpc.streams import StreamHandler, StreamMethod
-from xla_server.rpc.waiting import deferring
+from xla_server.rpc.calls.boundary import Boundary, Decode, Handler, Method
+from xla_server.rpc.calls.deferred import DeferredHandler, DeferredMethod
+from xla_server.rpc.calls.draining import Refusal
+from xla_server.rpc.calls.retry import deferring
+from xla_server.rpc.calls.streaming import StreamHandler, StreamMethod
+from xla_server.rpc.threads.pools import Pool, Pools
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
-from xla_server.rpc.fair_queue import FairQueue
+from xla_server.rpc.threads.fair_queue import FairQueue
 from xla_server.sessions.caller import Flow
 from xla_server.sessions.lending import lent_place
 

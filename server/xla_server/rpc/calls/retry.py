@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.deferred import Answer, DeferredMethod
-from xla_server.rpc.handlers import Method
-from xla_server.rpc.held_answers import Response
+from xla_server.rpc.calls.boundary import Method
+from xla_server.rpc.calls.deferred import Answer, DeferredMethod
+from xla_server.rpc.calls.response_memory import Response
 from xla_server.sessions.engine import ExecutionThreads
 from xla_server.sessions.pending import NotYetError
 from xla_server.sessions.service import XlaService

@@ -10,12 +10,12 @@ import grpc
 from xla_contract.descriptors import Rpc
 from xla_contract.errors import CancelledError, InvalidArgumentError, XlaError
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.ending import SendResponse, end_call
-from xla_server.rpc.handlers import Boundary, session_token
-from xla_server.rpc.held_answers import Response
-from xla_server.rpc.leases import Lease
-from xla_server.rpc.pools import Pool, Pools
-from xla_server.rpc.silent_streams import Silence, never_idle
+from xla_server.rpc.calls.boundary import Boundary, session_token
+from xla_server.rpc.calls.completion import SendResponse, end_call
+from xla_server.rpc.calls.response_memory import Response
+from xla_server.rpc.limits.idle_streams import Silence, never_idle
+from xla_server.rpc.peers.leases import Lease
+from xla_server.rpc.threads.pools import Pool, Pools
 from xla_server.sessions.caller import Caller
 from xla_server.sessions.registry import Session
 

@@ -9,7 +9,7 @@ import socket
 import struct
 from typing import NamedTuple
 
-from xla_server.rpc.peers import address
+from xla_server.rpc.peers.addresses import address
 
 _DESCRIPTORS = "/proc/self/fd"
 _COUNT = struct.Struct("=Q")

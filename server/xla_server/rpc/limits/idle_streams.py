@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 
 from xla_contract.errors import NotBegunError, UnavailableError, XlaError
-from xla_server.rpc.peers import tcp_address
-from xla_server.rpc.received_bytes import Received
-from xla_server.rpc.slow_requests import SLOW_SECONDS, count_to_end, to_end
+from xla_server.rpc.limits.connection_bytes import Received
+from xla_server.rpc.limits.slow_requests import SLOW_SECONDS, count_to_end, to_end
+from xla_server.rpc.peers.addresses import tcp_address
 
 UNASKED_BYTES = 1 << 16
 """What a stream may have received without anybody waiting for it, by HTTP/2's flow control."""

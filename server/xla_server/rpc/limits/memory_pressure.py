@@ -18,10 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from xla_contract import malloc
-from xla_server.rpc.arrivals import Expected
-from xla_server.rpc.received_bytes import Received, received_bytes
-from xla_server.rpc.silent_streams import Silence, SilentStreams
-from xla_server.rpc.slow_requests import SLOW_SECONDS, SlowRequests
+from xla_server.rpc.limits.connection_bytes import Received, received_bytes
+from xla_server.rpc.limits.idle_streams import Silence, SilentStreams
+from xla_server.rpc.limits.slow_requests import SLOW_SECONDS, SlowRequests
+from xla_server.rpc.threads.request_threads import Expected
 
 _ROUND_SECONDS = 0.5
 

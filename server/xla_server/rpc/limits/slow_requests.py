@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.rpc.arrivals import Expected
 from xla_server.rpc.errors import status_of
+from xla_server.rpc.threads.request_threads import Expected
 
 T = TypeVar("T")
 

@@ -4,17 +4,11 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_server.rpc import (
-    extension_feeds,
-    extension_modules,
-    extension_run,
-    extension_shared,
-    extension_transfers,
-)
-from xla_server.rpc.extension_server import ServerRpcs
-from xla_server.rpc.extension_session import SessionRpcs
-from xla_server.rpc.methods import Row
-from xla_server.rpc.pools import Pools
+from xla_server.rpc.calls.method_table import Row
+from xla_server.rpc.methods import feeds, programs, runs, shared_memory, transfers
+from xla_server.rpc.methods.server_status import ServerRpcs
+from xla_server.rpc.methods.sessions import SessionRpcs
+from xla_server.rpc.threads.pools import Pools
 from xla_server.sessions.registry import SessionRegistry
 
 CAPABILITIES: Sequence[extension_pb2.Capability] = (
@@ -50,10 +44,10 @@ def extension_rows(
     groups: Sequence[Mapping[str, Row]] = (
         SessionRpcs(sessions, capabilities, max_message_bytes, shared_memory_socket).rows,
         ServerRpcs(sessions, pools, max_resident_bytes).rows,
-        extension_transfers.ROWS,
-        extension_feeds.ROWS,
-        extension_run.ROWS,
-        extension_modules.ROWS,
-        extension_shared.ROWS,
+        transfers.ROWS,
+        feeds.ROWS,
+        runs.ROWS,
+        programs.ROWS,
+        shared_memory.ROWS,
     )
     return dict(itertools.chain.from_iterable(group.items() for group in groups))

@@ -20,13 +20,13 @@ from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.deferred import Answer
+from xla_server.rpc.calls.deferred import Answer
+from xla_server.rpc.calls.method_table import Deferred, Row, Streaming, Unary
+from xla_server.rpc.calls.response_memory import Response
+from xla_server.rpc.calls.streaming import Stream
+from xla_server.rpc.decode.common import shape_in
 from xla_server.rpc.errors import status_proto_of
-from xla_server.rpc.held_answers import Response
-from xla_server.rpc.messages import shape_in
-from xla_server.rpc.methods import Deferred, Row, Streaming, Unary
-from xla_server.rpc.pools import Pool
-from xla_server.rpc.streams import Stream
+from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.answer_memory import SessionAnswers
 from xla_server.sessions.devices import checked_device
 from xla_server.sessions.feed_waiters import Waiting

@@ -13,11 +13,11 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from xla_contract.descriptors import EXTENSION, EXTENSION_NAME, SERVICE, SERVICE_NAME
 from xla_server.identity.identity import Identity
-from xla_server.rpc.arrivals import Arrivals, Expected
-from xla_server.rpc.call_places import CallPlaces
-from xla_server.rpc.gate import Gate
-from xla_server.rpc.silent_streams import Silence
-from xla_server.rpc.threads import Threads
+from xla_server.rpc.limits.call_admission import CallPlaces
+from xla_server.rpc.limits.idle_streams import Silence
+from xla_server.rpc.peers.gate import Gate
+from xla_server.rpc.threads.request_threads import Arrivals, Expected
+from xla_server.rpc.threads.thread_pool import Threads
 
 _OWN_SERVICES = ("", SERVICE_NAME, EXTENSION_NAME)
 """Names health is known under; the empty one is the server as a whole."""

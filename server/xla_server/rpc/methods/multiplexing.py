@@ -25,15 +25,15 @@ from xla_contract.errors import (
 )
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.calls import shutting_down
-from xla_server.rpc.conversation_watch import ConversationWatch
-from xla_server.rpc.deferred import Answer
-from xla_server.rpc.handlers import Boundary
-from xla_server.rpc.held_answers import LARGE_BYTES, Response, discard, room_of
-from xla_server.rpc.methods import Deferred, Row, Unary
-from xla_server.rpc.pools import Pool, Pools
-from xla_server.rpc.streams import Stream
-from xla_server.rpc.waiting import deferring
+from xla_server.rpc.calls.active_calls import shutting_down
+from xla_server.rpc.calls.boundary import Boundary
+from xla_server.rpc.calls.deferred import Answer
+from xla_server.rpc.calls.method_table import Deferred, Row, Unary
+from xla_server.rpc.calls.response_memory import LARGE_BYTES, Response, discard, room_of
+from xla_server.rpc.calls.retry import deferring
+from xla_server.rpc.calls.streaming import Stream
+from xla_server.rpc.methods.multiplexing_watchdog import ConversationWatch
+from xla_server.rpc.threads.pools import Pool, Pools
 from xla_server.sessions.answer_memory import AnswerRoom
 from xla_server.sessions.registry import Session
 

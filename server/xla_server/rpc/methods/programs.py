@@ -10,9 +10,9 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.options import DumpFormat, Pattern
 from xla_server.buffers.work import Work
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.held_answers import Response, held
-from xla_server.rpc.methods import Row, Unary
-from xla_server.rpc.pools import Pool
+from xla_server.rpc.calls.method_table import Row, Unary
+from xla_server.rpc.calls.response_memory import Response, held
+from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.explanations import (
     ExplanationRequest,
     analyse,

@@ -11,13 +11,13 @@ from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import fill_value
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.deferred import Answer
+from xla_server.rpc.calls.deferred import Answer
+from xla_server.rpc.calls.method_table import Deferred, Row, Unary
+from xla_server.rpc.calls.response_memory import LARGE_BYTES, HeldAnswer, Response, held
+from xla_server.rpc.calls.retry import wait
+from xla_server.rpc.decode.common import data_handles, fill_profile, profile_to_proto
 from xla_server.rpc.errors import status_proto_of
-from xla_server.rpc.held_answers import LARGE_BYTES, HeldAnswer, Response, held
-from xla_server.rpc.messages import data_handles, fill_profile, profile_to_proto
-from xla_server.rpc.methods import Deferred, Row, Unary
-from xla_server.rpc.pools import Pool
-from xla_server.rpc.waiting import wait
+from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.answer_memory import AnswerRoom
 from xla_server.sessions.batch import Batch
 from xla_server.sessions.data import Reservation

@@ -8,10 +8,10 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.extension_session import SERVER_NAME, quotas_proto
-from xla_server.rpc.memory_pressure import resident_bytes
-from xla_server.rpc.methods import Row, Unary
-from xla_server.rpc.pools import Pool, Pools
+from xla_server.rpc.calls.method_table import Row, Unary
+from xla_server.rpc.limits.memory_pressure import resident_bytes
+from xla_server.rpc.methods.sessions import SERVER_NAME, quotas_proto
+from xla_server.rpc.threads.pools import Pool, Pools
 from xla_server.sessions.caller import Caller
 from xla_server.sessions.registry import Session, SessionRegistry
 

@@ -9,10 +9,10 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.shape_proto import program_shape_to_proto, shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.calls.method_table import Row, Unary
+from xla_server.rpc.decode.common import data_handles
 from xla_server.rpc.errors import status_proto_of
-from xla_server.rpc.messages import data_handles
-from xla_server.rpc.methods import Row, Unary
-from xla_server.rpc.pools import Pool
+from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.caller import Caller
 from xla_server.sessions.descriptions import (
     Description,

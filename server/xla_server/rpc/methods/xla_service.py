@@ -10,13 +10,13 @@ from xla_contract.literal_decoding import LiteralMessage, decode_literal_message
 from xla_contract.shape_proto import layout_from_proto, shape_from_proto, shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.deferred import Answer
-from xla_server.rpc.extension_feeds import answering
-from xla_server.rpc.extension_run import wait_for_execution
-from xla_server.rpc.held_answers import Response, discard, held_literal
-from xla_server.rpc.messages import data_handles, fill_profile, shape_in
-from xla_server.rpc.methods import Deferred, Row, Unary
-from xla_server.rpc.pools import Pool
+from xla_server.rpc.calls.deferred import Answer
+from xla_server.rpc.calls.method_table import Deferred, Row, Unary
+from xla_server.rpc.calls.response_memory import Response, discard, held_literal
+from xla_server.rpc.decode.common import data_handles, fill_profile, shape_in
+from xla_server.rpc.methods.feeds import answering
+from xla_server.rpc.methods.runs import wait_for_execution
+from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.devices import DeviceHandle
 from xla_server.sessions.feeds import LentLiteral
 from xla_server.sessions.records import Executed, GraphRequest

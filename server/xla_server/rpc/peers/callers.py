@@ -5,10 +5,10 @@ import ipaddress
 
 import grpc
 
-from xla_server.rpc.connections import Connections
-from xla_server.rpc.gate import Gate
-from xla_server.rpc.leases import Leases
-from xla_server.rpc.peers import tcp_address
+from xla_server.rpc.peers.addresses import tcp_address
+from xla_server.rpc.peers.connections import Connections
+from xla_server.rpc.peers.gate import Gate
+from xla_server.rpc.peers.leases import Leases
 from xla_server.sessions.caller import LOCAL, Caller
 
 _NETWORK_BITS = 64

@@ -19,7 +19,7 @@ from xla_server.identity.authenticator import Authenticator, Sources
 from xla_server.identity.authorise import authorise
 from xla_server.identity.identity import Identity
 from xla_server.rpc.errors import status_of
-from xla_server.rpc.peers import is_unix
+from xla_server.rpc.peers.addresses import is_unix
 
 _LOG = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from xla_contract.errors import XlaError
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.identity.authorise import authorise
 from xla_server.identity.identity import Identity
-from xla_server.rpc.gate import Gate
+from xla_server.rpc.peers.gate import Gate
 
 _LOG = logging.getLogger(__name__)
 

@@ -19,9 +19,9 @@ from typing import Any
 
 import grpc
 
-from xla_server.rpc.arrivals import known_server
-from xla_server.rpc.callers import host_of
-from xla_server.rpc.fair_queue import FairQueue
+from xla_server.rpc.peers.callers import host_of
+from xla_server.rpc.threads.fair_queue import FairQueue
+from xla_server.rpc.threads.request_threads import known_server
 from xla_server.sessions.caller import Flow
 
 MAX_WAITING_CALLS = 16_384

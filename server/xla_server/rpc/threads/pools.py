@@ -8,12 +8,12 @@ import threading
 import time
 from collections.abc import Mapping
 
-from xla_server.rpc.arrivals import Arrivals, Begun, Expected
-from xla_server.rpc.call_places import CallPlaces
-from xla_server.rpc.gate import Gate
-from xla_server.rpc.places import STREAM_LIMITS, PlaceLimits, Places
-from xla_server.rpc.silent_streams import Silence
-from xla_server.rpc.threads import Threads
+from xla_server.rpc.limits.call_admission import CallPlaces
+from xla_server.rpc.limits.concurrency_limit import STREAM_LIMITS, PlaceLimits, Places
+from xla_server.rpc.limits.idle_streams import Silence
+from xla_server.rpc.peers.gate import Gate
+from xla_server.rpc.threads.request_threads import Arrivals, Begun, Expected
+from xla_server.rpc.threads.thread_pool import Threads
 from xla_server.sessions.caller_shares import EVERYTHING, CallerShares
 
 _numbers = itertools.count(1)

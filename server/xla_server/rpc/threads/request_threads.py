@@ -23,10 +23,10 @@ from typing import Any
 import grpc
 
 from xla_server.identity.identity import Identity
-from xla_server.rpc.call_places import CallPlaces
-from xla_server.rpc.gate import Gate
-from xla_server.rpc.handlers import SESSION_KEY
-from xla_server.rpc.threads import Job, Threads
+from xla_server.rpc.calls.boundary import SESSION_KEY
+from xla_server.rpc.limits.call_admission import CallPlaces
+from xla_server.rpc.peers.gate import Gate
+from xla_server.rpc.threads.thread_pool import Job, Threads
 from xla_server.sessions.caller import Flow
 
 _LOG = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from xla_server.rpc.fair_queue import FairQueue
+from xla_server.rpc.threads.fair_queue import FairQueue
 from xla_server.sessions.caller import LOCAL_FLOW, Flow
 from xla_server.sessions.caller_shares import EVERYTHING, CallerShares
 from xla_server.sessions.lending import work_for

@@ -1,7 +1,7 @@
 import pytest
 
 from xla_contract.errors import CancelledError, DeadlineExceededError, UnavailableError
-from xla_server.rpc.calls import Calls
+from xla_server.rpc.calls.active_calls import Calls
 
 
 class Context:

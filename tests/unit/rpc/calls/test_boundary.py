@@ -8,11 +8,11 @@ from tests.unit.rpc.fixed_caller import CALLER, always
 from xla_contract.descriptors import RPCS
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.interpreter import Interpreter
-from xla_server.rpc.calls import Calls
-from xla_server.rpc.handlers import Boundary
-from xla_server.rpc.methods import Deferred, Unary, rpc_handlers
-from xla_server.rpc.pools import Pool, Pools, PoolSizes
-from xla_server.rpc.servicer import ROWS
+from xla_server.rpc.calls.active_calls import Calls
+from xla_server.rpc.calls.boundary import Boundary
+from xla_server.rpc.calls.method_table import Deferred, Unary, rpc_handlers
+from xla_server.rpc.methods.xla_service import ROWS
+from xla_server.rpc.threads.pools import Pool, Pools, PoolSizes
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.records import Limits
 from xla_server.sessions.registry import SessionRegistry

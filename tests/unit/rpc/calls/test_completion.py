@@ -11,8 +11,8 @@ import pytest
 from grpc_status import rpc_status
 
 from xla_contract.errors import AbortedError
-from xla_server.rpc import ending
-from xla_server.rpc.ending import SendResponse, answer_call, end_call
+from xla_server.rpc.calls import completion as ending
+from xla_server.rpc.calls.completion import SendResponse, answer_call, end_call
 from xla_server.rpc.errors import status_of
 
 PATH = "/test.Test/Call"

@@ -25,11 +25,11 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc import draining as draining_module
-from xla_server.rpc.calls import Calls
-from xla_server.rpc.draining import Draining
-from xla_server.rpc.pools import Pool, Pools, PoolSizes
+from xla_server.rpc.calls import draining as draining_module
+from xla_server.rpc.calls.active_calls import Calls
+from xla_server.rpc.calls.draining import Draining
 from xla_server.rpc.server import RpcOptions, RpcServer
+from xla_server.rpc.threads.pools import Pool, Pools, PoolSizes
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.launched import Launched
 from xla_server.sessions.records import Limits

@@ -17,14 +17,11 @@ from xla_contract.literal import Literal
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc import held_answers
-from xla_server.rpc.answer_turns import AnswerTurns
-from xla_server.rpc.arrivals import Arrivals, Expected
-from xla_server.rpc.call_places import CallPlaces
-from xla_server.rpc.calls import Calls
-from xla_server.rpc.deferred import Answer, DeferredHandler
-from xla_server.rpc.handlers import Boundary, Handler
-from xla_server.rpc.held_answers import (
+from xla_server.rpc.calls import response_memory as held_answers
+from xla_server.rpc.calls.active_calls import Calls
+from xla_server.rpc.calls.boundary import Boundary, Handler
+from xla_server.rpc.calls.deferred import Answer, DeferredHandler
+from xla_server.rpc.calls.response_memory import (
     LARGE_BYTES,
     SLOW_BYTES,
     HeldAnswer,
@@ -34,7 +31,10 @@ from xla_server.rpc.held_answers import (
     held_literal,
     room_of,
 )
-from xla_server.rpc.threads import Threads
+from xla_server.rpc.calls.response_turns import AnswerTurns
+from xla_server.rpc.limits.call_admission import CallPlaces
+from xla_server.rpc.threads.request_threads import Arrivals, Expected
+from xla_server.rpc.threads.thread_pool import Threads
 from xla_server.sessions.answer_memory import AnswerRoom, SessionAnswers
 from xla_server.sessions.caller import Flow
 from xla_server.sessions.engine import Engine

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.fault.plain import until
-from xla_server.rpc.answer_turns import AnswerTurns
-from xla_server.rpc.threads import Threads
+from xla_server.rpc.calls.response_turns import AnswerTurns
+from xla_server.rpc.threads.thread_pool import Threads
 from xla_server.sessions.caller import Flow
 
 STORM, OTHER = Flow("a", "storm"), Flow("a", "other")

@@ -10,9 +10,9 @@ from tests.fault.plain import until
 from xla_contract.errors import CancelledError, InvalidArgumentError
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.deferred import Answer
-from xla_server.rpc.threads import Threads
-from xla_server.rpc.waiting import deferring, wait
+from xla_server.rpc.calls.deferred import Answer
+from xla_server.rpc.calls.retry import deferring, wait
+from xla_server.rpc.threads.thread_pool import Threads
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.pending import Completion, NotYetError
 from xla_server.sessions.records import Limits

@@ -16,13 +16,13 @@ from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.calls import Calls
-from xla_server.rpc.deferred import Answer
-from xla_server.rpc.handlers import Boundary
-from xla_server.rpc.methods import Deferred, Row, Streaming, Unary, rpc_handlers
-from xla_server.rpc.pools import Pool, Pools, PoolSizes
-from xla_server.rpc.silent_streams import Silence
-from xla_server.rpc.streams import Stream
+from xla_server.rpc.calls.active_calls import Calls
+from xla_server.rpc.calls.boundary import Boundary
+from xla_server.rpc.calls.deferred import Answer
+from xla_server.rpc.calls.method_table import Deferred, Row, Streaming, Unary, rpc_handlers
+from xla_server.rpc.calls.streaming import Stream
+from xla_server.rpc.limits.idle_streams import Silence
+from xla_server.rpc.threads.pools import Pool, Pools, PoolSizes
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.records import Limits
 from xla_server.sessions.registry import Session, SessionRegistry

@@ -10,7 +10,7 @@ from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.backend import Profile
-from xla_server.rpc.messages import data_handles, fill_profile, profile_to_proto, shape_in
+from xla_server.rpc.decode.common import data_handles, fill_profile, profile_to_proto, shape_in
 
 COUNTS = st.integers(0, 2**63 - 1)
 

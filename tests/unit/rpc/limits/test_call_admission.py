@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from google.rpc import status_pb2
 
-from xla_server.rpc.call_places import CallPlaces
-from xla_server.rpc.places import PlaceLimits
+from xla_server.rpc.limits.call_admission import CallPlaces
+from xla_server.rpc.limits.concurrency_limit import PlaceLimits
 from xla_server.sessions.caller import Caller, Flow, flow_of
 
 TOKEN = "t" * 43

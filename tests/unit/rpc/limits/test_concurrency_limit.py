@@ -4,7 +4,7 @@ import threading
 import pytest
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.rpc.places import PlaceLimits, Places
+from xla_server.rpc.limits.concurrency_limit import PlaceLimits, Places
 from xla_server.sessions.caller import LOCAL_FLOW, Caller, Flow
 from xla_server.sessions.caller_shares import CallerShares
 

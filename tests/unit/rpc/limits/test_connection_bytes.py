@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from xla_server.rpc import received_bytes as module
-from xla_server.rpc.peers import address, tcp_address
-from xla_server.rpc.received_bytes import Received, received_bytes
+from xla_server.rpc.limits import connection_bytes as module
+from xla_server.rpc.limits.connection_bytes import Received, received_bytes
+from xla_server.rpc.peers.addresses import address, tcp_address
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])

@@ -3,11 +3,11 @@ from collections.abc import Callable
 import pytest
 
 from xla_contract.errors import NotBegunError, UnavailableError, XlaError
-from xla_server.rpc.arrivals import Expected
-from xla_server.rpc.memory_pressure import MemoryPressure
-from xla_server.rpc.received_bytes import Received
-from xla_server.rpc.silent_streams import UNASKED_BYTES, Silence, SilentStreams
-from xla_server.rpc.slow_requests import SLOW_SECONDS
+from xla_server.rpc.limits.connection_bytes import Received
+from xla_server.rpc.limits.idle_streams import UNASKED_BYTES, Silence, SilentStreams
+from xla_server.rpc.limits.memory_pressure import MemoryPressure
+from xla_server.rpc.limits.slow_requests import SLOW_SECONDS
+from xla_server.rpc.threads.request_threads import Expected
 
 HELD = UNASKED_BYTES + 1
 

@@ -5,8 +5,8 @@ import pytest
 
 from tests.fault.plain import until
 from xla_server.backends.interpreter import Interpreter
-from xla_server.rpc.connections import Connections
-from xla_server.rpc.presence import Presence
+from xla_server.rpc.limits.liveness import Presence
+from xla_server.rpc.peers.connections import Connections
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.records import Limits
 from xla_server.sessions.registry import SessionRegistry

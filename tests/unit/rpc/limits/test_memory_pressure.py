@@ -6,10 +6,10 @@ import psutil
 import pytest
 
 from tests.fault.plain import until
-from xla_server.rpc.arrivals import Expected
-from xla_server.rpc.memory_pressure import MemoryPressure, resident_bytes
-from xla_server.rpc.silent_streams import Silence
-from xla_server.rpc.slow_requests import to_end
+from xla_server.rpc.limits.idle_streams import Silence
+from xla_server.rpc.limits.memory_pressure import MemoryPressure, resident_bytes
+from xla_server.rpc.limits.slow_requests import to_end
+from xla_server.rpc.threads.request_threads import Expected
 
 LIMIT = 1000
 

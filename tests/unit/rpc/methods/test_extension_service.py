@@ -8,9 +8,12 @@ from xla_contract.descriptors import EXTENSION_RPCS
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc import extension_feeds, extension_run, extension_shared, extension_transfers
-from xla_server.rpc.extension import CAPABILITIES, extension_rows
-from xla_server.rpc.methods import Row, Unary
+from xla_server.rpc.calls.method_table import Row, Unary
+from xla_server.rpc.methods import feeds as extension_feeds
+from xla_server.rpc.methods import runs as extension_run
+from xla_server.rpc.methods import shared_memory as extension_shared
+from xla_server.rpc.methods import transfers as extension_transfers
+from xla_server.rpc.methods.extension_service import CAPABILITIES, extension_rows
 from xla_server.sessions.caller import LOCAL
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.records import Limits

@@ -19,8 +19,8 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_to_proto
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.extension_feeds import ROWS
-from xla_server.rpc.methods import Deferred, Streaming, Unary
+from xla_server.rpc.calls.method_table import Deferred, Streaming, Unary
+from xla_server.rpc.methods.feeds import ROWS
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.records import Limits
 from xla_server.sessions.service import XlaService

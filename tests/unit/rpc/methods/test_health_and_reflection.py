@@ -21,12 +21,12 @@ from xla_contract.descriptors import (
     SERVICE_NAME,
     rpcs_of,
 )
-from xla_server.rpc import discovery
-from xla_server.rpc.arrivals import Expected
-from xla_server.rpc.call_places import CallPlaces
-from xla_server.rpc.discovery import Discovery
 from xla_server.rpc.health_check import health_fault
-from xla_server.rpc.silent_streams import Silence
+from xla_server.rpc.limits.call_admission import CallPlaces
+from xla_server.rpc.limits.idle_streams import Silence
+from xla_server.rpc.methods import health_and_reflection as discovery
+from xla_server.rpc.methods.health_and_reflection import Discovery
+from xla_server.rpc.threads.request_threads import Expected
 
 Question = reflection_pb2.ServerReflectionRequest
 Status = health_pb2.HealthCheckResponse

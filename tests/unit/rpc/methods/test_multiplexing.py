@@ -19,9 +19,9 @@ from xla_contract.errors import UnavailableError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.interpreter import Interpreter
-from xla_server.rpc.extension_converse import MAX_BACKLOG_BYTES, Conversation
-from xla_server.rpc.pools import PoolSizes
+from xla_server.rpc.methods.multiplexing import MAX_BACKLOG_BYTES, Conversation
 from xla_server.rpc.server import RpcOptions, RpcServer, serving
+from xla_server.rpc.threads.pools import PoolSizes
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.records import Limits
 from xla_server.sessions.registry import Session, SessionRegistry

@@ -2,7 +2,7 @@ import threading
 import time
 
 from tests.fault.plain import until
-from xla_server.rpc.conversation_watch import ConversationWatch
+from xla_server.rpc.methods.multiplexing_watchdog import ConversationWatch
 
 
 class Stream:

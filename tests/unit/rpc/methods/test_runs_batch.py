@@ -22,9 +22,9 @@ from tests.unit.sessions.runs import (
 from xla_contract.errors import DeadlineExceededError, InvalidArgumentError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.deferred import Answer
-from xla_server.rpc.extension_run import ROWS
-from xla_server.rpc.methods import Deferred
+from xla_server.rpc.calls.deferred import Answer
+from xla_server.rpc.calls.method_table import Deferred
+from xla_server.rpc.methods.runs import ROWS
 from xla_server.sessions.executions import executions_of
 from xla_server.sessions.records import Limits
 from xla_server.sessions.service import XlaService

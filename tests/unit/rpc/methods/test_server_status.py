@@ -12,9 +12,9 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.extension_server import ServerRpcs
-from xla_server.rpc.methods import Unary
-from xla_server.rpc.pools import Pools, PoolSizes
+from xla_server.rpc.calls.method_table import Unary
+from xla_server.rpc.methods.server_status import ServerRpcs
+from xla_server.rpc.threads.pools import Pools, PoolSizes
 from xla_server.sessions.caller import LOCAL, Caller
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.records import Limits

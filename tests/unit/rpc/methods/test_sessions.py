@@ -28,9 +28,9 @@ from xla_contract.shape_proto import program_shape_from_proto, shape_from_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc import extension_session
-from xla_server.rpc.extension_session import SessionRpcs
-from xla_server.rpc.methods import Row, Unary
+from xla_server.rpc.calls.method_table import Row, Unary
+from xla_server.rpc.methods import sessions as extension_session
+from xla_server.rpc.methods.sessions import SessionRpcs
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.executions import executions_of
 from xla_server.sessions.records import Limits

@@ -29,9 +29,9 @@ from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.extension_shared import ROWS
-from xla_server.rpc.methods import Unary
-from xla_server.rpc.threads import Threads
+from xla_server.rpc.calls.method_table import Unary
+from xla_server.rpc.methods.shared_memory import ROWS
+from xla_server.rpc.threads.thread_pool import Threads
 from xla_server.sessions import shared_memory
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.free_list import MAX_PARTS, PAGE

@@ -14,8 +14,8 @@ from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.extension_transfers import ROWS
-from xla_server.rpc.methods import Streaming, Unary
+from xla_server.rpc.calls.method_table import Streaming, Unary
+from xla_server.rpc.methods.transfers import ROWS
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.records import Limits
 from xla_server.sessions.service import XlaService

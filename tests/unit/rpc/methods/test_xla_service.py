@@ -16,9 +16,9 @@ from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.deferred import Answer
-from xla_server.rpc.methods import Deferred
-from xla_server.rpc.servicer import ROWS
+from xla_server.rpc.calls.deferred import Answer
+from xla_server.rpc.calls.method_table import Deferred
+from xla_server.rpc.methods.xla_service import ROWS
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.records import Limits
 from xla_server.sessions.service import XlaService

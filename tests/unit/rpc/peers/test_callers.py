@@ -1,6 +1,6 @@
 import pytest
 
-from xla_server.rpc.callers import host_of
+from xla_server.rpc.peers.callers import host_of
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import pytest
 
 from tests.e2e.fixed_port import FixedPort, free_port
 from tests.fault.plain import until
-from xla_server.rpc import connections as module
-from xla_server.rpc.connections import Connections, connected_server
+from xla_server.rpc.peers import connections as module
+from xla_server.rpc.peers.connections import Connections, connected_server
 
 _OWN = [("grpc.use_local_subchannel_pool", 1)]
 

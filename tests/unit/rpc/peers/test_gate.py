@@ -10,7 +10,7 @@ from xla_server.identity.authenticator import Authenticator, Sources
 from xla_server.identity.identity import parse_roles
 from xla_server.identity.tokens import parse_tokens
 from xla_server.identity.watched_file import WatchedFile
-from xla_server.rpc.gate import Gate, bearer_token
+from xla_server.rpc.peers.gate import Gate, bearer_token
 
 TOKEN = "the-token-of-alice"
 SHAPE, COMPILE = "/xla.XlaService/GetShape", "/xla.XlaService/Compile"

@@ -15,9 +15,9 @@ from xla_server.identity.authorise import ROLES
 from xla_server.identity.identity import Role
 from xla_server.identity.tokens import parse_tokens
 from xla_server.identity.watched_file import WatchedFile
-from xla_server.rpc import arrivals
 from xla_server.rpc import server as module
 from xla_server.rpc.server import RpcOptions, RpcServer
+from xla_server.rpc.threads import request_threads as arrivals
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.records import Limits
 from xla_server.sessions.registry import SessionRegistry

@@ -6,15 +6,15 @@ from typing import Any
 import jwt
 import pytest
 
-from tests.unit.rpc.test_gate import TOKEN, with_token
+from tests.unit.rpc.peers.test_gate import TOKEN, with_token
 from xla_contract.errors import PermissionDeniedError, UnauthenticatedError, XlaError
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.identity.authenticator import Authenticator, Sources
 from xla_server.identity.tokens import parse_tokens
 from xla_server.identity.watched_file import WatchedFile
 from xla_server.identity.web_tokens import WebTokenRules, parse_secret
-from xla_server.rpc.gate import Gate
-from xla_server.rpc.leases import Leases
+from xla_server.rpc.peers.gate import Gate
+from xla_server.rpc.peers.leases import Leases
 
 DOWNLOAD, UPLOAD = (f"/xla.XlaExtensionService/{name}" for name in ("Download", "Upload"))
 SECRET = "s" * 32
@@ -98,7 +98,7 @@ def test_a_look_that_fails_is_not_the_last(
         looks.release()
         raise OSError("too many open files")
 
-    monkeypatch.setattr("xla_server.rpc.leases.ROUND_SECONDS", 0.01)
+    monkeypatch.setattr("xla_server.rpc.peers.leases.ROUND_SECONDS", 0.01)
     monkeypatch.setattr(gate.authenticator, "refresh", fail)
     leases = Leases(gate)
     leases.start()

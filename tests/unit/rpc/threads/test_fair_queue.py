@@ -1,8 +1,8 @@
 import threading
 from typing import NamedTuple
 
-from xla_server.rpc.fair_queue import FairQueue
-from xla_server.rpc.threads import Threads
+from xla_server.rpc.threads.fair_queue import FairQueue
+from xla_server.rpc.threads.thread_pool import Threads
 from xla_server.sessions.caller import Flow
 from xla_server.sessions.caller_shares import CallerShares
 

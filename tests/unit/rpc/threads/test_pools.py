@@ -1,6 +1,6 @@
 import threading
 
-from xla_server.rpc.pools import Pool, Pools, PoolSizes
+from xla_server.rpc.threads.pools import Pool, Pools, PoolSizes
 
 SIZES = PoolSizes(short=1, compile=1, execute=2, stream=1)
 

@@ -12,13 +12,13 @@ import pytest
 from tests.fault.plain import until
 from xla_contract.errors import ResourceExhaustedError, UnauthenticatedError
 from xla_server.identity.identity import Identity
-from xla_server.rpc import arrivals
-from xla_server.rpc.arrivals import Arrivals, Begun, Expected, known_server
-from xla_server.rpc.call_places import CallPlaces
 from xla_server.rpc.errors import status_of
-from xla_server.rpc.gate import Gate
-from xla_server.rpc.places import CALL_LIMITS, PlaceLimits
-from xla_server.rpc.threads import Job, Threads
+from xla_server.rpc.limits.call_admission import CallPlaces
+from xla_server.rpc.limits.concurrency_limit import CALL_LIMITS, PlaceLimits
+from xla_server.rpc.peers.gate import Gate
+from xla_server.rpc.threads import request_threads as arrivals
+from xla_server.rpc.threads.request_threads import Arrivals, Begun, Expected, known_server
+from xla_server.rpc.threads.thread_pool import Job, Threads
 
 
 class Service:

@@ -7,7 +7,7 @@ import weakref
 import pytest
 
 from tests.fault.plain import until
-from xla_server.rpc.threads import Threads
+from xla_server.rpc.threads.thread_pool import Threads
 from xla_server.sessions.caller import Flow
 from xla_server.sessions.caller_shares import CallerShares
 from xla_server.sessions.lending import lent_place
