@@ -14,8 +14,8 @@ from xla_server.backends.backend import Executable
 from xla_server.backends.cpu import Cpu
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.ir.importer import import_module
-from xla_server.sessions.executables import SharedExecutables
-from xla_server.sessions.programs import prepare_program
+from xla_server.sessions.programs.compile_request import prepare_program
+from xla_server.sessions.programs.executable_table import SharedExecutables
 
 REPETITIONS = 5
 

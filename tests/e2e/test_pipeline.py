@@ -10,7 +10,7 @@ import pytest
 
 import xla_client as xc
 from tests.e2e.process import start_server
-from tests.unit.sessions.runs import ADD, DOUBLE, PAIR, endless, program
+from tests.unit.sessions.sample_runs import ADD, DOUBLE, PAIR, endless, program
 from xla_client import _pipeline_run, ops, pipeline, runs
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 

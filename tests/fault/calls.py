@@ -7,7 +7,7 @@ import numpy as np
 
 from tests.fault.plain import Plain
 from tests.fault.programs import ONES, double
-from tests.unit.sessions.runs import argument_of, keep, run_request, step
+from tests.unit.sessions.sample_runs import argument_of, keep, run_request, step
 from xla_contract.literal import Literal
 from xla_contract.literal_proto import literal_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_pb2

@@ -30,7 +30,7 @@ from tests.fault.raw_peer import (
     header_block,
     header_string,
 )
-from tests.unit.sessions.runs import argument_of
+from tests.unit.sessions.sample_runs import argument_of
 from xla_contract.literal import Literal
 from xla_contract.literal_proto import literal_to_proto
 from xla_contract.shape_proto import shape_to_proto

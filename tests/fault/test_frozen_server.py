@@ -15,7 +15,7 @@ import xla_client as xc
 from tests.e2e.feed_programs import COUNT, sink
 from tests.e2e.process import ServerProcess, start_server
 from tests.fault.plain import until
-from tests.unit.sessions.runs import DOUBLE, program
+from tests.unit.sessions.sample_runs import DOUBLE, program
 from xla_client import _transport
 from xla_client._transport import Transport, keepalive_options
 

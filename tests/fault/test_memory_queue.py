@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.process import ServerProcess, start_server
 from tests.fault.calls import is_served
 from tests.fault.plain import Plain, ends_unavailable, has_drained, until
-from tests.unit.sessions.runs import argument_of, keep, run_request, step, value
+from tests.unit.sessions.sample_runs import argument_of, keep, run_request, step, value
 from xla_client import Builder, Computation, Shape, ops
 from xla_client.lib import sorting
 from xla_contract.literal import Literal

@@ -15,7 +15,7 @@ from tests.fault.plain import Plain, ends_unavailable, until
 from tests.fault.programs import ARRAY, COUNT, ONES, double, endless, gated
 from tests.fault.proxy import Proxy
 from tests.fault.rounds import rounds
-from tests.unit.sessions.runs import argument_of
+from tests.unit.sessions.sample_runs import argument_of
 from xla_client import ops
 from xla_contract.literal import Literal
 from xla_contract.literal_proto import literal_to_proto

@@ -15,7 +15,7 @@ from tests.fault.plain import RPCS_BY_NAME, Plain, until
 from tests.fault.programs import ONES, double
 from tests.fault.raw_peer import HEADERS, RESET, RawPeer, frame
 from tests.fault.rounds import rounds
-from tests.unit.sessions.runs import argument_of
+from tests.unit.sessions.sample_runs import argument_of
 from xla_client import ops
 from xla_contract.literal import Literal
 from xla_contract.literal_proto import literal_to_proto

@@ -20,7 +20,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from hypothesis import HealthCheck, given, settings
 
-from tests.unit.sessions.runs import (
+from tests.unit.sessions.sample_runs import (
     ADD,
     DOUBLE,
     PAIR,
@@ -40,16 +40,15 @@ from xla_contract.literal import Literal
 from xla_contract.literal_proto import literal_to_proto
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
-from xla_contract.stubs import hlo_pb2, xla_data_pb2
-from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_extension_pb2
 from xla_contract.value_proto import value_to_proto
 from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc.server import RpcOptions, serving
-from xla_server.sessions import shared_memory
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.quotas import Quotas
-from xla_server.sessions.records import Limits
-from xla_server.sessions.registry import Session, SessionRegistry
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.session_registry import Session, SessionRegistry
+from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.transfers import session_arena
 
 SECONDS = 0.25
 """Until a call is given up: some wait for what never comes."""
@@ -86,7 +85,7 @@ class Target:
     def _opened(self) -> Session:
         session = self.sessions.open()
         service = session.service
-        arena = shared_memory.of(service).connect()
+        arena = session_arena.of(service).connect()
         offset, _ = arena.allocate(4096)
         self.double, add, pair = (compiled(service, name) for name in (DOUBLE, ADD, PAIR))
         self.data = kept(service, ONES)
@@ -187,8 +186,8 @@ class Sentences:
             "xla.ExecutionHandle": lambda: xla_data_pb2.ExecutionHandle(handle=target.double),
             "xla.ChannelHandle": lambda: xla_data_pb2.ChannelHandle(handle=1),
             "xla.Chunk": lambda: self._chunk(),
-            "xla.Credit": lambda: extension_pb2.Credit(items=2, bytes=100),
-            "xla.OutfeedStart": lambda: extension_pb2.OutfeedStart(),
+            "xla.Credit": lambda: xla_extension_pb2.Credit(items=2, bytes=100),
+            "xla.OutfeedStart": lambda: xla_extension_pb2.OutfeedStart(),
         }
 
     def messages(self, rpc: Rpc) -> list[bytes]:
@@ -273,7 +272,7 @@ class Sentences:
     def _chunk(self) -> Message:
         size = self._choose.choice([0, 1, 4, 16])
         offset = self._choose.choice([0, 0, 1, 4, 16])
-        return extension_pb2.Chunk(offset=offset, data=ONES.tobytes()[:size])
+        return xla_extension_pb2.Chunk(offset=offset, data=ONES.tobytes()[:size])
 
     def _shape(self) -> Message:
         if self._choose.random() < 0.2:
@@ -282,7 +281,7 @@ class Sentences:
 
     def _call(self) -> Message:
         rpc = self._choose.choice(ALL_RPCS)
-        return extension_pb2.ConverseRequest(
+        return xla_extension_pb2.ConverseRequest(
             id=self._choose.randrange(4),
             method=rpc.path[1:],
             request=self._bytes(rpc.request, 1),

@@ -34,7 +34,7 @@ from xla_server.rpc.shared_memory_socket import SharedMemorySocket
 from xla_server.rpc.threads.event_loop import start_server
 from xla_server.rpc.threads.pools import Pools, PoolSizes
 from xla_server.rpc.threads.request_threads import known_server
-from xla_server.sessions.registry import SessionRegistry
+from xla_server.sessions.session_registry import SessionRegistry
 
 _LOG = logging.getLogger(__name__)
 

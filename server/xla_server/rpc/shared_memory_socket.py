@@ -25,10 +25,10 @@ import time
 from collections.abc import Callable
 
 from xla_contract.errors import ResourceExhaustedError, XlaError
-from xla_server.sessions import shared_memory
-from xla_server.sessions.arena import Arena
-from xla_server.sessions.piece_lines import shut
-from xla_server.sessions.registry import SessionRegistry
+from xla_server.sessions.session_registry import SessionRegistry
+from xla_server.sessions.transfers import session_arena
+from xla_server.sessions.transfers.arena import Arena
+from xla_server.sessions.transfers.ring_upload import shut
 
 _LOG = logging.getLogger(__name__)
 
@@ -204,10 +204,10 @@ class SharedMemorySocket:
             # Only this process's own user may connect: the token is all that is needed.
             with self._sessions.using(token, None) as session:
                 if space:
-                    self._add_line(client, shared_memory.of(session.service), _number(offset))
+                    self._add_line(client, session_arena.of(session.service), _number(offset))
                     return
                 client.leaving.enter_context(self._sessions.attached(session))
-            memory = shared_memory.of(session.service)
+            memory = session_arena.of(session.service)
             client.arena = memory.connect()
             client.leaving.callback(memory.disconnect, client.arena)
             # Before the answer: nobody takes offsets in the new arena for some in the old one.
@@ -226,7 +226,7 @@ class SharedMemorySocket:
             self._drop(client)
 
     def _add_line(
-        self, client: _Connection, memory: shared_memory.SharedMemory, offset: int
+        self, client: _Connection, memory: session_arena.SharedMemory, offset: int
     ) -> None:
         """Give a connection to the session, as a line of the allocation at `offset`.
 

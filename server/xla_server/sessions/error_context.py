@@ -9,8 +9,8 @@ from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2, xla_pb2
 from xla_server.backends.backend import Profile
-from xla_server.sessions.caller_shares import EVERYTHING, CallerShares
-from xla_server.sessions.devices import DeviceHandle
+from xla_server.sessions.feeds.device_table import DeviceHandle
+from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from xla_contract.errors import InvalidArgumentError, NotFoundError, XlaError
 from xla_contract.shape import ProgramShape, Shape
-from xla_server.sessions.executions import LaunchedExecution, executions_of
-from xla_server.sessions.handles import HandleKind
-from xla_server.sessions.pending import PendingValue
+from xla_server.sessions.runs.background_executions import LaunchedExecution, executions_of
+from xla_server.sessions.values.futures import PendingValue
+from xla_server.sessions.values.handles import HandleKind
 
 if TYPE_CHECKING:
-    from xla_server.sessions.service import XlaService
+    from xla_server.sessions.session import XlaService
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

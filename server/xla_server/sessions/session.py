@@ -28,23 +28,23 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.cost import Cost, module_cost
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
-from xla_server.sessions.answer_memory import SessionAnswers
-from xla_server.sessions.caller import LOCAL, Caller, flow_of
-from xla_server.sessions.channels import ServerChannels
-from xla_server.sessions.constants import compute_constant
-from xla_server.sessions.data import DataTable, Reservation
-from xla_server.sessions.devices import DeviceHandle, Devices
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.executables import ExecutableTable
-from xla_server.sessions.executions import Executions, executions_of
-from xla_server.sessions.feed_waiters import Done
-from xla_server.sessions.feeds import DeviceFeeds, LentLiteral
-from xla_server.sessions.handles import HandleFactory, HandleKind
-from xla_server.sessions.memory_account import MemoryAccount
-from xla_server.sessions.programs import require_program
-from xla_server.sessions.quotas import CompileBudget, Quotas, Slots
-from xla_server.sessions.records import checked_layout, present
-from xla_server.sessions.runner import ProgramRunner
+from xla_server.sessions.error_context import checked_layout, present
+from xla_server.sessions.feeds.channel_table import ServerChannels
+from xla_server.sessions.feeds.device_feeds import DeviceFeeds, LentLiteral
+from xla_server.sessions.feeds.device_table import DeviceHandle, Devices
+from xla_server.sessions.feeds.queue_entries import Done
+from xla_server.sessions.limits.caller import LOCAL, Caller, flow_of
+from xla_server.sessions.limits.memory_account import MemoryAccount
+from xla_server.sessions.limits.quotas import CompileBudget, Quotas, Slots
+from xla_server.sessions.limits.response_memory import SessionAnswers
+from xla_server.sessions.programs.compile_request import require_program
+from xla_server.sessions.programs.constant_evaluation import compute_constant
+from xla_server.sessions.programs.executable_table import ExecutableTable
+from xla_server.sessions.runs.background_executions import Executions, executions_of
+from xla_server.sessions.runs.program_runner import ProgramRunner
+from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.values.handles import HandleFactory, HandleKind
+from xla_server.sessions.values.value_table import DataTable, Reservation
 
 T = TypeVar("T")
 

@@ -22,10 +22,10 @@ from xla_contract.errors import (
     SessionEndedError,
     UnauthenticatedError,
 )
-from xla_server.sessions.caller import LOCAL, Caller
-from xla_server.sessions.caller_shares import CallerUse, Level, levels
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.limits.caller import LOCAL, Caller
+from xla_server.sessions.limits.caller_shares import CallerUse, Level, levels
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.shared_resources import Engine
 
 _TOKEN_BYTES = 32
 _TOKEN_LENGTH = 43

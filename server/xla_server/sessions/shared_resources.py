@@ -7,18 +7,18 @@ from typing import Any, Protocol
 
 from xla_server.backends.backend import Backend
 from xla_server.runtime.blocks import BlockPool
-from xla_server.sessions.answer_memory import AnswerMemory
-from xla_server.sessions.arena_pool import ArenaPool
-from xla_server.sessions.caller import Flow
-from xla_server.sessions.caller_shares import CallerUse
-from xla_server.sessions.compile_share import CompileShare
-from xla_server.sessions.device_memory import DeviceMemory
-from xla_server.sessions.executables import SharedExecutables
-from xla_server.sessions.launched import Launched
-from xla_server.sessions.memory_queue import MemoryQueue
-from xla_server.sessions.quotas import Quotas, SharedSlots
-from xla_server.sessions.records import Limits
-from xla_server.sessions.turns import Turns
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.caller import Flow
+from xla_server.sessions.limits.caller_shares import CallerUse
+from xla_server.sessions.limits.compile_share import CompileShare
+from xla_server.sessions.limits.memory_budget import DeviceMemory
+from xla_server.sessions.limits.quotas import Quotas, SharedSlots
+from xla_server.sessions.limits.response_memory import AnswerMemory
+from xla_server.sessions.programs.executable_table import SharedExecutables
+from xla_server.sessions.runs.active_executions import Launched
+from xla_server.sessions.runs.memory_queue import MemoryQueue
+from xla_server.sessions.runs.time_slicing import Turns
+from xla_server.sessions.transfers.arena_pool import ArenaPool
 
 _EXECUTIONS = 256
 """At the same time, of those that no call waits for, where nobody gives threads for them."""

@@ -16,10 +16,10 @@ from xla_server.rpc.calls.method_table import ServiceHandler
 from xla_server.rpc.methods.xla_service import ROWS
 from xla_server.rpc.server import RpcOptions, serving
 from xla_server.rpc.threads.pools import Pools, PoolSizes
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.quotas import Quotas
-from xla_server.sessions.records import Limits
-from xla_server.sessions.registry import SessionRegistry
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.session_registry import SessionRegistry
+from xla_server.sessions.shared_resources import Engine
 
 MIB = 1 << 20
 DEVICES = 3

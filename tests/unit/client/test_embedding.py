@@ -12,7 +12,7 @@ from xla_contract.stubs import hlo_pb2
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
-from xla_server.sessions.constants import compute_constant
+from xla_server.sessions.programs.constant_evaluation import compute_constant
 
 SCALAR = Shape.parse("s32[]")
 

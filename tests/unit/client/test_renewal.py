@@ -25,7 +25,7 @@ from xla_contract.errors import (
     UnavailableError,
 )
 from xla_server.rpc.server import RpcOptions, serving
-from xla_server.sessions.registry import SessionRegistry
+from xla_server.sessions.session_registry import SessionRegistry
 
 
 class Server:

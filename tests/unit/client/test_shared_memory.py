@@ -16,7 +16,7 @@ from xla_contract.literal import Literal
 from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_server.sessions.arena import Arena
+from xla_server.sessions.transfers.arena import Arena
 
 DEVICE = xla_data_pb2.DeviceHandle()
 MIB = 1 << 20

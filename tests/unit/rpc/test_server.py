@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.fault.plain import Plain, ends_unavailable, until
-from tests.unit.sessions.runs import (
+from tests.unit.sessions.sample_runs import (
     DOUBLE,
     argument_of,
     endless,
@@ -24,9 +24,9 @@ from xla_contract.stubs import xla_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc.limits.concurrency_limit import PlaceLimits
 from xla_server.rpc.server import RpcOptions, RpcServer
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.records import Limits
-from xla_server.sessions.registry import SessionRegistry
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.session_registry import SessionRegistry
+from xla_server.sessions.shared_resources import Engine
 
 ONES = np.ones(4, np.float32)
 

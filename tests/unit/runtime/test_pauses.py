@@ -8,14 +8,14 @@ import pytest
 
 from tests.fault.programs import ONES
 from tests.fault.programs import endless as endless_loops
-from tests.unit.sessions import runs
+from tests.unit.sessions import sample_runs as runs
 from xla_client import Computation
 from xla_contract.errors import CancelledError
 from xla_server.backends.cpu import Cpu
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.records import Limits
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.shared_resources import Engine
 
 
 @pytest.mark.parametrize(

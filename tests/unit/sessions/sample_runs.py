@@ -12,12 +12,12 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_to_proto
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.executions import LaunchedExecution, executions_of
-from xla_server.sessions.quotas import Quotas
-from xla_server.sessions.records import Limits
-from xla_server.sessions.service import XlaService
-from xla_server.sessions.steps import Outcome, prepare_run
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.runs.background_executions import LaunchedExecution, executions_of
+from xla_server.sessions.runs.run import Outcome, prepare_run
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.shared_resources import Engine
 
 ONES = np.ones(4, np.float32)
 

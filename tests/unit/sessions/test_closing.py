@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.unit.sessions.runs import (
+from tests.unit.sessions.sample_runs import (
     DOUBLE,
     argument_of,
     compiled,
@@ -27,17 +27,17 @@ from xla_contract.shape import Shape
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.methods.runs import run_in_place
-from xla_server.sessions import shared_memory, uploads
-from xla_server.sessions.batch import Batch
-from xla_server.sessions.downloads import downloading
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.executions import executions_of
-from xla_server.sessions.infeed_stream import Arrival, Credit
-from xla_server.sessions.pending import NotYetError
-from xla_server.sessions.quotas import Quotas
-from xla_server.sessions.records import Limits
-from xla_server.sessions.service import XlaService
-from xla_server.sessions.steps import prepare_run
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.feeds.infeed_stream import Arrival, Credit
+from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.runs.background_executions import executions_of
+from xla_server.sessions.runs.batch import Batch
+from xla_server.sessions.runs.run import prepare_run
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.transfers import session_arena, upload_table
+from xla_server.sessions.transfers.download import downloading
+from xla_server.sessions.values.futures import NotYetError
 
 VALUE = np.arange(4, dtype=np.float32)
 SHAPE = Shape.parse("f32[4]{0}")
@@ -71,7 +71,7 @@ class Caller:
 
     def _upload(self, cancellation: Cancellation) -> None:
         key = bytes([self._choose.randrange(3)])
-        table = uploads.of(self._service)
+        table = upload_table.of(self._service)
         stream = table.begin(key, SHAPE, None, 0, cancellation.cancel)
         try:
             stream.write(ChunkView(0, VALUE.data.cast("B")[: self._choose.choice([8, 16])]))
@@ -138,7 +138,7 @@ class Caller:
         stream.end()
 
     def _arena(self, _: Cancellation) -> None:
-        memory = shared_memory.of(self._service)
+        memory = session_arena.of(self._service)
         arena = memory.connect()
         try:
             offset, _size = memory.allocate(16)

@@ -1,7 +1,7 @@
 import pytest
 
 from xla_contract.errors import InternalError
-from xla_server.sessions.records import part_of_request
+from xla_server.sessions.error_context import part_of_request
 
 
 def test_the_part_of_a_request_is_put_in_front_and_all_else_stays() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tests.unit.sessions.runs import (
+from tests.unit.sessions.sample_runs import (
     DOUBLE,
     PAIR,
     argument_of,
@@ -20,18 +20,18 @@ from tests.unit.sessions.runs import (
 )
 from xla_contract.errors import CancelledError, InvalidArgumentError, NotFoundError
 from xla_server.backends.interpreter import Interpreter
-from xla_server.sessions.descriptions import (
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.handle_listing import (
     ExecutableDescription,
     ExecutionDescription,
     ValueDescription,
     describe,
     described_after,
 )
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.executions import LaunchedExecution, executions_of
-from xla_server.sessions.handles import HandleKind
-from xla_server.sessions.records import Limits
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.runs.background_executions import LaunchedExecution, executions_of
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.values.handles import HandleKind
 
 ONES = np.ones(4, np.float32)
 

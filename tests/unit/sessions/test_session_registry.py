@@ -13,11 +13,11 @@ from xla_contract.literal import Literal
 from xla_contract.literal_decoding import ReceivedLiteral
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.caller import Caller
-from xla_server.sessions.caller_shares import CallerShares
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.records import Limits
-from xla_server.sessions.registry import Session, SessionRegistry
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.caller import Caller
+from xla_server.sessions.limits.caller_shares import CallerShares
+from xla_server.sessions.session_registry import Session, SessionRegistry
+from xla_server.sessions.shared_resources import Engine
 
 
 def _received(value: object) -> ReceivedLiteral:

@@ -31,7 +31,7 @@ from xla_server.rpc.calls.response_memory import (
 )
 from xla_server.rpc.errors import as_xla_error, status_of, status_proto_of
 from xla_server.rpc.peers.callers import Callers
-from xla_server.sessions.registry import SessionRegistry
+from xla_server.sessions.session_registry import SessionRegistry
 
 _LOG = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from xla_server.rpc.calls.response_memory import (
     room_of,
 )
 from xla_server.rpc.threads.request_threads import Arrivals
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.session import XlaService
 
 _LOG = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from xla_server.rpc.calls.active_calls import Calls, shutting_down
 from xla_server.rpc.calls.completion import SendResponse, end_call
 from xla_server.rpc.errors import status_of
 from xla_server.rpc.threads.pools import Pool, Pools
-from xla_server.sessions.launched import Launched
+from xla_server.sessions.runs.active_executions import Launched
 
 _ROUND_SECONDS = 0.02
 """How often is looked at what is left, so that no call need tell of its end before."""

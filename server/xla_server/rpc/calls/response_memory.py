@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 from xla_contract.literal import Literal
 from xla_contract.literal_encoding import encode_literal_message, most_bytes
 from xla_server.rpc.calls.response_turns import ANSWER_TURNS
-from xla_server.sessions.answer_memory import AnswerRoom, SessionAnswers
+from xla_server.sessions.limits.response_memory import AnswerRoom, SessionAnswers
 
 LARGE_BYTES = 16 << 10
 """From so many bytes on answers are counted. A call that is open takes about as much itself."""

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Iterator
 
 from xla_server.rpc.threads.fair_queue import FairQueue
-from xla_server.sessions.caller import Flow
-from xla_server.sessions.lending import lent_place
+from xla_server.sessions.limits.blocking import lent_place
+from xla_server.sessions.limits.caller import Flow
 
 
 class _Waiting:

@@ -8,9 +8,9 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.boundary import Method
 from xla_server.rpc.calls.deferred import Answer, DeferredMethod
 from xla_server.rpc.calls.response_memory import Response
-from xla_server.sessions.engine import ExecutionThreads
-from xla_server.sessions.pending import NotYetError
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.shared_resources import ExecutionThreads
+from xla_server.sessions.values.futures import NotYetError
 
 
 def deferring(method: Method, executor: ExecutionThreads) -> DeferredMethod:

@@ -16,8 +16,8 @@ from xla_server.rpc.calls.response_memory import Response
 from xla_server.rpc.limits.idle_streams import Silence, never_idle
 from xla_server.rpc.peers.leases import Lease
 from xla_server.rpc.threads.pools import Pool, Pools
-from xla_server.sessions.caller import Caller
-from xla_server.sessions.registry import Session
+from xla_server.sessions.limits.caller import Caller
+from xla_server.sessions.session_registry import Session
 
 StreamMethod: TypeAlias = Callable[[Session, "Stream", Cancellation], None]
 """Serves one stream until it ends; raises XlaError."""

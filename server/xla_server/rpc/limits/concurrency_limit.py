@@ -5,9 +5,9 @@ import dataclasses
 from collections.abc import Hashable, Iterator
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.sessions.caller import LOCAL_FLOW, Caller, Flow, flow_of
-from xla_server.sessions.caller_shares import EVERYTHING, CallerShares, CallerUse
-from xla_server.sessions.shares import Shares
+from xla_server.sessions.limits.caller import LOCAL_FLOW, Caller, Flow, flow_of
+from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares, CallerUse
+from xla_server.sessions.limits.fair_share import Shares
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

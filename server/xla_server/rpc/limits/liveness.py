@@ -4,7 +4,7 @@ import logging
 import threading
 
 from xla_server.rpc.peers.connections import Connections
-from xla_server.sessions.registry import SessionRegistry
+from xla_server.sessions.session_registry import SessionRegistry
 
 _LOG = logging.getLogger(__name__)
 

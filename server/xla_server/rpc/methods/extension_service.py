@@ -9,7 +9,7 @@ from xla_server.rpc.methods import feeds, programs, runs, shared_memory, transfe
 from xla_server.rpc.methods.server_status import ServerRpcs
 from xla_server.rpc.methods.sessions import SessionRpcs
 from xla_server.rpc.threads.pools import Pools
-from xla_server.sessions.registry import SessionRegistry
+from xla_server.sessions.session_registry import SessionRegistry
 
 CAPABILITIES: Sequence[extension_pb2.Capability] = (
     extension_pb2.CAPABILITY_CONVERSE,

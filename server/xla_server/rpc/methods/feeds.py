@@ -27,14 +27,14 @@ from xla_server.rpc.calls.streaming import Stream
 from xla_server.rpc.decode.common import shape_in
 from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.threads.pools import Pool
-from xla_server.sessions.answer_memory import SessionAnswers
-from xla_server.sessions.devices import checked_device
-from xla_server.sessions.feed_waiters import Waiting
-from xla_server.sessions.feeds import DeviceFeeds, FeedState
-from xla_server.sessions.infeed_stream import Arrival, Credit, InfeedStream, Refused, Report
-from xla_server.sessions.outfeed_stream import BATCH_BYTES, OutfeedStream
-from xla_server.sessions.registry import Session
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.feeds.device_feeds import DeviceFeeds, FeedState
+from xla_server.sessions.feeds.device_table import checked_device
+from xla_server.sessions.feeds.infeed_stream import Arrival, Credit, InfeedStream, Refused, Report
+from xla_server.sessions.feeds.outfeed_stream import BATCH_BYTES, OutfeedStream
+from xla_server.sessions.feeds.queue_entries import Waiting
+from xla_server.sessions.limits.response_memory import SessionAnswers
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.session_registry import Session
 
 
 def answering(answer: Answer, response: Response) -> Callable[[XlaError | None], None]:

@@ -34,8 +34,8 @@ from xla_server.rpc.calls.retry import deferring
 from xla_server.rpc.calls.streaming import Stream
 from xla_server.rpc.methods.multiplexing_watchdog import ConversationWatch
 from xla_server.rpc.threads.pools import Pool, Pools
-from xla_server.sessions.answer_memory import AnswerRoom
-from xla_server.sessions.registry import Session
+from xla_server.sessions.limits.response_memory import AnswerRoom
+from xla_server.sessions.session_registry import Session
 
 _CONVERSE = next(rpc for rpc in EXTENSION_RPCS if rpc.name == "Converse")
 

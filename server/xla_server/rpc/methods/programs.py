@@ -13,14 +13,14 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Row, Unary
 from xla_server.rpc.calls.response_memory import Response, held
 from xla_server.rpc.threads.pools import Pool
-from xla_server.sessions.explanations import (
+from xla_server.sessions.programs.explanations import (
     ExplanationRequest,
     analyse,
     explain,
     explanation_bytes,
 )
-from xla_server.sessions.modules import FORMATS, compile_source, converted
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.programs.module_forms import FORMATS, compile_source, converted
+from xla_server.sessions.session import XlaService
 
 
 def _compile_module(

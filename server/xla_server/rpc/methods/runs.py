@@ -18,13 +18,13 @@ from xla_server.rpc.calls.retry import wait
 from xla_server.rpc.decode.common import data_handles, fill_profile, profile_to_proto
 from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.threads.pools import Pool
-from xla_server.sessions.answer_memory import AnswerRoom
-from xla_server.sessions.batch import Batch
-from xla_server.sessions.data import Reservation
-from xla_server.sessions.executions import executions_of
-from xla_server.sessions.pending import NotYetError
-from xla_server.sessions.service import XlaService
-from xla_server.sessions.steps import Outcome, PreparedRun, prepare_run
+from xla_server.sessions.limits.response_memory import AnswerRoom
+from xla_server.sessions.runs.background_executions import executions_of
+from xla_server.sessions.runs.batch import Batch
+from xla_server.sessions.runs.run import Outcome, PreparedRun, prepare_run
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.values.futures import NotYetError
+from xla_server.sessions.values.value_table import Reservation
 
 
 def _run(

@@ -12,8 +12,8 @@ from xla_server.rpc.calls.method_table import Row, Unary
 from xla_server.rpc.limits.memory_pressure import resident_bytes
 from xla_server.rpc.methods.sessions import SERVER_NAME, quotas_proto
 from xla_server.rpc.threads.pools import Pool, Pools
-from xla_server.sessions.caller import Caller
-from xla_server.sessions.registry import Session, SessionRegistry
+from xla_server.sessions.limits.caller import Caller
+from xla_server.sessions.session_registry import Session, SessionRegistry
 
 _MAX_SESSIONS = 256
 """Sessions in one answer of DescribeServer, as the contract says."""

@@ -13,17 +13,17 @@ from xla_server.rpc.calls.method_table import Row, Unary
 from xla_server.rpc.decode.common import data_handles
 from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.threads.pools import Pool
-from xla_server.sessions.caller import Caller
-from xla_server.sessions.descriptions import (
+from xla_server.sessions.handle_listing import (
     Description,
     ExecutableDescription,
     ValueDescription,
     describe,
     described_after,
 )
-from xla_server.sessions.quotas import Quotas
-from xla_server.sessions.registry import SessionRegistry
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.limits.caller import Caller
+from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.session_registry import SessionRegistry
 
 SERVER_NAME = f"xla-service {importlib.metadata.version('xla-service')}"
 """The name and version that clients are told."""

@@ -8,19 +8,18 @@ from xla_contract.chunks import ChunkView, encode_chunk, scan_chunk, view_of
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
-from xla_contract.stubs import xla_data_pb2
-from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.stubs import xla_data_pb2, xla_extension_pb2
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Row, Streaming, Unary
 from xla_server.rpc.calls.streaming import Stream
 from xla_server.rpc.decode.common import shape_in
 from xla_server.rpc.threads.pools import Pool
-from xla_server.sessions import uploads
-from xla_server.sessions.devices import checked_device
-from xla_server.sessions.downloads import Download, downloading
-from xla_server.sessions.pending import NotYetError
-from xla_server.sessions.registry import Session
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.feeds.device_table import checked_device
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.session_registry import Session
+from xla_server.sessions.transfers import upload_table
+from xla_server.sessions.transfers.download import Download, downloading
+from xla_server.sessions.values.futures import NotYetError
 
 
 def _upload(session: Session, stream: Stream, cancellation: Cancellation) -> None:
@@ -30,7 +29,7 @@ def _upload(session: Session, stream: Stream, cancellation: Cancellation) -> Non
             f"an upload must begin with a start, got {'nothing' if first is None else 'a chunk'}"
         )
     start = first.start
-    incoming = uploads.of(session.service).begin(
+    incoming = upload_table.of(session.service).begin(
         start.upload_id,
         shape_in(start, "shape"),
         checked_device(start),
@@ -43,7 +42,7 @@ def _upload(session: Session, stream: Stream, cancellation: Cancellation) -> Non
         handle = incoming.finish()
     finally:
         incoming.leave()
-    stream.send(extension_pb2.UploadResponse(data=_data(handle)))
+    stream.send(xla_extension_pb2.UploadResponse(data=_data(handle)))
 
 
 def _parsed(stream: Stream, message: bytes) -> ChunkView:
@@ -57,18 +56,18 @@ def _parsed(stream: Stream, message: bytes) -> ChunkView:
 
 
 def _get_upload(
-    service: XlaService, request: extension_pb2.GetUploadRequest, _: Cancellation
-) -> extension_pb2.GetUploadResponse:
-    state = uploads.of(service).state(request.upload_id)
+    service: XlaService, request: xla_extension_pb2.GetUploadRequest, _: Cancellation
+) -> xla_extension_pb2.GetUploadResponse:
+    state = upload_table.of(service).state(request.upload_id)
     data = None if state.handle is None else _data(state.handle)
-    return extension_pb2.GetUploadResponse(offset=state.offset, size=state.size, data=data)
+    return xla_extension_pb2.GetUploadResponse(offset=state.offset, size=state.size, data=data)
 
 
 def _abandon_upload(
-    service: XlaService, request: extension_pb2.AbandonUploadRequest, _: Cancellation
-) -> extension_pb2.AbandonUploadResponse:
-    uploads.of(service).abandon(request.upload_id)
-    return extension_pb2.AbandonUploadResponse()
+    service: XlaService, request: xla_extension_pb2.AbandonUploadRequest, _: Cancellation
+) -> xla_extension_pb2.AbandonUploadResponse:
+    upload_table.of(service).abandon(request.upload_id)
+    return xla_extension_pb2.AbandonUploadResponse()
 
 
 def _download(session: Session, stream: Stream, cancellation: Cancellation) -> None:
@@ -93,7 +92,7 @@ def _send_chunks(download: Download, stream: Stream, cancellation: Cancellation)
 
 
 def _head(shape: Shape, dynamic_sizes: tuple[int, ...]) -> bytes:
-    return extension_pb2.DownloadResponse(
+    return xla_extension_pb2.DownloadResponse(
         shape=shape_to_proto(shape), dynamic_sizes=dynamic_sizes
     ).SerializeToString()
 

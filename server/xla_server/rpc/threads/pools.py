@@ -14,7 +14,7 @@ from xla_server.rpc.limits.idle_streams import Silence
 from xla_server.rpc.peers.gate import Gate
 from xla_server.rpc.threads.request_threads import Arrivals, Begun, Expected
 from xla_server.rpc.threads.thread_pool import Threads
-from xla_server.sessions.caller_shares import EVERYTHING, CallerShares
+from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares
 
 _numbers = itertools.count(1)
 

@@ -27,7 +27,7 @@ from xla_server.rpc.calls.boundary import SESSION_KEY
 from xla_server.rpc.limits.call_admission import CallPlaces
 from xla_server.rpc.peers.gate import Gate
 from xla_server.rpc.threads.thread_pool import Job, Threads
-from xla_server.sessions.caller import Flow
+from xla_server.sessions.limits.caller import Flow
 
 _LOG = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from xla_server.rpc.threads.fair_queue import FairQueue
-from xla_server.sessions.caller import LOCAL_FLOW, Flow
-from xla_server.sessions.caller_shares import EVERYTHING, CallerShares
-from xla_server.sessions.lending import work_for
+from xla_server.sessions.limits.blocking import work_for
+from xla_server.sessions.limits.caller import LOCAL_FLOW, Flow
+from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares
 
 _LOG = logging.getLogger(__name__)
 

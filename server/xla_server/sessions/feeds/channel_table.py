@@ -20,8 +20,8 @@ from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import Channels, require_shape
 from xla_server.ops.evaluation import Value
-from xla_server.sessions.handles import HandleFactory, HandleKind
-from xla_server.sessions.lending import lent_place
+from xla_server.sessions.limits.blocking import lent_place
+from xla_server.sessions.values.handles import HandleFactory, HandleKind
 
 
 class ChannelType(enum.IntEnum):

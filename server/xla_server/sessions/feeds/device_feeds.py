@@ -15,8 +15,9 @@ from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.ops.evaluation import Value
-from xla_server.sessions.feed_queue import FeedQueue
-from xla_server.sessions.feed_values import (
+from xla_server.sessions.feeds.feed_queue import FeedQueue
+from xla_server.sessions.feeds.infeed_stream import InfeedSide
+from xla_server.sessions.feeds.item_conversion import (
     arrays_of,
     infeed_arrays,
     items_of_literal,
@@ -24,10 +25,9 @@ from xla_server.sessions.feed_values import (
     literal_of,
     outfeed_arrays,
 )
-from xla_server.sessions.feed_waiters import Done, FeedUser, Item, Loan, Waiting
-from xla_server.sessions.infeed_stream import InfeedSide
-from xla_server.sessions.lending import lent_place
-from xla_server.sessions.outfeed_stream import OutfeedSide
+from xla_server.sessions.feeds.outfeed_stream import OutfeedSide
+from xla_server.sessions.feeds.queue_entries import Done, FeedUser, Item, Loan, Waiting
+from xla_server.sessions.limits.blocking import lent_place
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from xla_contract.errors import (
     ResourceExhaustedError,
 )
 from xla_server.backends.backend import Device
-from xla_server.sessions.feeds import DeviceFeeds
+from xla_server.sessions.feeds.device_feeds import DeviceFeeds
 
 REPLICA_COUNT = 1
 """Replicas of the service itself, as in the reference, where no option changes it."""

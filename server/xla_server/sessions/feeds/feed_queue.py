@@ -28,15 +28,8 @@ from typing import TypeAlias
 from xla_contract.errors import AbortedError, CancelledError, InvalidArgumentError, XlaError
 from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.feed_explanations import (
-    Place,
-    QueueFacts,
-    why_draining,
-    why_putting,
-    why_taking,
-)
-from xla_server.sessions.feed_stock import Stock
-from xla_server.sessions.feed_waiters import (
+from xla_server.sessions.feeds.queue_contents import Stock
+from xla_server.sessions.feeds.queue_entries import (
     Done,
     FeedUser,
     Item,
@@ -47,6 +40,13 @@ from xla_server.sessions.feed_waiters import (
     Taker,
     Waiter,
     Waiting,
+)
+from xla_server.sessions.feeds.wait_reasons import (
+    Place,
+    QueueFacts,
+    why_draining,
+    why_putting,
+    why_taking,
 )
 
 MAX_FRONT = 16

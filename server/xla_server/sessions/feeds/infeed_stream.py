@@ -22,9 +22,9 @@ from xla_contract.errors import (
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.feed_queue import FeedQueue
-from xla_server.sessions.feed_values import infeed_arrays, items_of_literal
-from xla_server.sessions.feed_waiters import FeedUser, Item, Waiting
+from xla_server.sessions.feeds.feed_queue import FeedQueue
+from xla_server.sessions.feeds.item_conversion import infeed_arrays, items_of_literal
+from xla_server.sessions.feeds.queue_entries import FeedUser, Item, Waiting
 
 STREAM = FeedUser("Infeed")
 MAX_REFUSALS = 64

@@ -8,7 +8,7 @@ from xla_contract.errors import InvalidArgumentError, UnimplementedError
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_server.ops.evaluation import Array, Value
-from xla_server.sessions.feed_waiters import Item
+from xla_server.sessions.feeds.queue_entries import Item
 
 MAX_ITEM_BYTES = 2**31 - 1
 """The largest array of an infeed, as in the reference."""

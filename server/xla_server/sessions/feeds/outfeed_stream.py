@@ -20,10 +20,10 @@ from xla_contract.errors import (
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.feed_queue import MAX_FRONT, FeedQueue
-from xla_server.sessions.feed_values import literal_of, outfeed_arrays
-from xla_server.sessions.feed_waiters import FeedUser, Item
-from xla_server.sessions.infeed_stream import Credit
+from xla_server.sessions.feeds.feed_queue import MAX_FRONT, FeedQueue
+from xla_server.sessions.feeds.infeed_stream import Credit
+from xla_server.sessions.feeds.item_conversion import literal_of, outfeed_arrays
+from xla_server.sessions.feeds.queue_entries import FeedUser, Item
 
 STREAM = FeedUser("Outfeed")
 BATCH_ITEMS = 256

@@ -4,7 +4,7 @@ import itertools
 from collections import deque
 from collections.abc import Sequence
 
-from xla_server.sessions.feed_waiters import Item
+from xla_server.sessions.feeds.queue_entries import Item
 
 
 class Stock:

@@ -3,7 +3,7 @@
 import dataclasses
 
 from xla_contract.shape import Shape
-from xla_server.sessions.feed_waiters import Waiter, Waiting
+from xla_server.sessions.feeds.queue_entries import Waiter, Waiting
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

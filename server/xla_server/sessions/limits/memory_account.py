@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from xla_server.sessions.caller import Caller
-from xla_server.sessions.caller_shares import CallerUse
-from xla_server.sessions.device_memory import DeviceMemory
+from xla_server.sessions.limits.caller import Caller
+from xla_server.sessions.limits.caller_shares import CallerUse
+from xla_server.sessions.limits.memory_budget import DeviceMemory
 
 
 class MemoryAccount:

@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.sessions.caller import LOCAL, Caller
-from xla_server.sessions.caller_shares import EVERYTHING, CallerShares, CallerUse, Level
-from xla_server.sessions.shares import Shares
+from xla_server.sessions.limits.caller import LOCAL, Caller
+from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares, CallerUse, Level
+from xla_server.sessions.limits.fair_share import Shares
 
 COMPILE_WINDOW_SECONDS = 3600.0
 """The time over which a session's compiling is added up."""

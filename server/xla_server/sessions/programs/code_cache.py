@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.backends.backend import Executable
-from xla_server.sessions.caller import Caller
-from xla_server.sessions.caller_shares import CallerShares, CallerUse, Level, levels
+from xla_server.sessions.limits.caller import Caller
+from xla_server.sessions.limits.caller_shares import CallerShares, CallerUse, Level, levels
 
 _HINT = "Unregister executables of programs that have a state of random numbers."
 

@@ -12,7 +12,7 @@ from xla_server.backends.backend import Device
 from xla_server.backends.options import CompileOptions, DumpOptions
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
-from xla_server.sessions.compile_options import compile_options
+from xla_server.sessions.programs.compile_options import compile_options
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -13,11 +13,17 @@ from xla_server.backends.backend import Executable
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.buffers.work import ProgramWork
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.caller import LOCAL, Caller
-from xla_server.sessions.caller_shares import EVERYTHING, CallerShares, CallerUse, Level, levels
-from xla_server.sessions.code_cache import Code, CodeCache
-from xla_server.sessions.handles import HandleFactory, HandleKind, HandleTable
-from xla_server.sessions.programs import Program
+from xla_server.sessions.limits.caller import LOCAL, Caller
+from xla_server.sessions.limits.caller_shares import (
+    EVERYTHING,
+    CallerShares,
+    CallerUse,
+    Level,
+    levels,
+)
+from xla_server.sessions.programs.code_cache import Code, CodeCache
+from xla_server.sessions.programs.compile_request import Program
+from xla_server.sessions.values.handles import HandleFactory, HandleKind, HandleTable
 
 _OVERHEAD_BYTES = 1 << 12
 """Bytes that a program takes beside its module: its handle and what stays known of it."""

@@ -13,7 +13,7 @@ from xla_server.buffers.work import Work, work_once
 from xla_server.evaluator.cancellation import Cancellation
 
 if TYPE_CHECKING:
-    from xla_server.sessions.service import XlaService
+    from xla_server.sessions.session import XlaService
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ from xla_server.ir.text.html import print_html
 from xla_server.ir.text.parser import parse_module
 from xla_server.ir.text.printer import print_module
 from xla_server.ir.verifier import verify
-from xla_server.sessions.executables import Compiled
+from xla_server.sessions.programs.executable_table import Compiled
 
 if TYPE_CHECKING:
-    from xla_server.sessions.service import XlaService
+    from xla_server.sessions.session import XlaService
 
 M = TypeVar("M", bound=Message)
 

@@ -24,16 +24,16 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.backend import Profile
 from xla_server.backends.incidents import new_incident
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.data import Reservation
-from xla_server.sessions.handles import HandleKind, HandleTable
-from xla_server.sessions.memory_queue import Waiter
-from xla_server.sessions.pending import Completion, NotYetError, PendingValue, copy_of
-from xla_server.sessions.quotas import Slots
-from xla_server.sessions.records import located
-from xla_server.sessions.steps import Outcome, PreparedRun, prepare_run
+from xla_server.sessions.error_context import located
+from xla_server.sessions.limits.quotas import Slots
+from xla_server.sessions.runs.memory_queue import Waiter
+from xla_server.sessions.runs.run import Outcome, PreparedRun, prepare_run
+from xla_server.sessions.values.futures import Completion, NotYetError, PendingValue, copy_of
+from xla_server.sessions.values.handles import HandleKind, HandleTable
+from xla_server.sessions.values.value_table import Reservation
 
 if TYPE_CHECKING:
-    from xla_server.sessions.service import XlaService
+    from xla_server.sessions.session import XlaService
 
 _LOG = logging.getLogger(__name__)
 

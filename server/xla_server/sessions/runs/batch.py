@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, TypeAlias
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.executions import as_told
-from xla_server.sessions.pending import NotYetError, PendingValue
-from xla_server.sessions.steps import MAX_RUNS
+from xla_server.sessions.runs.background_executions import as_told
+from xla_server.sessions.runs.run import MAX_RUNS
+from xla_server.sessions.values.futures import NotYetError, PendingValue
 
 if TYPE_CHECKING:
-    from xla_server.sessions.service import XlaService
+    from xla_server.sessions.session import XlaService
 
 Kept: TypeAlias = "extension_pb2.RunResponse"
 

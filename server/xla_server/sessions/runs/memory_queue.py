@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator
 
 from xla_contract.errors import ResourceExhaustedError, XlaError
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.data import DataTable, Reservation
-from xla_server.sessions.device_memory import DeviceMemory
-from xla_server.sessions.lending import lent_place
-from xla_server.sessions.quotas import Slots
+from xla_server.sessions.limits.blocking import lent_place
+from xla_server.sessions.limits.memory_budget import DeviceMemory
+from xla_server.sessions.limits.quotas import Slots
+from xla_server.sessions.values.value_table import DataTable, Reservation
 
 
 class Waiter:

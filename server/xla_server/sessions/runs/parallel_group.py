@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.lending import Passing, lent_place, work_for
+from xla_server.sessions.limits.blocking import Passing, lent_place, work_for
 
 T = TypeVar("T")
 

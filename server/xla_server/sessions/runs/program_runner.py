@@ -19,17 +19,23 @@ from xla_server.backends.dump_directory import DumpFiles
 from xla_server.backends.options import CompileOptions
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import Channels
-from xla_server.sessions.caller import LOCAL, LOCAL_FLOW, Caller, Flow
-from xla_server.sessions.channels import CallChannels
-from xla_server.sessions.data import DataTable, Reservation
-from xla_server.sessions.devices import REPLICA_COUNT, Devices
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.executables import Compiled, ExecutableTable
-from xla_server.sessions.lending import lent_place
-from xla_server.sessions.parallel import run_together
-from xla_server.sessions.programs import Program, prepare_program, require_program
-from xla_server.sessions.quotas import CompileBudget, Slots
-from xla_server.sessions.records import Executed, GraphRequest, located, part_of_request, present
+from xla_server.sessions.error_context import (
+    Executed,
+    GraphRequest,
+    located,
+    part_of_request,
+    present,
+)
+from xla_server.sessions.feeds.channel_table import CallChannels
+from xla_server.sessions.feeds.device_table import REPLICA_COUNT, Devices
+from xla_server.sessions.limits.blocking import lent_place
+from xla_server.sessions.limits.caller import LOCAL, LOCAL_FLOW, Caller, Flow
+from xla_server.sessions.limits.quotas import CompileBudget, Slots
+from xla_server.sessions.programs.compile_request import Program, prepare_program, require_program
+from xla_server.sessions.programs.executable_table import Compiled, ExecutableTable
+from xla_server.sessions.runs.parallel_group import run_together
+from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.values.value_table import DataTable, Reservation
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

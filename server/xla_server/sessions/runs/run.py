@@ -16,16 +16,13 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_from_proto
 from xla_server.backends.backend import Buffer, Device, Profile
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.data import Reservation
-from xla_server.sessions.devices import checked_device
-from xla_server.sessions.donations import Donations, Path, Root
-from xla_server.sessions.executables import Compiled, ExecutionRoom
-from xla_server.sessions.memory_queue import Waiter
-from xla_server.sessions.pending import PendingValue
-from xla_server.sessions.quotas import Slots
-from xla_server.sessions.records import located
-from xla_server.sessions.runner import profile_of, same_but_for_layout
-from xla_server.sessions.step_outputs import (
+from xla_server.sessions.error_context import located
+from xla_server.sessions.feeds.device_table import checked_device
+from xla_server.sessions.limits.quotas import Slots
+from xla_server.sessions.programs.executable_table import Compiled, ExecutionRoom
+from xla_server.sessions.runs.memory_queue import Waiter
+from xla_server.sessions.runs.program_runner import profile_of, same_but_for_layout
+from xla_server.sessions.runs.run_outputs import (
     Outputs,
     PartOutcome,
     StepOutput,
@@ -33,9 +30,12 @@ from xla_server.sessions.step_outputs import (
     part_shape,
     sent_back,
 )
+from xla_server.sessions.values.donation_check import Donations, Path, Root
+from xla_server.sessions.values.futures import PendingValue
+from xla_server.sessions.values.value_table import Reservation
 
 if TYPE_CHECKING:
-    from xla_server.sessions.service import XlaService
+    from xla_server.sessions.session import XlaService
 
 MAX_STEPS = 1024
 """Of one run, as the contract says."""

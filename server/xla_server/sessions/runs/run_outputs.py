@@ -9,7 +9,7 @@ from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.backend import Buffer
-from xla_server.sessions.donations import Path
+from xla_server.sessions.values.donation_check import Path
 
 MAX_PARTS = 16384
 """Of one step, as the contract says."""

@@ -21,9 +21,9 @@ import time
 from collections.abc import Iterator
 
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.caller import LOCAL_FLOW, Flow
-from xla_server.sessions.lending import this_worker
-from xla_server.sessions.rotation import Rotation
+from xla_server.sessions.limits.blocking import this_worker
+from xla_server.sessions.limits.caller import LOCAL_FLOW, Flow
+from xla_server.sessions.limits.rotation import Rotation
 
 PERIOD = 0.01
 """Seconds between two looks, and what one turn lasts."""

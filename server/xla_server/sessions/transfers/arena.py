@@ -28,7 +28,7 @@ from xla_contract.errors import (
     ResourceExhaustedError,
 )
 from xla_contract.literal import Array
-from xla_server.sessions.free_list import FreeList
+from xla_server.sessions.transfers.free_list import FreeList
 
 _POPULATE_WRITE = 23
 """MADV_POPULATE_WRITE, since Linux 5.14."""

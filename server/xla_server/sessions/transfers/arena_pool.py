@@ -7,10 +7,16 @@ import time
 
 from xla_contract.errors import ResourceExhaustedError, XlaError
 from xla_server.evaluator.memory import LARGE, require_bytes
-from xla_server.sessions.arena import Arena
-from xla_server.sessions.caller import LOCAL, Caller
-from xla_server.sessions.caller_shares import EVERYTHING, CallerShares, CallerUse, Level, levels
-from xla_server.sessions.free_list import PAGE
+from xla_server.sessions.limits.caller import LOCAL, Caller
+from xla_server.sessions.limits.caller_shares import (
+    EVERYTHING,
+    CallerShares,
+    CallerUse,
+    Level,
+    levels,
+)
+from xla_server.sessions.transfers.arena import Arena
+from xla_server.sessions.transfers.free_list import PAGE
 
 _LOG = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from xla_contract.linear_chunks import LinearReader
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.records import checked_layout, present
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.error_context import checked_layout, present
+from xla_server.sessions.session import XlaService
 
 
 class Download:

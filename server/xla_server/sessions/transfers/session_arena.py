@@ -22,13 +22,13 @@ from xla_contract.linear_memory import (
 from xla_contract.shape import UNBOUNDED, Shape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.runtime.blocks import block_size
-from xla_server.sessions.arena import Arena
-from xla_server.sessions.devices import DeviceHandle
-from xla_server.sessions.free_list import MAX_PARTS, PAGE
-from xla_server.sessions.lending import lent_place
-from xla_server.sessions.piece_lines import PieceLines, receive_pieces
-from xla_server.sessions.records import present
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.error_context import present
+from xla_server.sessions.feeds.device_table import DeviceHandle
+from xla_server.sessions.limits.blocking import lent_place
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.transfers.arena import Arena
+from xla_server.sessions.transfers.free_list import MAX_PARTS, PAGE
+from xla_server.sessions.transfers.ring_upload import PieceLines, receive_pieces
 
 MIN_PLACES, MAX_PLACES = 2, 64
 """Places of a ring that a value passes through in pieces."""

@@ -15,8 +15,8 @@ from xla_contract.errors import (
 from xla_contract.linear_chunks import LinearWriter
 from xla_contract.shape import Shape
 from xla_server.backends.backend import Device
-from xla_server.sessions.data import Reservation
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.values.value_table import Reservation
 
 
 class Upload:

@@ -30,9 +30,9 @@ from xla_contract.shape import Shape
 from xla_server.backends.backend import Device
 from xla_server.evaluator.memory import LARGE, require_bytes
 from xla_server.runtime.blocks import block_size
-from xla_server.sessions.devices import DeviceHandle
-from xla_server.sessions.service import XlaService
-from xla_server.sessions.upload import Upload
+from xla_server.sessions.feeds.device_table import DeviceHandle
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.transfers.upload import Upload
 
 MAX_UPLOADS = 64
 """Uploads under way in a session."""

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, UnimplementedError
 from xla_contract.shape import Shape
 from xla_server.backends.backend import Buffer
-from xla_server.sessions.device_memory import DeviceMemory
-from xla_server.sessions.handles import HandleFactory, HandleKind, HandleTable
-from xla_server.sessions.memory_account import MemoryAccount
-from xla_server.sessions.pending import PendingValue
+from xla_server.sessions.limits.memory_account import MemoryAccount
+from xla_server.sessions.limits.memory_budget import DeviceMemory
+from xla_server.sessions.values.futures import PendingValue
+from xla_server.sessions.values.handles import HandleFactory, HandleKind, HandleTable
 
 
 class Reservation:

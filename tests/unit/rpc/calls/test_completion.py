@@ -11,7 +11,7 @@ import pytest
 from grpc_status import rpc_status
 
 from xla_contract.errors import AbortedError
-from xla_server.rpc.calls import completion as ending
+from xla_server.rpc.calls import completion
 from xla_server.rpc.calls.completion import SendResponse, answer_call, end_call
 from xla_server.rpc.errors import status_of
 
@@ -64,8 +64,8 @@ def test_an_answer_is_the_one_message(
 ) -> None:
     """With what grpc ends its own unary calls with, and where it has that no more."""
     if not has_last:
-        monkeypatch.setattr(ending, "_SEND_LAST", None)
-    assert has_last is (ending._SEND_LAST is not None)
+        monkeypatch.setattr(completion, "_SEND_LAST", None)
+    assert has_last is (completion._SEND_LAST is not None)
     with serving(lambda context, send: answer_call(context, send, message)) as channel:
         assert unary(channel) == message
         assert list(channel.unary_stream(PATH)(b"", timeout=10)) == [message]

@@ -16,13 +16,12 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tests.e2e.feed_programs import COUNT, relay
 from tests.fault.plain import RPCS_BY_NAME, Plain, Stream, ends_unavailable, until
 from tests.fault.raw_peer import HEADERS, RawPeer
-from tests.unit.sessions.runs import run_request, step
+from tests.unit.sessions.sample_runs import run_request, step
 from xla_contract.literal import Literal
 from xla_contract.literal_proto import literal_to_proto
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
-from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.stubs import xla_pb2
+from xla_contract.stubs import xla_extension_pb2, xla_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls import draining as draining_module
@@ -30,14 +29,14 @@ from xla_server.rpc.calls.active_calls import Calls
 from xla_server.rpc.calls.draining import Draining
 from xla_server.rpc.server import RpcOptions, RpcServer
 from xla_server.rpc.threads.pools import Pool, Pools, PoolSizes
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.launched import Launched
-from xla_server.sessions.records import Limits
-from xla_server.sessions.registry import SessionRegistry
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.runs.active_executions import Launched
+from xla_server.sessions.session_registry import SessionRegistry
+from xla_server.sessions.shared_resources import Engine
 
 GRACE = 300
 """Seconds that what is not told at once waits for: longer than a test may take."""
-DESCRIBE = extension_pb2.DescribeSessionRequest()
+DESCRIBE = xla_extension_pb2.DescribeSessionRequest()
 DATA = bytes(range(8))
 
 
@@ -90,13 +89,13 @@ def client(server: Server) -> Iterator[Plain]:
 def begin_upload(client: Plain) -> Stream:
     """An upload of which half has arrived."""
     shape = shape_to_proto(Shape.parse("u8[8]").with_default_layout())
-    start = extension_pb2.UploadStart(upload_id=b"one", shape=shape)
+    start = xla_extension_pb2.UploadStart(upload_id=b"one", shape=shape)
     upload = client.stream("Upload")
-    upload.send(extension_pb2.UploadRequest(start=start), part(0))
+    upload.send(xla_extension_pb2.UploadRequest(start=start), part(0))
 
     def has_come() -> bool:
         with contextlib.suppress(grpc.RpcError):  # Not even the start has.
-            asked = extension_pb2.GetUploadRequest(upload_id=b"one")
+            asked = xla_extension_pb2.GetUploadRequest(upload_id=b"one")
             return bool(client("GetUpload", asked).offset == 4)
         return False
 
@@ -104,11 +103,11 @@ def begin_upload(client: Plain) -> Stream:
     return upload
 
 
-def part(offset: int) -> extension_pb2.UploadRequest:
-    chunk = extension_pb2.Chunk(offset=offset, data=DATA[offset : offset + 4])
+def part(offset: int) -> xla_extension_pb2.UploadRequest:
+    chunk = xla_extension_pb2.Chunk(offset=offset, data=DATA[offset : offset + 4])
     if offset:
         chunk.checksum = zlib.crc32(DATA)
-    return extension_pb2.UploadRequest(chunk=chunk)
+    return xla_extension_pb2.UploadRequest(chunk=chunk)
 
 
 def is_told_at_once(call: Any) -> None:
@@ -119,7 +118,7 @@ def test_what_comes_is_refused_at_once_and_what_runs_ends_well(
     server: Server, client: Plain
 ) -> None:
     upload, conversation = begin_upload(client), client.stream("Converse")
-    begun = extension_pb2.ConverseRequest(
+    begun = xla_extension_pb2.ConverseRequest(
         id=1, method="xla.XlaExtension/DescribeSession", request=DESCRIBE.SerializeToString()
     )
     conversation.send(begun)
@@ -137,7 +136,7 @@ def test_what_comes_is_refused_at_once_and_what_runs_ends_well(
         is_told_at_once(each.begin("TransferToServer", large))
         is_told_at_once(each.converse("DescribeSession", DESCRIBE))
         is_told_at_once(each.stream("Outfeed"))
-        is_told_at_once(each.stream("Download", extension_pb2.DownloadRequest()))
+        is_told_at_once(each.stream("Download", xla_extension_pb2.DownloadRequest()))
     newcomer.close()
     with grpc.insecure_channel(server.address) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
@@ -317,11 +316,11 @@ def feed(client: Plain, name: str, **start: Any) -> Stream:
     return stream
 
 
-def infed(sequence: int) -> extension_pb2.InfeedRequest:
+def infed(sequence: int) -> xla_extension_pb2.InfeedRequest:
     shape = shape_to_proto(COUNT.with_default_layout())
-    value = extension_pb2.Value(shape=shape, data=sequence.to_bytes(4, "little"))
-    item = extension_pb2.FeedItem(sequence=sequence, value=value)
-    return extension_pb2.InfeedRequest(items=extension_pb2.FeedItems(items=[item]))
+    value = xla_extension_pb2.Value(shape=shape, data=sequence.to_bytes(4, "little"))
+    item = xla_extension_pb2.FeedItem(sequence=sequence, value=value)
+    return xla_extension_pb2.InfeedRequest(items=xla_extension_pb2.FeedItems(items=[item]))
 
 
 def test_feeds_that_no_program_is_there_for_are_not_waited_for(
@@ -340,10 +339,10 @@ def test_feeds_go_on_until_programs_end_and_what_they_wrote_is_taken(
     server: Server, client: Plain, begun_by: str
 ) -> None:
     infeed = feed(client, "Infeed")
-    outfeed = feed(client, "Outfeed", credit=extension_pb2.Credit(items=2, bytes=1000))
+    outfeed = feed(client, "Outfeed", credit=xla_extension_pb2.Credit(items=2, bytes=1000))
     executable = client.compile(relay(2))
     if begun_by == "Launch":
-        client(begun_by, extension_pb2.LaunchRequest(run=run_request(step(executable.handle))))
+        client(begun_by, xla_extension_pb2.LaunchRequest(run=run_request(step(executable.handle))))
     else:
         running = client.begin(begun_by, xla_pb2.ExecuteRequest(handle=executable))
         until(lambda: client.executions()[0] == 1)
@@ -359,7 +358,7 @@ def test_feeds_go_on_until_programs_end_and_what_they_wrote_is_taken(
     time.sleep(0.2)
     assert outfeed.call.is_active()
     outfeed.send(
-        extension_pb2.OutfeedRequest(progress=extension_pb2.OutfeedProgress(acknowledged=2))
+        xla_extension_pb2.OutfeedRequest(progress=xla_extension_pb2.OutfeedProgress(acknowledged=2))
     )
     for stream in (infeed, outfeed):
         is_told_at_once(stream)

@@ -17,7 +17,7 @@ from xla_contract.literal import Literal
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.calls import response_memory as held_answers
+from xla_server.rpc.calls import response_memory
 from xla_server.rpc.calls.active_calls import Calls
 from xla_server.rpc.calls.boundary import Boundary, Handler
 from xla_server.rpc.calls.deferred import Answer, DeferredHandler
@@ -35,13 +35,13 @@ from xla_server.rpc.calls.response_turns import AnswerTurns
 from xla_server.rpc.limits.call_admission import CallPlaces
 from xla_server.rpc.threads.request_threads import Arrivals, Expected
 from xla_server.rpc.threads.thread_pool import Threads
-from xla_server.sessions.answer_memory import AnswerRoom, SessionAnswers
-from xla_server.sessions.caller import Flow
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.quotas import Quotas
-from xla_server.sessions.records import Limits
-from xla_server.sessions.registry import SessionRegistry
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.caller import Flow
+from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.response_memory import AnswerRoom, SessionAnswers
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.session_registry import SessionRegistry
+from xla_server.sessions.shared_resources import Engine
 
 LARGE = bytes(2 * LARGE_BYTES)
 LIMIT = 4 * len(LARGE)
@@ -258,7 +258,7 @@ def test_large_values_are_encoded_in_turns_and_nothing_else_is(
         flows.append(flow)
         return AnswerTurns.turn(turns, flow)
 
-    monkeypatch.setattr(held_answers.ANSWER_TURNS, "turn", turn)
+    monkeypatch.setattr(response_memory.ANSWER_TURNS, "turn", turn)
     message = xla_pb2.TransferToClientResponse()
     # A program that runs makes its answer itself, and may take for ever.
     discard(held(answers, SLOW_BYTES, lambda: LARGE))

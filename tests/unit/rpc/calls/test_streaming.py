@@ -23,9 +23,9 @@ from xla_server.rpc.calls.method_table import Deferred, Row, Streaming, Unary, r
 from xla_server.rpc.calls.streaming import Stream
 from xla_server.rpc.limits.idle_streams import Silence
 from xla_server.rpc.threads.pools import Pool, Pools, PoolSizes
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.records import Limits
-from xla_server.sessions.registry import Session, SessionRegistry
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.session_registry import Session, SessionRegistry
+from xla_server.sessions.shared_resources import Engine
 
 BY_NAME = {rpc.name: rpc for rpc in (*RPCS, *EXTENSION_RPCS)}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from xla_server.rpc.limits import connection_bytes as module
+from xla_server.rpc.limits import connection_bytes
 from xla_server.rpc.limits.connection_bytes import Received, received_bytes
 from xla_server.rpc.peers.addresses import address, tcp_address
 
@@ -79,9 +79,9 @@ def test_a_system_that_does_not_count_says_nothing(monkeypatch: pytest.MonkeyPat
         peer = address(*client.getsockname())
         while peer not in received_bytes():
             pass
-        monkeypatch.setattr(module, "_INFO_BYTES", 104)
+        monkeypatch.setattr(connection_bytes, "_INFO_BYTES", 104)
         assert received_bytes() == {}
-    monkeypatch.setattr(module, "_DESCRIPTORS", "/nonexistent")
+    monkeypatch.setattr(connection_bytes, "_DESCRIPTORS", "/nonexistent")
     assert received_bytes() == {}
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 
 from xla_contract.descriptors import EXTENSION_RPCS
-from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.stubs import xla_extension_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Row, Unary
@@ -14,14 +14,14 @@ from xla_server.rpc.methods import runs as extension_run
 from xla_server.rpc.methods import shared_memory as extension_shared
 from xla_server.rpc.methods import transfers as extension_transfers
 from xla_server.rpc.methods.extension_service import CAPABILITIES, extension_rows
-from xla_server.sessions.caller import LOCAL
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.records import Limits
-from xla_server.sessions.registry import SessionRegistry
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.caller import LOCAL
+from xla_server.sessions.session_registry import SessionRegistry
+from xla_server.sessions.shared_resources import Engine
 
 SHARED_MEMORY = [
-    extension_pb2.CAPABILITY_SHARED_MEMORY,
-    extension_pb2.CAPABILITY_SHARED_PIECES,
+    xla_extension_pb2.CAPABILITY_SHARED_MEMORY,
+    xla_extension_pb2.CAPABILITY_SHARED_PIECES,
 ]
 
 
@@ -34,13 +34,13 @@ def sessions() -> Iterator[SessionRegistry]:
 
 def opened(
     rows: Mapping[str, Row], capabilities: Sequence[int] = ()
-) -> extension_pb2.OpenSessionResponse:
+) -> xla_extension_pb2.OpenSessionResponse:
     row = rows["OpenSession"]
     assert isinstance(row, Unary)
     assert not row.has_session
-    request = extension_pb2.OpenSessionRequest(capabilities=capabilities)  # type: ignore[arg-type]
+    request = xla_extension_pb2.OpenSessionRequest(capabilities=capabilities)  # type: ignore[arg-type]
     response = row.method(LOCAL, request, Cancellation())
-    assert isinstance(response, extension_pb2.OpenSessionResponse)
+    assert isinstance(response, xla_extension_pb2.OpenSessionResponse)
     return response
 
 
@@ -57,7 +57,7 @@ def test_clients_are_told_what_there_is(sessions: SessionRegistry) -> None:
     response = opened(extension_rows(sessions, 1234))
     assert list(response.capabilities) == list(CAPABILITIES)
     assert (response.max_message_bytes, response.shared_memory_socket) == (1234, "")
-    every = set(extension_pb2.Capability.values()) - {extension_pb2.CAPABILITY_UNSPECIFIED}
+    every = set(xla_extension_pb2.Capability.values()) - {xla_extension_pb2.CAPABILITY_UNSPECIFIED}
     assert set(CAPABILITIES) == every - set(SHARED_MEMORY)
 
 
@@ -71,9 +71,9 @@ def test_there_is_shared_memory_where_there_is_a_socket_for_it(sessions: Session
 
 def test_a_client_is_told_of_what_it_knows(sessions: SessionRegistry) -> None:
     rows = extension_rows(sessions, 1000)
-    asked = [extension_pb2.CAPABILITY_RUN, 999, extension_pb2.CAPABILITY_CONVERSE]
+    asked = [xla_extension_pb2.CAPABILITY_RUN, 999, xla_extension_pb2.CAPABILITY_CONVERSE]
     # In the server's order; 999 is of the future.
     assert list(opened(rows, asked).capabilities) == [
-        extension_pb2.CAPABILITY_CONVERSE,
-        extension_pb2.CAPABILITY_RUN,
+        xla_extension_pb2.CAPABILITY_CONVERSE,
+        xla_extension_pb2.CAPABILITY_RUN,
     ]

@@ -24,7 +24,7 @@ from xla_contract.descriptors import (
 from xla_server.rpc.health_check import health_fault
 from xla_server.rpc.limits.call_admission import CallPlaces
 from xla_server.rpc.limits.idle_streams import Silence
-from xla_server.rpc.methods import health_and_reflection as discovery
+from xla_server.rpc.methods import health_and_reflection
 from xla_server.rpc.methods.health_and_reflection import Discovery
 from xla_server.rpc.threads.request_threads import Expected
 
@@ -190,7 +190,7 @@ def test_open_streams_of_reflection_do_not_hold_up_health(served: Served) -> Non
 
     calls = [
         stub.ServerReflectionInfo(questions(), timeout=10)
-        for _ in range(discovery._REFLECTION_THREADS)
+        for _ in range(health_and_reflection._REFLECTION_THREADS)
     ]
     assert all(next(call).HasField("list_services_response") for call in calls)
     assert served.health("") == Status.SERVING

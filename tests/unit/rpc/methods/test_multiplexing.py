@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.fault.plain import until
-from tests.unit.sessions.runs import kept
+from tests.unit.sessions.sample_runs import kept
 from xla_contract.descriptors import EXTENSION_RPCS
 from xla_contract.errors import UnavailableError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
@@ -22,9 +22,9 @@ from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc.methods.multiplexing import MAX_BACKLOG_BYTES, Conversation
 from xla_server.rpc.server import RpcOptions, RpcServer, serving
 from xla_server.rpc.threads.pools import PoolSizes
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.records import Limits
-from xla_server.sessions.registry import Session, SessionRegistry
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.session_registry import Session, SessionRegistry
+from xla_server.sessions.shared_resources import Engine
 
 CONVERSE = next(rpc for rpc in EXTENSION_RPCS if rpc.name == "Converse")
 VALUE = np.arange(1 << 18, dtype=np.float32)

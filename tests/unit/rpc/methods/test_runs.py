@@ -5,16 +5,16 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tests.unit.sessions.runs import DOUBLE, PAIR, compiled, run_request, step, value
+from tests.unit.sessions.sample_runs import DOUBLE, PAIR, compiled, run_request, step, value
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_from_proto
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Unary
 from xla_server.rpc.methods.runs import ROWS
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.records import Limits
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.shared_resources import Engine
 
 ONES = np.ones(4, np.float32)
 

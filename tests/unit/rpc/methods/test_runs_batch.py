@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.fault.plain import until
-from tests.unit.sessions.runs import (
+from tests.unit.sessions.sample_runs import (
     DOUBLE,
     ONES,
     compiled,
@@ -25,9 +25,9 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.deferred import Answer
 from xla_server.rpc.calls.method_table import Deferred
 from xla_server.rpc.methods.runs import ROWS
-from xla_server.sessions.executions import executions_of
-from xla_server.sessions.records import Limits
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.runs.background_executions import executions_of
+from xla_server.sessions.session import XlaService
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from google.rpc import status_pb2
 
 from tests.fault.plain import until
-from tests.unit.sessions.runs import (
+from tests.unit.sessions.sample_runs import (
     DOUBLE,
     argument_of,
     compiled,
@@ -25,17 +25,17 @@ from xla_contract.errors import (
 )
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import program_shape_from_proto, shape_from_proto
-from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.stubs import xla_extension_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Row, Unary
 from xla_server.rpc.methods import sessions as extension_session
 from xla_server.rpc.methods.sessions import SessionRpcs
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.executions import executions_of
-from xla_server.sessions.records import Limits
-from xla_server.sessions.registry import SessionRegistry
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.runs.background_executions import executions_of
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.session_registry import SessionRegistry
+from xla_server.sessions.shared_resources import Engine
 
 ONES = np.ones(4, np.float32)
 
@@ -59,12 +59,12 @@ def rows(sessions: SessionRegistry) -> Mapping[str, Row]:
 
 def _describe(
     rows: Mapping[str, Row], service: XlaService, **fields: object
-) -> extension_pb2.DescribeHandlesResponse:
+) -> xla_extension_pb2.DescribeHandlesResponse:
     row = rows["DescribeHandles"]
     assert isinstance(row, Unary)
-    request = extension_pb2.DescribeHandlesRequest(**fields)  # type: ignore[arg-type]
+    request = xla_extension_pb2.DescribeHandlesRequest(**fields)  # type: ignore[arg-type]
     response = row.method(service, request, Cancellation())
-    assert isinstance(response, extension_pb2.DescribeHandlesResponse)
+    assert isinstance(response, xla_extension_pb2.DescribeHandlesResponse)
     return response
 
 
@@ -139,7 +139,7 @@ def test_a_closed_session_is_gone(
 ) -> None:
     row = rows["CloseSession"]
     assert isinstance(row, Unary)
-    row.method(service, extension_pb2.CloseSessionRequest(), Cancellation())
+    row.method(service, xla_extension_pb2.CloseSessionRequest(), Cancellation())
     assert service.is_closed
     with pytest.raises(UnauthenticatedError, match="must be live, got one that has ended"):
-        row.method(service, extension_pb2.CloseSessionRequest(), Cancellation())
+        row.method(service, xla_extension_pb2.CloseSessionRequest(), Cancellation())

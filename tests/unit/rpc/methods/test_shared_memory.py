@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from google.protobuf.message import Message
 
-from tests.unit.sessions.runs import kept
+from tests.unit.sessions.sample_runs import kept
 from xla_contract.errors import (
     AbortedError,
     CancelledError,
@@ -25,18 +25,17 @@ from xla_contract.errors import (
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_from_proto, shape_to_proto
-from xla_contract.stubs import xla_data_pb2
-from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.stubs import xla_data_pb2, xla_extension_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Unary
 from xla_server.rpc.methods.shared_memory import ROWS
 from xla_server.rpc.threads.thread_pool import Threads
-from xla_server.sessions import shared_memory
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.free_list import MAX_PARTS, PAGE
-from xla_server.sessions.records import Limits
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.transfers import session_arena
+from xla_server.sessions.transfers.free_list import MAX_PARTS, PAGE
 
 ROWS_OF_SIX = np.arange(6, dtype=np.int32).reshape(2, 3)
 SIZE = ROWS_OF_SIX.nbytes
@@ -49,7 +48,7 @@ class Case:
     def __init__(self) -> None:
         limits = Limits(20_000, shared_memory_bytes=1 << 20, session_shared_memory_bytes=1 << 20)
         self.service = XlaService(Engine(Interpreter(2), limits))
-        self.arena = shared_memory.of(self.service).connect()
+        self.arena = session_arena.of(self.service).connect()
         descriptor = self.arena.duplicate()
         self.memory = mmap.mmap(descriptor, self.arena.capacity)
         os.close(descriptor)
@@ -59,9 +58,9 @@ class Case:
         assert isinstance(row, Unary)
         return row.method(self.service, request, cancellation or Cancellation())
 
-    def allocate(self, byte_size: int) -> extension_pb2.SharedAllocation:
-        allocation: extension_pb2.SharedAllocation = self.call(
-            "AllocateShared", extension_pb2.AllocateSharedRequest(bytes=byte_size)
+    def allocate(self, byte_size: int) -> xla_extension_pb2.SharedAllocation:
+        allocation: xla_extension_pb2.SharedAllocation = self.call(
+            "AllocateShared", xla_extension_pb2.AllocateSharedRequest(bytes=byte_size)
         ).allocation
         return allocation
 
@@ -74,7 +73,7 @@ class Case:
             return memory.tobytes()
 
     def upload(self, offset: int, shape: str | None, **fields: Any) -> int:
-        request = extension_pb2.UploadSharedRequest(offset=offset, **fields)
+        request = xla_extension_pb2.UploadSharedRequest(offset=offset, **fields)
         if shape is not None:
             request.shape.CopyFrom(shape_to_proto(Shape.parse(shape)))
         handle: int = self.call("UploadShared", request).data.handle
@@ -82,11 +81,11 @@ class Case:
 
     def download(
         self, handle: int, offset: int, shape: str = "", cancellation: Cancellation | None = None
-    ) -> extension_pb2.DownloadSharedResponse:
-        request = extension_pb2.DownloadSharedRequest(data=Handle(handle=handle), offset=offset)
+    ) -> xla_extension_pb2.DownloadSharedResponse:
+        request = xla_extension_pb2.DownloadSharedRequest(data=Handle(handle=handle), offset=offset)
         if shape:
             request.shape_with_layout.CopyFrom(shape_to_proto(Shape.parse(shape)))
-        response: extension_pb2.DownloadSharedResponse = self.call(
+        response: xla_extension_pb2.DownloadSharedResponse = self.call(
             "DownloadShared", request, cancellation
         )
         return response
@@ -95,13 +94,13 @@ class Case:
         """The client's end of a line of the allocation at `offset`."""
         ours, theirs = socket.socketpair()
         theirs.settimeout(10)
-        shared_memory.of(self.service).add_line(offset, ours)
+        session_arena.of(self.service).add_line(offset, ours)
         return theirs
 
     def upload_pieces(self, offset: int, shape: str | None, **fields: Any) -> int:
         fields = {"piece_bytes": PAGE} | fields
         cancellation = fields.pop("cancellation", None)
-        request = extension_pb2.UploadSharedPiecesRequest(offset=offset, **fields)
+        request = xla_extension_pb2.UploadSharedPiecesRequest(offset=offset, **fields)
         if shape is not None:
             request.shape.CopyFrom(shape_to_proto(Shape.parse(shape)))
         handle: int = self.call("UploadSharedPieces", request, cancellation).data.handle
@@ -163,12 +162,12 @@ def test_sizes_of_dynamic_dimensions_come_with_the_value(case: Case) -> None:
 
 def test_parts_are_given_back(case: Case) -> None:
     offsets = [case.allocate(100).offset for _ in range(3)]
-    case.call("FreeShared", extension_pb2.FreeSharedRequest(offsets=offsets[:1]))
+    case.call("FreeShared", xla_extension_pb2.FreeSharedRequest(offsets=offsets[:1]))
     # All are tried, and the first error is told.
     with pytest.raises(NotFoundError, match=str(offsets[0])):
-        case.call("FreeShared", extension_pb2.FreeSharedRequest(offsets=offsets))
+        case.call("FreeShared", xla_extension_pb2.FreeSharedRequest(offsets=offsets))
     assert case.arena.part_count == 0
-    too_many = extension_pb2.FreeSharedRequest(offsets=[0] * (MAX_PARTS + 1))
+    too_many = xla_extension_pb2.FreeSharedRequest(offsets=[0] * (MAX_PARTS + 1))
     rule = f"at most {MAX_PARTS} allocations, got {MAX_PARTS + 1} offsets"
     with pytest.raises(InvalidArgumentError, match=rule):
         case.call("FreeShared", too_many)
@@ -228,7 +227,7 @@ def test_what_is_downloaded_is_an_array_that_fits(case: Case) -> None:
     with pytest.raises(NotFoundError, match="12345"):
         case.download(12345, back.offset)
     with pytest.raises(InvalidArgumentError, match="must hold a data handle, got none"):
-        case.call("DownloadShared", extension_pb2.DownloadSharedRequest(offset=back.offset))
+        case.call("DownloadShared", xla_extension_pb2.DownloadSharedRequest(offset=back.offset))
     with pytest.raises(NotFoundError, match=str(back.offset + 1)):
         case.download(value, back.offset + 1)
 
@@ -336,9 +335,12 @@ def test_pieces_that_do_not_come_leave_nothing(case: Case) -> None:
     cancellation = Cancellation()
     ends = (
         (lambda line: line.close(), AbortedError),
-        (lambda _: case.call("FreeShared", extension_pb2.FreeSharedRequest(offsets=[ring])), None),
+        (
+            lambda _: case.call("FreeShared", xla_extension_pb2.FreeSharedRequest(offsets=[ring])),
+            None,
+        ),
         (lambda _: cancellation.cancel(), CancelledError),
-        (lambda _: shared_memory.of(case.service).disconnect(case.arena), None),
+        (lambda _: session_arena.of(case.service).disconnect(case.arena), None),
     )
     for end, error in ends:
         if not case.arena.part_count:
@@ -374,7 +376,7 @@ def test_who_waits_for_pieces_keeps_no_other_call_from_running(case: Case) -> No
 
 
 def test_a_line_belongs_to_an_allocation(case: Case) -> None:
-    memory = shared_memory.of(case.service)
+    memory = session_arena.of(case.service)
     ring = case.allocate(2 * PAGE).offset
     ours, theirs = socket.socketpair()
     with pytest.raises(NotFoundError, match=str(ring + PAGE)):
@@ -382,7 +384,7 @@ def test_a_line_belongs_to_an_allocation(case: Case) -> None:
     assert theirs.recv(1) == b""
     theirs.close()
     line = case.line(ring)
-    case.call("FreeShared", extension_pb2.FreeSharedRequest(offsets=[ring]))
+    case.call("FreeShared", xla_extension_pb2.FreeSharedRequest(offsets=[ring]))
     assert line.recv(1) == b""
     line.close()
     line = case.line(case.allocate(2 * PAGE).offset)
@@ -401,13 +403,13 @@ def test_a_line_belongs_to_an_allocation(case: Case) -> None:
 
 
 def test_a_session_without_shared_memory_has_none(case: Case) -> None:
-    shared_memory.of(case.service).disconnect(case.arena)
+    session_arena.of(case.service).disconnect(case.arena)
     for name, request in (
-        ("AllocateShared", extension_pb2.AllocateSharedRequest(bytes=1)),
-        ("FreeShared", extension_pb2.FreeSharedRequest(offsets=[0])),
-        ("UploadShared", extension_pb2.UploadSharedRequest()),
-        ("DownloadShared", extension_pb2.DownloadSharedRequest()),
-        ("UploadSharedPieces", extension_pb2.UploadSharedPiecesRequest()),
+        ("AllocateShared", xla_extension_pb2.AllocateSharedRequest(bytes=1)),
+        ("FreeShared", xla_extension_pb2.FreeSharedRequest(offsets=[0])),
+        ("UploadShared", xla_extension_pb2.UploadSharedRequest()),
+        ("DownloadShared", xla_extension_pb2.DownloadSharedRequest()),
+        ("UploadSharedPieces", xla_extension_pb2.UploadSharedPiecesRequest()),
     ):
         with pytest.raises(FailedPreconditionError, match="must be connected") as caught:
             case.call(name, request)

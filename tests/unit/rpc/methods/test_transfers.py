@@ -16,9 +16,9 @@ from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Streaming, Unary
 from xla_server.rpc.methods.transfers import ROWS
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.records import Limits
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.shared_resources import Engine
 
 VALUE = Literal.from_numpy(np.arange(5, dtype=np.float32))
 

@@ -17,10 +17,10 @@ from xla_server.identity.tokens import parse_tokens
 from xla_server.identity.watched_file import WatchedFile
 from xla_server.rpc import server as module
 from xla_server.rpc.server import RpcOptions, RpcServer
-from xla_server.rpc.threads import request_threads as arrivals
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.records import Limits
-from xla_server.sessions.registry import SessionRegistry
+from xla_server.rpc.threads import request_threads
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.session_registry import SessionRegistry
+from xla_server.sessions.shared_resources import Engine
 
 ALL = (*RPCS, *EXTENSION_RPCS)
 TOKEN = "the-token-of-eve"
@@ -36,7 +36,7 @@ def channel(
     authenticator = Authenticator(Sources(tokens=WatchedFile(file, parse_tokens)))
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "unknown":
-            patch.setattr(arrivals, "known_server", lambda: None)
+            patch.setattr(request_threads, "known_server", lambda: None)
             patch.setattr(module, "known_server", lambda: None)
         sessions = SessionRegistry(Engine(Interpreter(), Limits(1 << 20)))
         options = RpcOptions(listen=("127.0.0.1:0",), authenticator=authenticator)

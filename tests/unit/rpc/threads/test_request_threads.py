@@ -16,7 +16,7 @@ from xla_server.rpc.errors import status_of
 from xla_server.rpc.limits.call_admission import CallPlaces
 from xla_server.rpc.limits.concurrency_limit import CALL_LIMITS, PlaceLimits
 from xla_server.rpc.peers.gate import Gate
-from xla_server.rpc.threads import request_threads as arrivals
+from xla_server.rpc.threads import request_threads
 from xla_server.rpc.threads.request_threads import Arrivals, Begun, Expected, known_server
 from xla_server.rpc.threads.thread_pool import Job, Threads
 
@@ -141,7 +141,7 @@ class _Later:
 def service(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     """With grpc as it is known, and as if it were another."""
     if request.param == "unknown":
-        monkeypatch.setattr(arrivals, "known_server", lambda: None)
+        monkeypatch.setattr(request_threads, "known_server", lambda: None)
     service = Service(Threads(1, "test"))
     yield service
     service.close()
@@ -226,7 +226,7 @@ def test_calls_given_up_before_their_request_count_no_more(service):
 @pytest.mark.parametrize("name", ["Count", "CountLater"])
 def test_calls_can_be_refused_before_their_request_is_there(known, name, monkeypatch):
     told_twice: list[Any] = []
-    monkeypatch.setattr(arrivals, "_refuse", lambda *arguments: told_twice.append(arguments))
+    monkeypatch.setattr(request_threads, "_refuse", lambda *arguments: told_twice.append(arguments))
     status = status_of(ResourceExhaustedError("the reason", hint="Do other things."))
     gates = [threading.Event() for _ in range(6)]
     for gate in gates:  # Of two at a time.

@@ -13,8 +13,13 @@ from xla_contract.errors import (
 from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels
-from xla_server.sessions.channels import CallChannels, ChannelQueues, ChannelType, ServerChannels
-from xla_server.sessions.handles import HandleFactory
+from xla_server.sessions.feeds.channel_table import (
+    CallChannels,
+    ChannelQueues,
+    ChannelType,
+    ServerChannels,
+)
+from xla_server.sessions.values.handles import HandleFactory
 
 SCALAR = Shape.parse("s32[]")
 VECTOR = Shape.parse("f32[4]")

@@ -20,11 +20,11 @@ from xla_contract.shape import Shape
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.ops.evaluation import Value
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.feeds import DeviceFeeds, LentLiteral, ProgramFeeds
-from xla_server.sessions.quotas import Quotas
-from xla_server.sessions.records import Limits
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.feeds.device_feeds import DeviceFeeds, LentLiteral, ProgramFeeds
+from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.shared_resources import Engine
 
 SCALAR = Shape.parse("s32[]")
 VECTOR = Shape.parse("f32[4]")

@@ -10,8 +10,8 @@ from xla_contract.errors import (
 )
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_server.backends.backend import Device
-from xla_server.sessions.devices import DeviceHandle, Devices, checked_device
-from xla_server.sessions.feeds import DeviceFeeds
+from xla_server.sessions.feeds.device_feeds import DeviceFeeds
+from xla_server.sessions.feeds.device_table import DeviceHandle, Devices, checked_device
 
 
 def of(count: int = 3) -> Devices:

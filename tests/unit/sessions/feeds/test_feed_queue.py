@@ -8,8 +8,8 @@ import pytest
 from xla_contract.errors import AbortedError, CancelledError, InvalidArgumentError
 from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.feed_queue import MAX_TOLD, FeedQueue
-from xla_server.sessions.feed_waiters import FeedUser, Item
+from xla_server.sessions.feeds.feed_queue import MAX_TOLD, FeedQueue
+from xla_server.sessions.feeds.queue_entries import FeedUser, Item
 
 SCALAR = Shape.parse("s32[]")
 VECTOR = Shape.parse("f32[4]")

@@ -15,9 +15,9 @@ from xla_contract.errors import (
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.feed_waiters import FeedUser
-from xla_server.sessions.feeds import DeviceFeeds
-from xla_server.sessions.infeed_stream import Arrival, InfeedStream, Progress, Refused, Report
+from xla_server.sessions.feeds.device_feeds import DeviceFeeds
+from xla_server.sessions.feeds.infeed_stream import Arrival, InfeedStream, Progress, Refused, Report
+from xla_server.sessions.feeds.queue_entries import FeedUser
 
 SCALAR = Shape.parse("s32[]")
 VECTOR = Shape.parse("f32[4]")

@@ -8,12 +8,12 @@ from xla_contract.errors import AbortedError, FailedPreconditionError, InvalidAr
 from xla_contract.layout import Layout
 from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.feed_queue import MAX_FRONT
-from xla_server.sessions.feed_values import items_of_value
-from xla_server.sessions.feed_waiters import FeedUser
-from xla_server.sessions.feeds import DeviceFeeds
-from xla_server.sessions.infeed_stream import Credit
-from xla_server.sessions.outfeed_stream import BATCH_BYTES, OutfeedStream
+from xla_server.sessions.feeds.device_feeds import DeviceFeeds
+from xla_server.sessions.feeds.feed_queue import MAX_FRONT
+from xla_server.sessions.feeds.infeed_stream import Credit
+from xla_server.sessions.feeds.item_conversion import items_of_value
+from xla_server.sessions.feeds.outfeed_stream import BATCH_BYTES, OutfeedStream
+from xla_server.sessions.feeds.queue_entries import FeedUser
 
 SCALAR = Shape.parse("s32[]")
 VECTOR = Shape.parse("f32[4]")

@@ -1,8 +1,8 @@
 import numpy as np
 
 from xla_contract.shape import Shape
-from xla_server.sessions.feed_stock import Stock
-from xla_server.sessions.feed_waiters import Item
+from xla_server.sessions.feeds.queue_contents import Stock
+from xla_server.sessions.feeds.queue_entries import Item
 
 SCALAR = Shape.parse("s32[]")
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from xla_server.sessions.lending import lent_place, work_for
+from xla_server.sessions.limits.blocking import lent_place, work_for
 
 
 class Pool:

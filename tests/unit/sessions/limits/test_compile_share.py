@@ -1,10 +1,10 @@
 import pytest
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.sessions import compile_share
-from xla_server.sessions.caller import Caller
-from xla_server.sessions.caller_shares import CallerShares
-from xla_server.sessions.compile_share import CompileShare
+from xla_server.sessions.limits import compile_share
+from xla_server.sessions.limits.caller import Caller
+from xla_server.sessions.limits.caller_shares import CallerShares
+from xla_server.sessions.limits.compile_share import CompileShare
 
 
 class Clock:

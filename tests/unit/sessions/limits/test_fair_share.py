@@ -1,10 +1,10 @@
 import pytest
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.sessions.caller import Caller
-from xla_server.sessions.caller_shares import CallerShares
-from xla_server.sessions.quotas import SharedSlots, Slots
-from xla_server.sessions.shares import Shares
+from xla_server.sessions.limits.caller import Caller
+from xla_server.sessions.limits.caller_shares import CallerShares
+from xla_server.sessions.limits.fair_share import Shares
+from xla_server.sessions.limits.quotas import SharedSlots, Slots
 
 NOUN = "executions at the same time"
 

@@ -3,9 +3,9 @@
 import pytest
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.sessions.answer_memory import AnswerMemory, AnswerRoom, SessionAnswers
-from xla_server.sessions.caller import Caller
-from xla_server.sessions.caller_shares import CallerShares
+from xla_server.sessions.limits.caller import Caller
+from xla_server.sessions.limits.caller_shares import CallerShares
+from xla_server.sessions.limits.response_memory import AnswerMemory, AnswerRoom, SessionAnswers
 
 LIMIT = 100
 MESSAGE = 300

@@ -20,7 +20,7 @@ from xla_contract.ops.rng_get_and_update_state import RngGetAndUpdateStateAttrib
 from xla_contract.stubs import hlo_pb2
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.constants import compute_constant
+from xla_server.sessions.programs.constant_evaluation import compute_constant
 
 MATRIX = np.float32([[1, 2, 3], [4, 5, 6]])
 CHANNEL = 5

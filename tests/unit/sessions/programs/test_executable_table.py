@@ -17,11 +17,15 @@ from xla_contract.shape import ProgramShape, Shape
 from xla_server.backends.options import DEFAULTS
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.caller import LOCAL, Caller
-from xla_server.sessions.caller_shares import CallerShares
-from xla_server.sessions.executables import Compiled, ExecutableTable, SharedExecutables
-from xla_server.sessions.handles import HandleFactory
-from xla_server.sessions.programs import Program
+from xla_server.sessions.limits.caller import LOCAL, Caller
+from xla_server.sessions.limits.caller_shares import CallerShares
+from xla_server.sessions.programs.compile_request import Program
+from xla_server.sessions.programs.executable_table import (
+    Compiled,
+    ExecutableTable,
+    SharedExecutables,
+)
+from xla_server.sessions.values.handles import HandleFactory
 
 SIGNATURE = ProgramShape((), Shape.parse("f32[4]{0}"))
 

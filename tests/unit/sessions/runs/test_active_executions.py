@@ -4,7 +4,7 @@ import pytest
 
 from xla_contract.errors import UnavailableError
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.launched import Launched
+from xla_server.sessions.runs.active_executions import Launched
 
 STOP = UnavailableError("the server is shutting down")
 

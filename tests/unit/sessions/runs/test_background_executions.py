@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.fault.plain import until
-from tests.unit.sessions.runs import (
+from tests.unit.sessions.sample_runs import (
     ADD,
     DOUBLE,
     argument_of,
@@ -29,13 +29,18 @@ from xla_contract.errors import (
     XlaError,
 )
 from xla_server.backends.interpreter import Interpreter
-from xla_server.sessions.descriptions import described_after
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.executions import LaunchedExecution, Waited, as_told, executions_of
-from xla_server.sessions.pending import Awaitable, NotYetError
-from xla_server.sessions.quotas import Quotas
-from xla_server.sessions.records import Limits
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.handle_listing import described_after
+from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.runs.background_executions import (
+    LaunchedExecution,
+    Waited,
+    as_told,
+    executions_of,
+)
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.values.futures import Awaitable, NotYetError
 
 ONES = np.ones(4, np.float32)
 

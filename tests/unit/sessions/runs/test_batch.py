@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.sessions.runs import (
+from tests.unit.sessions.sample_runs import (
     DOUBLE,
     ONES,
     argument_of,
@@ -23,12 +23,12 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_from_proto
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.methods.runs import run_in_place
-from xla_server.sessions.batch import Batch, RunOne
-from xla_server.sessions.executions import executions_of
-from xla_server.sessions.pending import NotYetError
-from xla_server.sessions.quotas import Quotas
-from xla_server.sessions.records import Limits
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.runs.background_executions import executions_of
+from xla_server.sessions.runs.batch import Batch, RunOne
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.values.futures import NotYetError
 
 
 @pytest.fixture

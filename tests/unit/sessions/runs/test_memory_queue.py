@@ -13,11 +13,11 @@ from xla_contract.errors import (
     ResourceExhaustedError,
 )
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.data import DataTable, Reservation
-from xla_server.sessions.device_memory import DeviceMemory
-from xla_server.sessions.handles import HandleFactory
-from xla_server.sessions.memory_queue import MemoryQueue, Waiter
-from xla_server.sessions.quotas import Slots
+from xla_server.sessions.limits.memory_budget import DeviceMemory
+from xla_server.sessions.limits.quotas import Slots
+from xla_server.sessions.runs.memory_queue import MemoryQueue, Waiter
+from xla_server.sessions.values.handles import HandleFactory
+from xla_server.sessions.values.value_table import DataTable, Reservation
 
 LIMIT = 100
 

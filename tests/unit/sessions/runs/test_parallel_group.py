@@ -4,7 +4,7 @@ import pytest
 
 from xla_contract.errors import AbortedError, UnavailableError
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.parallel import run_together
+from xla_server.sessions.runs.parallel_group import run_together
 
 
 def _wait(cancellation: Cancellation) -> None:

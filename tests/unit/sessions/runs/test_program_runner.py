@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 from tests.fault.plain import until
-from tests.unit.sessions.runs import ADD, DOUBLE, MATRIX, PAIR, compiled, endless, kept, program
+from tests.unit.sessions.sample_runs import (
+    ADD,
+    DOUBLE,
+    MATRIX,
+    PAIR,
+    compiled,
+    endless,
+    kept,
+    program,
+)
 from xla_client import Builder, Computation, Shape, ops
 from xla_contract.errors import (
     CancelledError,
@@ -25,12 +34,12 @@ from xla_contract.literal import Literal
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.devices import DeviceHandle
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.lending import this_worker, work_for
-from xla_server.sessions.quotas import Quotas
-from xla_server.sessions.records import Executed, GraphRequest, Limits
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.error_context import Executed, GraphRequest, Limits
+from xla_server.sessions.feeds.device_table import DeviceHandle
+from xla_server.sessions.limits.blocking import this_worker, work_for
+from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.shared_resources import Engine
 
 ONES = np.ones(4, np.float32)
 VECTOR = Shape.parse("f32[4]{0}")

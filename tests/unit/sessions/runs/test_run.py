@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from tests.unit.sessions.runs import (
+from tests.unit.sessions.sample_runs import (
     ADD,
     DOUBLE,
     MATRIX,
@@ -36,10 +36,10 @@ from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_to_proto
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.quotas import Quotas
-from xla_server.sessions.records import Limits
-from xla_server.sessions.service import XlaService
-from xla_server.sessions.steps import MAX_STEPS, Outcome, prepare_run
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.runs.run import MAX_STEPS, Outcome, prepare_run
+from xla_server.sessions.session import XlaService
 
 
 @pytest.fixture

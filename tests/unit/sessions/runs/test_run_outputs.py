@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tests.unit.sessions.runs import (
+from tests.unit.sessions.sample_runs import (
     DOUBLE,
     ONES,
     PAIR,
@@ -21,12 +21,12 @@ from tests.unit.sessions.runs import (
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, XlaError
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
-from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_server.sessions import step_outputs
-from xla_server.sessions.executions import executions_of
-from xla_server.sessions.quotas import Quotas
-from xla_server.sessions.records import Limits
-from xla_server.sessions.service import XlaService
+from xla_contract.stubs import xla_extension_pb2
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.runs import run_outputs
+from xla_server.sessions.runs.background_executions import executions_of
+from xla_server.sessions.session import XlaService
 
 
 @pytest.fixture
@@ -36,12 +36,12 @@ def service() -> Iterator[XlaService]:
         yield made
 
 
-def _part(*index: int, keep: bool = False, fetch: int = 0) -> extension_pb2.RunPart:
-    return extension_pb2.RunPart(index=index, keep=keep, fetch_bytes=fetch)
+def _part(*index: int, keep: bool = False, fetch: int = 0) -> xla_extension_pb2.RunPart:
+    return xla_extension_pb2.RunPart(index=index, keep=keep, fetch_bytes=fetch)
 
 
-def _parts(*parts: extension_pb2.RunPart, keep: bool = False) -> extension_pb2.RunOutput:
-    return extension_pb2.RunOutput(parts=parts, keep=keep)
+def _parts(*parts: xla_extension_pb2.RunPart, keep: bool = False) -> xla_extension_pb2.RunOutput:
+    return xla_extension_pb2.RunOutput(parts=parts, keep=keep)
 
 
 def test_parts_are_kept_or_sent_back_each_by_itself(service: XlaService) -> None:
@@ -95,7 +95,7 @@ def test_a_part_keeps_its_result_until_it_is_seen(service: XlaService) -> None:
         (_part(0, 0, keep=True), InvalidArgumentError, r"must lead to an element, got \[0, 0\]"),
         (_part(0, fetch=-1), InvalidArgumentError, "fetch_bytes must not be negative, got -1"),
         (
-            extension_pb2.RunPart(
+            xla_extension_pb2.RunPart(
                 index=[0], shape_with_layout=shape_to_proto(Shape.parse("f32[5]{0}"))
             ),
             InvalidArgumentError,
@@ -104,7 +104,7 @@ def test_a_part_keeps_its_result_until_it_is_seen(service: XlaService) -> None:
     ],
 )
 def test_parts_that_do_not_fit_are_refused_before_anything_runs(
-    service: XlaService, part: extension_pb2.RunPart, error: type[XlaError], words: str
+    service: XlaService, part: xla_extension_pb2.RunPart, error: type[XlaError], words: str
 ) -> None:
     pair = compiled(service, PAIR)
     with pytest.raises(error, match=f"step 0: .*{words}"):
@@ -115,7 +115,7 @@ def test_parts_are_bounded(service: XlaService, monkeypatch: pytest.MonkeyPatch)
     pair = compiled(service, PAIR)
     with pytest.raises(ResourceExhaustedError, match="100 bytes, got results of 112"):
         execute(service, step(pair, value(ONES), output=_parts(*[_part(0, fetch=16)] * 7)))
-    monkeypatch.setattr(step_outputs, "MAX_PARTS", 2)
+    monkeypatch.setattr(run_outputs, "MAX_PARTS", 2)
     with pytest.raises(InvalidArgumentError, match=r"at most 2 parts .*got 3"):
         execute(service, step(pair, value(ONES), output=_parts(*[_part(0)] * 3)))
 

@@ -7,10 +7,10 @@ import pytest
 from tests.fault.plain import until
 from xla_contract.errors import CancelledError
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions import turns as turns_module
-from xla_server.sessions.caller import Flow
-from xla_server.sessions.lending import lent_place, this_worker, work_for
-from xla_server.sessions.turns import (
+from xla_server.sessions.limits.blocking import lent_place, this_worker, work_for
+from xla_server.sessions.limits.caller import Flow
+from xla_server.sessions.runs import time_slicing
+from xla_server.sessions.runs.time_slicing import (
     NEW_SECONDS,
     PERIOD,
     SWITCH_SECONDS,
@@ -40,10 +40,10 @@ class Pool:
 def _switching() -> Iterator[None]:
     """Schedulers of tests have nothing in common with those of what runs in this process."""
     # Those of tests before may still have Python's lock passed on quickly, for a moment.
-    until(lambda: not turns_module._SWITCHING._quick)
+    until(lambda: not time_slicing._SWITCHING._quick)
     usual = sys.getswitchinterval()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turns_module, "_SWITCHING", turns_module._Switching())
+        patch.setattr(time_slicing, "_SWITCHING", time_slicing._Switching())
         yield
     sys.setswitchinterval(usual)
 

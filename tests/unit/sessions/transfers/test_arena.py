@@ -14,13 +14,13 @@ from xla_contract.errors import (
     NotFoundError,
     ResourceExhaustedError,
 )
-from xla_server.sessions import arena as arena_module
-from xla_server.sessions import arena_pool
-from xla_server.sessions.arena import Arena
-from xla_server.sessions.arena_pool import ArenaPool
-from xla_server.sessions.caller import Caller
-from xla_server.sessions.caller_shares import CallerShares
-from xla_server.sessions.free_list import PAGE
+from xla_server.sessions.limits.caller import Caller
+from xla_server.sessions.limits.caller_shares import CallerShares
+from xla_server.sessions.transfers import arena as arena_module
+from xla_server.sessions.transfers import arena_pool
+from xla_server.sessions.transfers.arena import Arena
+from xla_server.sessions.transfers.arena_pool import ArenaPool
+from xla_server.sessions.transfers.free_list import PAGE
 
 MIB = 1 << 20
 

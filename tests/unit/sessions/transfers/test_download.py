@@ -18,10 +18,10 @@ from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.downloads import downloading
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.records import Limits
-from xla_server.sessions.service import XlaService
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.transfers.download import downloading
 
 VALUE = np.arange(600, dtype=np.float32).reshape(20, 30)
 

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xla_contract.errors import NotFoundError, ResourceExhaustedError
-from xla_server.sessions import free_list
-from xla_server.sessions.free_list import PAGE, FreeList
+from xla_server.sessions.transfers import free_list
+from xla_server.sessions.transfers.free_list import PAGE, FreeList
 
 PAGES = 40
 

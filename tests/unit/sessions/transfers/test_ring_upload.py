@@ -13,8 +13,8 @@ from xla_contract.errors import (
     ResourceExhaustedError,
 )
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions import piece_lines
-from xla_server.sessions.piece_lines import MAX_LINES, PieceLines, receive_pieces
+from xla_server.sessions.transfers import ring_upload
+from xla_server.sessions.transfers.ring_upload import MAX_LINES, PieceLines, receive_pieces
 
 PIECE = 64
 
@@ -99,7 +99,7 @@ def test_a_client_that_leaves_half_way_is_an_error(pair):
 
 
 def test_a_client_that_is_silent_is_not_waited_for(pair, monkeypatch):
-    monkeypatch.setattr(piece_lines, "SILENCE_SECONDS", 0.05)
+    monkeypatch.setattr(ring_upload, "SILENCE_SECONDS", 0.05)
     pair[1].send(b"\0")
     with pytest.raises(AbortedError, match=r"within 0\.05 s, got none"):
         received(pair[0])

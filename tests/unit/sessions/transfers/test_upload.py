@@ -21,10 +21,10 @@ from xla_contract.errors import (
 from xla_contract.linear_chunks import LinearWriter
 from xla_contract.shape import Shape
 from xla_server.backends.interpreter import Interpreter
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.records import Limits
-from xla_server.sessions.service import XlaService
-from xla_server.sessions.upload import Upload
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.transfers.upload import Upload
 
 VALUE = np.arange(6, dtype=np.int32).reshape(2, 3)
 ROWS, COLUMNS = Shape.parse("s32[2,3]{1,0}"), Shape.parse("s32[2,3]{0,1}")

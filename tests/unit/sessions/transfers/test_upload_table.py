@@ -19,12 +19,17 @@ from xla_contract.errors import (
 )
 from xla_contract.shape import Shape
 from xla_server.backends.interpreter import Interpreter
-from xla_server.sessions import uploads
-from xla_server.sessions.devices import DeviceHandle
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.records import Limits
-from xla_server.sessions.service import XlaService
-from xla_server.sessions.uploads import MAX_FINISHED, MAX_UPLOADS, IncomingUpload, Uploads
+from xla_server.sessions.error_context import Limits
+from xla_server.sessions.feeds.device_table import DeviceHandle
+from xla_server.sessions.session import XlaService
+from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.transfers import upload_table as uploads
+from xla_server.sessions.transfers.upload_table import (
+    MAX_FINISHED,
+    MAX_UPLOADS,
+    IncomingUpload,
+    Uploads,
+)
 
 GRACE = 60.0
 SILENCE = 90.0

@@ -1,7 +1,7 @@
 import pytest
 
 from xla_contract.errors import InvalidArgumentError
-from xla_server.sessions.donations import Donations, Path
+from xla_server.sessions.values.donation_check import Donations, Path
 
 RESULT = ("step", 3)
 

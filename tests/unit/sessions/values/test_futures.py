@@ -4,7 +4,7 @@ from xla_contract.errors import AbortedError
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_server.backends.interpreter import Interpreter
-from xla_server.sessions.pending import Completion, NotYetError, PendingValue
+from xla_server.sessions.values.futures import Completion, NotYetError, PendingValue
 
 SHAPE = Shape.parse("f32[]").with_default_layout()
 

@@ -1,7 +1,7 @@
 import pytest
 
 from xla_contract.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError
-from xla_server.sessions.handles import HANDLE_BITS, HandleFactory, HandleKind, HandleTable
+from xla_server.sessions.values.handles import HANDLE_BITS, HandleFactory, HandleKind, HandleTable
 
 
 def _table(limit: int = 10) -> HandleTable[str]:

@@ -11,9 +11,9 @@ from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_server.backends.backend import Buffer
 from xla_server.backends.interpreter import Interpreter
-from xla_server.sessions.data import DataTable
-from xla_server.sessions.device_memory import DeviceMemory
-from xla_server.sessions.handles import HandleFactory
+from xla_server.sessions.limits.memory_budget import DeviceMemory
+from xla_server.sessions.values.handles import HandleFactory
+from xla_server.sessions.values.value_table import DataTable
 
 PLATFORM = Interpreter()
 
