@@ -17,6 +17,7 @@ from xla_server.rpc.calls.active_calls import Calls, shutting_down
 from xla_server.rpc.calls.boundary import Boundary
 from xla_server.rpc.calls.draining import Draining
 from xla_server.rpc.calls.method_table import ServiceHandler, Streaming
+from xla_server.rpc.grpc_internals import known_server
 from xla_server.rpc.limits.call_admission import CallPlaces
 from xla_server.rpc.limits.concurrency_limit import CALL_LIMITS, STREAM_LIMITS, PlaceLimits
 from xla_server.rpc.limits.liveness import Presence
@@ -33,7 +34,6 @@ from xla_server.rpc.peers.tls import server_credentials
 from xla_server.rpc.shared_memory_socket import SharedMemorySocket
 from xla_server.rpc.threads.event_loop import start_server
 from xla_server.rpc.threads.pools import Pools, PoolSizes
-from xla_server.rpc.threads.request_threads import known_server
 from xla_server.sessions.session_registry import SessionRegistry
 
 _LOG = logging.getLogger(__name__)

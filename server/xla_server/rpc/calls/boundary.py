@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
@@ -30,13 +30,11 @@ from xla_server.rpc.calls.response_memory import (
     room_of,
 )
 from xla_server.rpc.errors import as_xla_error, status_of, status_proto_of
+from xla_server.rpc.metadata import session_token
 from xla_server.rpc.peers.callers import Callers
 from xla_server.sessions.session_registry import SessionRegistry
 
 _LOG = logging.getLogger(__name__)
-
-SESSION_KEY = "xla-session"
-"""The metadata key of a session's token."""
 
 Method: TypeAlias = Callable[[Any, Any, Cancellation], Response]
 """Decodes a request, calls the session's service, encodes the response; raises XlaError.
@@ -205,18 +203,3 @@ class Handler:
             service.end_call(cancellation)
             boundary.calls.end(cancellation)
             boundary.sessions.leave(session)
-
-
-def session_token(metadata: Sequence[tuple[str, str | bytes]] | None) -> str | None:
-    """The session that the headers of a call name, if any.
-
-    Raises InvalidArgumentError when they name more than one.
-    """
-    token, count = None, 0
-    for key, value in metadata or ():
-        if key == SESSION_KEY:
-            token = value
-            count += 1
-    if count > 1:
-        raise InvalidArgumentError(f"a call must name one session, got {count}")
-    return token.decode(errors="replace") if isinstance(token, bytes) else token

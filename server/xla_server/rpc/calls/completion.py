@@ -8,17 +8,15 @@ known, and where it is not the callback waits in the thread that answers.
 An error is told by setting the status on the context before the end.
 """
 
-import importlib
-import inspect
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import grpc
 
+from xla_server.rpc.grpc_internals import known_function
+
 SendResponse: TypeAlias = Callable[[bytes | None], None]
 """grpc's callback: sends a message and waits until it is on its way; None ends the call."""
-
-_SEND_LAST_PARAMETERS = ["rpc_event", "state", "serialized_response"]
 
 
 def end_call(context: grpc.ServicerContext, send: SendResponse, status: grpc.Status | None) -> None:
@@ -50,14 +48,4 @@ def _last_message_sender(context: Any) -> Callable[[bytes], None] | None:
     return None if send_last is None else lambda response: send_last(event, state, response)
 
 
-def _found_send_last() -> Callable[[Any, Any, bytes], None] | None:
-    try:
-        server: Any = importlib.import_module("grpc._server")
-        send_last: Callable[[Any, Any, bytes], None] = server._status
-    except (ImportError, AttributeError):
-        return None
-    is_known = list(inspect.signature(send_last).parameters) == _SEND_LAST_PARAMETERS
-    return send_last if is_known else None
-
-
-_SEND_LAST = _found_send_last()
+_SEND_LAST = known_function("_status")

@@ -16,7 +16,7 @@ import grpc
 
 from xla_contract.descriptors import Rpc
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.calls.boundary import Boundary, Decode, session_token
+from xla_server.rpc.calls.boundary import Boundary, Decode
 from xla_server.rpc.calls.completion import SendResponse, answer_call, end_call
 from xla_server.rpc.calls.response_memory import (
     LARGE_BYTES,
@@ -25,6 +25,7 @@ from xla_server.rpc.calls.response_memory import (
     release_at_end,
     room_of,
 )
+from xla_server.rpc.metadata import session_token
 from xla_server.rpc.threads.request_threads import Arrivals
 from xla_server.sessions.session import XlaService
 

@@ -10,10 +10,11 @@ import grpc
 from xla_contract.descriptors import Rpc
 from xla_contract.errors import CancelledError, InvalidArgumentError, XlaError
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.calls.boundary import Boundary, session_token
+from xla_server.rpc.calls.boundary import Boundary
 from xla_server.rpc.calls.completion import SendResponse, end_call
 from xla_server.rpc.calls.response_memory import Response
 from xla_server.rpc.limits.idle_streams import Silence, never_idle
+from xla_server.rpc.metadata import session_token
 from xla_server.rpc.peers.leases import Lease
 from xla_server.rpc.threads.pools import Pool, Pools
 from xla_server.sessions.limits.caller import Caller

@@ -15,9 +15,9 @@ from typing import Any
 import grpc
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.rpc.calls.boundary import SESSION_KEY
 from xla_server.rpc.errors import status_of
 from xla_server.rpc.limits.concurrency_limit import CALL_LIMITS, PlaceLimits, Places
+from xla_server.rpc.metadata import SESSION_KEY
 from xla_server.rpc.peers.callers import host_of
 from xla_server.sessions.limits.caller import Caller
 

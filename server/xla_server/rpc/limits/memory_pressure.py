@@ -18,10 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from xla_contract import malloc
+from xla_server.rpc.limits.arriving_requests import ArrivingRequests
 from xla_server.rpc.limits.connection_bytes import Received, received_bytes
 from xla_server.rpc.limits.idle_streams import Silence, SilentStreams
 from xla_server.rpc.limits.slow_requests import SLOW_SECONDS, SlowRequests
-from xla_server.rpc.threads.request_threads import Expected
 
 _ROUND_SECONDS = 0.5
 
@@ -50,7 +50,7 @@ class MemoryPressure:
 
     def __init__(
         self,
-        expected: Expected,
+        expected: ArrivingRequests,
         silences: dict[Silence, None],
         limit_bytes: int,
         *,

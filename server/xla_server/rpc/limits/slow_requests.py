@@ -1,6 +1,6 @@
 """Calls with one request that arrives slowly, ended where memory is short.
 
-These are the calls of `arrivals.Expected`. What is known of a request that is not whole is how long
+These are the calls of `ArrivingRequests`. What is known of a request that is not whole is how long
 it has been coming.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.rpc.errors import status_of
-from xla_server.rpc.threads.request_threads import Expected
+from xla_server.rpc.limits.arriving_requests import ArrivingRequests
 
 T = TypeVar("T")
 
@@ -46,7 +46,9 @@ def to_end(calls: Iterable[tuple[T, str]], count: int) -> list[T]:
 class SlowRequests:
     """Requests that have been arriving for more than SLOW_SECONDS. For one thread."""
 
-    def __init__(self, expected: Expected, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, expected: ArrivingRequests, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._expected = expected
         self._clock = clock
         self._since: dict[Any, float] = {}

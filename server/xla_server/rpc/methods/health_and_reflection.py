@@ -13,10 +13,11 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from xla_contract.descriptors import EXTENSION, EXTENSION_NAME, SERVICE, SERVICE_NAME
 from xla_server.identity.identity import Identity
+from xla_server.rpc.limits.arriving_requests import ArrivingRequests
 from xla_server.rpc.limits.call_admission import CallPlaces
 from xla_server.rpc.limits.idle_streams import Silence
 from xla_server.rpc.peers.gate import Gate
-from xla_server.rpc.threads.request_threads import Arrivals, Expected
+from xla_server.rpc.threads.request_threads import Arrivals
 from xla_server.rpc.threads.thread_pool import Threads
 
 _OWN_SERVICES = ("", SERVICE_NAME, EXTENSION_NAME)
@@ -36,7 +37,7 @@ class _Check:
     """The unary rpc of health, whose threads wait for no other call. It needs no credentials."""
 
     def __init__(
-        self, servicer: health.HealthServicer, expected: Expected, calls: CallPlaces
+        self, servicer: health.HealthServicer, expected: ArrivingRequests, calls: CallPlaces
     ) -> None:
         self._servicer = servicer
         self._threads = Threads(_CHECK_THREADS, "health")
@@ -69,7 +70,11 @@ class _Watch:
     """
 
     def __init__(
-        self, servicer: health.HealthServicer, expected: Expected, calls: CallPlaces, gate: Gate
+        self,
+        servicer: health.HealthServicer,
+        expected: ArrivingRequests,
+        calls: CallPlaces,
+        gate: Gate,
     ) -> None:
         self._servicer = servicer
         self._gate = gate
@@ -92,7 +97,11 @@ class _Reflection:
     """The one rpc of reflection, in threads of its own: a stream holds one while it is open."""
 
     def __init__(
-        self, expected: Expected, silences: dict[Silence, None], calls: CallPlaces, gate: Gate
+        self,
+        expected: ArrivingRequests,
+        silences: dict[Silence, None],
+        calls: CallPlaces,
+        gate: Gate,
     ) -> None:
         self._gate = gate
         names = (SERVICE_NAME, EXTENSION_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME)
@@ -139,7 +148,7 @@ class Discovery:
     def __init__(
         self,
         server: grpc.Server,
-        expected: Expected,
+        expected: ArrivingRequests,
         silences: dict[Silence, None],
         calls: CallPlaces,
         gate: Gate | None = None,

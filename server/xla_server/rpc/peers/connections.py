@@ -8,7 +8,6 @@ number of a socket, SO_COOKIE, is gone before: grpc closes the socket first.) So
 in the list has the address of a call in progress, the call came over it.
 """
 
-import importlib
 import json
 import logging
 import secrets
@@ -17,6 +16,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import grpc
+
+from xla_server.rpc import grpc_internals
 
 _LOG = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ class Connections:
         self, server_numbers: Iterable[int] | None = None, *, is_incremental: bool = False
     ) -> None:
         self._servers = None if server_numbers is None else tuple(server_numbers)
-        self._channelz = _channelz()
+        self._channelz = grpc_internals.channelz()
         self._is_incremental = is_incremental
         self._by_peer: dict[str, list[int]] = {}
         self._following = 0
@@ -142,7 +143,7 @@ _MAKING = threading.Lock()
 
 def connected_server(make: Callable[[], grpc.Server]) -> tuple[grpc.Server, Connections]:
     """Make a grpc server; gives it, and the connections that it will accept."""
-    channelz = _channelz()
+    channelz = grpc_internals.channelz()
     if channelz is None:
         _LOG.warning("grpc does not list connections: calls must name a session")
         return make(), Connections(())
@@ -165,16 +166,6 @@ def _server_numbers(channelz: Any) -> list[int]:
         numbers += sorted(int(each["ref"]["serverId"]) for each in listed.get("server", ()))
         is_whole = listed.get("end", False)
     return numbers
-
-
-def _channelz() -> Any:
-    """The part of grpc that lists connections; None where it has none."""
-    try:
-        cygrpc = importlib.import_module("grpc._cython.cygrpc")
-        cygrpc.channelz_get_servers(0)
-        return cygrpc if hasattr(cygrpc, "channelz_get_server_sockets") else None
-    except (AttributeError, ImportError, ValueError):
-        return None
 
 
 def _is_numbered_after(channelz: Any, target: str, server: int) -> bool:

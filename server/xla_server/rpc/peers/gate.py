@@ -1,9 +1,8 @@
 """The gate of all calls: who makes a call, by its credentials, and whether it may.
 
 A call is checked twice. First when its headers arrive, before it gets a slot or its request is
-read, so that a client without credentials uses no resources; this depends on the grpc that
-`arrivals.py` knows. Then in its handler, which needs the identity, through grpc's public interface
-alone.
+read, so that a client without credentials uses no resources; this depends on `grpc_internals`.
+Then in its handler, which needs the identity, through grpc's public interface alone.
 """
 
 import functools

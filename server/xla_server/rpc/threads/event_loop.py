@@ -8,7 +8,7 @@ So a client waits for one call of each other identity and connection, however ma
 Calls whose deadline passes meanwhile are dropped, for their clients have been told by grpc's core,
 and so are those of clients that do not keep to HTTP/2's settings.
 
-grpc has no public way to do so. Where grpc is not as `arrivals.known_server` knows it, calls begin
+grpc has no public way to do so. Where grpc is not as `grpc_internals` describes it, calls begin
 in order of arrival.
 """
 
@@ -19,9 +19,9 @@ from typing import Any
 
 import grpc
 
+from xla_server.rpc.grpc_internals import known_server
 from xla_server.rpc.peers.callers import host_of
 from xla_server.rpc.threads.fair_queue import FairQueue
-from xla_server.rpc.threads.request_threads import known_server
 from xla_server.sessions.limits.caller import Flow
 
 MAX_WAITING_CALLS = 16_384

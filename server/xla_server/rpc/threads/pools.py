@@ -8,11 +8,12 @@ import threading
 import time
 from collections.abc import Mapping
 
+from xla_server.rpc.limits.arriving_requests import ArrivingRequests
 from xla_server.rpc.limits.call_admission import CallPlaces
 from xla_server.rpc.limits.concurrency_limit import STREAM_LIMITS, PlaceLimits, Places
 from xla_server.rpc.limits.idle_streams import Silence
 from xla_server.rpc.peers.gate import Gate
-from xla_server.rpc.threads.request_threads import Arrivals, Begun, Expected
+from xla_server.rpc.threads.request_threads import Arrivals, Begun
 from xla_server.rpc.threads.thread_pool import Threads
 from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares
 
@@ -79,7 +80,7 @@ class Pools:
         }
         self.refusals = Threads(_REFUSAL_THREADS, f"{self._prefix}refusals")
         """For calls that are not begun, and so no work that is in progress."""
-        self.expected = Expected()
+        self.expected = ArrivingRequests()
         """The calls whose requests are not there yet."""
         self.begun = Begun()
         """The unary calls that threads are answering."""

@@ -12,8 +12,6 @@ where grpc is another: what is left then is grpc's own limit to the calls of all
 """
 
 import functools
-import importlib
-import inspect
 import itertools
 import logging
 from collections.abc import Callable, Iterator
@@ -23,81 +21,21 @@ from typing import Any
 import grpc
 
 from xla_server.identity.identity import Identity
-from xla_server.rpc.calls.boundary import SESSION_KEY
+from xla_server.rpc.grpc_internals import (
+    POOL_PARAMETERS,
+    end_call,
+    fail_call,
+    known_server,
+    reject_call,
+)
+from xla_server.rpc.limits.arriving_requests import ArrivingRequests
 from xla_server.rpc.limits.call_admission import CallPlaces
+from xla_server.rpc.metadata import has_session
 from xla_server.rpc.peers.gate import Gate
 from xla_server.rpc.threads.thread_pool import Job, Threads
 from xla_server.sessions.limits.caller import Flow
 
 _LOG = logging.getLogger(__name__)
-
-_IN_POOL = (
-    "rpc_event",
-    "state",
-    "behavior",
-    "argument_thunk",
-    "request_deserializer",
-    "response_serializer",
-)
-"""The parameters of what grpc does in a thread of its pools."""
-
-_FUNCTIONS = {
-    "_unary_response_in_pool": _IN_POOL,
-    "_stream_response_in_pool": _IN_POOL,
-    "_call_behavior": (*_IN_POOL[:3], "argument", "request_deserializer", "send_response_callback"),
-    "_status": ("rpc_event", "state", "serialized_response"),
-    "_abort": ("state", "call", "code", "details"),
-    "_possibly_finish_call": ("state", "token"),
-    "_is_rpc_state_active": ("state",),
-    "_Context": ("rpc_event", "state", "request_deserializer"),
-    "_process_event_and_continue": ("state", "event"),
-    "_request_call": ("state",),
-    "_stop_serving": ("state",),
-    "_begin_shutdown_once": ("state",),
-    "_GenericMethod": ("generic_handlers",),
-    "_RequestIterator": ("state", "call", "request_deserializer"),
-    "_handle_call": (
-        "rpc_event",
-        "method_with_handler",
-        "interceptor_pipeline",
-        "thread_pool",
-        "concurrency_exceeded",
-    ),
-}
-"""What is used of grpc: names of functions, and of their parameters."""
-
-_VALUES = (
-    "_CLOSED",
-    "_EMPTY_FLAGS",
-    "_OPEN",
-    "_RECEIVE_MESSAGE_TOKEN",
-    "_REQUEST_CALL_TAG",
-    "_ServerStage",
-    "_DEALLOCATED_SERVER_CHECK_PERIOD_S",
-)
-
-
-class Expected:
-    """The calls of `Arrivals` whose requests are not there yet. Any thread may use it.
-
-    It stays empty where grpc is not as it is known here.
-    """
-
-    def __init__(self) -> None:
-        self.events: dict[Any, Any] = {}
-        """What grpc knows of a call -> the event with which it came; the oldest is the first."""
-
-    def refuse(self, state: Any, status: grpc.Status) -> bool:
-        """End a call with a status; does nothing, and gives False, if its request has come.
-
-        grpc then lets go of what it has of the request, a little later and in threads of its own.
-        """
-        with state.condition:
-            event = self.events.pop(state, None)
-            if event is None:
-                return False
-            _end(importlib.import_module("grpc._server"), event, state, status)
-            return True
 
 
 class Begun:
@@ -118,7 +56,7 @@ class Begun:
             if status is None or self.events.pop(state, None) is None:
                 continue
             with state.condition:
-                _end(importlib.import_module("grpc._server"), event, state, status)
+                end_call(event, state, status)
             ended += 1
         return ended
 
@@ -140,7 +78,7 @@ class Arrivals(ThreadPoolExecutor):
     def __init__(
         self,
         threads: Threads,
-        expected: Expected,
+        expected: ArrivingRequests,
         places: CallPlaces,
         *,
         is_streamed: bool = False,
@@ -162,15 +100,15 @@ class Arrivals(ThreadPoolExecutor):
         the threads were shut down, for what is no call.
         """
         server = self._server
-        if server is not None and len(arguments) == 1 + len(_IN_POOL):
+        if server is not None and len(arguments) == 1 + len(POOL_PARAMETERS):
             serve, event, state, behavior, _, *transforms = arguments
             is_unary = serve is server._unary_response_in_pool
             if is_unary or serve is server._stream_response_in_pool:
                 refusal = self._refusal(server, state, event)
                 if refusal is not None:
-                    _end(server, event, state, refusal)
+                    end_call(event, state, refusal)
                     return _ended_job()
-                if transforms == _NO_PARSING and not (self._is_streamed and _has_token(event)):
+                if transforms == _NO_PARSING and not (self._is_streamed and has_session(event)):
                     return self._expect(server, do, is_unary, event, state, behavior)
                 return self._begin_parsed(do, is_unary, arguments)
         return self._taken_from.submit(do, *arguments, **named)
@@ -232,7 +170,7 @@ class Arrivals(ThreadPoolExecutor):
                 is_over = request is None and (was_refused or not is_streamed)
                 if request is None and not was_refused:
                     if not is_streamed:
-                        _refuse(server, event, state)
+                        reject_call(event, state)
                     elif state.client is server._OPEN:
                         state.client = server._CLOSED
                 ended = server._possibly_finish_call(state, server._RECEIVE_MESSAGE_TOKEN)
@@ -283,25 +221,6 @@ def _ended_job() -> Job:
     return job
 
 
-def _end(server: Any, event: Any, state: Any, status: grpc.Status) -> None:
-    """End a call with a status. Under grpc's lock on it."""
-    told: Any = status
-    state.code, state.details = told.code, told.details.encode()
-    state.trailing_metadata = told.trailing_metadata
-    # What was set before is what is told.
-    server._abort(state, event.call, server.cygrpc.StatusCode.unknown, b"")
-
-
-def _refuse(server: Any, event: Any, state: Any) -> None:
-    """Tell a client that sent no request what grpc tells it; nobody, if the call was given up."""
-    if state.client is server._OPEN:
-        state.client = server._CLOSED
-    if state.client is server._CLOSED:
-        details = f'"{event.call_details.method}" requires exactly one request message.'
-        code = server.cygrpc.StatusCode.unimplemented
-        server._abort(state, event.call, code, details.encode())
-
-
 def _answer(
     begun: dict[Any, Any],
     server: Any,
@@ -322,20 +241,11 @@ def _answer(
     except Exception as error:
         leave(state)
         if begun.pop(state, None) is not None:
-            _fail(server, event, state, error)
+            fail_call(event, state, error)
     else:
         leave(state)
         if begun.pop(state, None) is not None:
             server._status(event, state, response)
-
-
-def _fail(server: Any, event: Any, state: Any, error: Exception) -> None:
-    """End a call with what its behaviour raised, as grpc tells it."""
-
-    def fail(*_: object) -> None:
-        raise error
-
-    server._call_behavior(event, state, fail, None, None)
 
 
 def _stream(
@@ -365,30 +275,3 @@ def _stream_of_requests(
     rest = server._RequestIterator(state, event.call, None)
     requests = iter(()) if first is None else itertools.chain((first,), rest)
     _stream(server, event, state, behavior, requests, leave)
-
-
-def _has_token(event: Any) -> bool:
-    """Return whether the headers of a call name a session."""
-    return any(key == SESSION_KEY for key, _ in event.invocation_metadata or ())
-
-
-def known_server() -> Any:
-    """grpc's module of servers; None where it is not the one that this was written for.
-
-    Also where a plugin watches calls, which is told of them by what is left out here.
-    """
-    try:
-        server = importlib.import_module("grpc._server")
-        observability = importlib.import_module("grpc._observability")
-        for name, parameters in _FUNCTIONS.items():
-            if tuple(inspect.signature(getattr(server, name)).parameters) != parameters:
-                return None
-        is_whole = all(hasattr(server, name) for name in _VALUES)
-        is_whole = is_whole and hasattr(server.cygrpc, "ReceiveMessageOperation")
-        # A handler that answers later knows its call by its context alone.
-        state = object()
-        is_whole = is_whole and server._Context(None, state, None)._state is state
-        with observability.get_plugin() as plugin:
-            return server if is_whole and plugin is None else None
-    except (AttributeError, ImportError, TypeError, ValueError):
-        return None

@@ -32,8 +32,9 @@ from xla_server.rpc.calls.response_memory import (
     room_of,
 )
 from xla_server.rpc.calls.response_turns import AnswerTurns
+from xla_server.rpc.limits.arriving_requests import ArrivingRequests
 from xla_server.rpc.limits.call_admission import CallPlaces
-from xla_server.rpc.threads.request_threads import Arrivals, Expected
+from xla_server.rpc.threads.request_threads import Arrivals
 from xla_server.rpc.threads.thread_pool import Threads
 from xla_server.sessions.error_context import Limits
 from xla_server.sessions.limits.caller import Flow
@@ -114,7 +115,9 @@ def deferred(boundary: Boundary, context: Context, method: Callable[..., None]) 
     """What is sent; waits for answers that are given later."""
     sent: list[Any] = []
     threads = Threads(1, "test")
-    handler = DeferredHandler(RPC, method, boundary, Arrivals(threads, Expected(), CallPlaces()))
+    handler = DeferredHandler(
+        RPC, method, boundary, Arrivals(threads, ArrivingRequests(), CallPlaces())
+    )
     handler(b"", context, sent.append)  # type: ignore[arg-type]
     threads.shutdown()
     return sent

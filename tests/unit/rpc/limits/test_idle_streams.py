@@ -3,11 +3,11 @@ from collections.abc import Callable
 import pytest
 
 from xla_contract.errors import NotBegunError, UnavailableError, XlaError
+from xla_server.rpc.limits.arriving_requests import ArrivingRequests
 from xla_server.rpc.limits.connection_bytes import Received
 from xla_server.rpc.limits.idle_streams import UNASKED_BYTES, Silence, SilentStreams
 from xla_server.rpc.limits.memory_pressure import MemoryPressure
 from xla_server.rpc.limits.slow_requests import SLOW_SECONDS
-from xla_server.rpc.threads.request_threads import Expected
 
 HELD = UNASKED_BYTES + 1
 
@@ -246,7 +246,7 @@ class Pressed(Watched):
         self.requests = 0
         self.ended_requests = 0
         self.pressure = MemoryPressure(
-            Expected(),
+            ArrivingRequests(),
             self.silences,
             1000,
             resident=lambda: self.resident,

@@ -6,10 +6,10 @@ import psutil
 import pytest
 
 from tests.fault.plain import until
+from xla_server.rpc.limits.arriving_requests import ArrivingRequests
 from xla_server.rpc.limits.idle_streams import Silence
 from xla_server.rpc.limits.memory_pressure import MemoryPressure, resident_bytes
 from xla_server.rpc.limits.slow_requests import to_end
-from xla_server.rpc.threads.request_threads import Expected
 
 LIMIT = 1000
 
@@ -39,7 +39,7 @@ def test_the_memory_of_this_process_is_known() -> None:
     assert resident_bytes() > before + len(more) // 2
 
 
-class Calls(Expected):
+class Calls(ArrivingRequests):
     """Calls as grpc has them, and what they were told."""
 
     def __init__(self) -> None:

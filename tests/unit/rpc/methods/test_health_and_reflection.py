@@ -22,11 +22,11 @@ from xla_contract.descriptors import (
     rpcs_of,
 )
 from xla_server.rpc.health_check import health_fault
+from xla_server.rpc.limits.arriving_requests import ArrivingRequests
 from xla_server.rpc.limits.call_admission import CallPlaces
 from xla_server.rpc.limits.idle_streams import Silence
 from xla_server.rpc.methods import health_and_reflection
 from xla_server.rpc.methods.health_and_reflection import Discovery
-from xla_server.rpc.threads.request_threads import Expected
 
 Question = reflection_pb2.ServerReflectionRequest
 Status = health_pb2.HealthCheckResponse
@@ -38,7 +38,7 @@ class Served:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(1)
         self._server = grpc.server(self._threads)
-        self.expected = Expected()
+        self.expected = ArrivingRequests()
         self.silences: dict[Silence, None] = {}
         self.discovery = Discovery(self._server, self.expected, self.silences, CallPlaces())
         self.target = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"

@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.fixed_port import FixedPort, free_port
 from tests.fault.plain import until
-from xla_server.rpc.peers import connections
+from xla_server.rpc import grpc_internals
 from xla_server.rpc.peers.connections import Connections, connected_server
 
 _OWN = [("grpc.use_local_subchannel_pool", 1)]
@@ -161,7 +161,7 @@ def test_lists_come_in_parts_and_only_what_is_new_is_asked_for(
     monkeypatch: pytest.MonkeyPatch, is_incremental: bool
 ) -> None:
     listed = _Listed()
-    monkeypatch.setattr(connections, "_channelz", lambda: listed)
+    monkeypatch.setattr(grpc_internals, "channelz", lambda: listed)
     found = Connections([1], is_incremental=is_incremental)
     listed.sockets = {number: f"ipv4:1.2.3.4:{number}" for number in range(10, 15)}
     assert found.of("ipv4:1.2.3.4:14") == "14"
@@ -176,7 +176,7 @@ def test_lists_come_in_parts_and_only_what_is_new_is_asked_for(
 def test_where_grpc_lists_nothing_nothing_is_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(connections, "_channelz", lambda: None)
+    monkeypatch.setattr(grpc_internals, "channelz", lambda: None)
     made: list[Any] = []
     _, found = connected_server(lambda: made.append(1))  # type: ignore[arg-type, return-value]
     assert made

@@ -22,9 +22,9 @@ from tests.fault.raw_peer import (
     frame,
     header_block,
 )
+from xla_server.rpc.grpc_internals import known_server
 from xla_server.rpc.threads import event_loop
 from xla_server.rpc.threads.event_loop import MAX_HEADERS, EventLoop, start_server
-from xla_server.rpc.threads.request_threads import known_server
 
 HOLD, NOTE = "/s/Hold", "/s/Note"
 GREEDY = 60

@@ -1,4 +1,3 @@
-import importlib
 import queue
 import threading
 import time
@@ -13,11 +12,12 @@ from tests.fault.plain import until
 from xla_contract.errors import ResourceExhaustedError, UnauthenticatedError
 from xla_server.identity.identity import Identity
 from xla_server.rpc.errors import status_of
+from xla_server.rpc.limits.arriving_requests import ArrivingRequests
 from xla_server.rpc.limits.call_admission import CallPlaces
 from xla_server.rpc.limits.concurrency_limit import CALL_LIMITS, PlaceLimits
 from xla_server.rpc.peers.gate import Gate
 from xla_server.rpc.threads import request_threads
-from xla_server.rpc.threads.request_threads import Arrivals, Begun, Expected, known_server
+from xla_server.rpc.threads.request_threads import Arrivals, Begun
 from xla_server.rpc.threads.thread_pool import Job, Threads
 
 
@@ -28,7 +28,7 @@ class Service:
         self.threads = threads
         self.counted: list[bytes] = []
         self._server = grpc.server(ThreadPoolExecutor(1), maximum_concurrent_rpcs=2)
-        self.expected = Expected()
+        self.expected = ArrivingRequests()
         self.places = CallPlaces(limits)
         self.begun = Begun()
         self.may_end = threading.Event()
@@ -226,7 +226,9 @@ def test_calls_given_up_before_their_request_count_no_more(service):
 @pytest.mark.parametrize("name", ["Count", "CountLater"])
 def test_calls_can_be_refused_before_their_request_is_there(known, name, monkeypatch):
     told_twice: list[Any] = []
-    monkeypatch.setattr(request_threads, "_refuse", lambda *arguments: told_twice.append(arguments))
+    monkeypatch.setattr(
+        request_threads, "reject_call", lambda *arguments: told_twice.append(arguments)
+    )
     status = status_of(ResourceExhaustedError("the reason", hint="Do other things."))
     gates = [threading.Event() for _ in range(6)]
     for gate in gates:  # Of two at a time.
@@ -417,29 +419,6 @@ def test_calls_that_come_after_the_threads_were_closed_end_no_thread_of_grpcs(kn
         assert raised.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
-def test_another_grpc_is_known_as_such(monkeypatch):
-    server = importlib.import_module("grpc._server")
-    assert known_server() is server
-    with monkeypatch.context() as patch:
-        patch.setattr(server, "_abort", lambda state, call, code: None)
-        assert known_server() is None
-    with monkeypatch.context() as patch:
-        patch.delattr(server, "_RECEIVE_MESSAGE_TOKEN")
-        assert known_server() is None
-    with monkeypatch.context() as patch:
-
-        def renamed(self: Any, rpc_event: object, state: object, request_deserializer: object):
-            self._call_state = state
-
-        patch.setattr(server._Context, "__init__", renamed)
-        assert known_server() is None
-    observability = importlib.import_module("grpc._observability")
-    with monkeypatch.context() as patch:
-        patch.setattr(observability, "_OBSERVABILITY_PLUGIN", object())
-        assert known_server() is None
-    assert known_server() is server
-
-
 class _Strict(Gate):
     """A gate that refuses every call and records its path."""
 
@@ -453,7 +432,7 @@ class _Strict(Gate):
 
 
 def test_a_call_that_the_gate_refuses_takes_no_place_and_is_not_read() -> None:
-    threads, expected, places, gate = Threads(1, "t"), Expected(), CallPlaces(), _Strict()
+    threads, expected, places, gate = Threads(1, "t"), ArrivingRequests(), CallPlaces(), _Strict()
     never = threading.Event()
     served: list[bytes] = []
 
