@@ -17,7 +17,7 @@ from xla_contract.shape import Shape
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.backend import Backend
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import XlaService
 from xla_server.sessions.shared_resources import Engine
 

@@ -44,11 +44,10 @@ from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_extension_pb2
 from xla_contract.value_proto import value_to_proto
 from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc.server import RpcOptions, serving
-from xla_server.sessions.error_context import Limits
 from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session_registry import Session, SessionRegistry
 from xla_server.sessions.shared_resources import Engine
-from xla_server.sessions.transfers import session_arena
 
 SECONDS = 0.25
 """Until a call is given up: some wait for what never comes."""
@@ -85,7 +84,7 @@ class Target:
     def _opened(self) -> Session:
         session = self.sessions.open()
         service = session.service
-        arena = session_arena.of(service).connect()
+        arena = service.shared_memory.connect()
         offset, _ = arena.allocate(4096)
         self.double, add, pair = (compiled(service, name) for name in (DOUBLE, ADD, PAIR))
         self.data = kept(service, ONES)

@@ -26,9 +26,9 @@ from collections.abc import Callable
 
 from xla_contract.errors import ResourceExhaustedError, XlaError
 from xla_server.sessions.session_registry import SessionRegistry
-from xla_server.sessions.transfers import session_arena
 from xla_server.sessions.transfers.arena import Arena
 from xla_server.sessions.transfers.ring_upload import shut
+from xla_server.sessions.transfers.session_arena import SharedMemory
 
 _LOG = logging.getLogger(__name__)
 
@@ -204,10 +204,10 @@ class SharedMemorySocket:
             # Only this process's own user may connect: the token is all that is needed.
             with self._sessions.using(token, None) as session:
                 if space:
-                    self._add_line(client, session_arena.of(session.service), _number(offset))
+                    self._add_line(client, session.service.shared_memory, _number(offset))
                     return
                 client.leaving.enter_context(self._sessions.attached(session))
-            memory = session_arena.of(session.service)
+            memory = session.service.shared_memory
             client.arena = memory.connect()
             client.leaving.callback(memory.disconnect, client.arena)
             # Before the answer: nobody takes offsets in the new arena for some in the old one.
@@ -225,9 +225,7 @@ class SharedMemorySocket:
             _LOG.exception("a client was refused shared memory")
             self._drop(client)
 
-    def _add_line(
-        self, client: _Connection, memory: session_arena.SharedMemory, offset: int
-    ) -> None:
+    def _add_line(self, client: _Connection, memory: SharedMemory, offset: int) -> None:
         """Give a connection to the session, as a line of the allocation at `offset`.
 
         Raises ResourceExhaustedError when there are as many as clients may be.

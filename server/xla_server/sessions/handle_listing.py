@@ -2,16 +2,15 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from xla_contract.errors import InvalidArgumentError, NotFoundError, XlaError
 from xla_contract.shape import ProgramShape, Shape
-from xla_server.sessions.runs.background_executions import LaunchedExecution, executions_of
+from xla_server.sessions.programs.executable_table import ExecutableTable
+from xla_server.sessions.runs.background_executions import Executions, LaunchedExecution
 from xla_server.sessions.values.futures import PendingValue
-from xla_server.sessions.values.handles import HandleKind
-
-if TYPE_CHECKING:
-    from xla_server.sessions.session import XlaService
+from xla_server.sessions.values.handles import HandleFactory, HandleKind
+from xla_server.sessions.values.value_table import DataTable
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,51 +51,65 @@ class ExecutionDescription:
 Description: TypeAlias = ValueDescription | ExecutableDescription | ExecutionDescription
 
 
-def describe(service: "XlaService", handle: int) -> Description:
-    """What a handle names.
+class HandleListing:
+    """The descriptions of a session's handles."""
 
-    Raises InvalidArgumentError for one that was freed and NotFoundError for one that never was;
-    an execution that somebody has waited for is NotFoundError too.
-    """
-    if service.executables.handles.has_issued(handle):
-        compiled = service.executables.get(handle)
-        return ExecutableDescription(compiled.name, compiled.program_shape)
-    if service.handles.was_issued(handle, HandleKind.EXECUTION):
-        return _execution(executions_of(service).get(handle))
-    entry = service.data.entry(handle)
-    if not isinstance(entry, PendingValue):
-        return ValueDescription(entry.shape)
-    error = None
-    try:
-        entry.require_no_error()
-    except XlaError as raised:
-        error = raised
-    return ValueDescription(entry.shape, error is None and not entry.has_value, error)
+    def __init__(
+        self,
+        handles: HandleFactory,
+        values: DataTable,
+        executables: ExecutableTable,
+        executions: Executions,
+    ) -> None:
+        self._handles = handles
+        self._values = values
+        self._executables = executables
+        self._executions = executions
 
+    def describe(self, handle: int) -> Description:
+        """What a handle names.
 
-def described_after(service: "XlaService", after: int) -> Iterator[tuple[int, Description]]:
-    """Values, executables, executions, each in the order in which they were made.
+        Raises InvalidArgumentError for one that was freed and NotFoundError for one that never was;
+        an execution that somebody has waited for is NotFoundError too.
+        """
+        if self._executables.handles.has_issued(handle):
+            compiled = self._executables.get(handle)
+            return ExecutableDescription(compiled.name, compiled.program_shape)
+        if self._handles.was_issued(handle, HandleKind.EXECUTION):
+            return _execution(self._executions.get(handle))
+        entry = self._values.entry(handle)
+        if not isinstance(entry, PendingValue):
+            return ValueDescription(entry.shape)
+        error = None
+        try:
+            entry.require_no_error()
+        except XlaError as raised:
+            error = raised
+        return ValueDescription(entry.shape, error is None and not entry.has_value, error)
 
-    They begin behind the handle `after`, live or freed, or with the first for 0. Raises
-    NotFoundError for a handle that the session never gave to any of them.
-    """
-    tables = [part.handles for part in (service.data, service.executables, executions_of(service))]
-    first = 0
-    if after:
-        issuers = [number for number, table in enumerate(tables) if table.has_issued(after)]
-        if not issuers:
-            raise NotFoundError(
-                "after must be 0 or the handle of a value, executable or execution of this "
-                f"session, got {after}, which it was never given"
-            )
-        first = issuers[0]
-    for number, table in enumerate(tables[first:]):
-        for handle in table.handles_after(0 if number else after):
-            try:
-                description = describe(service, handle)
-            except (InvalidArgumentError, NotFoundError):
-                continue  # It was freed meanwhile.
-            yield handle, description
+    def after(self, after: int) -> Iterator[tuple[int, Description]]:
+        """Values, executables, executions, each in the order in which they were made.
+
+        They begin behind the handle `after`, live or freed, or with the first for 0. Raises
+        NotFoundError for a handle that the session never gave to any of them.
+        """
+        tables = [part.handles for part in (self._values, self._executables, self._executions)]
+        first = 0
+        if after:
+            issuers = [number for number, table in enumerate(tables) if table.has_issued(after)]
+            if not issuers:
+                raise NotFoundError(
+                    "after must be 0 or the handle of a value, executable or execution of this "
+                    f"session, got {after}, which it was never given"
+                )
+            first = issuers[0]
+        for number, table in enumerate(tables[first:]):
+            for handle in table.handles_after(0 if number else after):
+                try:
+                    description = self.describe(handle)
+                except (InvalidArgumentError, NotFoundError):
+                    continue  # It was freed meanwhile.
+                yield handle, description
 
 
 def _execution(execution: LaunchedExecution) -> ExecutionDescription:

@@ -8,7 +8,8 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import NoReturn, Protocol, TypeVar, cast, runtime_checkable
+from contextlib import AbstractContextManager
+from typing import Any, NoReturn
 
 from xla_contract.errors import (
     CancelledError,
@@ -28,11 +29,11 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.cost import Cost, module_cost
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
-from xla_server.sessions.error_context import checked_layout, present
 from xla_server.sessions.feeds.channel_table import ServerChannels
 from xla_server.sessions.feeds.device_feeds import DeviceFeeds, LentLiteral
 from xla_server.sessions.feeds.device_table import DeviceHandle, Devices
 from xla_server.sessions.feeds.queue_entries import Done
+from xla_server.sessions.handle_listing import HandleListing
 from xla_server.sessions.limits.caller import LOCAL, Caller, flow_of
 from xla_server.sessions.limits.memory_account import MemoryAccount
 from xla_server.sessions.limits.quotas import CompileBudget, Quotas, Slots
@@ -40,34 +41,19 @@ from xla_server.sessions.limits.response_memory import SessionAnswers
 from xla_server.sessions.programs.compile_request import require_program
 from xla_server.sessions.programs.constant_evaluation import compute_constant
 from xla_server.sessions.programs.executable_table import ExecutableTable
-from xla_server.sessions.runs.background_executions import Executions, executions_of
+from xla_server.sessions.runs.background_executions import Executions
+from xla_server.sessions.runs.planner import RunPlanner
 from xla_server.sessions.runs.program_runner import ProgramRunner
+from xla_server.sessions.runs.run import RunParts
 from xla_server.sessions.shared_resources import Engine
-from xla_server.sessions.values.handles import HandleFactory, HandleKind
+from xla_server.sessions.transfers.download import Download, checked_layout, downloading
+from xla_server.sessions.transfers.session_arena import SharedMemory
+from xla_server.sessions.transfers.upload_table import Uploads
+from xla_server.sessions.values.handles import HandleFactory, HandleKind, require_handle
 from xla_server.sessions.values.value_table import DataTable, Reservation
-
-T = TypeVar("T")
 
 _numbers = itertools.count(1)
 """Names of sessions for schedulers, which are never used again."""
-
-
-class Closing(Protocol):
-    """What a session has of its own, beside values and executables."""
-
-    def close(self) -> None:
-        """Free it."""
-
-
-@runtime_checkable
-class Expiring(Protocol):
-    """Such a thing that keeps something for a while only."""
-
-    def expire(self) -> None:
-        """Drop what has been kept long enough."""
-
-
-P = TypeVar("P", bound=Closing)
 
 
 class XlaService:
@@ -114,37 +100,64 @@ class XlaService:
             caller,
         )
         self.compiling = CompileBudget(quotas.compile_seconds)
+        backend, limits = engine.backend, engine.limits
         self.runner = ProgramRunner(
-            engine,
-            self.devices,
-            self.data,
-            self.executables,
+            backend=backend,
+            programs=engine.programs,
+            turns=engine.turns,
+            queue=engine.queue,
+            limits=limits,
+            quotas=quotas,
+            devices=self.devices,
+            data=self.data,
+            executables=self.executables,
             channels=self.channels,
             running=self.running,
             compiling=self.compiling,
+            shared_compiling=engine.compiling,
             caller=caller,
             flow=self.flow,
         )
+        parts = RunParts(self.data, self.runner, engine.queue, engine.turns, self.flow)
+        self.planner = RunPlanner(parts, self.devices, backend, limits, quotas)
+        self.executions = Executions(
+            self.planner,
+            self.data,
+            handles,
+            max_handles=quotas.handles,
+            running=self.running,
+            launched=Slots(
+                quotas.launched_executions,
+                "executions that were launched and have not ended",
+                "Wait for one to end.",
+                engine.launching,
+                caller,
+            ),
+            active=engine.launched,
+            submit=self.submit,
+        )
+        self.uploads = Uploads(self.data, self.devices, backend, engine.blocks, limits)
+        self.shared_memory = SharedMemory(
+            engine.arenas,
+            self.data,
+            self.devices,
+            backend,
+            engine.blocks,
+            caller,
+            spared_bytes=limits.spared_device_bytes,
+        )
+        self.listing = HandleListing(handles, self.data, self.executables, self.executions)
         self._calls: set[Cancellation] = set()
-        self._parts: dict[type[Closing], Closing] = {}
         self._lock = threading.Lock()
         self._is_closed = False
 
     # The session ----------------------------------------------------------------------------
 
-    def part(self, kind: type[P], make: "Callable[[XlaService], P]") -> P:
-        """The session's one object of a kind, made when it is first asked for.
-
-        Its `close` is called when the session ends.
-        """
-        part = self._parts.get(kind)
-        if part is None:
-            with self._lock:
-                self._check_open()
-                part = self._parts.get(kind)
-                if part is None:
-                    part = self._parts[kind] = make(self)
-        return cast(P, part)
+    def submit(self, do: Callable[..., object], /, *arguments: Any) -> None:
+        """Let a thread for executions call `do` when it is the session's turn."""
+        # The threads end only with the server; no client waits for a result then.
+        with contextlib.suppress(RuntimeError):
+            self.engine.execution_threads.submit_for(self.flow, do, *arguments)
 
     @contextlib.contextmanager
     def calling(self, cancellation: Cancellation) -> Iterator[None]:
@@ -169,11 +182,12 @@ class XlaService:
         """End calls and executions, and free everything."""
         with self._lock:
             self._is_closed = True
-            calls, parts = list(self._calls), list(self._parts.values())
+            calls = list(self._calls)
         for cancellation in calls:
             cancellation.cancel(CancelledError("the session of the call was closed"))
-        for part in parts:
-            part.close()
+        self.executions.close()
+        self.uploads.close()
+        self.shared_memory.close()
         self.devices.reset()
         self.channels.reset()
         self.data.close()
@@ -181,9 +195,7 @@ class XlaService:
 
     def expire(self) -> None:
         """Drop what is kept for a while only, such as uploads that broke off."""
-        for part in list(self._parts.values()):
-            if isinstance(part, Expiring):
-                part.expire()
+        self.uploads.expire()
 
     def use(self) -> Quotas:
         """What the session has of its quotas; of queues, the fullest."""
@@ -194,7 +206,7 @@ class XlaService:
             queued_items=max((items for items, _ in feeds), default=0),
             queued_bytes=max((size for _, size in feeds), default=0),
             concurrent_executions=self.running.used,
-            launched_executions=len(executions_of(self)),
+            launched_executions=len(self.executions),
             compile_seconds=self.compiling.used,
             answer_bytes=self.answers.used_bytes,
         )
@@ -202,9 +214,9 @@ class XlaService:
     @property
     def is_empty(self) -> bool:
         """True if it has no values, executables, channels, queues or executions."""
-        parts = [part for part in self._parts.values() if not isinstance(part, Executions) or part]
-        kept = self.data or self.executables or parts or self.devices.all_feeds()
-        return not kept and not self.channels.has_any
+        kept = self.data or self.executables or self.executions or self.uploads
+        has_memory = self.shared_memory.is_connected
+        return not (kept or has_memory or self.devices.all_feeds() or self.channels.has_any)
 
     @property
     def is_closed(self) -> bool:
@@ -239,20 +251,27 @@ class XlaService:
         Raises InvalidArgumentError when `shape` has no layout or is not compatible (the reference
         lets that pass), ResourceExhaustedError when no message could hold the value.
         """
-        buffer = self.data.get(present(handle))
+        buffer = self.data.get(require_handle(handle))
         self.check_sendable(checked_layout(shape, buffer.shape))
         return buffer.to_literal(shape)
 
+    def downloading(
+        self, handle: int | None, shape: Shape | None, offset: int
+    ) -> AbstractContextManager[Download]:
+        """Download the value under a handle, as `transfers.download.downloading`."""
+        max_bytes = self.limits.max_message_bytes
+        return downloading(self.data, handle, shape, offset, max_message_bytes=max_bytes)
+
     def get_shape(self, handle: int | None) -> Shape:
         """The shape of a value, with layout."""
-        return self.data.shape(present(handle))
+        return self.data.shape(require_handle(handle))
 
     def deconstruct_tuple(self, handle: int | None) -> list[int]:
         """New handles for the elements of a tuple, which share its memory.
 
         Raises InvalidArgumentError for other values, UnimplementedError for nested tuples.
         """
-        return self.data.deconstruct(present(handle))
+        return self.data.deconstruct(require_handle(handle))
 
     def unregister(self, handles: Sequence[int]) -> None:
         """Free values and executables, forget executions; all are tried.
@@ -274,7 +293,7 @@ class XlaService:
         if self.executables.handles.has_issued(handle):
             self.executables.remove(handle)
         elif self.handles.was_issued(handle, HandleKind.EXECUTION):
-            executions_of(self).forget(handle)
+            self.executions.forget(handle)
         else:
             self.data.remove(handle)
 

@@ -7,13 +7,13 @@ from typing import Any, Protocol
 
 from xla_server.backends.backend import Backend
 from xla_server.runtime.blocks import BlockPool
-from xla_server.sessions.error_context import Limits
 from xla_server.sessions.limits.caller import Flow
 from xla_server.sessions.limits.caller_shares import CallerUse
 from xla_server.sessions.limits.compile_share import CompileShare
 from xla_server.sessions.limits.memory_budget import DeviceMemory
 from xla_server.sessions.limits.quotas import Quotas, SharedSlots
 from xla_server.sessions.limits.response_memory import AnswerMemory
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.programs.executable_table import SharedExecutables
 from xla_server.sessions.runs.active_executions import Launched
 from xla_server.sessions.runs.memory_queue import MemoryQueue

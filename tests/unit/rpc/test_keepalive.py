@@ -7,7 +7,7 @@ import pytest
 from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc import server
 from xla_server.rpc.server import RpcOptions, RpcServer
-from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session_registry import SessionRegistry
 from xla_server.sessions.shared_resources import Engine
 

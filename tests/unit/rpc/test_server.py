@@ -24,7 +24,7 @@ from xla_contract.stubs import xla_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc.limits.concurrency_limit import PlaceLimits
 from xla_server.rpc.server import RpcOptions, RpcServer
-from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session_registry import SessionRegistry
 from xla_server.sessions.shared_resources import Engine
 

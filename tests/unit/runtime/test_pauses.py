@@ -13,7 +13,7 @@ from xla_client import Computation
 from xla_contract.errors import CancelledError
 from xla_server.backends.cpu import Cpu
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import XlaService
 from xla_server.sessions.shared_resources import Engine
 

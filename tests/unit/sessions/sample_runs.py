@@ -1,7 +1,9 @@
 """Runs of small programs, as their messages."""
 
 import contextlib
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +14,12 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_to_proto
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.error_context import Limits
+from xla_server.rpc.methods.runs import run_in_place
 from xla_server.sessions.limits.quotas import Quotas
-from xla_server.sessions.runs.background_executions import LaunchedExecution, executions_of
-from xla_server.sessions.runs.run import Outcome, prepare_run
+from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.runs.background_executions import LaunchedExecution
+from xla_server.sessions.runs.batch import Batch
+from xla_server.sessions.runs.run import Outcome
 from xla_server.sessions.session import XlaService
 from xla_server.sessions.shared_resources import Engine
 
@@ -121,7 +125,7 @@ def execute(
 ) -> list[Outcome]:
     """The outcomes of a run of these steps."""
     with (
-        contextlib.closing(prepare_run(service, run_request(*steps))) as run,
+        contextlib.closing(service.planner.plan(run_request(*steps))) as run,
         run.executing(cancellation or Cancellation()) as outcomes,
     ):
         return outcomes
@@ -130,5 +134,18 @@ def execute(
 def launch_endless(service: XlaService) -> tuple[LaunchedExecution, extension_pb2.RunArgument]:
     """An execution that ends when it is cancelled, and its output to come as an argument."""
     loop = compiled(service, endless())
-    launched = executions_of(service).launch(run_request(step(loop, value(ONES), output=keep())))
+    launched = service.executions.launch(run_request(step(loop, value(ONES), output=keep())))
     return launched, argument_of(launched.outputs[0][0])
+
+
+def start_batch(
+    service: XlaService,
+    runs: Sequence[extension_pb2.RunRequest],
+    cancellation: Cancellation,
+    done: Callable[[list[Any]], None],
+    run: Callable[..., Any] = run_in_place,
+) -> None:
+    """Begin a batch as RunBatch does."""
+    run_one = functools.partial(run, service)
+    values, running, submit = service.data, service.running, service.submit
+    Batch(values, running, submit, runs, cancellation, run_one, done).start()

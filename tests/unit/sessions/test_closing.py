@@ -16,6 +16,7 @@ from tests.unit.sessions.sample_runs import (
     keep,
     kept,
     run_request,
+    start_batch,
     step,
     value,
 )
@@ -26,17 +27,11 @@ from xla_contract.literal_decoding import ReceivedLiteral
 from xla_contract.shape import Shape
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.methods.runs import run_in_place
-from xla_server.sessions.error_context import Limits
 from xla_server.sessions.feeds.infeed_stream import Arrival, Credit
 from xla_server.sessions.limits.quotas import Quotas
-from xla_server.sessions.runs.background_executions import executions_of
-from xla_server.sessions.runs.batch import Batch
-from xla_server.sessions.runs.run import prepare_run
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import XlaService
 from xla_server.sessions.shared_resources import Engine
-from xla_server.sessions.transfers import session_arena, upload_table
-from xla_server.sessions.transfers.download import downloading
 from xla_server.sessions.values.futures import NotYetError
 
 VALUE = np.arange(4, dtype=np.float32)
@@ -71,7 +66,7 @@ class Caller:
 
     def _upload(self, cancellation: Cancellation) -> None:
         key = bytes([self._choose.randrange(3)])
-        table = upload_table.of(self._service)
+        table = self._service.uploads
         stream = table.begin(key, SHAPE, None, 0, cancellation.cancel)
         try:
             stream.write(ChunkView(0, VALUE.data.cast("B")[: self._choose.choice([8, 16])]))
@@ -81,7 +76,7 @@ class Caller:
 
     def _download(self, cancellation: Cancellation) -> None:
         handle = kept(self._service, VALUE)
-        with downloading(self._service, handle, None, 0) as download:
+        with self._service.downloading(handle, None, 0) as download:
             for _ in download.chunks(cancellation):
                 self._service.unregister([handle])
 
@@ -89,13 +84,13 @@ class Caller:
         donated = argument_of(kept(self._service, VALUE), donate=True)
         request = run_request(step(self._double, donated, output=keep()))
         with (
-            contextlib.closing(prepare_run(self._service, request)) as run,
+            contextlib.closing(self._service.planner.plan(request)) as run,
             run.executing(cancellation) as outcomes,
         ):
             self._service.data.keep_all(outcomes[0].kept)
 
     def _launch(self, _: Cancellation) -> None:
-        table = executions_of(self._service)
+        table = self._service.executions
         program = self._choose.choice([self._double, self._double, self._loop])
         first = table.launch(run_request(step(program, value(VALUE), output=keep())))
         output = first.outputs[0][0]
@@ -108,7 +103,7 @@ class Caller:
     def _batch(self, cancellation: Cancellation) -> None:
         done = threading.Event()
         runs = [run_request(step(self._double, value(VALUE), output=keep()))] * 3
-        Batch(self._service, runs, cancellation, run_in_place, lambda _: done.set()).start()
+        start_batch(self._service, runs, cancellation, lambda _: done.set())
         assert done.wait(100)
 
     def _infeed(self, cancellation: Cancellation) -> None:
@@ -138,7 +133,7 @@ class Caller:
         stream.end()
 
     def _arena(self, _: Cancellation) -> None:
-        memory = session_arena.of(self._service)
+        memory = self._service.shared_memory
         arena = memory.connect()
         try:
             offset, _size = memory.allocate(16)

@@ -20,15 +20,13 @@ from tests.unit.sessions.sample_runs import (
 )
 from xla_contract.errors import CancelledError, InvalidArgumentError, NotFoundError
 from xla_server.backends.interpreter import Interpreter
-from xla_server.sessions.error_context import Limits
 from xla_server.sessions.handle_listing import (
     ExecutableDescription,
     ExecutionDescription,
     ValueDescription,
-    describe,
-    described_after,
 )
-from xla_server.sessions.runs.background_executions import LaunchedExecution, executions_of
+from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.runs.background_executions import LaunchedExecution
 from xla_server.sessions.session import XlaService
 from xla_server.sessions.shared_resources import Engine
 from xla_server.sessions.values.handles import HandleKind
@@ -45,7 +43,7 @@ def service() -> Iterator[XlaService]:
 
 def _launch(service: XlaService, executable: int, *arguments: object) -> LaunchedExecution:
     request = run_request(step(executable, *arguments, output=keep(flatten=True)))  # type: ignore[arg-type]
-    return executions_of(service).launch(request)
+    return service.executions.launch(request)
 
 
 def _wait(execution: LaunchedExecution) -> None:
@@ -58,14 +56,14 @@ def test_each_kind_is_described(service: XlaService) -> None:
     held, pair = kept(service, ONES), compiled(service, PAIR)
     execution = _launch(service, pair, value(ONES))
     _wait(execution)
-    described = describe(service, held)
+    described = service.listing.describe(held)
     assert isinstance(described, ValueDescription)
     assert (str(described.shape), described.is_pending) == ("f32[4]{0}", False)
-    described = describe(service, pair)
+    described = service.listing.describe(pair)
     assert isinstance(described, ExecutableDescription)
     assert described.name == PAIR
     assert str(described.program_shape.result) == "(f32[4]{0}, f32[4]{0})"
-    described = describe(service, execution.handle)
+    described = service.listing.describe(execution.handle)
     assert isinstance(described, ExecutionDescription)
     assert (described.name, described.is_done) == (PAIR, True)
     [launched] = described.steps
@@ -73,25 +71,25 @@ def test_each_kind_is_described(service: XlaService) -> None:
     assert [str(shape) for shape in launched.shapes] == ["f32[4]{0}"] * 2
     # Freeing an output changes nothing about what the execution was.
     service.unregister([execution.outputs[0][0]])
-    assert describe(service, execution.handle) == described
-    executions_of(service).wait(execution.handle)
+    assert service.listing.describe(execution.handle) == described
+    service.executions.wait(execution.handle)
     with pytest.raises(NotFoundError, match="waited for before"):
-        describe(service, execution.handle)
+        service.listing.describe(execution.handle)
 
 
 def test_values_to_come_and_values_that_never_will(service: XlaService) -> None:
     running = _launch(service, compiled(service, endless()), value(ONES))
     output = running.outputs[0][0]
-    described = describe(service, output)
+    described = service.listing.describe(output)
     assert isinstance(described, ValueDescription)
     assert (str(described.shape), described.is_pending) == ("f32[4]{0}", True)
-    executions_of(service).cancel(running.handle)
+    service.executions.cancel(running.handle)
     _wait(running)
-    described = describe(service, output)
+    described = service.listing.describe(output)
     assert isinstance(described, ValueDescription)
     assert isinstance(described.error, CancelledError)
     assert not described.is_pending
-    assert output in [handle for handle, _ in described_after(service, 0)]
+    assert output in [handle for handle, _ in service.listing.after(0)]
 
 
 def test_all_are_listed_kind_by_kind_from_any_place_on(service: XlaService) -> None:
@@ -101,30 +99,30 @@ def test_all_are_listed_kind_by_kind_from_any_place_on(service: XlaService) -> N
     execution = _launch(service, double, argument_of(values[0]))
     _wait(execution)
     every = [*values, *execution.outputs[0], double, pair, execution.handle]
-    assert [handle for handle, _ in described_after(service, 0)] == every
+    assert [handle for handle, _ in service.listing.after(0)] == every
     for place, handle in enumerate(every):
-        after = [each for each, _ in described_after(service, handle)]
+        after = [each for each, _ in service.listing.after(handle)]
         assert after == every[place + 1 :]
     service.unregister([values[1]])
-    assert [handle for handle, _ in described_after(service, values[1])] == every[2:]
+    assert [handle for handle, _ in service.listing.after(values[1])] == every[2:]
 
 
 def test_handles_of_nothing_are_told(service: XlaService) -> None:
     freed = kept(service, ONES)
     service.unregister([freed])
     with pytest.raises(InvalidArgumentError, match="unregistered before"):
-        describe(service, freed)
+        service.listing.describe(freed)
     with pytest.raises(NotFoundError, match="never given"):
-        describe(service, 12345)
+        service.listing.describe(12345)
     channel = service.handles.issue(HandleKind.DEVICE_TO_DEVICE_CHANNEL)
     for never in (12345, channel):
         with pytest.raises(NotFoundError, match="after must be 0 or the handle of"):
-            list(described_after(service, never))
+            list(service.listing.after(never))
 
 
 def test_what_is_freed_while_it_is_listed_is_left_out(service: XlaService) -> None:
     values = [kept(service, ONES) for _ in range(3)]
-    listing = described_after(service, 0)
+    listing = service.listing.after(0)
     assert next(listing)[0] == values[0]
     service.unregister([values[1]])
     assert [handle for handle, _ in listing] == values[2:]

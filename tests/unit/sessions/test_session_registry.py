@@ -13,9 +13,9 @@ from xla_contract.literal import Literal
 from xla_contract.literal_decoding import ReceivedLiteral
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.error_context import Limits
 from xla_server.sessions.limits.caller import Caller
 from xla_server.sessions.limits.caller_shares import CallerShares
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session_registry import Session, SessionRegistry
 from xla_server.sessions.shared_resources import Engine
 
@@ -355,21 +355,6 @@ def test_a_session_that_was_never_used_goes_with_the_connection_that_opened_it(
     assert sessions.expire(there) == 0
     assert sessions.expire(gone) == 1
     assert [each.service.is_closed for each in (unused, used, resumed)] == [True, False, False]
-
-
-def test_parts_are_made_once_and_closed_with_the_session(sessions: SessionRegistry) -> None:
-    class Part:
-        is_closed = False
-
-        def close(self) -> None:
-            self.is_closed = True
-
-    session = sessions.open()
-    part = session.service.part(Part, lambda service: Part())
-    assert session.service.part(Part, lambda service: Part()) is part
-    sessions.close_all()
-    assert part.is_closed
-    assert len(sessions) == 0
 
 
 def test_use_is_told(sessions: SessionRegistry) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.shape_proto import program_shape_to_proto
+from xla_contract.shape_proto import program_shape_to_proto, shape_from_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.options import DumpFormat, Pattern
@@ -12,21 +12,25 @@ from xla_server.buffers.work import Work
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Row, Unary
 from xla_server.rpc.calls.response_memory import Response, held
+from xla_server.rpc.decode.module_forms import FORMATS, converted, read_source
 from xla_server.rpc.threads.pools import Pool
-from xla_server.sessions.programs.explanations import (
+from xla_server.sessions.runs.explanations import (
     ExplanationRequest,
     analyse,
     explain,
     explanation_bytes,
 )
-from xla_server.sessions.programs.module_forms import FORMATS, compile_source, converted
 from xla_server.sessions.session import XlaService
 
 
 def _compile_module(
     service: XlaService, request: extension_pb2.CompileModuleRequest, cancellation: Cancellation
 ) -> extension_pb2.CompileModuleResponse:
-    handle, compiled = compile_source(service, request, cancellation)
+    with service.runner.counted_as_compiling():
+        proto = read_source(request.module)
+    shapes = [shape_from_proto(shape) for shape in request.input_shape_with_layout]
+    handle = service.runner.compile(proto, request.execution_options, shapes, cancellation)
+    compiled = service.executables.get(handle)
     return extension_pb2.CompileModuleResponse(
         handle=xla_data_pb2.ExecutionHandle(handle=handle),
         name=compiled.name,
@@ -50,7 +54,7 @@ def _convert_module(
 def _analyze_executable(
     service: XlaService, request: extension_pb2.AnalyzeExecutableRequest, _: Cancellation
 ) -> extension_pb2.AnalyzeExecutableResponse:
-    analysis = analyse(service, _handle(request))
+    analysis = analyse(service.runner, _handle(request))
     use = analysis.memory
     return extension_pb2.AnalyzeExecutableResponse(
         once=_work(analysis.once),
@@ -71,7 +75,7 @@ def _explain_executable(
     request: extension_pb2.ExplainExecutableRequest,
     cancellation: Cancellation,
 ) -> Response:
-    limit = explanation_bytes(service, request.max_bytes)
+    limit = explanation_bytes(request.max_bytes, service.limits.max_message_bytes)
     wanted = ExplanationRequest(
         _formats(request),
         Pattern(request.pass_pattern) if request.pass_pattern else None,
@@ -81,7 +85,7 @@ def _explain_executable(
     )
 
     def made() -> extension_pb2.ExplainExecutableResponse:
-        files = explain(service, _handle(request), wanted, cancellation)
+        files = explain(service.runner, _handle(request), wanted, cancellation)
         response = extension_pb2.ExplainExecutableResponse(is_cut=files.is_cut)
         for name, data in files.contents.items():
             response.files.add(name=name, data=data)

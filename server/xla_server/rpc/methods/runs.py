@@ -19,9 +19,8 @@ from xla_server.rpc.decode.common import data_handles, fill_profile, profile_to_
 from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.limits.response_memory import AnswerRoom
-from xla_server.sessions.runs.background_executions import executions_of
 from xla_server.sessions.runs.batch import Batch
-from xla_server.sessions.runs.run import Outcome, PreparedRun, prepare_run
+from xla_server.sessions.runs.run import Outcome, PlannedRun
 from xla_server.sessions.session import XlaService
 from xla_server.sessions.values.futures import NotYetError
 from xla_server.sessions.values.value_table import Reservation
@@ -30,7 +29,7 @@ from xla_server.sessions.values.value_table import Reservation
 def _run(
     service: XlaService, request: extension_pb2.RunRequest, cancellation: Cancellation
 ) -> Response:
-    with contextlib.closing(prepare_run(service, request)) as run:
+    with contextlib.closing(service.planner.plan(request)) as run:
         for value in run.pending:
             value.result()
         # Before a slot is taken: who waits for memory holds none.
@@ -60,7 +59,7 @@ def run_in_place(
 
     Raises ResourceExhaustedError, before anything runs, when the answer can have no more.
     """
-    with contextlib.closing(prepare_run(service, request)) as run:
+    with contextlib.closing(service.planner.plan(request)) as run:
         if run.sent_back_bytes and room is not None:
             room.grow(run.sent_back_bytes)
         memory = run.reserve(cancellation, service.running)
@@ -68,7 +67,7 @@ def run_in_place(
 
 
 def _execute(
-    service: XlaService, run: PreparedRun, cancellation: Cancellation, memory: Reservation
+    service: XlaService, run: PlannedRun, cancellation: Cancellation, memory: Reservation
 ) -> extension_pb2.RunResponse:
     with run.executing(cancellation, memory) as outcomes:
         response = extension_pb2.RunResponse()
@@ -106,20 +105,23 @@ def _run_batch(
     answer: Answer,
 ) -> None:
     room = AnswerRoom(service.answers)
-    run_one = functools.partial(run_in_place, room=room)
+    run_one = functools.partial(run_in_place, service, room=room)
 
     def begin() -> None:
         try:
-            Batch(service, request.runs, cancellation, run_one, done).start()
+            Batch(
+                service.data,
+                service.running,
+                service.submit,
+                request.runs,
+                cancellation,
+                run_one,
+                done,
+            ).start()
         except NotYetError as error:
-            wait(error, begin_later, cancellation, answer)
+            wait(error, lambda: service.submit(begin), cancellation, answer)
         except BaseException as error:
             answer.failed(error)
-
-    def begin_later() -> None:
-        # The threads are gone only when the server is; then nobody waits any more.
-        with contextlib.suppress(RuntimeError):
-            service.engine.execution_threads.submit_for(service.flow, begin)
 
     def done(outcomes: "list[extension_pb2.RunResponse | XlaError]") -> None:
         forget()
@@ -155,7 +157,7 @@ def _outcome(outcome: "extension_pb2.RunResponse | XlaError") -> extension_pb2.R
 def _launch(
     service: XlaService, request: extension_pb2.LaunchRequest, _: Cancellation
 ) -> extension_pb2.LaunchResponse:
-    execution = executions_of(service).launch(request.run)
+    execution = service.executions.launch(request.run)
     return extension_pb2.LaunchResponse(
         execution=xla_data_pb2.ExecutionHandle(handle=execution.handle),
         outputs=[
@@ -168,7 +170,7 @@ def _launch(
 def _cancel_execution(
     service: XlaService, request: extension_pb2.CancelExecutionRequest, _: Cancellation
 ) -> extension_pb2.CancelExecutionResponse:
-    was_running = executions_of(service).cancel(request.execution.handle)
+    was_running = service.executions.cancel(request.execution.handle)
     return extension_pb2.CancelExecutionResponse(was_running=was_running)
 
 
@@ -176,7 +178,7 @@ def wait_for_execution(
     service: XlaService, request: xla_pb2.WaitForExecutionRequest, _: Cancellation
 ) -> xla_pb2.WaitForExecutionResponse:
     """WaitForExecution of XlaService."""
-    waited = executions_of(service).wait(request.execution.handle)
+    waited = service.executions.wait(request.execution.handle)
     response = xla_pb2.WaitForExecutionResponse(profile=profile_to_proto(waited.profile))
     if waited.output is not None:
         response.output.handle = waited.output

@@ -17,8 +17,6 @@ from xla_server.sessions.handle_listing import (
     Description,
     ExecutableDescription,
     ValueDescription,
-    describe,
-    described_after,
 )
 from xla_server.sessions.limits.caller import Caller
 from xla_server.sessions.limits.quotas import Quotas
@@ -119,9 +117,9 @@ def _describe_handles(
         )
     found: Iterable[tuple[int, Description]]
     if request.handles:
-        found = ((handle, describe(service, handle)) for handle in request.handles)
+        found = ((handle, service.listing.describe(handle)) for handle in request.handles)
     else:
-        found = described_after(service, request.after)
+        found = service.listing.after(request.after)
     response = extension_pb2.DescribeHandlesResponse()
     limit = request.limit or _MAX_DESCRIBED
     size = 0

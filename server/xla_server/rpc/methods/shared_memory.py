@@ -13,13 +13,12 @@ from xla_server.rpc.decode.common import shape_in
 from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.feeds.device_table import checked_device
 from xla_server.sessions.session import XlaService
-from xla_server.sessions.transfers import session_arena
 
 
 def _allocate(
     service: XlaService, request: xla_extension_pb2.AllocateSharedRequest, _: Cancellation
 ) -> xla_extension_pb2.AllocateSharedResponse:
-    offset, size = session_arena.of(service).allocate(request.bytes)
+    offset, size = service.shared_memory.allocate(request.bytes)
     return xla_extension_pb2.AllocateSharedResponse(
         allocation=xla_extension_pb2.SharedAllocation(offset=offset, bytes=size)
     )
@@ -28,14 +27,14 @@ def _allocate(
 def _free(
     service: XlaService, request: xla_extension_pb2.FreeSharedRequest, _: Cancellation
 ) -> xla_extension_pb2.FreeSharedResponse:
-    session_arena.of(service).free(request.offsets)
+    service.shared_memory.free(request.offsets)
     return xla_extension_pb2.FreeSharedResponse()
 
 
 def _upload(
     service: XlaService, request: xla_extension_pb2.UploadSharedRequest, _: Cancellation
 ) -> xla_extension_pb2.UploadSharedResponse:
-    handle = session_arena.of(service).upload(
+    handle = service.shared_memory.upload(
         request.offset, shape_in(request, "shape"), checked_device(request)
     )
     return xla_extension_pb2.UploadSharedResponse(data=xla_data_pb2.GlobalDataHandle(handle=handle))
@@ -48,7 +47,7 @@ def _upload_pieces(
 ) -> xla_extension_pb2.UploadSharedPiecesResponse:
     with contextlib.suppress(XlaError):
         service.unregister([data.handle for data in request.unregister])
-    handle = session_arena.of(service).upload_pieces(
+    handle = service.shared_memory.upload_pieces(
         request.offset,
         request.piece_bytes,
         shape_in(request, "shape"),
@@ -69,7 +68,7 @@ def _download(
     shape = shape_in(request, "shape_with_layout")
     # A client that gave up may use the allocation for something else by now.
     cancellation.check()
-    written, sizes = session_arena.of(service).download(handle, request.offset, shape)
+    written, sizes = service.shared_memory.download(handle, request.offset, shape)
     return xla_extension_pb2.DownloadSharedResponse(
         shape=shape_to_proto(written), bytes=written.byte_size, dynamic_sizes=sizes
     )

@@ -17,8 +17,7 @@ from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.feeds.device_table import checked_device
 from xla_server.sessions.session import XlaService
 from xla_server.sessions.session_registry import Session
-from xla_server.sessions.transfers import upload_table
-from xla_server.sessions.transfers.download import Download, downloading
+from xla_server.sessions.transfers.download import Download
 from xla_server.sessions.values.futures import NotYetError
 
 
@@ -29,7 +28,7 @@ def _upload(session: Session, stream: Stream, cancellation: Cancellation) -> Non
             f"an upload must begin with a start, got {'nothing' if first is None else 'a chunk'}"
         )
     start = first.start
-    incoming = upload_table.of(session.service).begin(
+    incoming = session.service.uploads.begin(
         start.upload_id,
         shape_in(start, "shape"),
         checked_device(start),
@@ -58,7 +57,7 @@ def _parsed(stream: Stream, message: bytes) -> ChunkView:
 def _get_upload(
     service: XlaService, request: xla_extension_pb2.GetUploadRequest, _: Cancellation
 ) -> xla_extension_pb2.GetUploadResponse:
-    state = upload_table.of(service).state(request.upload_id)
+    state = service.uploads.state(request.upload_id)
     data = None if state.handle is None else _data(state.handle)
     return xla_extension_pb2.GetUploadResponse(offset=state.offset, size=state.size, data=data)
 
@@ -66,17 +65,18 @@ def _get_upload(
 def _abandon_upload(
     service: XlaService, request: xla_extension_pb2.AbandonUploadRequest, _: Cancellation
 ) -> xla_extension_pb2.AbandonUploadResponse:
-    upload_table.of(service).abandon(request.upload_id)
+    service.uploads.abandon(request.upload_id)
     return xla_extension_pb2.AbandonUploadResponse()
 
 
 def _download(session: Session, stream: Stream, cancellation: Cancellation) -> None:
+    service = session.service
     request = stream.receive()
     handle = request.data.handle if request.HasField("data") else None
     shape = shape_in(request, "shape_with_layout")
     while True:
         try:
-            with downloading(session.service, handle, shape, request.offset) as download:
+            with service.downloading(handle, shape, request.offset) as download:
                 _send_chunks(download, stream, cancellation)
             return
         except NotYetError as error:

@@ -17,9 +17,9 @@ from xla_server.rpc.decode.common import data_handles, fill_profile, shape_in
 from xla_server.rpc.methods.feeds import answering
 from xla_server.rpc.methods.runs import wait_for_execution
 from xla_server.rpc.threads.pools import Pool
-from xla_server.sessions.error_context import Executed, GraphRequest
 from xla_server.sessions.feeds.device_feeds import LentLiteral
 from xla_server.sessions.feeds.device_table import DeviceHandle
+from xla_server.sessions.runs.requests import Executed, GraphRequest
 from xla_server.sessions.session import XlaService
 
 

@@ -10,7 +10,7 @@ import functools
 import logging
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 from xla_contract.errors import (
     CancelledError,
@@ -26,14 +26,13 @@ from xla_server.backends.incidents import new_incident
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.error_context import located
 from xla_server.sessions.limits.quotas import Slots
+from xla_server.sessions.runs.active_executions import Launched
 from xla_server.sessions.runs.memory_queue import Waiter
-from xla_server.sessions.runs.run import Outcome, PreparedRun, prepare_run
+from xla_server.sessions.runs.planner import RunPlanner
+from xla_server.sessions.runs.run import Outcome, PlannedRun
 from xla_server.sessions.values.futures import Completion, NotYetError, PendingValue, copy_of
-from xla_server.sessions.values.handles import HandleKind, HandleTable
-from xla_server.sessions.values.value_table import Reservation
-
-if TYPE_CHECKING:
-    from xla_server.sessions.session import XlaService
+from xla_server.sessions.values.handles import HandleFactory, HandleKind, HandleTable
+from xla_server.sessions.values.value_table import DataTable, Reservation
 
 _LOG = logging.getLogger(__name__)
 
@@ -49,7 +48,7 @@ class Waited:
 class LaunchedExecution:
     """A run on its way. Implements Awaitable."""
 
-    def __init__(self, run: PreparedRun) -> None:
+    def __init__(self, run: PlannedRun) -> None:
         self.run = run
         self.name = run.name
         self.handle = 0
@@ -101,20 +100,28 @@ class LaunchedExecution:
 class Executions:
     """The launched executions of one session. Any thread may call any method."""
 
-    def __init__(self, service: "XlaService") -> None:
-        self._service = service
-        self._engine = service.engine
-        quotas = service.quotas
+    def __init__(
+        self,
+        planner: RunPlanner,
+        values: DataTable,
+        handles: HandleFactory,
+        *,
+        max_handles: int,
+        running: Slots,
+        launched: Slots,
+        active: Launched,
+        submit: Callable[..., Any],
+    ) -> None:
+        """`submit(do, *arguments)` lets a thread for executions call `do` in the session's turn."""
+        self._planner = planner
+        self._values = values
         self.handles: HandleTable[LaunchedExecution] = HandleTable(
-            service.handles, HandleKind.EXECUTION, quotas.handles
+            handles, HandleKind.EXECUTION, max_handles
         )
-        self._launched = Slots(
-            quotas.launched_executions,
-            "executions that were launched and have not ended",
-            "Wait for one to end.",
-            service.engine.launching,
-            service.caller,
-        )
+        self._running = running
+        self._launched = launched
+        self._active = active
+        self._submit = submit
 
     def __len__(self) -> int:
         return self._launched.used
@@ -122,7 +129,7 @@ class Executions:
     def launch(self, request: extension_pb2.RunRequest) -> LaunchedExecution:
         """Start a run and return; its outputs have handles at once.
 
-        Raises as `prepare_run`, InvalidArgumentError for results to be sent back, and
+        Raises as `RunPlanner.plan`, InvalidArgumentError for results to be sent back, and
         ResourceExhaustedError when the session has launched too many.
         """
         for number, step in enumerate(request.steps):
@@ -134,7 +141,7 @@ class Executions:
                         f"fetch_bytes must be 0, got {fetch_bytes} in step {number}"
                     )
         with contextlib.ExitStack() as undo:
-            run = prepare_run(self._service, request)
+            run = self._planner.plan(request)
             undo.callback(run.close)
             self._launched.take()
             undo.callback(self._launched.give_back)
@@ -146,7 +153,7 @@ class Executions:
             undo.callback(self._forget, execution.handle)
             run.free_donated()
             undo.pop_all()
-        self._engine.launched.begin(execution.cancellation)
+        self._active.begin(execution.cancellation)
         execution.cancellation.add_callback(lambda: self._on_cancel(execution))
         execution.when_ready(lambda: self._line_up(execution))
         return execution
@@ -186,14 +193,14 @@ class Executions:
 
     def _expect_outputs(self, execution: LaunchedExecution) -> None:
         shapes = [step.output.shapes(step.result) for step in execution.run.steps]
-        execution.expected = self._service.data.expect([one for each in shapes for one in each])
+        execution.expected = self._values.expect([one for each in shapes for one in each])
         handles = iter([handle for handle, _ in execution.expected])
         execution.outputs = [[next(handles) for _ in each] for each in shapes]
 
     def _drop_outputs(self, execution: LaunchedExecution) -> None:
         # They are gone where the session has ended meanwhile.
         with contextlib.suppress(XlaError):
-            self._service.data.remove_all([handle for handle, _ in execution.expected])
+            self._values.remove_all([handle for handle, _ in execution.expected])
 
     def get(self, handle: int) -> LaunchedExecution:
         """An execution that was not forgotten; NotFoundError for a handle of none."""
@@ -210,18 +217,12 @@ class Executions:
 
     def _line_up(self, execution: LaunchedExecution, waiter: Waiter | None = None) -> None:
         run = functools.partial(self._run, waiter=waiter)
-        self._service.running.take_in_turn(lambda: self._submit(run, execution))
+        self._running.take_in_turn(lambda: self._submit(run, execution))
 
     def _on_cancel(self, execution: LaunchedExecution) -> None:
         # One that runs sees it by itself.
         if execution.claim():
             self._submit(self._fail_unrun, execution)
-
-    def _submit(self, job: Callable[[LaunchedExecution], None], one: LaunchedExecution) -> None:
-        """Let a thread do a job when it is this session's turn."""
-        # The threads end only with the server; no client waits for a result then.
-        with contextlib.suppress(RuntimeError):
-            self._engine.execution_threads.submit_for(self._service.flow, job, one)
 
     def _fail_unrun(self, execution: LaunchedExecution) -> None:
         try:
@@ -261,7 +262,7 @@ class Executions:
         finally:
             if room is not None:
                 room.release()
-            self._service.running.give_back()
+            self._running.give_back()
         execution.finish()
 
     def _enter(self, execution: LaunchedExecution) -> Reservation | None:
@@ -275,7 +276,7 @@ class Executions:
         entered = execution.run.enter(on_left)
         if isinstance(entered, Reservation):
             return entered
-        execution.cancellation.add_callback(lambda: self._engine.queue.leave(entered))
+        execution.cancellation.add_callback(lambda: execution.run.leave(entered))
         return None
 
     def _error_of_arguments(self, execution: LaunchedExecution) -> XlaError | None:
@@ -291,7 +292,7 @@ class Executions:
         execution.profile = _total([outcome.profile for outcome in outcomes])
         buffers = [buffer for outcome in outcomes for buffer in outcome.kept]
         for (handle, pending), buffer in zip(execution.expected, buffers, strict=True):
-            self._service.data.fulfil(handle, pending, buffer)
+            self._values.fulfil(handle, pending, buffer)
 
     def _end(self, execution: LaunchedExecution, error: XlaError | None) -> None:
         """Give back what an execution had, all but its place; `finish` tells who waits."""
@@ -303,7 +304,7 @@ class Executions:
         # The values belong to their handles and to those who wait for them.
         execution.expected = []
         self._launched.give_back()
-        self._engine.launched.end(execution.cancellation)
+        self._active.end(execution.cancellation)
 
     def _named(self, execution: LaunchedExecution, error: BaseException) -> XlaError:
         """The error, saying which execution failed."""
@@ -322,11 +323,6 @@ def as_told(error: BaseException) -> XlaError:
     incident = new_incident()
     _LOG.error("incident %s", incident, exc_info=error)
     return InternalError(f"the server failed, incident {incident}", incident=incident)
-
-
-def executions_of(service: "XlaService") -> Executions:
-    """The launched executions of a session."""
-    return service.part(Executions, Executions)
 
 
 def _no_execution(handle: int) -> NotFoundError:

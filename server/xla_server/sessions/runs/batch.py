@@ -1,46 +1,47 @@
 """Independent runs at the same time, each with an outcome of its own."""
 
-import contextlib
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, Generic, TypeVar
 
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.sessions.limits.quotas import Slots
 from xla_server.sessions.runs.background_executions import as_told
 from xla_server.sessions.runs.run import MAX_RUNS
 from xla_server.sessions.values.futures import NotYetError, PendingValue
+from xla_server.sessions.values.value_table import DataTable
 
-if TYPE_CHECKING:
-    from xla_server.sessions.session import XlaService
-
-Kept: TypeAlias = "extension_pb2.RunResponse"
-
-RunOne: TypeAlias = "Callable[[XlaService, extension_pb2.RunRequest, Cancellation], Kept]"
+R = TypeVar("R")
 
 
-class Batch:
+class Batch(Generic[R]):
     """The runs of one RunBatch.
 
-    They run in threads of the engine, as many as the session may have at the same time. A thread
-    that has ended one goes on to the next, so that many small runs take few threads.
+    They run in the threads of `submit`, as many as `running` has slots. A thread that has ended one
+    run goes on to the next, so that many small runs take few threads. `run` runs one in the slot of
+    its thread.
     """
 
     def __init__(
         self,
-        service: "XlaService",
+        values: DataTable,
+        running: Slots,
+        submit: Callable[..., Any],
         requests: Sequence[extension_pb2.RunRequest],
         cancellation: Cancellation,
-        run: RunOne,
-        done: "Callable[[list[Kept | XlaError]], None]",
+        run: Callable[[extension_pb2.RunRequest, Cancellation], R],
+        done: Callable[[list[R | XlaError]], None],
     ) -> None:
-        self._service = service
+        self._values = values
+        self._running = running
+        self._submit = submit
         self._requests = requests
         self._cancellation = cancellation
         self._run = run
         self._done = done
-        self._outcomes: list[Kept | XlaError | None] = [None] * len(requests)
+        self._outcomes: list[R | XlaError | None] = [None] * len(requests)
         self._next = 0
         self._left = len(requests)
         self._threads = 0
@@ -72,7 +73,7 @@ class Batch:
             for argument in step.arguments:
                 if argument.WhichOneof("source") == "data":
                     try:
-                        entry = self._service.data.entry(argument.data.handle)
+                        entry = self._values.entry(argument.data.handle)
                         if isinstance(entry, PendingValue):
                             entry.result()
                     except XlaError:
@@ -82,19 +83,15 @@ class Batch:
     def _add_thread(self) -> None:
         """One thread more while there are runs that nobody has begun."""
         with self._lock:
-            wanted = (
-                self._next < len(self._requests) and self._threads < self._service.running.limit
-            )
+            wanted = self._next < len(self._requests) and self._threads < self._running.limit
             self._threads += wanted
         if wanted:
-            self._service.running.take_in_turn(self._start_thread)
+            self._running.take_in_turn(self._start_thread)
 
     def _start_thread(self) -> None:
         with self._lock:
             self._starting += 1
-        # The threads are gone only when the server is; then nobody waits any more.
-        with contextlib.suppress(RuntimeError):
-            self._service.engine.execution_threads.submit_for(self._service.flow, self._work)
+        self._submit(self._work)
 
     def _work(self) -> None:
         with self._lock:
@@ -127,7 +124,7 @@ class Batch:
             # Nothing is left to begin, so those are not waited for that would only see it.
             places, self._starting = 1 + self._starting, 0
         for _ in range(places):
-            self._service.running.give_back()
+            self._running.give_back()
         with self._lock:
             self._working -= 1
             if self._left or self._working or self._is_told:
@@ -135,11 +132,11 @@ class Batch:
             self._is_told = True
         self._done([each for each in self._outcomes if each is not None])
 
-    def _outcome(self, request: extension_pb2.RunRequest) -> "Kept | XlaError":
+    def _outcome(self, request: extension_pb2.RunRequest) -> R | XlaError:
         try:
             self._cancellation.check()
             with self._cancellation.followed() as cancellation:
-                return self._run(self._service, request, cancellation)
+                return self._run(request, cancellation)
         except NotYetError:
             # It was there before, so the handle was freed and another run donated it.
             return InvalidArgumentError("a value of the run was freed before the run began")

@@ -14,27 +14,31 @@ from xla_contract.errors import (
 )
 from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2, xla_pb2
-from xla_server.backends.backend import Buffer, Device, Executable, Execution, Profile
+from xla_server.backends.backend import Backend, Buffer, Device, Executable, Execution, Profile
 from xla_server.backends.dump_directory import DumpFiles
 from xla_server.backends.options import CompileOptions
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import Channels
-from xla_server.sessions.error_context import (
-    Executed,
-    GraphRequest,
-    located,
-    part_of_request,
-    present,
-)
+from xla_server.ir.module import HloModule
+from xla_server.sessions.error_context import located, part_of_request
 from xla_server.sessions.feeds.channel_table import CallChannels
 from xla_server.sessions.feeds.device_table import REPLICA_COUNT, Devices
 from xla_server.sessions.limits.blocking import lent_place
-from xla_server.sessions.limits.caller import LOCAL, LOCAL_FLOW, Caller, Flow
-from xla_server.sessions.limits.quotas import CompileBudget, Slots
+from xla_server.sessions.limits.caller import Caller, Flow
+from xla_server.sessions.limits.compile_share import CompileShare
+from xla_server.sessions.limits.quotas import CompileBudget, Quotas, Slots
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.programs.compile_request import Program, prepare_program, require_program
-from xla_server.sessions.programs.executable_table import Compiled, ExecutableTable
+from xla_server.sessions.programs.executable_table import (
+    Compiled,
+    ExecutableTable,
+    SharedExecutables,
+)
+from xla_server.sessions.runs.memory_queue import MemoryQueue
 from xla_server.sessions.runs.parallel_group import run_together
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.runs.requests import Executed, GraphRequest
+from xla_server.sessions.runs.time_slicing import Turns
+from xla_server.sessions.values.handles import require_handle
 from xla_server.sessions.values.value_table import DataTable, Reservation
 
 
@@ -53,30 +57,36 @@ class ProgramRunner:
 
     def __init__(
         self,
-        engine: Engine,
+        *,
+        backend: Backend,
+        programs: SharedExecutables,
+        turns: Turns,
+        queue: MemoryQueue,
+        limits: Limits,
+        quotas: Quotas,
         devices: Devices,
         data: DataTable,
         executables: ExecutableTable,
-        *,
         channels: Channels,
         running: Slots,
         compiling: CompileBudget,
-        caller: Caller = LOCAL,
-        flow: Flow = LOCAL_FLOW,
+        shared_compiling: CompileShare,
+        caller: Caller,
+        flow: Flow,
     ) -> None:
-        self._backend = engine.backend
-        self._programs = engine.programs
-        self._turns = engine.turns
-        self._queue = engine.queue
-        self._limits = engine.limits
-        self._quotas = engine.quotas
+        self._backend = backend
+        self._programs = programs
+        self._turns = turns
+        self._queue = queue
+        self._limits = limits
+        self._quotas = quotas
         self._devices = devices
         self._data = data
         self._executables = executables
         self._channels = channels
         self._running = running
         self._compiling = compiling
-        self._shared_compiling = engine.compiling
+        self._shared_compiling = shared_compiling
         self._caller = caller
         self._flow = flow
 
@@ -333,6 +343,25 @@ class ProgramRunner:
             donated=donated,
         )
 
+    def run_once(
+        self,
+        compiled: Compiled,
+        executable: Executable,
+        arguments: Sequence[Buffer],
+        cancellation: Cancellation,
+    ) -> None:
+        """Run code of a program on the default device, in memory and a slot of its own."""
+        with (
+            self.reserve(compiled, cancellation),
+            self._running.taken(),
+            self._turns.taken(cancellation, self._flow),
+        ):
+            self.run_executable(executable, arguments, self._devices.default, cancellation)
+
+    def module_of(self, compiled: Compiled) -> HloModule:
+        """Return the module of a program, as it was given."""
+        return compiled.program.import_module(self._limits.max_device_bytes)
+
     def _all_on(self, device: Device, buffers: Sequence[Buffer]) -> list[Buffer]:
         """The values on `device`; those kept on another one are copied there."""
         to_device = self._backend.to_device
@@ -373,7 +402,7 @@ class ProgramRunner:
         buffers = []
         for number, handle in enumerate(handles):
             try:
-                buffers.append(self._data.get(present(handle)))
+                buffers.append(self._data.get(require_handle(handle)))
             except XlaError as error:
                 raise located(f"argument {number}", error) from error.__cause__
         return buffers

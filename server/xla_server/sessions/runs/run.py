@@ -1,58 +1,45 @@
-"""Runs: executables one after the other, with arguments sent along or results of steps before.
-
-All of a run is checked before anything of it runs: handles, counts, shapes, layouts, references
-to earlier steps and donations.
-"""
+"""A run: executables one after the other, with arguments sent along or results of earlier steps."""
 
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, XlaError
+from xla_contract.errors import ResourceExhaustedError, XlaError
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
-from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.value_proto import value_from_proto
 from xla_server.backends.backend import Buffer, Device, Profile
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.error_context import located
-from xla_server.sessions.feeds.device_table import checked_device
+from xla_server.sessions.limits.caller import Flow
 from xla_server.sessions.limits.quotas import Slots
 from xla_server.sessions.programs.executable_table import Compiled, ExecutionRoom
-from xla_server.sessions.runs.memory_queue import Waiter
-from xla_server.sessions.runs.program_runner import profile_of, same_but_for_layout
+from xla_server.sessions.runs.memory_queue import MemoryQueue, Waiter
+from xla_server.sessions.runs.program_runner import ProgramRunner, profile_of
 from xla_server.sessions.runs.run_outputs import (
-    Outputs,
     PartOutcome,
     StepOutput,
     part_of,
-    part_shape,
     sent_back,
 )
-from xla_server.sessions.values.donation_check import Donations, Path, Root
+from xla_server.sessions.runs.time_slicing import Turns
+from xla_server.sessions.values.donation_check import Path
 from xla_server.sessions.values.futures import PendingValue
-from xla_server.sessions.values.value_table import Reservation
-
-if TYPE_CHECKING:
-    from xla_server.sessions.session import XlaService
-
-MAX_STEPS = 1024
-"""Of one run, as the contract says."""
+from xla_server.sessions.values.value_table import DataTable, Reservation
 
 MAX_RUNS = 1024
 """Of one batch, as the contract says."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _FromStep:
+class FromStep:
     """An argument that is the result of a step before, or a part of it."""
 
     step: int
     path: Path
 
 
-_Source: TypeAlias = "Buffer | PendingValue | _FromStep"
+Source: TypeAlias = "Buffer | PendingValue | FromStep"
 
 
 @dataclasses.dataclass(slots=True)
@@ -60,7 +47,7 @@ class Step:
     """One execution of a run, checked."""
 
     compiled: Compiled
-    arguments: list[_Source]
+    arguments: list[Source]
     donated: list[int]
     output: StepOutput
     done_with: list[int] = dataclasses.field(default_factory=list)
@@ -82,23 +69,51 @@ class Outcome:
     parts: tuple[PartOutcome, ...] = ()
 
 
-class PreparedRun:
-    """A run that was found right. It holds its arguments, and room for those sent along.
+@dataclasses.dataclass(frozen=True, slots=True)
+class RunParts:
+    """The parts of a session that its runs use."""
 
-    Made by `prepare_run`; `close` lets go of everything.
+    values: DataTable
+    runner: ProgramRunner
+    queue: MemoryQueue
+    turns: Turns
+    flow: Flow
+
+
+class PlannedRun:
+    """A run that was checked. It holds its arguments, and memory for those sent along.
+
+    Made by `RunPlanner.plan`; `close` releases everything.
+
+    Args:
+        parts: The parts of the session that run it.
+        device: The device that it runs on.
+        steps: Its steps in order.
+        held: The arguments that are values of the session, by their handles.
+        donated: The handles that it donates.
+        room: Memory of the values sent along, if any.
+        sent_back_bytes: Bytes of the results that are sent back, by their shapes.
     """
 
-    def __init__(self, service: "XlaService", device: Device) -> None:
-        self.steps: list[Step] = []
+    def __init__(
+        self,
+        parts: RunParts,
+        device: Device,
+        steps: list[Step],
+        held: dict[int, Buffer | PendingValue],
+        donated: list[int],
+        room: Reservation | None,
+        sent_back_bytes: int,
+    ) -> None:
+        self.steps = steps
         self.device = device
         self.label = 0
         """The handle of the execution that this is, if it was launched."""
-        self.sent_back_bytes = 0
-        """Of the results, by their shapes."""
-        self._service = service
-        self._held: dict[int, Buffer | PendingValue] = {}
-        self._donated: list[int] = []
-        self._room: Reservation | None = None
+        self.sent_back_bytes = sent_back_bytes
+        self._parts = parts
+        self._held = held
+        self._donated = donated
+        self._room = room
 
     @property
     def pending(self) -> list[PendingValue]:
@@ -114,7 +129,7 @@ class PreparedRun:
         """Free the handles that are donated; raises as `DataTable.remove_all`."""
         if self._donated:
             donated, self._donated = self._donated, []
-            self._service.data.remove_all(donated)
+            self._parts.values.remove_all(donated)
 
     def reserve(self, cancellation: Cancellation, slots: Slots | None = None) -> Reservation:
         """Reserve memory for all steps; waits and raises as `MemoryQueue.reserve`.
@@ -123,8 +138,8 @@ class PreparedRun:
         """
         size, room, number = self._need()
         try:
-            queue = self._service.engine.queue
-            return queue.reserve(self._service.data, size, room, cancellation, slots)
+            queue = self._parts.queue
+            return queue.reserve(self._parts.values, size, room, cancellation, slots)
         except ResourceExhaustedError as error:
             raise self._located(number, error) from error.__cause__
 
@@ -132,9 +147,13 @@ class PreparedRun:
         """Reserve as `reserve` does, but wait without a thread; see `MemoryQueue.enter`."""
         size, room, number = self._need()
         try:
-            return self._service.engine.queue.enter(self._service.data, size, room, on_left)
+            return self._parts.queue.enter(self._parts.values, size, room, on_left)
         except ResourceExhaustedError as error:
             raise self._located(number, error) from error.__cause__
+
+    def leave(self, waiter: Waiter) -> None:
+        """Give up waiting for memory, which `enter` began."""
+        self._parts.queue.leave(waiter)
 
     def _need(self) -> tuple[int, ExecutionRoom, int]:
         """Return the bytes to reserve, what for, and the step that needs most."""
@@ -163,12 +182,12 @@ class PreparedRun:
         Raises NotYetError when an argument is not there, why it never will be, what running
         raises, and without `room` as `reserve`.
         """
-        service, results = self._service, dict[int, Buffer]()
+        parts, results = self._parts, dict[int, Buffer]()
         room = self.reserve(cancellation) if room is None else room
         needs = self._needs()
         outcomes: list[Outcome] = []
-        turns = service.engine.turns
-        turn = turns.begin(cancellation, service.flow)
+        turns = parts.turns
+        turn = turns.begin(cancellation, parts.flow)
         try:
             for number, step in enumerate(self.steps):
                 try:
@@ -191,7 +210,7 @@ class PreparedRun:
         """Let go of the arguments; harmless when done before."""
         held, self._held = self._held, {}
         if held:
-            self._service.data.let_go(list(held.values()))
+            self._parts.values.let_go(list(held.values()))
         if self._room is not None:
             self._room.release()
         # What is remembered of a launched run that has ended must not keep their memory.
@@ -208,7 +227,7 @@ class PreparedRun:
         donated: Sequence[int] = ()
         if step.donated:
             donated = [each for each in step.donated if self._may_overwrite(step, each, arguments)]
-        execution = self._service.runner.run(
+        execution = self._parts.runner.run(
             step.compiled, arguments, self.device, cancellation, donated, self.label
         )
         output, result = step.output, execution.output
@@ -227,192 +246,10 @@ class PreparedRun:
     def _may_overwrite(self, step: Step, place: int, arguments: Sequence[Buffer]) -> bool:
         """Whether a donated argument is nobody else's."""
         source = step.arguments[place]
-        return isinstance(source, _FromStep) or self._service.data.is_held_once(arguments[place])
+        return isinstance(source, FromStep) or self._parts.values.is_held_once(arguments[place])
 
 
-def prepare_run(service: "XlaService", request: extension_pb2.RunRequest) -> PreparedRun:
-    """Check a run and hold its arguments until it is closed.
-
-    Raises InvalidArgumentError for what does not fit, which names the step and the argument;
-    NotFoundError for values that never were; ResourceExhaustedError where there is no room for
-    the values sent along or no message for those to be sent back.
-    """
-    run = PreparedRun(service, service.devices.resolve(checked_device(request)))
-    if not 1 <= len(request.steps) <= MAX_STEPS:
-        raise InvalidArgumentError(
-            f"a run must have between 1 and {MAX_STEPS} steps, got {len(request.steps)}"
-        )
-    try:
-        _Preparation(service, run).add(request.steps)
-    except BaseException:
-        run.close()
-        raise
-    return run
-
-
-class _Preparation:
-    """Fills a run, step by step."""
-
-    def __init__(self, service: "XlaService", run: PreparedRun) -> None:
-        self._service = service
-        self._run = run
-        self._donations = Donations()
-        self._last_use: dict[int, int] = {}
-        self._outputs = Outputs(service.limits.max_message_bytes)
-
-    def add(self, steps: Sequence[extension_pb2.RunStep]) -> None:
-        # Bytes of the values sent along: as many as arrived, for they must be as their shapes say.
-        room = 0
-        places: dict[int, tuple[int, int]] = {}
-        kinds: list[list[str | None]] = []
-        for number, step in enumerate(steps):
-            kinds.append([])
-            for place, argument in enumerate(step.arguments):
-                kind = argument.WhichOneof("source")
-                kinds[-1].append(kind)
-                if kind == "data":
-                    places.setdefault(argument.data.handle, (number, place))
-                elif kind == "value":
-                    room += argument.value.ByteSize()
-        if places:
-            self._hold(places)
-        if room:
-            self._run._room = self._service.data.reserve(room, "values sent along")
-        for number, step in enumerate(steps):
-            try:
-                self._run.steps.append(self._step(number, step, kinds[number]))
-            except XlaError as error:
-                raise located(f"step {number}", error) from error.__cause__
-        self._run.sent_back_bytes = self._outputs.sent_back
-        self._finish()
-
-    def _hold(self, places: dict[int, tuple[int, int]]) -> None:
-        """Hold the values of these handles, the first wrong one told by its place."""
-        handles = list(places)
-        try:
-            entries = self._service.data.hold(handles)
-        except XlaError:
-            for handle, (number, place) in places.items():
-                try:
-                    self._service.data.entry(handle)
-                except XlaError as error:
-                    raise located(f"step {number}: argument {place}", error) from None
-            raise
-        self._run._held = dict(zip(handles, entries, strict=True))
-
-    def _step(self, number: int, step: extension_pb2.RunStep, kinds: Sequence[str | None]) -> Step:
-        handle = step.executable.handle if step.HasField("executable") else None
-        compiled = self._service.runner.compiled_under(handle)
-        parameters = compiled.program_shape.parameters
-        if len(kinds) != len(parameters):
-            raise InvalidArgumentError(
-                f"there must be one argument per parameter, got {len(kinds)} for "
-                f"{len(parameters)} parameters"
-            )
-        sources: list[_Source] = []
-        donated: list[int] = []
-        for place, argument in enumerate(step.arguments):
-            try:
-                if kinds[place] == "value":
-                    # A value sent along is the run's own anyway: nobody is asked to give it up.
-                    sources.append(self._inline(argument.value, parameters[place]))
-                    continue
-                source = self._source(argument, kinds[place], parameters[place])
-            except XlaError as error:
-                raise located(f"argument {place}", error) from error.__cause__
-            sources.append(source)
-            if argument.donate:
-                donated.append(place)
-            if isinstance(source, _FromStep):
-                self._last_use[source.step] = number
-        if donated or self._donations:
-            self._check_donations(number, step, donated)
-        output = self._outputs.read(step.output, compiled.program_shape.result)
-        return Step(compiled, sources, donated, output)
-
-    def _source(
-        self, argument: extension_pb2.RunArgument, kind: str | None, parameter: Shape
-    ) -> _Source:
-        """What an argument names."""
-        if kind is None:
-            raise InvalidArgumentError("an argument must say its source, got none")
-        source: _Source
-        if kind == "data":
-            source = self._run._held[argument.data.handle]
-            shape = source.shape
-        else:
-            source = _FromStep(argument.result.step, tuple(argument.result.index))
-            shape = self._shape_of(source)
-        if shape is not parameter and not same_but_for_layout(shape, parameter):
-            raise InvalidArgumentError(
-                f"it must have the type and dimensions of its parameter, got {shape} for "
-                f"{parameter}"
-            )
-        return source
-
-    def _inline(self, value: extension_pb2.Value, parameter: Shape) -> Buffer:
-        """A value sent along; its layout is only how it was sent."""
-        literal = value_from_proto(value, max_bytes=self._service.quotas.device_bytes)
-        if not literal.shape.equal(parameter):
-            if not literal.shape.compatible(parameter):
-                raise InvalidArgumentError(
-                    "a value must have the shape of its parameter, got "
-                    f"{literal.shape} for {parameter}"
-                )
-            literal = literal.relayout(parameter)
-        return self._service.engine.backend.to_device(literal, self._run.device)
-
-    def _shape_of(self, source: _FromStep) -> Shape:
-        done = len(self._run.steps)
-        if not 0 <= source.step < done:
-            raise InvalidArgumentError(
-                f"a step can use the results of those before it, got step {source.step} with "
-                f"{done} before"
-            )
-        return part_shape(self._run.steps[source.step].result, source.path)
-
-    def _check_donations(
-        self, number: int, step: extension_pb2.RunStep, donated: Sequence[int]
-    ) -> None:
-        """Note what the step donates; it must not be used beside that, or later."""
-        for place in donated:
-            root = _root(step.arguments[place])
-            if root is not None:
-                self._donations.add(*root, f"argument {place} of step {number}")
-                kind, handle = root[0]
-                if kind == "handle":
-                    self._run._donated.append(handle)
-        if self._donations:
-            for place, argument in enumerate(step.arguments):
-                root = None if argument.donate else _root(argument)
-                if root is not None:
-                    self._donations.check(*root, f"argument {place} of step {number}")
-
-    def _finish(self) -> None:
-        """Find who needs what how long, and that nobody sees what was donated."""
-        steps = self._run.steps
-        for number, step in enumerate(steps):
-            steps[self._last_use.get(number, number)].done_with.append(number)
-            if not self._donations:
-                continue
-            if step.output.sees_whole:
-                self._donations.check(("step", number), (), f"the output of step {number}")
-            for part in step.output.parts:
-                place = f"part {list(part.path)} of the output of step {number}"
-                self._donations.check(("step", number), part.path, place)
-
-
-def _root(argument: extension_pb2.RunArgument) -> "tuple[Root, Path] | None":
-    """What an argument names; None for a value of its own."""
-    kind = argument.WhichOneof("source")
-    if kind == "data":
-        return ("handle", argument.data.handle), ()
-    if kind == "result":
-        return ("step", argument.result.step), tuple(argument.result.index)
-    return None
-
-
-def _value_of(source: _Source, results: dict[int, Buffer]) -> Buffer:
-    if isinstance(source, _FromStep):
+def _value_of(source: Source, results: dict[int, Buffer]) -> Buffer:
+    if isinstance(source, FromStep):
         return part_of(results[source.step], source.path)
     return source.result() if isinstance(source, PendingValue) else source

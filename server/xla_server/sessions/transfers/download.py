@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from xla_contract.checksum import crc32
 from xla_contract.chunks import CHUNK_BYTES, MAX_ENVELOPE_BYTES, ChunkView
 from xla_contract.errors import (
+    InvalidArgumentError,
     OutOfRangeError,
     UnimplementedError,
 )
@@ -13,8 +14,8 @@ from xla_contract.linear_chunks import LinearReader
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.error_context import checked_layout, present
-from xla_server.sessions.session import XlaService
+from xla_server.sessions.values.handles import require_handle
+from xla_server.sessions.values.value_table import DataTable
 
 
 class Download:
@@ -55,7 +56,12 @@ class Download:
 
 @contextlib.contextmanager
 def downloading(
-    service: XlaService, handle: int | None, shape: Shape | None, offset: int
+    values: DataTable,
+    handle: int | None,
+    shape: Shape | None,
+    offset: int,
+    *,
+    max_message_bytes: int,
 ) -> Iterator[Download]:
     """The value under a handle from byte `offset` on, laid out as `shape` or as it is kept.
 
@@ -64,20 +70,36 @@ def downloading(
     InvalidArgumentError for a `shape` that does not fit the value, OutOfRangeError for an offset
     behind the end, ResourceExhaustedError when there is no room to lay out what is padded.
     """
-    held = service.data.hold([present(handle)])
+    held = values.hold([require_handle(handle)])
     try:
-        buffer = service.data.get(present(handle))
+        buffer = values.get(require_handle(handle))
         if not buffer.shape.is_array:
             raise UnimplementedError(
                 f"only an array is downloaded in chunks, got {buffer.shape}",
                 hint="Take tuples apart with DeconstructTuple.",
             )
         literal = buffer.to_literal(checked_layout(shape, buffer.shape))
-        room = service.limits.max_message_bytes - MAX_ENVELOPE_BYTES
+        room = max_message_bytes - MAX_ENVELOPE_BYTES
         layout = literal.shape.layout_or_default
         # What is padded is laid out whole; all else goes out of the memory it lies in.
         copied = literal.shape.byte_size if layout.is_padded else 0
-        with service.data.reserve(copied, f"a padded copy of {literal.shape}"):
+        with values.reserve(copied, f"a padded copy of {literal.shape}"):
             yield Download(literal, offset, min(CHUNK_BYTES, room))
     finally:
-        service.data.let_go(held)
+        values.let_go(held)
+
+
+def checked_layout(wanted: Shape | None, kept: Shape) -> Shape:
+    """The shape in which a value leaves: the wanted one, or else as it is kept.
+
+    Raises InvalidArgumentError for a wanted shape without a layout, or that does not fit the value.
+    """
+    if wanted is None:
+        return kept
+    if not wanted.has_layout:
+        raise InvalidArgumentError(f"shape_with_layout must say its layout, got {wanted} without")
+    if not wanted.compatible(kept):
+        raise InvalidArgumentError(
+            f"shape_with_layout must be compatible with the value, got {wanted} for {kept}"
+        )
+    return wanted

@@ -20,32 +20,57 @@ from xla_contract.linear_memory import (
     write_linear_memory,
 )
 from xla_contract.shape import UNBOUNDED, Shape
+from xla_server.backends.backend import Backend
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.runtime.blocks import block_size
-from xla_server.sessions.error_context import present
-from xla_server.sessions.feeds.device_table import DeviceHandle
+from xla_server.runtime.blocks import BlockPool, block_size
+from xla_server.sessions.feeds.device_table import DeviceHandle, Devices
 from xla_server.sessions.limits.blocking import lent_place
-from xla_server.sessions.session import XlaService
+from xla_server.sessions.limits.caller import Caller
 from xla_server.sessions.transfers.arena import Arena
+from xla_server.sessions.transfers.arena_pool import ArenaPool
 from xla_server.sessions.transfers.free_list import MAX_PARTS, PAGE
 from xla_server.sessions.transfers.ring_upload import PieceLines, receive_pieces
+from xla_server.sessions.values.handles import require_handle
+from xla_server.sessions.values.value_table import DataTable
 
 MIN_PLACES, MAX_PLACES = 2, 64
 """Places of a ring that a value passes through in pieces."""
 
 
 class SharedMemory:
-    """A session's part of shared memory: `of(service)`. Any thread may call any method.
+    """A session's part of shared memory. Any thread may call any method.
 
-    There is an arena as long as the client is connected to the socket for it.
+    There is an arena as long as the client is connected to the socket for it. Uploads leave at
+    least `spared_bytes` of the devices to others.
     """
 
-    def __init__(self, service: XlaService) -> None:
-        self._service = service
+    def __init__(
+        self,
+        arenas: ArenaPool,
+        values: DataTable,
+        devices: Devices,
+        backend: Backend,
+        blocks: BlockPool,
+        caller: Caller,
+        *,
+        spared_bytes: int,
+    ) -> None:
+        self._arenas = arenas
+        self._values = values
+        self._devices = devices
+        self._backend = backend
+        self._blocks = blocks
+        self._caller = caller
+        self._spared_bytes = spared_bytes
         self._arena: Arena | None = None
         self._lines = PieceLines()
         self._is_closed = False
         self._lock = threading.Lock()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is an arena."""
+        return self._arena is not None
 
     def connect(self) -> Arena:
         """A new arena for the client, in place of the one there was.
@@ -53,14 +78,14 @@ class SharedMemory:
         Give it to `disconnect` in the end. Raises FailedPreconditionError when the session has
         ended, OSError where the system gives none.
         """
-        arena = self._service.engine.arenas.acquire(self._service.caller)
+        arena = self._arenas.acquire(self._caller)
         with self._lock:
             refused = self._is_closed
             before, self._arena = (arena, self._arena) if refused else (self._arena, arena)
             lines, self._lines = self._lines, PieceLines()
         lines.close()
         if before is not None:
-            self._service.engine.arenas.release(before)
+            self._arenas.release(before)
         if refused:
             raise FailedPreconditionError("a session must be open to be used, got one that ended")
         return arena
@@ -71,7 +96,7 @@ class SharedMemory:
             if self._arena is arena:
                 self._arena = None
                 self._lines.close()
-        self._service.engine.arenas.release(arena)
+        self._arenas.release(arena)
 
     def close(self) -> None:
         """Free the arena; there will be none any more."""
@@ -80,7 +105,7 @@ class SharedMemory:
             arena, self._arena = self._arena, None
             self._lines.close()
         if arena is not None:
-            self._service.engine.arenas.release(arena)
+            self._arenas.release(arena)
 
     def allocate(self, byte_size: int) -> tuple[int, int]:
         """The offset and size of a new part of the arena; raises as `Arena.allocate` does."""
@@ -133,16 +158,16 @@ class SharedMemory:
         ResourceExhaustedError, before anything is allocated, when there is no room for it.
         """
         arena = self._connected()
-        target = self._service.devices.resolve(device)
+        target = self._devices.resolve(device)
         checked = _checked(shape)
         with (
             arena.using(offset, checked.byte_size) as memory,
-            self._service.data.reserve(checked.byte_size, f"an upload of {checked}") as place,
+            self._values.reserve(checked.byte_size, f"an upload of {checked}") as place,
         ):
             # Padding counts as the value's, so the block is never too small for its elements.
-            block = self._service.engine.blocks.take(block_size(checked.byte_size))
+            block = self._blocks.take(block_size(checked.byte_size))
             literal = read_linear_memory(checked, memory, out=block.array(checked))
-            return place.keep(self._service.engine.backend.to_device(literal, target))
+            return place.keep(self._backend.to_device(literal, target))
 
     def upload_pieces(
         self,
@@ -160,20 +185,20 @@ class SharedMemory:
         """
         arena = self._connected()
         with self._lines.using(offset) as line:
-            target = self._service.devices.resolve(device)
+            target = self._devices.resolve(device)
             checked = _checked(shape)
             if not is_row_major(checked):
                 raise InvalidArgumentError(
                     f"what comes in pieces must be row-major without padding, got {checked}"
                 )
             ring_bytes = _ring_bytes(arena.size(offset), piece_bytes)
-            data, spared = self._service.data, self._service.limits.spared_device_bytes
+            spared = self._spared_bytes
             purpose = f"an upload of {checked}"
             with (
                 arena.using(offset, ring_bytes) as ring,
-                data.reserve_later(checked.byte_size, purpose, spared=spared) as place,
+                self._values.reserve_later(checked.byte_size, purpose, spared=spared) as place,
             ):
-                block = self._service.engine.blocks.take(block_size(checked.byte_size))
+                block = self._blocks.take(block_size(checked.byte_size))
                 memory = np.asarray(block)[: checked.byte_size]
                 with lent_place():  # The client may take its time.
                     receive_pieces(
@@ -185,7 +210,7 @@ class SharedMemory:
                         lambda byte_size: place.grow(byte_size, purpose, spared=spared),
                     )
                 literal = literal_in_memory(checked, memory)
-                return place.keep(self._service.engine.backend.to_device(literal, target))
+                return place.keep(self._backend.to_device(literal, target))
 
     def download(
         self, handle: int | None, offset: int, shape: Shape | None
@@ -198,7 +223,7 @@ class SharedMemory:
         allocation begins at `offset`.
         """
         arena = self._connected()
-        buffer = self._service.data.get(present(handle))
+        buffer = self._values.get(require_handle(handle))
         if not buffer.shape.is_array:
             raise UnimplementedError(
                 f"only arrays pass through shared memory, got {buffer.shape}",
@@ -224,11 +249,6 @@ class SharedMemory:
                 hint="Connect to the socket that OpenSession names, or transfer in chunks.",
             )
         return arena
-
-
-def of(service: XlaService) -> SharedMemory:
-    """The shared memory of a session."""
-    return service.part(SharedMemory, SharedMemory)
 
 
 def _checked(shape: Shape | None) -> Shape:

@@ -14,8 +14,7 @@ from xla_contract.errors import (
 )
 from xla_contract.linear_chunks import LinearWriter
 from xla_contract.shape import Shape
-from xla_server.backends.backend import Device
-from xla_server.sessions.session import XlaService
+from xla_server.backends.backend import Backend, Device
 from xla_server.sessions.values.value_table import Reservation
 
 
@@ -131,7 +130,7 @@ class Upload:
                     f"of {self.size} bytes"
                 )
 
-    def keep(self, service: XlaService) -> int:
+    def keep(self, backend: Backend) -> int:
         """Make the memory a value on the device; gives its handle."""
         with self._lock:
             self._check_alive()
@@ -139,7 +138,7 @@ class Upload:
             literal = self._writer.literal()
             self._writer = None
             self._dropped = AbortedError("the upload has finished")
-            buffer = service.engine.backend.to_device(literal, self._device)
+            buffer = backend.to_device(literal, self._device)
             try:
                 return self._reservation.keep(buffer)
             finally:

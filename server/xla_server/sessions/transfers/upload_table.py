@@ -27,12 +27,13 @@ from xla_contract.errors import (
 )
 from xla_contract.linear_chunks import LinearWriter
 from xla_contract.shape import Shape
-from xla_server.backends.backend import Device
+from xla_server.backends.backend import Backend, Device
 from xla_server.evaluator.memory import LARGE, require_bytes
-from xla_server.runtime.blocks import block_size
-from xla_server.sessions.feeds.device_table import DeviceHandle
-from xla_server.sessions.session import XlaService
+from xla_server.runtime.blocks import BlockPool, block_size
+from xla_server.sessions.feeds.device_table import DeviceHandle, Devices
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.transfers.upload import Upload
+from xla_server.sessions.values.value_table import DataTable
 
 MAX_UPLOADS = 64
 """Uploads under way in a session."""
@@ -64,15 +65,30 @@ class _Finished:
 class Uploads:
     """The uploads of one session. Any thread may call any method."""
 
-    def __init__(self, service: XlaService, clock: Callable[[], float] = time.monotonic) -> None:
-        self._service = service
-        self._grace_seconds = service.limits.upload_grace_seconds
-        self._silence_seconds = service.limits.upload_silence_seconds
+    def __init__(
+        self,
+        values: DataTable,
+        devices: Devices,
+        backend: Backend,
+        blocks: BlockPool,
+        limits: Limits,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._values = values
+        self._devices = devices
+        self._backend = backend
+        self._blocks = blocks
+        self._grace_seconds = limits.upload_grace_seconds
+        self._silence_seconds = limits.upload_silence_seconds
+        self._spared_bytes = limits.spared_device_bytes
         self._clock = clock
         self._under_way: dict[bytes, Upload] = {}
         self._finished: OrderedDict[bytes, _Finished] = OrderedDict()
         self._is_closed = False
         self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._under_way) + len(self._finished)
 
     def begin(
         self,
@@ -185,7 +201,7 @@ class Uploads:
     def finish(self, upload_id: bytes, upload: Upload) -> int:
         """Make the value of an upload whose bytes are all there; gives its handle."""
         try:
-            handle = upload.keep(self._service)
+            handle = upload.keep(self._backend)
         except XlaError as error:
             self.forget(upload_id, upload, error)
             raise
@@ -218,14 +234,14 @@ class Uploads:
                 f"{len(self._under_way)} there",
                 hint="Abandon those that will not go on.",
             )
-        spared = self._service.limits.spared_device_bytes
-        reservation = self._service.data.reserve_later(
+        spared = self._spared_bytes
+        reservation = self._values.reserve_later(
             checked.byte_size, f"an upload of {checked}", spared=spared
         )
         try:
             if checked.byte_size >= LARGE:
                 require_bytes(checked.byte_size, checked)
-            block = self._service.engine.blocks.take(block_size(checked.byte_size))
+            block = self._blocks.take(block_size(checked.byte_size))
             memory = np.asarray(block)[: checked.byte_size]
             writer = LinearWriter(checked, memory)
             return Upload(writer, target, reservation, self._clock(), spared)
@@ -234,7 +250,7 @@ class Uploads:
             raise
 
     def _device(self, device: DeviceHandle | None) -> Device:
-        return self._service.devices.resolve(device)
+        return self._devices.resolve(device)
 
 
 class IncomingUpload:
@@ -297,11 +313,6 @@ class _FinishedUpload(IncomingUpload):
 
     def leave(self) -> None:
         """Nothing waits."""
-
-
-def of(service: XlaService) -> Uploads:
-    """The uploads of a session."""
-    return service.part(Uploads, Uploads)
 
 
 def _again(finished: _Finished, offset: int) -> IncomingUpload:

@@ -225,3 +225,10 @@ class HandleTable(Generic[V]):
             f"{'an' if noun[0] in 'aeiou' else 'a'} {noun} handle of this session is needed, got "
             f"{handle}, which it was never given"
         )
+
+
+def require_handle(handle: int | None) -> int:
+    """Return a data handle of a request; InvalidArgumentError if the request has none."""
+    if handle is None:
+        raise InvalidArgumentError("the request must hold a data handle, got none")
+    return handle

@@ -34,14 +34,14 @@ class Reservation:
         """Reserve more, up to `byte_size` bytes; raises as `DataTable.reserve`."""
         missing = byte_size - self._byte_size
         if missing > 0:
-            self._table._charge(missing, purpose, spared=spared)
+            self._table.charge(missing, purpose, spared=spared)
             self._byte_size = byte_size
 
     def keep(self, buffer: Buffer) -> int:
         """Keep a value under a new handle, in place of the bytes set aside."""
         byte_size, self._byte_size = self._byte_size, 0
         try:
-            return self._table._keep(buffer, byte_size, self._is_running)
+            return self._table.store(buffer, byte_size, self._is_running)
         finally:
             if self._on_release is not None:
                 self._on_release(byte_size)
@@ -71,7 +71,7 @@ class Reservation:
             self._give_back(byte_size)
 
     def _give_back(self, byte_size: int) -> None:
-        self._table._give_back(byte_size, self._is_running)
+        self._table.give_up(byte_size, self._is_running)
         if self._on_release is not None:
             self._on_release(byte_size)
 
@@ -147,7 +147,7 @@ class DataTable:
         room. Raises InvalidArgumentError for a negative number of bytes, which is what a shape of
         an unbounded dimension takes: it would make room for others until it is refused.
         """
-        self._charge(byte_size, purpose, is_running=is_running)
+        self.charge(byte_size, purpose, is_running=is_running)
         return Reservation(self, byte_size, is_running, on_release)
 
     def require(self, byte_size: int, purpose: object, *, spared: int = 0) -> None:
@@ -164,7 +164,7 @@ class DataTable:
         self.require(byte_size, purpose, spared=spared)
         return Reservation(self, 0)
 
-    def _charge(
+    def charge(
         self, byte_size: int, purpose: object, *, spared: int = 0, is_running: bool = False
     ) -> None:
         """Reserve bytes of the session and of the devices: every reservation passes here."""
@@ -297,7 +297,8 @@ class DataTable:
             for buffer in self.handles.close():
                 self._discount(buffer)
 
-    def _keep(self, buffer: Buffer, reserved: int, is_running: bool) -> int:
+    def store(self, buffer: Buffer, reserved: int, is_running: bool) -> int:
+        """Keep a value in place of reserved bytes; returns its handle."""
         with self._lock:
             taken = -reserved
             try:
@@ -337,7 +338,8 @@ class DataTable:
                 self._used -= leaf.byte_size
                 self._memory.change(-leaf.byte_size)
 
-    def _give_back(self, byte_size: int, is_running: bool) -> None:
+    def give_up(self, byte_size: int, is_running: bool) -> None:
+        """Free reserved bytes."""
         with self._lock:
             running = byte_size if is_running else 0
             self._reserved -= byte_size

@@ -13,7 +13,7 @@ from xla_server.rpc.calls.boundary import Boundary
 from xla_server.rpc.calls.method_table import Deferred, Unary, rpc_handlers
 from xla_server.rpc.methods.xla_service import ROWS
 from xla_server.rpc.threads.pools import Pool, Pools, PoolSizes
-from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session_registry import SessionRegistry
 from xla_server.sessions.shared_resources import Engine
 

@@ -29,7 +29,7 @@ from xla_server.rpc.calls.active_calls import Calls
 from xla_server.rpc.calls.draining import Draining
 from xla_server.rpc.server import RpcOptions, RpcServer
 from xla_server.rpc.threads.pools import Pool, Pools, PoolSizes
-from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.active_executions import Launched
 from xla_server.sessions.session_registry import SessionRegistry
 from xla_server.sessions.shared_resources import Engine

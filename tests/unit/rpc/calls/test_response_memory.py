@@ -36,10 +36,10 @@ from xla_server.rpc.limits.arriving_requests import ArrivingRequests
 from xla_server.rpc.limits.call_admission import CallPlaces
 from xla_server.rpc.threads.request_threads import Arrivals
 from xla_server.rpc.threads.thread_pool import Threads
-from xla_server.sessions.error_context import Limits
 from xla_server.sessions.limits.caller import Flow
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.response_memory import AnswerRoom, SessionAnswers
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import XlaService
 from xla_server.sessions.session_registry import SessionRegistry
 from xla_server.sessions.shared_resources import Engine

@@ -13,7 +13,7 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.deferred import Answer
 from xla_server.rpc.calls.retry import deferring, wait
 from xla_server.rpc.threads.thread_pool import Threads
-from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import XlaService
 from xla_server.sessions.shared_resources import Engine
 from xla_server.sessions.values.futures import Completion, NotYetError

@@ -23,7 +23,7 @@ from xla_server.rpc.calls.method_table import Deferred, Row, Streaming, Unary, r
 from xla_server.rpc.calls.streaming import Stream
 from xla_server.rpc.limits.idle_streams import Silence
 from xla_server.rpc.threads.pools import Pool, Pools, PoolSizes
-from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session_registry import Session, SessionRegistry
 from xla_server.sessions.shared_resources import Engine
 

@@ -7,7 +7,7 @@ from tests.fault.plain import until
 from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc.limits.liveness import Presence
 from xla_server.rpc.peers.connections import Connections
-from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session_registry import SessionRegistry
 from xla_server.sessions.shared_resources import Engine
 

@@ -22,7 +22,7 @@ from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc.methods.multiplexing import MAX_BACKLOG_BYTES, Conversation
 from xla_server.rpc.server import RpcOptions, RpcServer, serving
 from xla_server.rpc.threads.pools import PoolSizes
-from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session_registry import Session, SessionRegistry
 from xla_server.sessions.shared_resources import Engine
 

@@ -25,8 +25,7 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.deferred import Answer
 from xla_server.rpc.calls.method_table import Deferred
 from xla_server.rpc.methods.runs import ROWS
-from xla_server.sessions.error_context import Limits
-from xla_server.sessions.runs.background_executions import executions_of
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import XlaService
 
 
@@ -85,7 +84,7 @@ def test_a_batch_begins_when_its_values_are_there(service: XlaService) -> None:
     )
     until(lambda: service.running.used == 1)
     assert not call.outcomes
-    executions_of(service).cancel(gate.handle)
+    service.executions.cancel(gate.handle)
     waiting, running = call.outcome().outcomes
     assert b"of endless" in waiting.status
     assert running.HasField("response")

@@ -31,8 +31,7 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Row, Unary
 from xla_server.rpc.methods import sessions as extension_session
 from xla_server.rpc.methods.sessions import SessionRpcs
-from xla_server.sessions.error_context import Limits
-from xla_server.sessions.runs.background_executions import executions_of
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import XlaService
 from xla_server.sessions.session_registry import SessionRegistry
 from xla_server.sessions.shared_resources import Engine
@@ -90,10 +89,10 @@ def test_a_page_takes_a_bounded_number_of_bytes(
 def test_handles_of_every_kind_are_described(rows: Mapping[str, Row], service: XlaService) -> None:
     double, held = compiled(service, DOUBLE), kept(service, ONES)
     run = run_request(step(double, argument_of(held), output=keep()))
-    good = executions_of(service).launch(run)
+    good = service.executions.launch(run)
     until(lambda: good.is_done)
     loop = compiled(service, endless())
-    going = executions_of(service).launch(run_request(step(loop, argument_of(held), output=keep())))
+    going = service.executions.launch(run_request(step(loop, argument_of(held), output=keep())))
     response = _describe(rows, service)
     found = {each.handle: each for each in response.handles}
     assert shape_from_proto(found[held].value.shape) == Shape.parse("f32[4]{0}")

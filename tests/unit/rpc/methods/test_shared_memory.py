@@ -31,10 +31,9 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Unary
 from xla_server.rpc.methods.shared_memory import ROWS
 from xla_server.rpc.threads.thread_pool import Threads
-from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import XlaService
 from xla_server.sessions.shared_resources import Engine
-from xla_server.sessions.transfers import session_arena
 from xla_server.sessions.transfers.free_list import MAX_PARTS, PAGE
 
 ROWS_OF_SIX = np.arange(6, dtype=np.int32).reshape(2, 3)
@@ -48,7 +47,7 @@ class Case:
     def __init__(self) -> None:
         limits = Limits(20_000, shared_memory_bytes=1 << 20, session_shared_memory_bytes=1 << 20)
         self.service = XlaService(Engine(Interpreter(2), limits))
-        self.arena = session_arena.of(self.service).connect()
+        self.arena = self.service.shared_memory.connect()
         descriptor = self.arena.duplicate()
         self.memory = mmap.mmap(descriptor, self.arena.capacity)
         os.close(descriptor)
@@ -94,7 +93,7 @@ class Case:
         """The client's end of a line of the allocation at `offset`."""
         ours, theirs = socket.socketpair()
         theirs.settimeout(10)
-        session_arena.of(self.service).add_line(offset, ours)
+        self.service.shared_memory.add_line(offset, ours)
         return theirs
 
     def upload_pieces(self, offset: int, shape: str | None, **fields: Any) -> int:
@@ -340,7 +339,7 @@ def test_pieces_that_do_not_come_leave_nothing(case: Case) -> None:
             None,
         ),
         (lambda _: cancellation.cancel(), CancelledError),
-        (lambda _: session_arena.of(case.service).disconnect(case.arena), None),
+        (lambda _: case.service.shared_memory.disconnect(case.arena), None),
     )
     for end, error in ends:
         if not case.arena.part_count:
@@ -376,7 +375,7 @@ def test_who_waits_for_pieces_keeps_no_other_call_from_running(case: Case) -> No
 
 
 def test_a_line_belongs_to_an_allocation(case: Case) -> None:
-    memory = session_arena.of(case.service)
+    memory = case.service.shared_memory
     ring = case.allocate(2 * PAGE).offset
     ours, theirs = socket.socketpair()
     with pytest.raises(NotFoundError, match=str(ring + PAGE)):
@@ -403,7 +402,7 @@ def test_a_line_belongs_to_an_allocation(case: Case) -> None:
 
 
 def test_a_session_without_shared_memory_has_none(case: Case) -> None:
-    session_arena.of(case.service).disconnect(case.arena)
+    case.service.shared_memory.disconnect(case.arena)
     for name, request in (
         ("AllocateShared", xla_extension_pb2.AllocateSharedRequest(bytes=1)),
         ("FreeShared", xla_extension_pb2.FreeSharedRequest(offsets=[0])),

@@ -18,7 +18,7 @@ from xla_server.identity.watched_file import WatchedFile
 from xla_server.rpc import server as module
 from xla_server.rpc.server import RpcOptions, RpcServer
 from xla_server.rpc.threads import request_threads
-from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session_registry import SessionRegistry
 from xla_server.sessions.shared_resources import Engine
 

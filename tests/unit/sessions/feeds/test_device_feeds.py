@@ -20,9 +20,9 @@ from xla_contract.shape import Shape
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.ops.evaluation import Value
-from xla_server.sessions.error_context import Limits
 from xla_server.sessions.feeds.device_feeds import DeviceFeeds, LentLiteral, ProgramFeeds
 from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import XlaService
 from xla_server.sessions.shared_resources import Engine
 

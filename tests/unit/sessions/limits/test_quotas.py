@@ -3,8 +3,8 @@ import pytest
 from tests.unit.sessions.sample_runs import ADD, DOUBLE, compiled
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.backends.interpreter import Interpreter
-from xla_server.sessions.error_context import Limits
 from xla_server.sessions.limits.quotas import COMPILE_WINDOW_SECONDS, CompileBudget, Quotas, Slots
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import XlaService
 from xla_server.sessions.shared_resources import Engine
 

@@ -29,14 +29,12 @@ from xla_contract.errors import (
     XlaError,
 )
 from xla_server.backends.interpreter import Interpreter
-from xla_server.sessions.error_context import Limits
-from xla_server.sessions.handle_listing import described_after
 from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.background_executions import (
     LaunchedExecution,
     Waited,
     as_told,
-    executions_of,
 )
 from xla_server.sessions.session import XlaService
 from xla_server.sessions.shared_resources import Engine
@@ -66,7 +64,7 @@ def there(awaited: Awaitable) -> None:
 
 def launch(service: XlaService, executable: int, *arguments: object) -> LaunchedExecution:
     request = run_request(step(executable, *arguments, output=keep()))  # type: ignore[arg-type]
-    return executions_of(service).launch(request)
+    return service.executions.launch(request)
 
 
 def output(execution: LaunchedExecution) -> int:
@@ -75,7 +73,7 @@ def output(execution: LaunchedExecution) -> int:
 
 def waited(service: XlaService, execution: LaunchedExecution) -> Waited:
     there(execution)
-    return executions_of(service).wait(execution.handle)
+    return service.executions.wait(execution.handle)
 
 
 def fetched(service: XlaService, handle: int) -> object:
@@ -89,10 +87,10 @@ def test_outputs_are_there_before_they_have_values(service: XlaService) -> None:
     with pytest.raises(NotYetError):
         service.data.get(output(running))
     with pytest.raises(NotYetError):
-        executions_of(service).wait(running.handle)
+        service.executions.wait(running.handle)
     assert service.use().launched_executions == 1
     waiting = launch(service, double, argument_of(output(running)))
-    assert executions_of(service).cancel(running.handle)
+    assert service.executions.cancel(running.handle)
     # The one that failed is named to all who use what it was to give.
     for execution in (running, waiting):
         with pytest.raises(CancelledError, match=f"execution {running.handle} of endless: "):
@@ -119,7 +117,7 @@ def test_a_long_chain_runs_in_order_and_frees_what_it_donates(service: XlaServic
     np.testing.assert_array_equal(fetched(service, held), 101 * ONES)
     assert len(service.data) == 2
     with pytest.raises(NotFoundError, match="waited for before"):
-        executions_of(service).wait(executions[-1].handle)
+        service.executions.wait(executions[-1].handle)
 
 
 def test_the_failure_of_a_long_chain_reaches_its_end(service: XlaService) -> None:
@@ -127,7 +125,7 @@ def test_the_failure_of_a_long_chain_reaches_its_end(service: XlaService) -> Non
     first = last = launch(service, loop, value(ONES))
     for _ in range(LAUNCHED - 1):
         last = launch(service, double, argument_of(output(last)))
-    executions_of(service).cancel(first.handle)
+    service.executions.cancel(first.handle)
     with pytest.raises(CancelledError, match=f"^execution {first.handle} of endless: [^:]*$"):
         waited(service, last)
 
@@ -143,7 +141,7 @@ def test_a_value_in_use_is_not_written_over(service: XlaService) -> None:
         service.data.get(held)
     # What the execution that goes on uses counts still.
     assert service.data.used_bytes == 32
-    executions_of(service).cancel(gate.handle)
+    service.executions.cancel(gate.handle)
     there(gate)
     until(lambda: service.data.used_bytes == 16)
 
@@ -156,7 +154,7 @@ def test_an_output_freed_before_it_comes_is_freed_when_it_comes(service: XlaServ
     user = launch(service, double, argument_of(output(execution)))
     service.unregister([output(execution)])
     for gate in gates:
-        executions_of(service).cancel(gate.handle)
+        service.executions.cancel(gate.handle)
     assert waited(service, execution).output is not None
     waited(service, user)
     np.testing.assert_array_equal(fetched(service, output(user)), 4 * ONES)
@@ -172,13 +170,13 @@ def test_executions_beyond_the_quota_stand_in_line(service: XlaService) -> None:
         service.running.take()
     time.sleep(0.02)
     assert not waiting.is_done
-    executions_of(service).cancel(gates[0].handle)
+    service.executions.cancel(gates[0].handle)
     waited(service, waiting)
     # One that stands in line is cancelled there.
     launch(service, loop, value(ONES))
     until(lambda: service.running.used == 2)
     waiting = launch(service, double, value(ONES))
-    assert executions_of(service).cancel(waiting.handle)
+    assert service.executions.cancel(waiting.handle)
     with pytest.raises(CancelledError):
         waited(service, waiting)
 
@@ -189,7 +187,7 @@ def test_the_place_is_free_when_the_end_is_told(service: XlaService) -> None:
 
     def launch_noting(executable: int) -> LaunchedExecution:
         launched = launch(service, executable, value(ONES))
-        launched.when_done(lambda: seen.append((service.running.used, len(executions_of(service)))))
+        launched.when_done(lambda: seen.append((service.running.used, len(service.executions))))
         return launched
 
     # One that ends by itself, and one that is stopped as it runs.
@@ -205,7 +203,7 @@ def test_too_many_are_refused(service: XlaService) -> None:
     loop = compiled(service, endless())
     request = run_request(step(loop, value(ONES)))
     for _ in range(LAUNCHED):
-        executions_of(service).launch(request)
+        service.executions.launch(request)
     before = len(service.data), service.data.reserved_bytes
     with pytest.raises(ResourceExhaustedError, match=r"130 executions that.*with 130 there"):
         launch(service, loop, value(ONES))
@@ -221,10 +219,10 @@ def test_what_is_wrong_leaves_nothing_behind(service: XlaService) -> None:
         step(double),
     ):
         with pytest.raises(XlaError):
-            executions_of(service).launch(run_request(bad))
+            service.executions.launch(run_request(bad))
     assert service.use().launched_executions == 0
     assert service.data.get(held)
-    for call in (executions_of(service).wait, executions_of(service).cancel):
+    for call in (service.executions.wait, service.executions.cancel):
         for handle in (0, 77, double, held):
             with pytest.raises(NotFoundError, match="handle of an execution"):
                 call(handle)
@@ -234,7 +232,7 @@ def test_an_execution_can_be_forgotten(service: XlaService) -> None:
     execution = launch(service, compiled(service, DOUBLE), value(ONES))
     service.unregister([execution.handle])
     with pytest.raises(NotFoundError):
-        executions_of(service).wait(execution.handle)
+        service.executions.wait(execution.handle)
     there(execution)
     np.testing.assert_array_equal(fetched(service, output(execution)), 2 * ONES)
 
@@ -243,13 +241,13 @@ def test_an_execution_is_described_with_its_outputs_from_the_first_moment(
     service: XlaService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     double = compiled(service, DOUBLE)
-    table = executions_of(service).handles
+    table = service.executions.handles
     add = table.add
     seen: list[object] = []
 
     def added(execution: LaunchedExecution) -> int:
         handle = add(execution)
-        seen.extend(dict(described_after(service, 0))[handle].steps)  # type: ignore[union-attr]
+        seen.extend(dict(service.listing.after(0))[handle].steps)  # type: ignore[union-attr]
         return handle
 
     monkeypatch.setattr(table, "add", added)
@@ -296,7 +294,7 @@ def test_a_fault_is_told_with_its_incident(
 
 
 def test_a_handle_of_no_execution_is_not_found(service: XlaService) -> None:
-    executions = executions_of(service)
+    executions = service.executions
     loop = launch(service, compiled(service, endless()), value(ONES))
     executions.forget(loop.handle)
     value_handle = kept(service, ONES)
@@ -315,13 +313,13 @@ def test_a_handle_of_no_execution_is_not_found(service: XlaService) -> None:
 def test_the_profile_of_several_steps_is_their_sum(service: XlaService) -> None:
     double, add = compiled(service, DOUBLE), compiled(service, ADD)
     once = run_request(step(double, value(ONES), output=keep()))
-    single = waited(service, executions_of(service).launch(once)).profile
+    single = waited(service, service.executions.launch(once)).profile
     steps = [
         step(double, value(ONES)),
         step(add, result_of(0), value(ONES)),
         step(double, value(ONES)),
     ]
-    total = waited(service, executions_of(service).launch(run_request(*steps))).profile
+    total = waited(service, service.executions.launch(run_request(*steps))).profile
     assert total.executable_size_in_bytes == 3 * single.executable_size_in_bytes
     assert 0 < total.compute_time_ns <= total.compute_and_transfer_time_ns
     assert total.compilation_cache_hit is single.compilation_cache_hit is False

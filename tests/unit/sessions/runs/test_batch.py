@@ -15,6 +15,7 @@ from tests.unit.sessions.sample_runs import (
     launch_endless,
     open_service,
     run_request,
+    start_batch,
     step,
     value,
 )
@@ -23,10 +24,8 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_from_proto
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.methods.runs import run_in_place
-from xla_server.sessions.error_context import Limits
 from xla_server.sessions.limits.quotas import Quotas
-from xla_server.sessions.runs.background_executions import executions_of
-from xla_server.sessions.runs.batch import Batch, RunOne
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import XlaService
 from xla_server.sessions.values.futures import NotYetError
 
@@ -50,7 +49,7 @@ def outcomes(
         found.extend(given)
         done.set()
 
-    Batch(service, runs, cancellation or Cancellation(), run_in_place, finish).start()
+    start_batch(service, runs, cancellation or Cancellation(), finish)
     assert done.wait(100)
     return found
 
@@ -70,7 +69,7 @@ def test_every_run_has_an_outcome_of_its_own(service: XlaService) -> None:
     assert service.running.used == 0
 
 
-def _told_with(service: XlaService, runs: int, run: RunOne) -> int:
+def _told_with(service: XlaService, runs: int, run: Callable[..., Any]) -> int:
     """The places that are taken when the outcomes of a batch are told."""
     request = run_request(step(compiled(service, DOUBLE), value(ONES), fetch=16))
     used: list[int] = []
@@ -80,7 +79,7 @@ def _told_with(service: XlaService, runs: int, run: RunOne) -> int:
         used.append(service.running.used)
         done.set()
 
-    Batch(service, [request] * runs, Cancellation(), run, finish).start()
+    start_batch(service, [request] * runs, Cancellation(), finish, run)
     assert done.wait(100)
     (found,) = used
     return found
@@ -151,7 +150,7 @@ def test_a_batch_waits_for_values_before_it_takes_a_place(service: XlaService) -
     batch = [run_request(step(double, coming, fetch=16))]
     with pytest.raises(NotYetError):
         outcomes(service, batch)
-    executions_of(service).cancel(gate.handle)
+    service.executions.cancel(gate.handle)
     done = threading.Event()
     gate.when_done(done.set)
     assert done.wait(100)

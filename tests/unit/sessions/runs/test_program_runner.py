@@ -34,10 +34,11 @@ from xla_contract.literal import Literal
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.error_context import Executed, GraphRequest, Limits
 from xla_server.sessions.feeds.device_table import DeviceHandle
 from xla_server.sessions.limits.blocking import this_worker, work_for
 from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.runs.requests import Executed, GraphRequest
 from xla_server.sessions.session import XlaService
 from xla_server.sessions.shared_resources import Engine
 

@@ -22,10 +22,9 @@ from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, Xl
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2
-from xla_server.sessions.error_context import Limits
 from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs import run_outputs
-from xla_server.sessions.runs.background_executions import executions_of
 from xla_server.sessions.session import XlaService
 
 
@@ -132,7 +131,7 @@ def test_a_part_that_was_donated_must_not_be_seen(service: XlaService) -> None:
 
 def test_a_launched_run_keeps_parts_and_sends_none(service: XlaService) -> None:
     pair = compiled(service, PAIR)
-    launch = executions_of(service).launch
+    launch = service.executions.launch
     request = run_request(step(pair, value(ONES), output=_parts(_part(1, keep=True))))
     execution = launch(request)
     done = threading.Event()

@@ -18,10 +18,9 @@ from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import XlaService
 from xla_server.sessions.shared_resources import Engine
-from xla_server.sessions.transfers.download import downloading
 
 VALUE = np.arange(600, dtype=np.float32).reshape(20, 30)
 
@@ -40,7 +39,7 @@ def _keep(service: XlaService, value: object) -> int:
 
 
 def _chunks(service, handle, shape=None, offset=0):
-    with downloading(service, handle, shape, offset) as download:
+    with service.downloading(handle, shape, offset) as download:
         chunks = download.chunks(Cancellation())
         return [(each.offset, bytes(each.data), each.checksum) for each in chunks]
 
@@ -69,11 +68,11 @@ def test_the_layout_asked_for_is_sent(service: XlaService):
 
 def test_sending_takes_no_second_copy_of_the_value(service: XlaService):
     handle = _keep(service, VALUE)
-    with downloading(service, handle, Shape.parse("f32[20,30]{0,1}"), 0):
+    with service.downloading(handle, Shape.parse("f32[20,30]{0,1}"), 0):
         assert service.engine.memory.used_bytes == VALUE.nbytes
     with (
         pytest.raises(ResourceExhaustedError, match="a padded copy of f32"),
-        downloading(service, handle, _padded(), 0),
+        service.downloading(handle, _padded(), 0),
     ):
         pass
 
@@ -84,7 +83,7 @@ def _padded() -> Shape:
 
 def test_memory_counts_until_it_is_sent(service: XlaService):
     handle = _keep(service, VALUE)
-    with downloading(service, handle, None, 0) as download:
+    with service.downloading(handle, None, 0) as download:
         service.unregister([handle])
         assert service.engine.memory.used_bytes == VALUE.nbytes
         sent = b"".join(bytes(each.data) for each in download.chunks(Cancellation()))
@@ -123,7 +122,7 @@ def test_reading_what_was_sent_before_can_be_cancelled(service: XlaService):
     cancellation = Cancellation()
     cancellation.cancel()
     with (
-        downloading(service, handle, None, 2000) as download,
+        service.downloading(handle, None, 2000) as download,
         pytest.raises(CancelledError),
     ):
         next(download.chunks(cancellation))

@@ -21,7 +21,7 @@ from xla_contract.errors import (
 from xla_contract.linear_chunks import LinearWriter
 from xla_contract.shape import Shape
 from xla_server.backends.interpreter import Interpreter
-from xla_server.sessions.error_context import Limits
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import XlaService
 from xla_server.sessions.shared_resources import Engine
 from xla_server.sessions.transfers.upload import Upload
@@ -68,7 +68,7 @@ def test_any_chunks_become_the_value(cuts: list[int], is_turned: bool) -> None:
         case.write(start, stop, zlib.crc32(BYTES) if stop == SIZE else None)
         assert case.upload.received == stop
     case.upload.check_complete(case.owner)
-    handle = case.upload.keep(case.service)
+    handle = case.upload.keep(case.service.engine.backend)
     expected = np.frombuffer(BYTES, np.int32)
     expected = expected.reshape(3, 2).T if is_turned else expected.reshape(2, 3)
     kept = case.service.data.get(handle)
@@ -172,7 +172,7 @@ def test_memory_is_reserved_for_the_bytes_that_have_arrived() -> None:
     for stop in (4, 10, SIZE):
         case.write(case.upload.received, stop)
         assert case.reserved == stop
-    case.upload.keep(case.service)
+    case.upload.keep(case.service.engine.backend)
     assert (case.reserved, case.service.data.used_bytes) == (0, SIZE)
     case.end()
 
@@ -231,7 +231,7 @@ def test_what_is_dropped_gives_its_memory_back_once_and_says_why() -> None:
         lambda: case.write(10),
         lambda: case.upload.check_complete(case.owner),
         lambda: case.upload.take_over(object(), 10, case.told.append, 8.0),
-        lambda: case.upload.keep(case.service),
+        lambda: case.upload.keep(case.service.engine.backend),
     ):
         with pytest.raises(AbortedError, match=r"(?m)^given up$") as caught:
             use()
@@ -243,9 +243,9 @@ def test_what_is_dropped_gives_its_memory_back_once_and_says_why() -> None:
 def test_a_kept_upload_has_finished() -> None:
     case = Case()
     case.write()
-    case.upload.keep(case.service)
+    case.upload.keep(case.service.engine.backend)
     with pytest.raises(AbortedError, match="the upload has finished"):
-        case.upload.keep(case.service)
+        case.upload.keep(case.service.engine.backend)
     with pytest.raises(AbortedError, match="the upload has finished"):
         case.write()
     # Dropping it later takes nothing from the value.
@@ -259,6 +259,6 @@ def test_a_value_that_cannot_be_kept_frees_what_was_set_aside() -> None:
     case.write()
     case.service.close()
     with pytest.raises(UnauthenticatedError, match="must be open"):
-        case.upload.keep(case.service)
+        case.upload.keep(case.service.engine.backend)
     assert case.reserved == 0
     case.end()

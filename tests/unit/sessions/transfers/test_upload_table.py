@@ -19,8 +19,8 @@ from xla_contract.errors import (
 )
 from xla_contract.shape import Shape
 from xla_server.backends.interpreter import Interpreter
-from xla_server.sessions.error_context import Limits
 from xla_server.sessions.feeds.device_table import DeviceHandle
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import XlaService
 from xla_server.sessions.shared_resources import Engine
 from xla_server.sessions.transfers import upload_table as uploads
@@ -55,9 +55,12 @@ class Case:
             upload_silence_seconds=SILENCE,
             spared_device_bytes=spared,
         )
-        self.service = XlaService(Engine(Interpreter(2), limits))
+        engine = Engine(Interpreter(2), limits)
+        self.service = service = XlaService(engine)
         self.clock = Clock()
-        self.uploads = self.service.part(Uploads, lambda service: Uploads(service, self.clock))
+        self.uploads = service.uploads = Uploads(
+            service.data, service.devices, engine.backend, engine.blocks, limits, self.clock
+        )
         self.told: list[XlaError] = []
 
     def begin(self, offset: int = 0, key: bytes = b"1", shape: Shape | None = SHAPE, device=None):
@@ -422,7 +425,3 @@ def test_bytes_that_are_no_pred_are_refused_where_they_are(case: Case):
     with pytest.raises(InvalidArgumentError, match="0 or 1, got 7"):
         upload.write(ChunkView(2, memoryview(b"\7\1")))
     assert case.uploads.state(b"1").offset == 2
-
-
-def test_a_session_has_one_table_of_uploads(case: Case):
-    assert uploads.of(case.service) is case.uploads

@@ -1,17 +1,15 @@
 """Programs in the forms in which they are written down: HLO text, serialized modules, graphs."""
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
 from xla_contract.parsed_size import require_parsable
-from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import hlo_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.dump import constant_bytes
 from xla_server.backends.options import DumpFormat
-from xla_server.evaluator.cancellation import Cancellation
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
@@ -20,10 +18,6 @@ from xla_server.ir.text.html import print_html
 from xla_server.ir.text.parser import parse_module
 from xla_server.ir.text.printer import print_module
 from xla_server.ir.verifier import verify
-from xla_server.sessions.programs.executable_table import Compiled
-
-if TYPE_CHECKING:
-    from xla_server.sessions.session import XlaService
 
 M = TypeVar("M", bound=Message)
 
@@ -53,20 +47,6 @@ def read_source(source: extension_pb2.ModuleSource) -> hlo_pb2.HloModuleProto:
             return _read_message(source.hlo_module)
         case _:
             raise InvalidArgumentError("the request must hold a module, got none")
-
-
-def compile_source(
-    service: "XlaService", request: extension_pb2.CompileModuleRequest, cancellation: Cancellation
-) -> tuple[int, Compiled]:
-    """Compile a program that was written down; its handle, and what is known of it.
-
-    Raises as `read_source` and `ProgramRunner.compile`.
-    """
-    with service.runner.counted_as_compiling():
-        proto = read_source(request.module)
-    shapes = [shape_from_proto(shape) for shape in request.input_shape_with_layout]
-    handle = service.runner.compile(proto, request.execution_options, shapes, cancellation)
-    return handle, service.executables.get(handle)
 
 
 def converted(

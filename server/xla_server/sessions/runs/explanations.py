@@ -2,18 +2,15 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from xla_contract.errors import InvalidArgumentError
-from xla_server.backends.backend import Buffer, Executable
+from xla_server.backends.backend import Buffer
 from xla_server.backends.dump_directory import MAX_MODULE_BYTES, DumpInMemory
 from xla_server.backends.options import CompileOptions, DumpFormat, DumpOptions, Pattern
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.buffers.work import Work, work_once
 from xla_server.evaluator.cancellation import Cancellation
-
-if TYPE_CHECKING:
-    from xla_server.sessions.session import XlaService
+from xla_server.sessions.runs.program_runner import ProgramRunner
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,28 +39,28 @@ class ExplanationRequest:
     max_bytes: int
 
 
-def analyse(service: "XlaService", handle: int | None) -> Analysis:
+def analyse(runner: ProgramRunner, handle: int | None) -> Analysis:
     """Return what an executable costs; raises as `ProgramRunner.compiled_under`."""
-    compiled = service.runner.compiled_under(handle)
+    compiled = runner.compiled_under(handle)
     if compiled.work is not None:
         once, done = compiled.work.once, compiled.work.done
         return Analysis(once, done, compiled.memory, compiled.kept_bytes)
-    module = compiled.program.import_module(service.limits.max_device_bytes)
+    module = runner.module_of(compiled)
     return Analysis(work_once(module), None, compiled.memory, compiled.kept_bytes)
 
 
-def explanation_bytes(service: "XlaService", max_bytes: int) -> int:
+def explanation_bytes(max_bytes: int, max_message_bytes: int) -> int:
     """Return how many bytes an explanation may take for which a client allows `max_bytes`.
 
     Raises InvalidArgumentError for a negative number.
     """
     if max_bytes < 0:
         raise InvalidArgumentError(f"max_bytes must not be negative, got {max_bytes}")
-    return min(max_bytes or MAX_MODULE_BYTES, MAX_MODULE_BYTES, service.limits.max_message_bytes)
+    return min(max_bytes or MAX_MODULE_BYTES, MAX_MODULE_BYTES, max_message_bytes)
 
 
 def explain(
-    service: "XlaService",
+    runner: ProgramRunner,
     handle: int | None,
     request: ExplanationRequest,
     cancellation: Cancellation,
@@ -73,29 +70,18 @@ def explain(
     Raises as `ProgramRunner.compiled_under` and `ProgramRunner.compile_once`, and as Execute for
     arguments; InvalidArgumentError for arguments of a program that is not run.
     """
-    compiled = service.runner.compiled_under(handle)
+    compiled = runner.compiled_under(handle)
     if request.arguments and not request.is_profiled:
         raise InvalidArgumentError(
             f"arguments are for a profile only, got {len(request.arguments)} without"
         )
     arguments: Sequence[Buffer] = ()
     if request.is_profiled:
-        arguments = service.runner.checked_arguments(compiled, request.arguments)
+        arguments = runner.checked_arguments(compiled, request.arguments)
     files = DumpInMemory(request.max_bytes)
     dump = DumpOptions("explanation", request.formats, request.passes)
     options = CompileOptions(compiled.program.options.passes, dump, is_profiled=request.is_profiled)
-    executable = service.runner.compile_once(compiled.program, options, files)
+    executable = runner.compile_once(compiled.program, options, files)
     if request.is_profiled:
-        with service.runner.reserve(compiled, cancellation):
-            _run(service, executable, arguments, cancellation)
+        runner.run_once(compiled, executable, arguments, cancellation)
     return files
-
-
-def _run(
-    service: "XlaService",
-    executable: Executable,
-    arguments: Sequence[Buffer],
-    cancellation: Cancellation,
-) -> None:
-    with service.running.taken(), service.engine.turns.taken(cancellation, service.flow):
-        service.runner.run_executable(executable, arguments, service.devices.default, cancellation)

@@ -1,0 +1,240 @@
+"""Planning of runs: all of a run is checked before anything of it runs.
+
+Checked are handles, counts, shapes, layouts, references to earlier steps and donations.
+"""
+
+from collections.abc import Sequence
+
+from xla_contract.errors import InvalidArgumentError, XlaError
+from xla_contract.shape import Shape
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.value_proto import value_from_proto
+from xla_server.backends.backend import Backend, Buffer, Device
+from xla_server.sessions.error_context import located
+from xla_server.sessions.feeds.device_table import Devices, checked_device
+from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.runs.program_runner import same_but_for_layout
+from xla_server.sessions.runs.run import FromStep, PlannedRun, RunParts, Source, Step
+from xla_server.sessions.runs.run_outputs import Outputs, part_shape
+from xla_server.sessions.values.donation_check import Donations, Path, Root
+from xla_server.sessions.values.futures import PendingValue
+from xla_server.sessions.values.value_table import Reservation
+
+MAX_STEPS = 1024
+"""Largest number of steps of one run, as the contract says."""
+
+
+class RunPlanner:
+    """Plans the runs of one session. Any thread may call `plan`."""
+
+    def __init__(
+        self, parts: RunParts, devices: Devices, backend: Backend, limits: Limits, quotas: Quotas
+    ) -> None:
+        self.parts = parts
+        self.devices = devices
+        self.backend = backend
+        self.limits = limits
+        self.quotas = quotas
+
+    def plan(self, request: extension_pb2.RunRequest) -> PlannedRun:
+        """Check a run and hold its arguments until it is closed.
+
+        Raises InvalidArgumentError for what does not fit, which names the step and the argument;
+        NotFoundError for values that never were; ResourceExhaustedError where there is no room for
+        the values sent along or no message for those to be sent back.
+        """
+        device = self.devices.resolve(checked_device(request))
+        if not 1 <= len(request.steps) <= MAX_STEPS:
+            raise InvalidArgumentError(
+                f"a run must have between 1 and {MAX_STEPS} steps, got {len(request.steps)}"
+            )
+        plan = _Plan(self, device)
+        try:
+            return plan.run(request.steps)
+        except BaseException:
+            plan.undo()
+            raise
+
+
+class _Plan:
+    """One run while it is planned, step by step."""
+
+    def __init__(self, planner: RunPlanner, device: Device) -> None:
+        self._planner = planner
+        self._values = planner.parts.values
+        self._device = device
+        self._steps: list[Step] = []
+        self._held: dict[int, Buffer | PendingValue] = {}
+        self._donated: list[int] = []
+        self._room: Reservation | None = None
+        self._donations = Donations()
+        self._last_use: dict[int, int] = {}
+        self._outputs = Outputs(planner.limits.max_message_bytes)
+
+    def undo(self) -> None:
+        """Release what was held and reserved."""
+        if self._held:
+            self._values.let_go(list(self._held.values()))
+        if self._room is not None:
+            self._room.release()
+
+    def run(self, steps: Sequence[extension_pb2.RunStep]) -> PlannedRun:
+        """Return the run of these steps."""
+        # Bytes of the values sent along: as many as arrived, for they must be as their shapes say.
+        room = 0
+        places: dict[int, tuple[int, int]] = {}
+        kinds: list[list[str | None]] = []
+        for number, step in enumerate(steps):
+            kinds.append([])
+            for place, argument in enumerate(step.arguments):
+                kind = argument.WhichOneof("source")
+                kinds[-1].append(kind)
+                if kind == "data":
+                    places.setdefault(argument.data.handle, (number, place))
+                elif kind == "value":
+                    room += argument.value.ByteSize()
+        if places:
+            self._hold(places)
+        if room:
+            self._room = self._values.reserve(room, "values sent along")
+        for number, step in enumerate(steps):
+            try:
+                self._steps.append(self._step(number, step, kinds[number]))
+            except XlaError as error:
+                raise located(f"step {number}", error) from error.__cause__
+        self._finish()
+        return PlannedRun(
+            self._planner.parts,
+            self._device,
+            self._steps,
+            self._held,
+            self._donated,
+            self._room,
+            self._outputs.sent_back,
+        )
+
+    def _hold(self, places: dict[int, tuple[int, int]]) -> None:
+        """Hold the values of these handles, the first wrong one told by its place."""
+        handles = list(places)
+        try:
+            entries = self._values.hold(handles)
+        except XlaError:
+            for handle, (number, place) in places.items():
+                try:
+                    self._values.entry(handle)
+                except XlaError as error:
+                    raise located(f"step {number}: argument {place}", error) from None
+            raise
+        self._held = dict(zip(handles, entries, strict=True))
+
+    def _step(self, number: int, step: extension_pb2.RunStep, kinds: Sequence[str | None]) -> Step:
+        handle = step.executable.handle if step.HasField("executable") else None
+        compiled = self._planner.parts.runner.compiled_under(handle)
+        parameters = compiled.program_shape.parameters
+        if len(kinds) != len(parameters):
+            raise InvalidArgumentError(
+                f"there must be one argument per parameter, got {len(kinds)} for "
+                f"{len(parameters)} parameters"
+            )
+        sources: list[Source] = []
+        donated: list[int] = []
+        for place, argument in enumerate(step.arguments):
+            try:
+                if kinds[place] == "value":
+                    # A value sent along is the run's own anyway: nobody is asked to give it up.
+                    sources.append(self._inline(argument.value, parameters[place]))
+                    continue
+                source = self._source(argument, kinds[place], parameters[place])
+            except XlaError as error:
+                raise located(f"argument {place}", error) from error.__cause__
+            sources.append(source)
+            if argument.donate:
+                donated.append(place)
+            if isinstance(source, FromStep):
+                self._last_use[source.step] = number
+        if donated or self._donations:
+            self._check_donations(number, step, donated)
+        output = self._outputs.read(step.output, compiled.program_shape.result)
+        return Step(compiled, sources, donated, output)
+
+    def _source(
+        self, argument: extension_pb2.RunArgument, kind: str | None, parameter: Shape
+    ) -> Source:
+        """What an argument names."""
+        if kind is None:
+            raise InvalidArgumentError("an argument must say its source, got none")
+        source: Source
+        if kind == "data":
+            source = self._held[argument.data.handle]
+            shape = source.shape
+        else:
+            source = FromStep(argument.result.step, tuple(argument.result.index))
+            shape = self._shape_of(source)
+        if shape is not parameter and not same_but_for_layout(shape, parameter):
+            raise InvalidArgumentError(
+                f"it must have the type and dimensions of its parameter, got {shape} for "
+                f"{parameter}"
+            )
+        return source
+
+    def _inline(self, value: extension_pb2.Value, parameter: Shape) -> Buffer:
+        """A value sent along; its layout is only how it was sent."""
+        literal = value_from_proto(value, max_bytes=self._planner.quotas.device_bytes)
+        if not literal.shape.equal(parameter):
+            if not literal.shape.compatible(parameter):
+                raise InvalidArgumentError(
+                    "a value must have the shape of its parameter, got "
+                    f"{literal.shape} for {parameter}"
+                )
+            literal = literal.relayout(parameter)
+        return self._planner.backend.to_device(literal, self._device)
+
+    def _shape_of(self, source: FromStep) -> Shape:
+        done = len(self._steps)
+        if not 0 <= source.step < done:
+            raise InvalidArgumentError(
+                f"a step can use the results of those before it, got step {source.step} with "
+                f"{done} before"
+            )
+        return part_shape(self._steps[source.step].result, source.path)
+
+    def _check_donations(
+        self, number: int, step: extension_pb2.RunStep, donated: Sequence[int]
+    ) -> None:
+        """Note what the step donates; it must not be used beside that, or later."""
+        for place in donated:
+            root = _root(step.arguments[place])
+            if root is not None:
+                self._donations.add(*root, f"argument {place} of step {number}")
+                kind, handle = root[0]
+                if kind == "handle":
+                    self._donated.append(handle)
+        if self._donations:
+            for place, argument in enumerate(step.arguments):
+                root = None if argument.donate else _root(argument)
+                if root is not None:
+                    self._donations.check(*root, f"argument {place} of step {number}")
+
+    def _finish(self) -> None:
+        """Find who needs what how long, and that nobody sees what was donated."""
+        steps = self._steps
+        for number, step in enumerate(steps):
+            steps[self._last_use.get(number, number)].done_with.append(number)
+            if not self._donations:
+                continue
+            if step.output.sees_whole:
+                self._donations.check(("step", number), (), f"the output of step {number}")
+            for part in step.output.parts:
+                place = f"part {list(part.path)} of the output of step {number}"
+                self._donations.check(("step", number), part.path, place)
+
+
+def _root(argument: extension_pb2.RunArgument) -> "tuple[Root, Path] | None":
+    """What an argument names; None for a value of its own."""
+    kind = argument.WhichOneof("source")
+    if kind == "data":
+        return ("handle", argument.data.handle), ()
+    if kind == "result":
+        return ("step", argument.result.step), tuple(argument.result.index)
+    return None
