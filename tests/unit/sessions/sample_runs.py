@@ -14,6 +14,7 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_to_proto
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.decode.runs import named_values, read_run
 from xla_server.rpc.methods.runs import run_in_place
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.server_limits import Limits
@@ -125,7 +126,7 @@ def execute(
 ) -> list[Outcome]:
     """The outcomes of a run of these steps."""
     with (
-        contextlib.closing(service.planner.plan(run_request(*steps))) as run,
+        contextlib.closing(service.planner.plan(read_run(run_request(*steps)))) as run,
         run.executing(cancellation or Cancellation()) as outcomes,
     ):
         return outcomes
@@ -134,7 +135,9 @@ def execute(
 def launch_endless(service: XlaService) -> tuple[LaunchedExecution, extension_pb2.RunArgument]:
     """An execution that ends when it is cancelled, and its output to come as an argument."""
     loop = compiled(service, endless())
-    launched = service.executions.launch(run_request(step(loop, value(ONES), output=keep())))
+    launched = service.executions.launch(
+        read_run(run_request(step(loop, value(ONES), output=keep())))
+    )
     return launched, argument_of(launched.outputs[0][0])
 
 
@@ -148,4 +151,4 @@ def start_batch(
     """Begin a batch as RunBatch does."""
     run_one = functools.partial(run, service)
     values, running, submit = service.data, service.running, service.submit
-    Batch(values, running, submit, runs, cancellation, run_one, done).start()
+    Batch(values, running, submit, runs, named_values, cancellation, run_one, done).start()

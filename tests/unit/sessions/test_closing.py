@@ -27,6 +27,7 @@ from xla_contract.literal_decoding import ReceivedLiteral
 from xla_contract.shape import Shape
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.decode.runs import read_run
 from xla_server.sessions.feeds.infeed_stream import Arrival, Credit
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.server_limits import Limits
@@ -84,7 +85,7 @@ class Caller:
         donated = argument_of(kept(self._service, VALUE), donate=True)
         request = run_request(step(self._double, donated, output=keep()))
         with (
-            contextlib.closing(self._service.planner.plan(request)) as run,
+            contextlib.closing(self._service.planner.plan(read_run(request))) as run,
             run.executing(cancellation) as outcomes,
         ):
             self._service.data.keep_all(outcomes[0].kept)
@@ -92,10 +93,10 @@ class Caller:
     def _launch(self, _: Cancellation) -> None:
         table = self._service.executions
         program = self._choose.choice([self._double, self._double, self._loop])
-        first = table.launch(run_request(step(program, value(VALUE), output=keep())))
+        first = table.launch(read_run(run_request(step(program, value(VALUE), output=keep()))))
         output = first.outputs[0][0]
         donated = argument_of(output, donate=self._choose.random() < 0.5)
-        second = table.launch(run_request(step(self._double, donated, output=keep())))
+        second = table.launch(read_run(run_request(step(self._double, donated, output=keep()))))
         if self._choose.random() < 0.8:
             table.cancel(first.handle)
         table.wait(second.handle)

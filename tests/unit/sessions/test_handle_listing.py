@@ -20,6 +20,7 @@ from tests.unit.sessions.sample_runs import (
 )
 from xla_contract.errors import CancelledError, InvalidArgumentError, NotFoundError
 from xla_server.backends.interpreter import Interpreter
+from xla_server.rpc.decode.runs import read_run
 from xla_server.sessions.handle_listing import (
     ExecutableDescription,
     ExecutionDescription,
@@ -43,7 +44,7 @@ def service() -> Iterator[XlaService]:
 
 def _launch(service: XlaService, executable: int, *arguments: object) -> LaunchedExecution:
     request = run_request(step(executable, *arguments, output=keep(flatten=True)))  # type: ignore[arg-type]
-    return service.executions.launch(request)
+    return service.executions.launch(read_run(request))
 
 
 def _wait(execution: LaunchedExecution) -> None:

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+from xla_contract.errors import InvalidArgumentError
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_server.backends.backend import Profile
+from xla_server.sessions.feeds.device_table import DeviceHandle
 
 
 def profile_to_proto(profile: Profile) -> xla_data_pb2.ExecutionProfile:
@@ -38,3 +40,25 @@ def shape_in(message: Any, field: str) -> Shape | None:
 def data_handles(handles: Sequence[int]) -> list[xla_data_pb2.GlobalDataHandle]:
     """The messages of data handles."""
     return [xla_data_pb2.GlobalDataHandle(handle=handle) for handle in handles]
+
+
+def device_in(message: Any) -> DeviceHandle | None:
+    """Return the field `device_handle` of a message; None if it is absent."""
+    if not message.HasField("device_handle"):
+        return None
+    return DeviceHandle(message.device_handle.handle, message.device_handle.device_count)
+
+
+def checked_device(message: Any) -> DeviceHandle | None:
+    """As `device_in`, for messages that are not of XlaService.
+
+    Raises InvalidArgumentError for a handle that is not below its count; `Devices.resolve` raises
+    InternalError then, as the reference does.
+    """
+    device = device_in(message)
+    if device is not None and device.handle >= device.device_count:
+        raise InvalidArgumentError(
+            "a device handle must be below its device_count, got handle "
+            f"{device.handle} of {device.device_count}"
+        )
+    return device

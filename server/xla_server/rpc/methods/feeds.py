@@ -24,11 +24,10 @@ from xla_server.rpc.calls.deferred import Answer
 from xla_server.rpc.calls.method_table import Deferred, Row, Streaming, Unary
 from xla_server.rpc.calls.response_memory import Response
 from xla_server.rpc.calls.streaming import Stream
-from xla_server.rpc.decode.common import shape_in
+from xla_server.rpc.decode.common import checked_device, shape_in
 from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.feeds.device_feeds import DeviceFeeds, FeedState
-from xla_server.sessions.feeds.device_table import checked_device
 from xla_server.sessions.feeds.infeed_stream import Arrival, Credit, InfeedStream, Refused, Report
 from xla_server.sessions.feeds.outfeed_stream import BATCH_BYTES, OutfeedStream
 from xla_server.sessions.feeds.queue_entries import Waiting

@@ -16,6 +16,7 @@ from xla_server.rpc.calls.method_table import Deferred, Row, Unary
 from xla_server.rpc.calls.response_memory import LARGE_BYTES, HeldAnswer, Response, held
 from xla_server.rpc.calls.retry import wait
 from xla_server.rpc.decode.common import data_handles, fill_profile, profile_to_proto
+from xla_server.rpc.decode.runs import named_values, read_run
 from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.limits.response_memory import AnswerRoom
@@ -29,7 +30,7 @@ from xla_server.sessions.values.value_table import Reservation
 def _run(
     service: XlaService, request: extension_pb2.RunRequest, cancellation: Cancellation
 ) -> Response:
-    with contextlib.closing(service.planner.plan(request)) as run:
+    with contextlib.closing(service.planner.plan(read_run(request))) as run:
         for value in run.pending:
             value.result()
         # Before a slot is taken: who waits for memory holds none.
@@ -59,7 +60,7 @@ def run_in_place(
 
     Raises ResourceExhaustedError, before anything runs, when the answer can have no more.
     """
-    with contextlib.closing(service.planner.plan(request)) as run:
+    with contextlib.closing(service.planner.plan(read_run(request))) as run:
         if run.sent_back_bytes and room is not None:
             room.grow(run.sent_back_bytes)
         memory = run.reserve(cancellation, service.running)
@@ -114,6 +115,7 @@ def _run_batch(
                 service.running,
                 service.submit,
                 request.runs,
+                named_values,
                 cancellation,
                 run_one,
                 done,
@@ -157,7 +159,7 @@ def _outcome(outcome: "extension_pb2.RunResponse | XlaError") -> extension_pb2.R
 def _launch(
     service: XlaService, request: extension_pb2.LaunchRequest, _: Cancellation
 ) -> extension_pb2.LaunchResponse:
-    execution = service.executions.launch(request.run)
+    execution = service.executions.launch(read_run(request.run))
     return extension_pb2.LaunchResponse(
         execution=xla_data_pb2.ExecutionHandle(handle=execution.handle),
         outputs=[

@@ -9,9 +9,8 @@ from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_extension_pb2
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Row, Unary
-from xla_server.rpc.decode.common import shape_in
+from xla_server.rpc.decode.common import checked_device, shape_in
 from xla_server.rpc.threads.pools import Pool
-from xla_server.sessions.feeds.device_table import checked_device
 from xla_server.sessions.session import XlaService
 
 

@@ -13,7 +13,7 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.deferred import Answer
 from xla_server.rpc.calls.method_table import Deferred, Row, Unary
 from xla_server.rpc.calls.response_memory import Response, discard, held_literal
-from xla_server.rpc.decode.common import data_handles, fill_profile, shape_in
+from xla_server.rpc.decode.common import data_handles, device_in, fill_profile, shape_in
 from xla_server.rpc.methods.feeds import answering
 from xla_server.rpc.methods.runs import wait_for_execution
 from xla_server.rpc.threads.pools import Pool
@@ -85,7 +85,7 @@ def _transfer_to_server(
     received: LiteralMessage[xla_pb2.TransferToServerRequest],
     _: Cancellation,
 ) -> xla_pb2.TransferToServerResponse:
-    handle = service.transfer_to_server(received.literal, DeviceHandle.of(received.message))
+    handle = service.transfer_to_server(received.literal, device_in(received.message))
     return xla_pb2.TransferToServerResponse(data=xla_data_pb2.GlobalDataHandle(handle=handle))
 
 
@@ -99,7 +99,7 @@ def _transfer_to_infeed(
     service.transfer_to_infeed(
         received.literal,
         request.replica_id,
-        DeviceHandle.of(request),
+        device_in(request),
         cancellation,
         answering(answer, xla_pb2.TransferToInfeedResponse()),
     )
@@ -133,7 +133,7 @@ def _transfer_from_outfeed(
     service.transfer_from_outfeed(
         shape_in(request, "shape_with_layout"),
         request.replica_id,
-        DeviceHandle.of(request),
+        device_in(request),
         cancellation,
         done,
     )

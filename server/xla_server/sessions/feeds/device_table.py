@@ -3,7 +3,6 @@
 import dataclasses
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from xla_contract.errors import (
     FailedPreconditionError,
@@ -25,30 +24,8 @@ class DeviceHandle:
     handle: int = 0
     device_count: int = 1
 
-    @classmethod
-    def of(cls, request: Any) -> "DeviceHandle | None":
-        """What the field `device_handle` of a message says, None where it says nothing."""
-        if not request.HasField("device_handle"):
-            return None
-        return cls(request.device_handle.handle, request.device_handle.device_count)
-
 
 DEFAULT_DEVICE = DeviceHandle()
-
-
-def checked_device(request: Any) -> DeviceHandle | None:
-    """As `DeviceHandle.of`, for messages that are not of XlaService.
-
-    Raises InvalidArgumentError for a handle that is not below its count, where the reference, and
-    so `Devices.resolve`, speaks of a fault of its own.
-    """
-    device = DeviceHandle.of(request)
-    if device is not None and device.handle >= device.device_count:
-        raise InvalidArgumentError(
-            "a device handle must be below its device_count, got handle "
-            f"{device.handle} of {device.device_count}"
-        )
-    return device
 
 
 class Devices:

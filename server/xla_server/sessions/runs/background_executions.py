@@ -20,7 +20,6 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     XlaError,
 )
-from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.backend import Profile
 from xla_server.backends.incidents import new_incident
 from xla_server.evaluator.cancellation import Cancellation
@@ -29,6 +28,7 @@ from xla_server.sessions.limits.quotas import Slots
 from xla_server.sessions.runs.active_executions import Launched
 from xla_server.sessions.runs.memory_queue import Waiter
 from xla_server.sessions.runs.planner import RunPlanner
+from xla_server.sessions.runs.requests import RunRequest
 from xla_server.sessions.runs.run import Outcome, PlannedRun
 from xla_server.sessions.values.futures import Completion, NotYetError, PendingValue, copy_of
 from xla_server.sessions.values.handles import HandleFactory, HandleKind, HandleTable
@@ -126,7 +126,7 @@ class Executions:
     def __len__(self) -> int:
         return self._launched.used
 
-    def launch(self, request: extension_pb2.RunRequest) -> LaunchedExecution:
+    def launch(self, request: RunRequest) -> LaunchedExecution:
         """Start a run and return; its outputs have handles at once.
 
         Raises as `RunPlanner.plan`, InvalidArgumentError for results to be sent back, and

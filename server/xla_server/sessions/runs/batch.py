@@ -1,11 +1,10 @@
 """Independent runs at the same time, each with an outcome of its own."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from xla_contract.errors import InvalidArgumentError, XlaError
-from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.limits.quotas import Slots
 from xla_server.sessions.runs.background_executions import as_told
@@ -13,15 +12,16 @@ from xla_server.sessions.runs.run import MAX_RUNS
 from xla_server.sessions.values.futures import NotYetError, PendingValue
 from xla_server.sessions.values.value_table import DataTable
 
+Q = TypeVar("Q")
 R = TypeVar("R")
 
 
-class Batch(Generic[R]):
+class Batch(Generic[Q, R]):
     """The runs of one RunBatch.
 
     They run in the threads of `submit`, as many as `running` has slots. A thread that has ended one
     run goes on to the next, so that many small runs take few threads. `run` runs one in the slot of
-    its thread.
+    its thread, and `values_of` gives the handles of the values that a run names.
     """
 
     def __init__(
@@ -29,15 +29,17 @@ class Batch(Generic[R]):
         values: DataTable,
         running: Slots,
         submit: Callable[..., Any],
-        requests: Sequence[extension_pb2.RunRequest],
+        requests: Sequence[Q],
+        values_of: Callable[[Q], Iterable[int]],
         cancellation: Cancellation,
-        run: Callable[[extension_pb2.RunRequest, Cancellation], R],
+        run: Callable[[Q, Cancellation], R],
         done: Callable[[list[R | XlaError]], None],
     ) -> None:
         self._values = values
         self._running = running
         self._submit = submit
         self._requests = requests
+        self._values_of = values_of
         self._cancellation = cancellation
         self._run = run
         self._done = done
@@ -68,17 +70,15 @@ class Batch(Generic[R]):
             self._require_values(request)
         self._add_thread()
 
-    def _require_values(self, request: extension_pb2.RunRequest) -> None:
-        for step in request.steps:
-            for argument in step.arguments:
-                if argument.WhichOneof("source") == "data":
-                    try:
-                        entry = self._values.entry(argument.data.handle)
-                        if isinstance(entry, PendingValue):
-                            entry.result()
-                    except XlaError:
-                        # The run's own outcome will say so.
-                        return
+    def _require_values(self, request: Q) -> None:
+        for handle in self._values_of(request):
+            try:
+                entry = self._values.entry(handle)
+                if isinstance(entry, PendingValue):
+                    entry.result()
+            except XlaError:
+                # The run's own outcome will say so.
+                return
 
     def _add_thread(self) -> None:
         """One thread more while there are runs that nobody has begun."""
@@ -132,7 +132,7 @@ class Batch(Generic[R]):
             self._is_told = True
         self._done([each for each in self._outcomes if each is not None])
 
-    def _outcome(self, request: extension_pb2.RunRequest) -> R | XlaError:
+    def _outcome(self, request: Q) -> R | XlaError:
         try:
             self._cancellation.check()
             with self._cancellation.followed() as cancellation:

@@ -7,14 +7,20 @@ from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.shape import Shape
-from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.value_proto import value_from_proto
 from xla_server.backends.backend import Backend, Buffer, Device
 from xla_server.sessions.error_context import located
-from xla_server.sessions.feeds.device_table import Devices, checked_device
+from xla_server.sessions.feeds.device_table import Devices
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.program_runner import same_but_for_layout
+from xla_server.sessions.runs.requests import (
+    Argument,
+    HandleArgument,
+    InlineArgument,
+    ResultArgument,
+    RunRequest,
+    RunStep,
+)
 from xla_server.sessions.runs.run import FromStep, PlannedRun, RunParts, Source, Step
 from xla_server.sessions.runs.run_outputs import Outputs, part_shape
 from xla_server.sessions.values.donation_check import Donations, Path, Root
@@ -37,14 +43,14 @@ class RunPlanner:
         self.limits = limits
         self.quotas = quotas
 
-    def plan(self, request: extension_pb2.RunRequest) -> PlannedRun:
+    def plan(self, request: RunRequest) -> PlannedRun:
         """Check a run and hold its arguments until it is closed.
 
         Raises InvalidArgumentError for what does not fit, which names the step and the argument;
         NotFoundError for values that never were; ResourceExhaustedError where there is no room for
         the values sent along or no message for those to be sent back.
         """
-        device = self.devices.resolve(checked_device(request))
+        device = self.devices.resolve(request.device)
         if not 1 <= len(request.steps) <= MAX_STEPS:
             raise InvalidArgumentError(
                 f"a run must have between 1 and {MAX_STEPS} steps, got {len(request.steps)}"
@@ -79,28 +85,24 @@ class _Plan:
         if self._room is not None:
             self._room.release()
 
-    def run(self, steps: Sequence[extension_pb2.RunStep]) -> PlannedRun:
+    def run(self, steps: Sequence[RunStep]) -> PlannedRun:
         """Return the run of these steps."""
         # Bytes of the values sent along: as many as arrived, for they must be as their shapes say.
         room = 0
         places: dict[int, tuple[int, int]] = {}
-        kinds: list[list[str | None]] = []
         for number, step in enumerate(steps):
-            kinds.append([])
             for place, argument in enumerate(step.arguments):
-                kind = argument.WhichOneof("source")
-                kinds[-1].append(kind)
-                if kind == "data":
-                    places.setdefault(argument.data.handle, (number, place))
-                elif kind == "value":
-                    room += argument.value.ByteSize()
+                if isinstance(argument, HandleArgument):
+                    places.setdefault(argument.handle, (number, place))
+                elif isinstance(argument, InlineArgument):
+                    room += argument.byte_size
         if places:
             self._hold(places)
         if room:
             self._room = self._values.reserve(room, "values sent along")
         for number, step in enumerate(steps):
             try:
-                self._steps.append(self._step(number, step, kinds[number]))
+                self._steps.append(self._step(number, step))
             except XlaError as error:
                 raise located(f"step {number}", error) from error.__cause__
         self._finish()
@@ -128,28 +130,27 @@ class _Plan:
             raise
         self._held = dict(zip(handles, entries, strict=True))
 
-    def _step(self, number: int, step: extension_pb2.RunStep, kinds: Sequence[str | None]) -> Step:
-        handle = step.executable.handle if step.HasField("executable") else None
-        compiled = self._planner.parts.runner.compiled_under(handle)
+    def _step(self, number: int, step: RunStep) -> Step:
+        compiled = self._planner.parts.runner.compiled_under(step.executable)
         parameters = compiled.program_shape.parameters
-        if len(kinds) != len(parameters):
+        if len(step.arguments) != len(parameters):
             raise InvalidArgumentError(
-                f"there must be one argument per parameter, got {len(kinds)} for "
+                f"there must be one argument per parameter, got {len(step.arguments)} for "
                 f"{len(parameters)} parameters"
             )
         sources: list[Source] = []
         donated: list[int] = []
         for place, argument in enumerate(step.arguments):
             try:
-                if kinds[place] == "value":
-                    # A value sent along is the run's own anyway: nobody is asked to give it up.
-                    sources.append(self._inline(argument.value, parameters[place]))
+                if isinstance(argument, InlineArgument):
+                    # A value sent along is the run's own, whether it is donated or not.
+                    sources.append(self._inline(argument, parameters[place]))
                     continue
-                source = self._source(argument, kinds[place], parameters[place])
+                source = self._source(argument, parameters[place])
             except XlaError as error:
                 raise located(f"argument {place}", error) from error.__cause__
             sources.append(source)
-            if argument.donate:
+            if argument is not None and argument.donate:
                 donated.append(place)
             if isinstance(source, FromStep):
                 self._last_use[source.step] = number
@@ -158,18 +159,16 @@ class _Plan:
         output = self._outputs.read(step.output, compiled.program_shape.result)
         return Step(compiled, sources, donated, output)
 
-    def _source(
-        self, argument: extension_pb2.RunArgument, kind: str | None, parameter: Shape
-    ) -> Source:
-        """What an argument names."""
-        if kind is None:
-            raise InvalidArgumentError("an argument must say its source, got none")
+    def _source(self, argument: HandleArgument | ResultArgument | None, parameter: Shape) -> Source:
+        """Return the value that an argument names."""
         source: Source
-        if kind == "data":
-            source = self._held[argument.data.handle]
+        if argument is None:
+            raise InvalidArgumentError("an argument must say its source, got none")
+        if isinstance(argument, HandleArgument):
+            source = self._held[argument.handle]
             shape = source.shape
         else:
-            source = FromStep(argument.result.step, tuple(argument.result.index))
+            source = FromStep(argument.step, argument.path)
             shape = self._shape_of(source)
         if shape is not parameter and not same_but_for_layout(shape, parameter):
             raise InvalidArgumentError(
@@ -178,9 +177,9 @@ class _Plan:
             )
         return source
 
-    def _inline(self, value: extension_pb2.Value, parameter: Shape) -> Buffer:
+    def _inline(self, argument: InlineArgument, parameter: Shape) -> Buffer:
         """A value sent along; its layout is only how it was sent."""
-        literal = value_from_proto(value, max_bytes=self._planner.quotas.device_bytes)
+        literal = argument.read(max_bytes=self._planner.quotas.device_bytes)
         if not literal.shape.equal(parameter):
             if not literal.shape.compatible(parameter):
                 raise InvalidArgumentError(
@@ -199,9 +198,7 @@ class _Plan:
             )
         return part_shape(self._steps[source.step].result, source.path)
 
-    def _check_donations(
-        self, number: int, step: extension_pb2.RunStep, donated: Sequence[int]
-    ) -> None:
+    def _check_donations(self, number: int, step: RunStep, donated: Sequence[int]) -> None:
         """Note what the step donates; it must not be used beside that, or later."""
         for place in donated:
             root = _root(step.arguments[place])
@@ -212,8 +209,8 @@ class _Plan:
                     self._donated.append(handle)
         if self._donations:
             for place, argument in enumerate(step.arguments):
-                root = None if argument.donate else _root(argument)
-                if root is not None:
+                root = _root(argument)
+                if root is not None and place not in donated:
                     self._donations.check(*root, f"argument {place} of step {number}")
 
     def _finish(self) -> None:
@@ -230,11 +227,10 @@ class _Plan:
                 self._donations.check(("step", number), part.path, place)
 
 
-def _root(argument: extension_pb2.RunArgument) -> "tuple[Root, Path] | None":
-    """What an argument names; None for a value of its own."""
-    kind = argument.WhichOneof("source")
-    if kind == "data":
-        return ("handle", argument.data.handle), ()
-    if kind == "result":
-        return ("step", argument.result.step), tuple(argument.result.index)
+def _root(argument: Argument) -> "tuple[Root, Path] | None":
+    """Return what an argument names; None for a value of its own."""
+    if isinstance(argument, HandleArgument):
+        return ("handle", argument.handle), ()
+    if isinstance(argument, ResultArgument):
+        return ("step", argument.step), argument.path
     return None

@@ -1,12 +1,15 @@
 """Requests to run programs, and their results."""
 
 import dataclasses
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
+from xla_contract.literal import Literal
+from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2, xla_pb2
 from xla_server.backends.backend import Profile
 from xla_server.sessions.feeds.device_table import DeviceHandle
+from xla_server.sessions.values.donation_check import Path
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -24,3 +27,70 @@ class Executed(NamedTuple):
 
     output: int
     profile: Profile
+
+
+class HandleArgument(NamedTuple):
+    """A value of the session."""
+
+    handle: int
+    donate: bool
+
+
+class ResultArgument(NamedTuple):
+    """The result of an earlier step, or the part of it at `path`."""
+
+    step: int
+    path: Path
+    donate: bool
+
+
+class InlineArgument(NamedTuple):
+    """A value sent along, of `byte_size` bytes.
+
+    `read(max_bytes=...)` decodes it, and raises InvalidArgumentError if it is malformed.
+    """
+
+    byte_size: int
+    read: Callable[..., Literal]
+
+
+Argument: TypeAlias = HandleArgument | ResultArgument | InlineArgument | None
+"""An argument of a step; None for one without a source."""
+
+
+class PartRequest(NamedTuple):
+    """What to do with the part of a result at `path`; see OutputRequest."""
+
+    path: Path
+    keep: bool
+    fetch_bytes: int
+    fetch_as: Shape | None
+
+
+class OutputRequest(NamedTuple):
+    """What to do with a result: keep it, and send it back if it has at most `fetch_bytes`.
+
+    `fetch_as` is the shape, with layout, in which it is sent back; None for row-major. If
+    `flatten`, the elements of a kept tuple get handles instead of the tuple.
+    """
+
+    keep: bool
+    fetch_bytes: int
+    fetch_as: Shape | None
+    flatten: bool
+    parts: Sequence[PartRequest]
+
+
+class RunStep(NamedTuple):
+    """One execution of a run."""
+
+    executable: int | None
+    arguments: Sequence[Argument]
+    output: OutputRequest
+
+
+class RunRequest(NamedTuple):
+    """Executions one after the other, on one device."""
+
+    steps: Sequence[RunStep]
+    device: DeviceHandle | None

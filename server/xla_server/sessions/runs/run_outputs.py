@@ -6,9 +6,8 @@ import functools
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_from_proto
-from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.backend import Buffer
+from xla_server.sessions.runs.requests import OutputRequest, PartRequest
 from xla_server.sessions.values.donation_check import Path
 
 MAX_PARTS = 16384
@@ -77,7 +76,7 @@ class Outputs:
         self.sent_back = 0
         """Bytes, of all that was read."""
 
-    def read(self, output: extension_pb2.RunOutput, result: Shape) -> StepOutput:
+    def read(self, output: OutputRequest, result: Shape) -> StepOutput:
         """What becomes of a result of this shape.
 
         Raises InvalidArgumentError for what does not fit it, ResourceExhaustedError where no
@@ -92,22 +91,20 @@ class Outputs:
         parts = tuple(self._part(part, result) for part in output.parts)
         return StepOutput(keep, fetch_as, output.flatten, parts)
 
-    def _part(self, part: extension_pb2.RunPart, result: Shape) -> StepPart:
-        path = tuple(part.index)
-        shape = part_shape(result, path)
-        return StepPart(path, shape, *self._fate(part, shape))
+    def _part(self, part: PartRequest, result: Shape) -> StepPart:
+        shape = part_shape(result, part.path)
+        return StepPart(part.path, shape, *self._fate(part, shape))
 
     def _fate(
-        self, output: extension_pb2.RunOutput | extension_pb2.RunPart, result: Shape
+        self, output: OutputRequest | PartRequest, result: Shape
     ) -> tuple[bool, Shape | None]:
         """Whether a result, or a part of one, is kept, and in which shape it is sent back."""
         if output.fetch_bytes < 0:
             raise InvalidArgumentError(
                 f"fetch_bytes must not be negative, got {output.fetch_bytes}"
             )
-        fetch_as = None
-        if output.HasField("shape_with_layout"):
-            fetch_as = shape_from_proto(output.shape_with_layout)
+        fetch_as = output.fetch_as
+        if fetch_as is not None:
             if not fetch_as.has_layout:
                 raise InvalidArgumentError(
                     f"shape_with_layout must say its layout, got {fetch_as} without"

@@ -29,6 +29,7 @@ from xla_contract.stubs import xla_extension_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Row, Unary
+from xla_server.rpc.decode.runs import read_run
 from xla_server.rpc.methods import sessions as extension_session
 from xla_server.rpc.methods.sessions import SessionRpcs
 from xla_server.sessions.limits.server_limits import Limits
@@ -89,10 +90,12 @@ def test_a_page_takes_a_bounded_number_of_bytes(
 def test_handles_of_every_kind_are_described(rows: Mapping[str, Row], service: XlaService) -> None:
     double, held = compiled(service, DOUBLE), kept(service, ONES)
     run = run_request(step(double, argument_of(held), output=keep()))
-    good = service.executions.launch(run)
+    good = service.executions.launch(read_run(run))
     until(lambda: good.is_done)
     loop = compiled(service, endless())
-    going = service.executions.launch(run_request(step(loop, argument_of(held), output=keep())))
+    going = service.executions.launch(
+        read_run(run_request(step(loop, argument_of(held), output=keep())))
+    )
     response = _describe(rows, service)
     found = {each.handle: each for each in response.handles}
     assert shape_from_proto(found[held].value.shape) == Shape.parse("f32[4]{0}")

@@ -10,8 +10,9 @@ from xla_contract.errors import (
 )
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_server.backends.backend import Device
+from xla_server.rpc.decode.common import checked_device, device_in
 from xla_server.sessions.feeds.device_feeds import DeviceFeeds
-from xla_server.sessions.feeds.device_table import DeviceHandle, Devices, checked_device
+from xla_server.sessions.feeds.device_table import DeviceHandle, Devices
 
 
 def of(count: int = 3) -> Devices:
@@ -31,9 +32,9 @@ def test_a_handle_is_a_place_in_a_set() -> None:
     assert len(devices) == 3
     assert devices.resolve(None).ordinal == 0
     assert [devices.resolve(DeviceHandle(each, 3)).ordinal for each in range(3)] == [0, 1, 2]
-    assert DeviceHandle.of(request(1, 2)) == checked_device(request(1, 2)) == DeviceHandle(1, 2)
+    assert device_in(request(1, 2)) == checked_device(request(1, 2)) == DeviceHandle(1, 2)
     absent = xla_pb2.TransferToServerRequest()
-    assert DeviceHandle.of(absent) is checked_device(absent) is None
+    assert device_in(absent) is checked_device(absent) is None
 
 
 def test_a_handle_is_below_its_count() -> None:

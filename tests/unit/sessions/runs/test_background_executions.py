@@ -29,6 +29,7 @@ from xla_contract.errors import (
     XlaError,
 )
 from xla_server.backends.interpreter import Interpreter
+from xla_server.rpc.decode.runs import read_run
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.background_executions import (
@@ -64,7 +65,7 @@ def there(awaited: Awaitable) -> None:
 
 def launch(service: XlaService, executable: int, *arguments: object) -> LaunchedExecution:
     request = run_request(step(executable, *arguments, output=keep()))  # type: ignore[arg-type]
-    return service.executions.launch(request)
+    return service.executions.launch(read_run(request))
 
 
 def output(execution: LaunchedExecution) -> int:
@@ -203,7 +204,7 @@ def test_too_many_are_refused(service: XlaService) -> None:
     loop = compiled(service, endless())
     request = run_request(step(loop, value(ONES)))
     for _ in range(LAUNCHED):
-        service.executions.launch(request)
+        service.executions.launch(read_run(request))
     before = len(service.data), service.data.reserved_bytes
     with pytest.raises(ResourceExhaustedError, match=r"130 executions that.*with 130 there"):
         launch(service, loop, value(ONES))
@@ -219,7 +220,7 @@ def test_what_is_wrong_leaves_nothing_behind(service: XlaService) -> None:
         step(double),
     ):
         with pytest.raises(XlaError):
-            service.executions.launch(run_request(bad))
+            service.executions.launch(read_run(run_request(bad)))
     assert service.use().launched_executions == 0
     assert service.data.get(held)
     for call in (service.executions.wait, service.executions.cancel):
@@ -313,13 +314,13 @@ def test_a_handle_of_no_execution_is_not_found(service: XlaService) -> None:
 def test_the_profile_of_several_steps_is_their_sum(service: XlaService) -> None:
     double, add = compiled(service, DOUBLE), compiled(service, ADD)
     once = run_request(step(double, value(ONES), output=keep()))
-    single = waited(service, service.executions.launch(once)).profile
+    single = waited(service, service.executions.launch(read_run(once))).profile
     steps = [
         step(double, value(ONES)),
         step(add, result_of(0), value(ONES)),
         step(double, value(ONES)),
     ]
-    total = waited(service, service.executions.launch(run_request(*steps))).profile
+    total = waited(service, service.executions.launch(read_run(run_request(*steps)))).profile
     assert total.executable_size_in_bytes == 3 * single.executable_size_in_bytes
     assert 0 < total.compute_time_ns <= total.compute_and_transfer_time_ns
     assert total.compilation_cache_hit is single.compilation_cache_hit is False

@@ -36,6 +36,7 @@ from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_to_proto
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.decode.runs import read_run
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.planner import MAX_STEPS
@@ -256,7 +257,7 @@ def test_memory_is_reserved_for_all_steps_and_given_back_as_they_end(service: Xl
         return original(*arguments)  # type: ignore[arg-type]
 
     service.runner.run = watched  # type: ignore[method-assign,assignment]
-    with contextlib.closing(service.planner.plan(request)) as run:
+    with contextlib.closing(service.planner.plan(read_run(request))) as run:
         sent = service.data.reserved_bytes
         with run.executing(Cancellation()) as outcomes:
             assert len(outcomes) == 3
@@ -299,7 +300,7 @@ def test_a_donated_value_that_another_handle_shares_is_not_written_over(
     (whole,) = service.data.keep_all(outcome.kept)
     first, _ = service.deconstruct_tuple(whole)
     request = run_request(step(double, argument_of(first, donate=True)))
-    with contextlib.closing(service.planner.plan(request)) as run:
+    with contextlib.closing(service.planner.plan(read_run(request))) as run:
         seen: Sequence[int] = ()
         original = service.runner.run
 

@@ -22,6 +22,7 @@ from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, Xl
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2
+from xla_server.rpc.decode.runs import read_run
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs import run_outputs
@@ -133,7 +134,7 @@ def test_a_launched_run_keeps_parts_and_sends_none(service: XlaService) -> None:
     pair = compiled(service, PAIR)
     launch = service.executions.launch
     request = run_request(step(pair, value(ONES), output=_parts(_part(1, keep=True))))
-    execution = launch(request)
+    execution = launch(read_run(request))
     done = threading.Event()
     execution.when_done(done.set)
     assert done.wait(100)
@@ -141,4 +142,4 @@ def test_a_launched_run_keeps_parts_and_sends_none(service: XlaService) -> None:
     np.testing.assert_array_equal(service.data.get(output).to_literal().to_numpy(), 2 * ONES)
     request = run_request(step(pair, value(ONES), output=_parts(_part(1, fetch=16))))
     with pytest.raises(InvalidArgumentError, match="fetch_bytes must be 0, got 16 in step 0"):
-        launch(request)
+        launch(read_run(request))
